@@ -1,0 +1,72 @@
+# Everything a developer or a user does with a clone. `make` alone prints this list.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+UV := .tools/bin/uv
+READY := $(VENV)/.ready
+CODE := lakehouse jobs dags quality infra tests
+FAST := not spark and not airflow and not slow
+
+.PHONY: help
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: $(READY) ## Install everything into .venv and .tools: packages, this project, Spark's jars
+
+$(READY): requirements.lock pyproject.toml infra/setup.sh
+	@infra/setup.sh
+	@touch $(READY)
+
+.PHONY: demo
+demo: setup ## Set up, then simulate two streams, run the real DAGs and ask a few questions
+	@infra/demo.sh
+
+.PHONY: test
+test: setup ## Run the whole test suite
+	@$(BIN)/python -m pytest
+
+.PHONY: test-fast
+test-fast: setup ## Run the tests that need no JVM, no Airflow and under a minute
+	@$(BIN)/python -m pytest -m "$(FAST)"
+
+.PHONY: lint
+lint: setup ## Check style and formatting
+	@$(BIN)/ruff check $(CODE)
+	@$(BIN)/ruff format --check $(CODE)
+
+.PHONY: format
+format: setup ## Mend what the linter can mend by itself
+	@$(BIN)/ruff check --fix $(CODE)
+	@$(BIN)/ruff format $(CODE)
+
+.PHONY: types
+types: setup ## Check types, strictly
+	@$(BIN)/mypy
+
+.PHONY: bench
+bench: setup ## Run every benchmark in full
+	@for file in tests/benchmarks/[a-z]*.py; do \
+		name=$$(basename $$file .py); echo "== $$name"; $(BIN)/python -m tests.benchmarks.$$name; \
+	done
+
+.PHONY: lock
+lock: $(UV) ## Pin every package again in requirements.lock, with hashes
+	@$(UV) pip compile pyproject.toml --extra dev --universal --generate-hashes --no-header \
+		--python-version 3.11 --upgrade --quiet -o requirements.lock
+
+$(UV):
+	@infra/setup.sh uv
+
+.PHONY: ci
+ci: ## Do what the build server does
+	@.ci/run
+
+.PHONY: clean
+clean: ## Remove what runs and tools left, and the installed environment
+	rm -rf $(VENV) .tools build dist *.egg-info var demo .mypy_cache .pytest_cache .ruff_cache .hypothesis \
+		spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,40 @@
+"""Check every rule on a stream's tables; a failed one stops what comes after.
+
+Reads ledger, raw, quarantine and rollup; writes <home>/quality and the pages under <home>/reports. Running it again
+checks again and changes no table of the stream.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lakehouse.catalog.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
+    """Judge the stream's tables and return how many rules were checked, through which batch, and the report.
+
+    Raises:
+        GateFailed: when a rule does not hold; the verdicts are in the history all the same.
+    """
+    from quality import GateFailed
+    from quality.checkpoint import judge, report_page
+    from quality.history import append, verified_through
+    from quality.metrics import measure, open_tables
+    from quality.rollup_metrics import measure_rollup
+
+    layout = settings.layout
+    since = verified_through(spark, layout.quality, stream)
+    tables = open_tables(spark, layout, settings.stream(stream), since)
+    if tables is None:
+        return {"checks": 0, "failed": 0}
+    verdicts = judge(settings, stream, [*measure(tables), *measure_rollup(spark, layout, tables)])
+    append(spark, layout.quality, stream, tables.through, verdicts)
+    failed = [verdict for verdict in verdicts if not verdict.success]
+    report = report_page(layout.reports)
+    if failed:
+        raise GateFailed(stream, failed, report)
+    return {"checks": len(verdicts), "failed": 0, "through": tables.through, "report": str(report)}

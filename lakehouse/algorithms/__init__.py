@@ -1,0 +1,11 @@
+"""Pure methods over numbers and arrays: no I/O, no clock, no framework; numpy and numba at most.
+
+One folder is one problem, one file in it one method, and a slow, obvious yardstick tells what is right.
+
+Problem    Question                                    Method      Yardstick        Paper
+ingest     which rows repeat one already accepted      duplicates  duplicates_scan  -
+rollup     any range of a long past, in small space    DsmgaTree   Recompute        Liu et al., DSMGA-Tree
+rollup     the same, with levels that grow             PaperTree   Recompute        Liu et al., DSMGA-Tree
+
+The top level is bare on purpose: import what you need from the folders.
+"""

@@ -1,0 +1,11 @@
+"""The whole history of a stream in bounded space: fine when recent, coarse when old, always with an interval.
+
+contract.py     what goes in and out: Level, Node, Answer, Snapshot, and the Rollup protocol
+recompute.py    yardstick: keep every row, look at all of them
+dsmga_tree.py   DsmgaTree: declared levels with horizons that never cut a parent
+paper_tree.py   PaperTree: levels that grow with the history, alpha^l + 1 slots each
+nodes.py        the nodes of one width as a sorted array: insert, combine, fold
+descent.py      AAQuery: which nodes answer a range, and which of them it cuts
+bounds.py       what a cut node can hide: the guaranteed interval in closed form
+levels.py       which levels nest and how far back each one reaches, in whole numbers
+"""

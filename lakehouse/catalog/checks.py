@@ -1,0 +1,113 @@
+"""What a stream's single fields cannot tell: names that must agree, levels that must nest, times in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from lakehouse.algorithms.rollup.levels import validate_levels
+from lakehouse.catalog.columns import NAME, RESERVED
+from lakehouse.catalog.problems import Problem
+from lakehouse.catalog.stream import Stream
+
+
+def stream_problems(stream: Stream) -> list[Problem]:
+    """Return every problem of one stream that needs more than one of its fields to be seen."""
+    checks = (_names, _identity, _keys, _measures, _groupings, _levels, _bounds, _source, _positions)
+    return [
+        Problem(f"streams.{stream.name}.{problem.key}", problem.found, problem.expected)
+        for check in checks
+        for problem in check(stream)
+    ]
+
+
+def _names(stream: Stream) -> Iterator[Problem]:
+    if not NAME.match(stream.name):
+        yield Problem("name", repr(stream.name), "a lower-case letter, then letters, digits or _")
+    for name in stream.all_columns:
+        if not NAME.match(name):
+            yield Problem(
+                f"columns.{name}",
+                repr(name),
+                f'a name of lower-case letters, digits and _; declare it as NAME = {{ path = "{name}" }}',
+            )
+        elif name in RESERVED or "__" in name:
+            yield Problem(f"columns.{name}", repr(name), "another name: this one is used by Tidemark's own tables")
+
+
+def _identity(stream: Stream) -> Iterator[Problem]:
+    if "*" in stream.identity and not stream.identity_is_record:
+        yield Problem("identity", str(list(stream.identity)), '["*"] alone (the whole record), or column names')
+
+
+def _nearest(name: str, among: tuple[str, ...]) -> str:
+    close = get_close_matches(name, among, n=1)
+    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    return f"one of {list(among)}{hint}"
+
+
+def _keys(stream: Stream) -> Iterator[Problem]:
+    for key in stream.keys:
+        if stream.all_columns[key].type == "double":
+            yield Problem("keys", f"{key!r} of type double", "a string, int, boolean or decimal column")
+        if key in stream.measures:
+            yield Problem("keys", repr(key), "a column that is not also a measure")
+
+
+def _measures(stream: Stream) -> Iterator[Problem]:
+    for measure in stream.measures:
+        column = stream.all_columns[measure]
+        if not column.is_number:
+            yield Problem("measures", f"{measure!r} of type {column.type}", "an int, double or decimal column")
+
+
+def _groupings(stream: Stream) -> Iterator[Problem]:
+    if not stream.groupings:
+        yield Problem("groupings", "[]", "at least one grouping; [[]] is one over all keys")
+    if len({frozenset(grouping) for grouping in stream.groupings}) < len(stream.groupings):
+        yield Problem("groupings", str([list(g) for g in stream.groupings]), "each grouping once")
+    for grouping in stream.groupings:
+        for key in grouping:
+            if key not in stream.keys:
+                yield Problem("groupings", repr(key), _nearest(key, stream.keys))
+
+
+def _levels(stream: Stream) -> Iterator[Problem]:
+    if not stream.levels:
+        yield Problem("levels", "[]", 'at least one level, such as "1m for 2d"')
+    for message in validate_levels(stream.levels) if stream.levels else []:
+        yield Problem("levels", message, "levels that nest: see README, Levels")
+
+
+def _bounds(stream: Stream) -> Iterator[Problem]:
+    low, high = stream.event_time_bounds
+    if low >= high:
+        yield Problem("event_time_bounds", f"{low} and {high} us", "the earlier time first")
+    if stream.clock_bounds and not stream.arrival_time:
+        yield Problem("clock_bounds", "no arrival_time", "arrival_time, which clock_bounds compares event time with")
+
+
+def _source(stream: Stream) -> Iterator[Problem]:
+    source = stream.source
+    if source.explode and source.format != "ndjson":
+        yield Problem("source.explode", f"format {source.format!r}", 'format "ndjson"; only JSON records hold lists')
+    if source.header != "names" and source.format != "csv":
+        yield Problem("source.header", f"format {source.format!r}", 'format "csv"; others name their own fields')
+    if source.format == "csv" and source.header != "names":
+        named = [n for n, c in stream.all_columns.items() if c.position is None]
+        times = [t.column for t in (stream.event_time, stream.arrival_time) if t]
+        for name in dict.fromkeys(named + [t for t in times if t not in stream.all_columns]):
+            yield Problem(
+                f"columns.{name}",
+                f"no position, with header = {source.header!r}",
+                f"a position: {name} = {{ position = 0 }}",
+            )
+
+
+def _positions(stream: Stream) -> Iterator[Problem]:
+    if stream.source.format != "csv":
+        for name, column in stream.columns.items():
+            if column.position is not None:
+                yield Problem(
+                    f"columns.{name}.position", f"format {stream.source.format!r}", "path; only csv has positions"
+                )

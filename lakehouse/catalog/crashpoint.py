@@ -1,0 +1,35 @@
+"""Named places where a run can be made to die, so that tests can prove that dying there loses nothing.
+
+``TIDEMARK_CRASH_AT=ingest.raw-appended`` kills this process with SIGKILL the first time it passes that place;
+``ingest.raw-appended:3`` the third time. Unset, a crash point is one dictionary look-up.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+
+CRASH_POINTS = (
+    "ingest.manifest-written",
+    "ingest.batch-parsed",
+    "ingest.raw-appended",
+    "ingest.quarantine-appended",
+    "ingest.ledger-appended",
+    "rollup.before-append",
+    "rollup.appended",
+    "maintain.compacted",
+    "publish.file-written",
+    "publish.pointer-moved",
+)
+_passed: Counter[str] = Counter()
+
+
+def crash_point(name: str) -> None:
+    """Die here when the environment asks for it."""
+    asked, _, count = os.environ.get("TIDEMARK_CRASH_AT", "").partition(":")
+    if asked != name:
+        return
+    _passed[name] += 1
+    if _passed[name] == int(count or 1):
+        os.kill(os.getpid(), signal.SIGKILL)

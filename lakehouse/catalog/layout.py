@@ -1,0 +1,75 @@
+"""Where things live under the home: one place that knows each path.
+
+    raw/<stream>          accepted rows, Delta              jobs/ingest
+    quarantine/<stream>   rejected records, Delta           jobs/ingest
+    ledger/<stream>       one row per ingest batch, Delta   jobs/ingest
+    rollup/<stream>       nodes of all levels, Delta        jobs/build_rollups, jobs/maintain
+    quality/              history of check results, Delta   jobs/check_quality
+    reports/              Great Expectations and its pages  jobs/check_quality
+    serving/              <version>.duckdb and `current`    jobs/publish
+    landing/<stream>/     manifests: which files make up a batch
+    checkpoints/          Spark's own offsets
+    runs/                 the last outcome of each job, small JSON
+    airflow/              Airflow's own home
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Home:
+    """The folder that holds everything a run writes."""
+
+    root: Path
+
+    def raw(self, stream: str) -> Path:
+        """Accepted rows of a stream."""
+        return self.root / "raw" / stream
+
+    def quarantine(self, stream: str) -> Path:
+        """Rejected records of a stream, with reason, bytes and origin."""
+        return self.root / "quarantine" / stream
+
+    def ledger(self, stream: str) -> Path:
+        """One row per ingest batch of a stream."""
+        return self.root / "ledger" / stream
+
+    def rollup(self, stream: str) -> Path:
+        """Nodes of every level and grouping of a stream."""
+        return self.root / "rollup" / stream
+
+    def landing(self, stream: str) -> Path:
+        """Manifests of a stream: which files make up which ingest batch."""
+        return self.root / "landing" / stream
+
+    def checkpoint(self, job: str, stream: str) -> Path:
+        """Spark's checkpoint of one job's stream."""
+        return self.root / "checkpoints" / job / stream
+
+    @property
+    def quality(self) -> Path:
+        """History of check results."""
+        return self.root / "quality"
+
+    @property
+    def reports(self) -> Path:
+        """Great Expectations' context and its pages."""
+        return self.root / "reports"
+
+    @property
+    def serving(self) -> Path:
+        """Published versions and the pointer to the current one."""
+        return self.root / "serving"
+
+    @property
+    def runs(self) -> Path:
+        """The last outcome of each job."""
+        return self.root / "runs"
+
+    @property
+    def airflow(self) -> Path:
+        """Airflow's own home."""
+        return self.root / "airflow"

@@ -1,0 +1,27 @@
+"""A wrong configuration, told whole: each problem with its key, what was found and what is expected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing wrong in the configuration."""
+
+    key: str
+    found: str
+    expected: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: found {self.found}; expected {self.expected}"
+
+
+class ConfigError(ValueError):
+    """Every problem of one configuration at once."""
+
+    def __init__(self, source: str, problems: list[Problem]) -> None:
+        self.source = source
+        self.problems = problems
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        super().__init__("\n".join([f"{source}: {count}", *(f"  {problem}" for problem in problems)]))

@@ -1,0 +1,155 @@
+"""tidemark.toml and the environment, read once into ``Settings``; environment variables TIDEMARK_... win."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from lakehouse.catalog.checks import stream_problems
+from lakehouse.catalog.layout import Home
+from lakehouse.catalog.problems import ConfigError, Problem
+from lakehouse.catalog.stream import Stream
+
+CONFIG_NAME = "tidemark.toml"
+_SECTIONS = ("home", "streams", "spark", "serving", "quality")
+
+
+class SparkSettings(BaseModel):
+    """How Spark runs inside one process."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    driver_memory: str = "2g"
+    shuffle_partitions: int = Field(default=2, ge=1)
+
+
+class ServingSettings(BaseModel):
+    """What is kept of published versions."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    keep_versions: int = Field(default=3, ge=1)
+
+
+class QualitySettings(BaseModel):
+    """Gates of the quality checks; shares are between 0 and 1."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    max_quarantined_share: float = Field(default=0.5, ge=0, le=1)
+    keep_results: int = Field(default=20, ge=1)
+
+
+class Settings(BaseSettings):
+    """Everything a job or command needs to know; paths are absolute."""
+
+    model_config = SettingsConfigDict(env_prefix="TIDEMARK_", env_nested_delimiter="__", extra="forbid", frozen=True)
+
+    home: Path = Path("var")
+    config: Path | None = None
+    spark: SparkSettings = SparkSettings()
+    serving: ServingSettings = ServingSettings()
+    quality: QualitySettings = QualitySettings()
+    streams: dict[str, Stream] = Field(default_factory=dict)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Let the environment win over the file, whose content is passed as arguments."""
+        return env_settings, init_settings
+
+    @property
+    def layout(self) -> Home:
+        """Where everything lives."""
+        return Home(self.home)
+
+    def stream(self, name: str) -> Stream:
+        """Return a declared stream.
+
+        Raises:
+            KeyError: with the declared names, when there is none of this name.
+        """
+        if name not in self.streams:
+            raise KeyError(f"no stream {name!r}; declared: {', '.join(sorted(self.streams)) or 'none'}")
+        return self.streams[name]
+
+
+def load_settings(config: Path | None = None, home: Path | None = None) -> Settings:
+    """Read the configuration file (default ``./tidemark.toml``) and the environment.
+
+    Relative source paths and a relative home are taken from the file's folder. ``home`` wins over file and
+    environment.
+
+    Raises:
+        ConfigError: with every problem found, each with key, what was found and what is expected.
+    """
+    path = (config or Path(CONFIG_NAME)).resolve()
+    problems: list[Problem] = []
+    content = _read(path, problems)
+    streams = _streams(content.pop("streams", {}), path.parent, problems)
+    settings = _settings(content, problems)
+    if problems or settings is None:
+        raise ConfigError(str(path), problems)
+    where = home.resolve() if home else (path.parent / settings.home.expanduser()).resolve()
+    return settings.model_copy(update={"home": where, "config": path, "streams": streams})
+
+
+def _read(path: Path, problems: list[Problem]) -> dict[str, Any]:
+    if not path.is_file():
+        raise ConfigError(str(path), [Problem("file", "none", "a configuration; `tidemark init` writes one")])
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(str(path), [Problem("file", str(error), "TOML")]) from error
+    for key in set(content) - set(_SECTIONS):
+        problems.append(Problem(key, "an unknown section", f"one of {', '.join(_SECTIONS)}"))
+        del content[key]
+    return content
+
+
+def _streams(tables: Any, folder: Path, problems: list[Problem]) -> dict[str, Stream]:
+    streams: dict[str, Stream] = {}
+    if not isinstance(tables, dict):
+        problems.append(Problem("streams", type(tables).__name__, "tables named [streams.<name>]"))
+        return streams
+    for name, table in tables.items():
+        try:
+            stream = Stream.model_validate(table | {"name": name} if isinstance(table, dict) else table)
+        except ValidationError as error:
+            problems.extend(_problems(f"streams.{name}", error))
+            continue
+        problems.extend(stream_problems(stream))
+        path = os.path.normpath(folder / Path(stream.source.path).expanduser())
+        source = stream.source.model_copy(update={"path": path})
+        streams[name] = stream.model_copy(update={"source": source})
+    return streams
+
+
+def _settings(content: dict[str, Any], problems: list[Problem]) -> Settings | None:
+    try:
+        return Settings(**content)
+    except ValidationError as error:
+        problems.extend(_problems("", error))
+        return None
+
+
+def _problems(prefix: str, error: ValidationError) -> list[Problem]:
+    return [_problem(prefix, dict(detail)) for detail in error.errors(include_url=False)]
+
+
+def _problem(prefix: str, detail: dict[str, Any]) -> Problem:
+    key = ".".join([*([prefix] if prefix else []), *(str(part) for part in detail["loc"])])
+    if detail["type"] == "missing":
+        return Problem(key, "nothing", "a value")
+    if detail["type"] == "extra_forbidden":
+        return Problem(key, "an unknown key", "a key that the README lists")
+    message = str(detail["msg"]).removeprefix("Value error, ")
+    return Problem(key, repr(detail["input"]), message.removeprefix("expected "))

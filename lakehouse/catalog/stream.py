@@ -1,0 +1,136 @@
+"""One stream as ``[streams.<name>]`` declares it: its times, identity, keys, measures, levels and source."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from lakehouse.algorithms.rollup.contract import Level
+from lakehouse.catalog.columns import Column
+from lakehouse.catalog.durations import EXPECTED, format_duration, parse_duration
+
+_LEVEL = re.compile(r"^\s*(\w+)\s+(?:for\s+(\w+)|(forever))\s*$")
+
+
+def _duration(value: Any) -> Any:
+    return parse_duration(value) if isinstance(value, str) else value
+
+
+def _level(value: Any) -> Any:
+    if isinstance(value, Level):
+        return value
+    found = _LEVEL.match(str(value))
+    if not found:
+        raise ValueError('expected "WIDTH for KEEP" or "WIDTH forever", such as "1m for 2d" or "1d forever"')
+    keep = None if found[2] in (None, "forever") else parse_duration(found[2])
+    return Level(parse_duration(found[1]), keep)
+
+
+def _instant(value: Any) -> Any:
+    if isinstance(value, str):
+        moment = datetime.fromisoformat(value)
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return int(aware.timestamp()) * 1_000_000 + aware.microsecond
+    return value
+
+
+def _zone(value: str) -> str:
+    try:
+        ZoneInfo(value)
+    except (KeyError, ValueError, OSError) as error:
+        raise ValueError('expected a time zone name such as "Europe/Paris"') from error
+    return value
+
+
+Microseconds = Annotated[int, BeforeValidator(_duration), Field(description=EXPECTED)]
+Instant = Annotated[int, BeforeValidator(_instant)]
+Zone = Annotated[str, AfterValidator(_zone)]
+StreamLevel = Annotated[Level, BeforeValidator(_level)]
+NULLS_BY_FORMAT = {"csv": ("", "NA", "N/A", "NULL", "null"), "zeek": (), "ndjson": (), "parquet": ()}
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+
+class TimeColumn(_Part):
+    """A time field of the record, and how its text or number is to be read."""
+
+    column: str
+    unit: Literal["s", "ms", "us", "iso"]
+    timezone: Zone = "UTC"
+
+
+class ClockBounds(_Part):
+    """How far an event time may stand from its record's own arrival time before the clock counts as wrong."""
+
+    behind: Microseconds = parse_duration("365d")
+    ahead: Microseconds = parse_duration("1h")
+
+
+class Source(_Part):
+    """Where records come from and how a file is cut into them."""
+
+    kind: Literal["files"] = "files"
+    path: str
+    format: Literal["csv", "ndjson", "zeek", "parquet"]
+    separator: str = Field(default=",", min_length=1, max_length=1)
+    quote: str = Field(default='"', min_length=1, max_length=1)
+    header: Literal["names", "skip", "none"] = "names"
+    null_values: tuple[str, ...] | None = None
+    explode: str | None = None
+    settle: Microseconds | Literal[0] = parse_duration("2s")
+    batch_bytes: int = Field(default=256 * 1024 * 1024, ge=1)
+    batch_files: int = Field(default=1000, ge=1)
+
+    @property
+    def nulls(self) -> tuple[str, ...]:
+        """Texts that mean "no value" in this source."""
+        return NULLS_BY_FORMAT[self.format] if self.null_values is None else self.null_values
+
+
+class Stream(_Part):
+    """One stream. All durations and instants are microseconds; instants are UTC since the epoch."""
+
+    name: str
+    source: Source
+    event_time: TimeColumn
+    arrival_time: TimeColumn | None = None
+    clock_bounds: ClockBounds | None = None
+    identity: tuple[str, ...] = ()
+    duplicates_within: Microseconds = parse_duration("1d")
+    keys: tuple[str, ...] = ()
+    measures: tuple[str, ...] = ()
+    groupings: tuple[tuple[str, ...], ...] = ((),)
+    levels: tuple[StreamLevel, ...]
+    event_time_bounds: tuple[Instant, Instant] = (_instant("2000-01-01"), _instant("2100-01-01"))
+    latest: Microseconds = parse_duration("1d")
+    columns: dict[str, Column] = Field(default_factory=dict)
+
+    @property
+    def all_columns(self) -> dict[str, Column]:
+        """The stored columns in order: declared ones, then keys, measures and identity named but not declared."""
+        implied = {name: Column() for name in (*self.keys, *self.identity) if name != "*"}
+        implied |= {name: Column(type="double") for name in self.measures}
+        return self.columns | {n: c for n, c in implied.items() if n not in self.columns}
+
+    @property
+    def identity_is_record(self) -> bool:
+        """Whether records are the same only when all their bytes are."""
+        return self.identity == ("*",)
+
+    @property
+    def grouping_keys(self) -> tuple[str, ...]:
+        """Every key that some grouping uses, in the order of ``keys``."""
+        return tuple(key for key in self.keys if any(key in grouping for grouping in self.groupings))
+
+    def definition(self) -> str:
+        """What the rollups depend on, as one line; a change of it means that they must be rebuilt."""
+        levels = ", ".join(f"{format_duration(v.width_us)} for {format_duration(v.keep_us)}" for v in self.levels)
+        measures = ", ".join(f"{m}:{self.all_columns[m].type}:{self.all_columns[m].scale}" for m in self.measures)
+        groupings = "; ".join(",".join(grouping) for grouping in self.groupings)
+        return f"levels [{levels}] groupings [{groupings}] measures [{measures}]"

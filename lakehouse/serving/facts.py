@@ -1,0 +1,101 @@
+"""What a publisher must know about each stream; plain values, so that any engine can tell them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+
+from lakehouse.algorithms.rollup.contract import Level
+
+SQL_FOLDER = Path(__file__).resolve().parents[2] / "sql" / "serving"
+MACRO_FILES = (
+    "moments",
+    "range_pieces",
+    "bounds",
+    "range_asked",
+    "range_nodes",
+    "range_totals",
+    "range_sum",
+    "range_count",
+    "range_avg",
+    "range_min",
+    "range_max",
+    "range_aggregate",
+    "views",
+)
+ROWS = "*"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A published measure; ``decimals`` is None for a double, whose sums are rounded."""
+
+    name: str
+    type: str
+    decimals: int | None = None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether its sums are exact."""
+        return self.decimals is not None
+
+
+@dataclass(frozen=True)
+class Total:
+    """What Spark added up over all nodes of one level, grouping and measure."""
+
+    level: int
+    grouping: int
+    measure: str
+    rows: int
+    n: int
+    total: float | int | Decimal | None
+
+
+@dataclass(frozen=True)
+class StreamFacts:
+    """One stream as it is to be published.
+
+    ``nodes`` is a folder of parquet files with folded nodes at or above their horizons, ``ledger`` one with a row
+    per ingest batch; None where there are none yet. ``horizons`` has one entry per level, finest first.
+    """
+
+    name: str
+    definition: str
+    groupings: Sequence[Sequence[str]]
+    measures: Sequence[Measure]
+    levels: Sequence[Level]
+    horizons: Sequence[int]
+    newest_us: int | None
+    batch: int
+    latest_us: int
+    raw_path: str
+    nodes: Path | None = None
+    ledger: Path | None = None
+    earliest_us: int | None = None
+    quarantine: Mapping[str, int] = field(default_factory=dict)
+    totals: Sequence[Total] = ()
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """Every key that some grouping holds, in the order met."""
+        return tuple(dict.fromkeys(key for grouping in self.groupings for key in grouping))
+
+    def identity(self) -> str:
+        """Return what decides the published content: two equal texts publish the same answers."""
+        shown = (self.name, self.definition, [list(grouping) for grouping in self.groupings], list(self.measures))
+        times = (list(self.levels), list(self.horizons), self.newest_us, self.earliest_us, self.latest_us)
+        return repr((*shown, *times, self.batch, self.raw_path, sorted(self.quarantine.items())))
+
+
+def fingerprint(streams: Sequence[StreamFacts]) -> str:
+    """Return the hash of everything that decides a version: streams, batches, definitions and macros."""
+    digest = hashlib.sha256()
+    for name in ("tables", *MACRO_FILES):
+        digest.update((SQL_FOLDER / f"{name}.sql").read_bytes())
+    for stream in sorted(streams, key=lambda facts: facts.name):
+        digest.update(stream.identity().encode())
+    return digest.hexdigest()

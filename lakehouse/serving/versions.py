@@ -1,0 +1,194 @@
+"""The published versions: a pointer to the current one, and a shared lock that keeps a version alive for a reader.
+
+    serving/current           text: the version readers open next
+    serving/00000007.duckdb   immutable
+    serving/00000007.lock     flock: shared by readers, exclusive by whoever removes the version
+
+The lock has its own file because DuckDB holds a POSIX lock on the database file, which the process would lose as
+soon as it closed any other descriptor of that file. The kernel drops a flock with its process, so a crashed reader
+holds nothing. Removal takes the lock, then deletes the database, then the lock's file; a reader that got the lock
+looks again whether the file it locked is still the one in the folder.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+_RETRIES = 50
+
+
+class NotPublished(RuntimeError):
+    """Nothing can be asked yet."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(f"nothing published yet in {folder}: run `tidemark run`")
+
+
+@dataclass
+class Hold:
+    """A version that cannot be removed until it is closed, or its process ends."""
+
+    version: int
+    path: Path
+    _descriptor: int
+
+    def close(self) -> None:
+        """Let go of the version."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> Hold:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def database_path(folder: Path, version: int) -> Path:
+    """Return where a version's file is."""
+    return folder / f"{version:08d}.duckdb"
+
+
+def lock_path(folder: Path, version: int) -> Path:
+    """Return where a version's lock is."""
+    return folder / f"{version:08d}.lock"
+
+
+def current_version(folder: Path) -> int | None:
+    """Return the version the pointer names, None before the first publish.
+
+    Raises:
+        ValueError: when the pointer holds anything but a version.
+    """
+    try:
+        text = (folder / "current").read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        return None
+    if not text.isdigit():
+        raise ValueError(f"{folder / 'current'}: expected a version such as 00000007, found {text[:40]!r}")
+    return int(text)
+
+
+def hold_current(folder: Path) -> Hold:
+    """Take the shared lock on the current version.
+
+    Raises:
+        NotPublished: when there is no version, or its file is gone.
+    """
+    for _ in range(_RETRIES):
+        version = current_version(folder)
+        if version is None:
+            break
+        held = _hold(folder, version)
+        if held is not None:
+            return held
+    raise NotPublished(folder)
+
+
+def _hold(folder: Path, version: int) -> Hold | None:
+    lock = lock_path(folder, version)
+    try:
+        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    path = database_path(folder, version)
+    if _is_linked(descriptor, lock) and path.exists():
+        return Hold(version, path, descriptor)
+    os.close(descriptor)
+    return None
+
+
+def _is_linked(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def versions(folder: Path) -> list[int]:
+    """Return every version that has a file, oldest first."""
+    return sorted(int(path.stem) for path in folder.glob("*.duckdb") if path.stem.isdigit())
+
+
+def next_version(folder: Path) -> int:
+    """Return a number above every version that exists, is pointed to, or still has a lock."""
+    locks = [int(path.stem) for path in folder.glob("*.lock") if path.stem.isdigit()]
+    return max([0, current_version(folder) or 0, *versions(folder), *locks]) + 1
+
+
+def place(folder: Path, version: int, written: Path) -> Path:
+    """Give a finished file its version's name, durably; readers do not see it before the pointer moves."""
+    lock_path(folder, version).touch()
+    path = database_path(folder, version)
+    _sync(written)
+    os.replace(written, path)
+    _sync(folder)
+    return path
+
+
+def point_to(folder: Path, version: int) -> None:
+    """Make a version the current one, atomically and durably."""
+    draft = folder / f".current.{os.getpid()}"
+    draft.write_text(f"{version:08d}\n", encoding="ascii")
+    _sync(draft)
+    os.replace(draft, folder / "current")
+    _sync(folder)
+
+
+def collect(folder: Path, keep: int) -> list[int]:
+    """Remove all but the newest ``keep`` versions and the current one; spare what a reader holds.
+
+    Returns the versions removed.
+    """
+    current = current_version(folder)
+    old = [version for version in versions(folder)[:-keep] if version != current]
+    return [version for version in old if _remove(folder, version)]
+
+
+def _remove(folder: Path, version: int) -> bool:
+    lock = lock_path(folder, version)
+    lock.touch()
+    descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    else:
+        with suppress(FileNotFoundError):
+            database_path(folder, version).unlink()
+        lock.unlink(missing_ok=True)
+        return True
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def publisher(folder: Path) -> Iterator[None]:
+    """Be the only publisher of a folder; a second one waits."""
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder / "publish.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        for draft in (*folder.glob(".draft-*"), *folder.glob(".current.*")):
+            draft.unlink()
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,96 @@
+"""What the simulated files of a stream hold, over all calls: the yardstick that an ingest's ledger is held against.
+
+It lies beside the landing folder, as ``<stream>.truth.json``, where no source pattern finds it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Counts of rows (a header is none), and sums of measures over accepted rows as exact decimals.
+
+    ``received`` = ``accepted`` + ``quarantined`` + ``duplicates``. ``late`` counts accepted rows and duplicates behind
+    the newest accepted event time before them, file by file and line by line within each call, and ``late_conflicts``
+    conflicts behind it. ``withheld`` rows fell into gaps and were never written. ``end_us`` is where the next call
+    goes on.
+    """
+
+    stream: str
+    calls: int
+    end_us: int
+    files: tuple[str, ...]
+    received: int
+    accepted: int
+    quarantined: int
+    duplicates: int
+    late: int
+    late_conflicts: int
+    max_lateness_us: int
+    withheld: int
+    min_event_us: int | None
+    max_event_us: int | None
+    kinds: dict[str, int] = field(default_factory=dict)
+    reasons: dict[str, int] = field(default_factory=dict)
+    missing: dict[str, int] = field(default_factory=dict)
+    sums: dict[str, str] = field(default_factory=dict)
+
+    def __add__(self, later: Truth) -> Truth:
+        """Return the truth of both calls' files together."""
+        added = ("calls", "received", "accepted", "quarantined", "duplicates", "late", "late_conflicts", "withheld")
+        both = {name: getattr(self, name) + getattr(later, name) for name in added}
+        sums = {name: str(Decimal(self.sums.get(name, "0")) + Decimal(text)) for name, text in later.sums.items()}
+        return Truth(
+            stream=self.stream,
+            end_us=max(self.end_us, later.end_us),
+            files=self.files + later.files,
+            max_lateness_us=max(self.max_lateness_us, later.max_lateness_us),
+            min_event_us=_of(min, self.min_event_us, later.min_event_us),
+            max_event_us=_of(max, self.max_event_us, later.max_event_us),
+            kinds=_counts(self.kinds, later.kinds),
+            reasons=_counts(self.reasons, later.reasons),
+            missing=_counts(self.missing, later.missing),
+            sums=sums,
+            **both,
+        )
+
+
+def truth_file(landing: Path, stream: str) -> Path:
+    """Return where a stream's truth is kept."""
+    return landing / f"{stream}.truth.json"
+
+
+def read_truth(landing: Path, stream: str) -> Truth | None:
+    """Return what earlier calls wrote, None before the first one."""
+    path = truth_file(landing, stream)
+    if not path.is_file():
+        return None
+    content = json.loads(path.read_text(encoding="utf-8"))
+    return Truth(**(content | {"files": tuple(content["files"])}))
+
+
+def write_truth(landing: Path, truth: Truth) -> None:
+    """Replace a stream's truth as a whole."""
+    path = truth_file(landing, truth.stream)
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    scratch.write_text(json.dumps(asdict(truth), indent=1) + "\n", encoding="utf-8")
+    scratch.replace(path)
+
+
+def _of(choose: Any, *values: int | None) -> int | None:
+    known = [value for value in values if value is not None]
+    return choose(known) if known else None
+
+
+def _counts(first: dict[str, int], second: dict[str, int]) -> dict[str, int]:
+    names = dict.fromkeys([*first, *second])
+    both = Counter(first) + Counter(second)
+    return {name: both[name] for name in names}

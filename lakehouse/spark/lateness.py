@@ -1,0 +1,64 @@
+"""Lateness of a batch's rows in processing order: file by file in path order, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse.algorithms.ingest.lateness import NOTHING_LATE, Lateness, measure
+
+_PARTS = "late bigint, max_us bigint, bins array<bigint>"
+
+
+def lateness_of(rows: DataFrame, newest_before_us: int | None) -> Lateness:
+    """Return the lateness of the batch's usable rows.
+
+    ``rows`` keep each file whole, and in line order, inside one partition. Two passes: the newest time of each
+    file tells from where the next one is measured. Collects one row per file, then one per partition.
+    """
+    newest = rows.groupBy("source_file").agg(F.max("event_us").alias("newest")).collect()
+    starts: dict[str, int | None] = {}
+    running = newest_before_us
+    for file, last in sorted(newest):
+        starts[file] = running
+        running = last if running is None else max(running, last)
+    parts = rows.select("source_file", "event_us").mapInArrow(_measurer(starts), _PARTS).collect()
+    total = sum((Lateness(late, worst, tuple(bins), None) for late, worst, bins in parts), NOTHING_LATE)
+    return Lateness(total.late, total.max_us, total.bins, running)
+
+
+def _measurer(starts: dict[str, int | None]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def measure_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        running = dict(starts)
+        total = NOTHING_LATE
+        for batch in batches:
+            for file, times in _by_file(batch):
+                found = measure(times, running[file])
+                running[file] = found.newest_us
+                total = total + found
+        columns = [[total.late], [total.max_us], [list(total.bins)]]
+        arrays = [pa.array(c, t) for c, t in zip(columns, _TYPES, strict=True)]
+        yield pa.record_batch(arrays, ["late", "max_us", "bins"])
+
+    return measure_batches
+
+
+_TYPES = (pa.int64(), pa.int64(), pa.list_(pa.int64()))
+
+
+def _by_file(batch: pa.RecordBatch) -> Iterator[tuple[str, np.ndarray[tuple[int], np.dtype[np.int64]]]]:
+    """Cut a batch where the file changes; the cuts are few, so Python may walk them."""
+    if not batch.num_rows:
+        return
+    codes = batch.column(0).dictionary_encode()
+    places = codes.indices.to_numpy(zero_copy_only=False)
+    cuts = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(places)]
+    times = pc.cast(batch.column(1), pa.int64()).to_numpy(zero_copy_only=False)
+    for low, high in zip(cuts[:-1], cuts[1:], strict=True):
+        if low < high:
+            yield codes.dictionary[int(places[low])].as_py(), times[low:high]

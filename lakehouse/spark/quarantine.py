@@ -1,0 +1,59 @@
+"""Rejected records: which are still open, and how they are taken through again after a fix.
+
+Nothing in quarantine is ever changed. A requeue manifest names reasons; it takes every record of those reasons
+that earlier batches rejected and no earlier requeue took. What is open is therefore a function of the manifests.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.catalog.layout import Home
+from lakehouse.catalog.stream import Stream
+from lakehouse.spark import tables
+from lakehouse.spark.sources.files import Landing, Manifest
+from lakehouse.spark.sources.lines import NumberedLines, layouts_of
+
+# What the bytes say about themselves cannot be mended by reading them again.
+NEVER_READ = ("unreadable_file", "truncated_file")
+
+
+def open_records(spark: SparkSession, layout: Home, stream: Stream, landing: Landing) -> DataFrame:
+    """Return the rejected records that no requeue has taken yet."""
+    finished = tables.read(spark, layout.ledger(stream.name)).agg(F.max("batch")).first()
+    rejected = tables.read(spark, layout.quarantine(stream.name))
+    return rejected.where(F.col("batch") <= ((finished and finished[0]) or 0)).where(~_taken(landing, None))
+
+
+def requeued_lines(
+    spark: SparkSession, layout: Home, stream: Stream, landing: Landing, manifest: Manifest
+) -> NumberedLines:
+    """Return the lines that a requeue manifest takes, with ``items``: which of a line's rows were rejected."""
+    rejected = tables.read(spark, layout.quarantine(stream.name)).where(F.col("batch") < manifest.batch)
+    taken = rejected.where(_takes(manifest) & ~_taken(landing, manifest.batch))
+    files = tuple(landing.files.values())
+    layouts = layouts_of(files)
+    places = [(f.path, layouts.index(f.fields)) for f in files if f.unreadable is None]
+    known = spark.createDataFrame(places, "source_file string, layout int")
+    lines = taken.groupBy("source_file", "source_line").agg(
+        F.first("record").alias("record"), F.collect_set("source_item").alias("items")
+    )
+    frame = lines.join(F.broadcast(known), "source_file", "left").select(
+        "source_file", "source_line", "layout", "record", F.lit(None).cast("string").alias("fault"), "items"
+    )
+    return NumberedLines(frame, layouts)
+
+
+def _takes(manifest: Manifest) -> Column:
+    takes = (F.col("batch") < manifest.batch) & ~F.col("reason").isin(*NEVER_READ)
+    return takes & F.col("reason").isin(*manifest.reasons) if manifest.reasons else takes
+
+
+def _taken(landing: Landing, before_batch: int | None) -> Column:
+    """Whether a requeue (before a batch, if given) has taken a record."""
+    taken = F.lit(False)
+    for manifest in landing.manifests:
+        if manifest.kind == "requeue" and (before_batch is None or manifest.batch < before_batch):
+            taken = taken | _takes(manifest)
+    return taken

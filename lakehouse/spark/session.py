@@ -1,0 +1,67 @@
+"""One Spark session per process, tuned for one machine and small Delta commits."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from lakehouse.catalog.settings import Settings
+from lakehouse.spark.jars import jar_paths, missing_jars
+
+
+def build_session(settings: Settings) -> SparkSession:
+    """Return this process's session, starting it when there is none.
+
+    Raises:
+        RuntimeError: when jars are missing, with the command that fetches them.
+    """
+    missing = missing_jars()
+    if missing:
+        raise RuntimeError(f"missing jars: {', '.join(missing)}; run `python -m lakehouse.spark.jars`")
+    _quiet_environment()
+    builder = SparkSession.Builder().appName("tidemark").master("local[*]")
+    for key, value in _options(settings).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def _quiet_environment() -> None:
+    # Spark would otherwise start some Python workers with the system's interpreter, which has no numpy.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def _options(settings: Settings) -> dict[str, str]:
+    partitions = str(settings.spark.shuffle_partitions)
+    return {
+        "spark.jars": ",".join(jar_paths()),
+        "spark.driver.memory": settings.spark.driver_memory,
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": partitions,
+        "spark.default.parallelism": partitions,
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+        "spark.sql.warehouse.dir": str(settings.home / "spark-warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.streaming.metricsEnabled": "false",
+    }
+
+
+def resolve_jars(packages: Sequence[str], folder: Path) -> None:
+    """Let Spark's own resolver fetch packages and their dependencies into ``folder/jars``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _quiet_environment()
+    builder = SparkSession.Builder().appName("tidemark-jars").master("local[1]")
+    builder = builder.config("spark.jars.packages", ",".join(packages)).config("spark.jars.ivy", str(folder))
+    builder.config("spark.ui.enabled", "false").getOrCreate().stop()

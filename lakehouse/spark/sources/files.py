@@ -1,0 +1,176 @@
+"""Which files are new and complete, and manifests that fix for good which files make up an ingest batch.
+
+A manifest is written once, atomically, before its batch is read; a batch replayed after a crash therefore reads
+the same files, however many have landed since. Numbers run 1, 2, 3, ...; they are the batch numbers in every table.
+"""
+
+from __future__ import annotations
+
+import csv
+import glob
+import gzip
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from lakehouse.catalog.crashpoint import crash_point
+from lakehouse.catalog.stream import Source
+
+HIDDEN = (".", "_")
+UNFINISHED = (".tmp", ".part", ".partial", ".inprogress", ".crdownload")
+
+
+@dataclass(frozen=True)
+class LandedFile:
+    """One file of a batch; ``fields`` are the names or the count of its columns, None where lines have none."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    fields: tuple[str, ...] | None = None
+    unreadable: str | None = None
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What one ingest batch reads: new files, or records taken back out of quarantine."""
+
+    batch: int
+    kind: str
+    files: tuple[LandedFile, ...] = ()
+    reasons: tuple[str, ...] = field(default=())
+
+    def to_json(self) -> str:
+        """Return the manifest as one line of JSON."""
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+    @staticmethod
+    def from_json(text: str) -> Manifest:
+        """Read a manifest back."""
+        content = json.loads(text)
+        files = tuple(
+            LandedFile(**(f | {"fields": None if f["fields"] is None else tuple(f["fields"])}))
+            for f in content["files"]
+        )
+        return Manifest(content["batch"], content["kind"], files, tuple(content["reasons"]))
+
+
+class Landing:
+    """The manifests of one stream, and the files that are in none of them yet."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.manifests = [Manifest.from_json(p.read_text("utf-8")) for p in sorted(folder.glob("*.json"))]
+        self.files = {file.path: file for manifest in self.manifests for file in manifest.files}
+
+    @property
+    def last_batch(self) -> int:
+        """The highest batch number handed out, 0 for none."""
+        return self.manifests[-1].batch if self.manifests else 0
+
+    def new_files(self, source: Source) -> list[tuple[str, os.stat_result]]:
+        """Return complete files matching the source that no manifest holds, by path."""
+        newest = time.time_ns() - source.settle * 1000
+        return [
+            (path, stat) for path, stat in _matching(source) if path not in self.files and stat.st_mtime_ns <= newest
+        ]
+
+    def changed_files(self, source: Source) -> list[str]:
+        """Return files that are not the size they were when their batch was fixed: their new content is not read."""
+        return [p for p, stat in _matching(source) if p in self.files and self.files[p].size != stat.st_size]
+
+    def add_files(self, source: Source) -> int:
+        """Write manifests for all new files, cut at the source's batch limits; return how many files."""
+        found = self.new_files(source)
+        for group in _groups(found, source):
+            landed = tuple(_landed(path, stat, source) for path, stat in group)
+            self._add(Manifest(self.last_batch + 1, "files", landed))
+        return len(found)
+
+    def add_requeue(self, reasons: tuple[str, ...]) -> Manifest:
+        """Write the manifest of a batch that takes quarantined records of these reasons through again."""
+        manifest = Manifest(self.last_batch + 1, "requeue", (), reasons)
+        self._add(manifest)
+        return manifest
+
+    def _add(self, manifest: Manifest) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        target = self.folder / f"{manifest.batch:08d}.json"
+        scratch = self.folder / f".{target.name}.tmp"
+        with scratch.open("w", encoding="utf-8") as file:
+            file.write(manifest.to_json())
+            file.flush()
+            os.fsync(file.fileno())
+        # Spark takes files in order of modification time: make that the order of batches, whatever the clock says.
+        os.utime(scratch, (manifest.batch, manifest.batch))
+        scratch.rename(target)
+        self.manifests.append(manifest)
+        self.files |= {file.path: file for file in manifest.files}
+        crash_point("ingest.manifest-written")
+
+
+def _matching(source: Source) -> Iterator[tuple[str, os.stat_result]]:
+    for path in sorted(glob.glob(source.path, recursive=True)):
+        name = os.path.basename(path)
+        if name.startswith(HIDDEN) or name.endswith(UNFINISHED) or not os.path.isfile(path):
+            continue
+        yield os.path.abspath(path), os.stat(path)
+
+
+def _groups(
+    found: list[tuple[str, os.stat_result]], source: Source
+) -> Iterator[list[tuple[str, os.stat_result]]]:
+    group: list[tuple[str, os.stat_result]] = []
+    size = 0
+    for path, stat in found:
+        if group and (size + stat.st_size > source.batch_bytes or len(group) >= source.batch_files):
+            yield group
+            group, size = [], 0
+        group.append((path, stat))
+        size += stat.st_size
+    if group:
+        yield group
+
+
+def _landed(path: str, stat: os.stat_result, source: Source) -> LandedFile:
+    try:
+        fields, unreadable = _fields(path, source), None
+    except (OSError, EOFError, ValueError, pa.ArrowException) as error:
+        fields, unreadable = None, f"{type(error).__name__}: {error}"
+    return LandedFile(path, stat.st_size, stat.st_mtime_ns, fields, unreadable)
+
+
+def _fields(path: str, source: Source) -> tuple[str, ...] | None:
+    if source.format == "ndjson":
+        return None
+    if source.format == "parquet":
+        return tuple(pyarrow.parquet.read_schema(path).names)
+    if source.format == "zeek":
+        return _zeek_fields(path)
+    line = next(_head(path), "")
+    fields = next(csv.reader([line], delimiter=source.separator, quotechar=source.quote), [])
+    if source.header == "names":
+        return tuple(name.strip() for name in fields)
+    return tuple(str(position) for position in range(len(fields)))
+
+
+def _zeek_fields(path: str) -> tuple[str, ...] | None:
+    for line in _head(path):
+        if not line.startswith("#"):
+            return None
+        if line.startswith("#fields"):
+            return tuple(line.split("\t")[1:])
+    return None
+
+
+def _head(path: str) -> Iterator[str]:
+    with gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb") as file:
+        for number, line in enumerate(file):
+            text = line.decode("utf-8", "replace").rstrip("\r\n")
+            yield text.removeprefix("\ufeff") if number == 0 else text

@@ -1,0 +1,104 @@
+"""A manifest -> a DataFrame of numbered lines: source_file, source_line, layout, record, fault.
+
+``layout`` says which of the batch's distinct headers a line belongs to. Files are dealt to partitions in path
+order and never cut, so rows inside a partition stand in processing order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakehouse.catalog.stream import Source
+from lakehouse.spark.sources.files import LandedFile
+from lakehouse.spark.sources.split import numbered_lines
+
+Layout = tuple[str, ...] | None
+LINES = T.StructType(
+    [
+        T.StructField("source_file", T.StringType()),
+        T.StructField("source_line", T.LongType()),
+        T.StructField("layout", T.IntegerType()),
+        T.StructField("record", T.BinaryType()),
+        T.StructField("fault", T.StringType()),
+    ]
+)
+_UNKNOWN_LAYOUT = -1
+_PARTITION_BYTES = 128 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class NumberedLines:
+    """Lines of a batch and the headers they refer to."""
+
+    frame: DataFrame
+    layouts: tuple[Layout, ...]
+
+
+def layouts_of(files: tuple[LandedFile, ...]) -> tuple[Layout, ...]:
+    """Return the distinct headers of readable files, in the order met."""
+    return tuple(dict.fromkeys(file.fields for file in files if file.unreadable is None))
+
+
+def read_lines(spark: SparkSession, files: tuple[LandedFile, ...], source: Source) -> NumberedLines:
+    """Return the numbered lines of a batch of files; a file that cannot be read becomes one faulty line."""
+    layouts = layouts_of(files)
+    readable = [(f.path, layouts.index(f.fields)) for f in files if f.unreadable is None]
+    unreadable = [(f.path, 0, _UNKNOWN_LAYOUT, b"", f"unreadable_file: {f.unreadable}") for f in files if f.unreadable]
+    if source.format == "parquet":
+        frame = _parquet_lines(spark, readable)
+    else:
+        frame = _text_lines(spark, readable, sum(f.size for f in files), source)
+    if unreadable:
+        frame = frame.unionByName(spark.createDataFrame(unreadable, LINES))
+    return NumberedLines(frame, layouts)
+
+
+def _text_lines(spark: SparkSession, readable: list[tuple[str, int]], size: int, source: Source) -> DataFrame:
+    cores = spark.sparkContext.defaultParallelism
+    partitions = max(1, min(len(readable), max(cores, -(-size // _PARTITION_BYTES))))
+    paths = spark.sparkContext.parallelize(readable, partitions)
+    frame = spark.createDataFrame(paths, "path string, layout int")
+    return frame.mapInArrow(_splitter(source.format, source.header), LINES)
+
+
+def _splitter(file_format: str, header: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    skip_header, skip_hash = file_format == "csv" and header != "none", file_format == "zeek"
+
+    def split(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for path, layout in zip(*batch.to_pydict().values(), strict=True):
+                for lines in numbered_lines(path, skip_header, skip_hash):
+                    yield _located(lines, path, layout)
+
+    return split
+
+
+def _located(lines: pa.RecordBatch, path: str, layout: int) -> pa.RecordBatch:
+    count = lines.num_rows
+    paths = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), count), pa.array([path])).cast(
+        pa.string()
+    )
+    layouts = pa.repeat(pa.scalar(layout, pa.int32()), count)
+    columns = [paths, lines.column(0), layouts, lines.column(1), lines.column(2)]
+    return pa.record_batch(columns, LINES.names)
+
+
+def _parquet_lines(spark: SparkSession, readable: list[tuple[str, int]]) -> DataFrame:
+    """Rows of Parquet files as JSON records, so that they take the same way as lines; a line is a row's number."""
+    if not readable:
+        return spark.createDataFrame([], LINES)
+    frame = spark.read.option("mergeSchema", "true").parquet(*(path for path, _ in readable))
+    micros = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "true"}
+    return frame.select(
+        F.regexp_replace("_metadata.file_path", "^file:/*", "/").alias("source_file"),
+        (F.col("_metadata.row_index") + 1).alias("source_line"),
+        F.lit(0).alias("layout"),
+        F.to_json(F.struct("*"), micros).cast("binary").alias("record"),
+        F.lit(None).cast("string").alias("fault"),
+    )

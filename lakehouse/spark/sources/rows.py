@@ -1,0 +1,162 @@
+"""Named texts -> typed rows, each with the reason it is to be rejected for, or none.
+
+The verdict on a record is a function of the record and the configuration alone: it does not depend on what came
+before, on the clock or on how files were cut into batches.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse.catalog.columns import Column as StreamColumn
+from lakehouse.catalog.durations import format_duration
+from lakehouse.catalog.stream import Stream, TimeColumn
+from lakehouse.spark.sources.fields import ARRIVAL, EVENT
+
+SQL_TYPES = {"string": "string", "int": "bigint", "double": "double", "boolean": "boolean"}
+_ORIGIN = ("source_file", "source_line", "source_item", "record")
+
+
+def sql_type(column: StreamColumn) -> str:
+    """Return the stored type of a column."""
+    if column.type == "decimal" or (column.type == "double" and column.decimals is not None):
+        return f"decimal(38,{column.decimals})"
+    return SQL_TYPES[column.type]
+
+
+def typed_rows(fields: DataFrame, stream: Stream) -> DataFrame:
+    """Return rows with ``event_us``, ``arrival_us``, every stored column, their origin, ``reason`` and ``detail``.
+
+    ``reason`` is null for a row to be accepted. NaN and infinities become null: they count as missing. The bytes of
+    the record stay only where they are needed: on rejected rows, and for streams that identify a record by them.
+    """
+    texts = fields.select(
+        *_ORIGIN, "fault", "valid", "malformed", *(_text(stream, name).alias(f"t_{name}") for name in _names(stream))
+    )
+    values = texts.select(
+        "*",
+        _time(F.col(f"t_{EVENT}"), stream.event_time).alias("event_us"),
+        _arrival(stream).alias("arrival_us"),
+        *(_value(F.col(f"t_{name}"), column).alias(name) for name, column in stream.all_columns.items()),
+    )
+    judged = values.withColumn("verdict", _verdict(stream))
+    reason = F.substring_index("verdict", ":", 1)
+    columns = [_finite(name, column).alias(name) for name, column in stream.all_columns.items()]
+    digest = [F.unhex(F.md5("record")).alias("record_hash")] if stream.identity_is_record else []
+    return judged.select(
+        "event_us",
+        "arrival_us",
+        *columns,
+        *_ORIGIN[:3],
+        *digest,
+        reason.alias("reason"),
+        F.trim(F.expr("substr(verdict, length(substring_index(verdict, ':', 1)) + 2)")).alias("detail"),
+        F.when(F.col("verdict").isNotNull(), F.col("record")).alias("record"),
+    )
+
+
+def _names(stream: Stream) -> list[str]:
+    return [*stream.all_columns, EVENT, *([ARRIVAL] if stream.arrival_time else [])]
+
+
+def _text(stream: Stream, name: str) -> Column:
+    text = F.col(f"f.{name}")
+    nulls = (*stream.source.nulls, *(("-", "(empty)") if stream.source.format == "zeek" else ()))
+    return F.when(~text.isin(*nulls), text) if nulls else text
+
+
+def _value(text: Column, column: StreamColumn) -> Column:
+    if column.type == "string":
+        return text
+    return _number(text, sql_type(column)) if column.is_number else text.try_cast(sql_type(column))
+
+
+def _number(text: Column, spark_type: str) -> Column:
+    # Java also reads "1d" and "1f" as numbers; no sensor means that.
+    plain = text.rlike(r"^[-+0-9.eE]+$") | F.lower(text).rlike(r"^[-+]?(nan|inf|infinity)$")
+    return F.when(plain, text.try_cast(spark_type))
+
+
+def _finite(name: str, column: StreamColumn) -> Column:
+    value = F.col(name)
+    if sql_type(column) != "double":
+        return value
+    return F.when(~F.isnan(value) & (F.abs(value) != float("inf")), value)
+
+
+def _time(text: Column, time: TimeColumn) -> Column:
+    """Microseconds since the epoch, rounded down; null where the text is no time."""
+    if time.unit == "iso":
+        # Without this test "T10:00" would be read as ten o'clock on the day of the run.
+        iso = F.when(text.rlike(r"^\d{4}-\d{2}-\d{2}"), text)
+        if time.timezone == "UTC":
+            return F.unix_micros(iso.try_cast("timestamp"))
+        zoned = iso.rlike(r"([zZ]|[+-]\d{2}:?\d{2})$") & iso.rlike(r"[T ]")
+        local = F.to_utc_timestamp(iso.try_cast("timestamp_ntz").cast("timestamp"), time.timezone)
+        return F.unix_micros(F.when(zoned, iso.try_cast("timestamp")).otherwise(local))
+    factor = {"s": 1_000_000, "ms": 1_000, "us": 1}[time.unit]
+    return F.floor(_number(text, "decimal(28,9)") * F.lit(factor)).try_cast("bigint")
+
+
+def _arrival(stream: Stream) -> Column:
+    if stream.arrival_time is None:
+        return F.lit(None).cast("bigint")
+    return _time(F.col(f"t_{ARRIVAL}"), stream.arrival_time)
+
+
+def _verdict(stream: Stream) -> Column:
+    """The first thing wrong with a record as "reason: detail", or null."""
+    low, high = stream.event_time_bounds
+    event, text = F.col("event_us"), F.col(f"t_{EVENT}")
+    checks = [
+        F.col("fault"),
+        F.when(~F.col("valid"), F.lit("bad_utf8: the record is not UTF-8")),
+        F.col("malformed"),
+        F.when(text.isNull(), F.lit(f"no_event_time: {stream.event_time.column} is missing")),
+        F.when(
+            event.isNull(),
+            _told("bad_event_time", stream.event_time.column, text, f"expected unit {stream.event_time.unit}"),
+        ),
+        F.when((event < low) | (event >= high), _told("out_of_bounds", stream.event_time.column, text, "see bounds")),
+        *_arrival_checks(stream),
+        *(_bad_value(name, column) for name, column in stream.all_columns.items() if column.type != "string"),
+    ]
+    return F.coalesce(*checks)
+
+
+def _arrival_checks(stream: Stream) -> list[Column]:
+    if stream.arrival_time is None:
+        return []
+    text, delay = F.col(f"t_{ARRIVAL}"), F.col("arrival_us") - F.col("event_us")
+    bad = F.when(
+        F.col("arrival_us").isNull() & text.isNotNull(),
+        _told("bad_arrival_time", stream.arrival_time.column, text, f"expected unit {stream.arrival_time.unit}"),
+    )
+    if stream.clock_bounds is None:
+        return [bad]
+    bounds = stream.clock_bounds
+    told = f"expected at most {format_duration(bounds.behind)} behind, {format_duration(bounds.ahead)} ahead"
+    seconds = F.format_string("%.3f", delay / F.lit(1_000_000.0))
+    clock = F.concat(F.lit("clock: event time is "), seconds, F.lit(f" s behind arrival; {told}"))
+    return [bad, F.when((delay > bounds.behind) | (delay < -bounds.ahead), clock)]
+
+
+def _bad_value(name: str, column: StreamColumn) -> Column:
+    text = F.col(f"t_{name}")
+    wrong = text.isNotNull() & F.col(name).isNull()
+    if sql_type(column).startswith("decimal") or column.type == "int":
+        # An exact type has no NaN of its own; it still counts as missing, not as a bad value.
+        wrong = wrong & ~F.lower(text).rlike(r"^[-+]?(nan|inf|infinity)$")
+    return F.when(wrong, _told("bad_value", name, text, f"expected {column.type}"))
+
+
+def _told(reason: str, name: str, text: Column, expected: str) -> Column:
+    return F.concat(F.lit(f"{reason}: {name} is '"), F.substring(text, 1, 100), F.lit(f"', {expected}"))
+
+
+def any_of(conditions: list[Column]) -> Column:
+    """Return the disjunction of conditions, false for none."""
+    return reduce(lambda a, b: a | b, conditions, F.lit(False))

@@ -1,0 +1,42 @@
+"""The verdict on one rule, and the error that a failed one raises."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one rule found in one table of one stream; ``where`` names the row of the frame that was worst."""
+
+    stream: str
+    table: str
+    metric: str
+    success: bool
+    observed: float | None
+    expected: str
+    says: str
+    where: str = ""
+
+    def __str__(self) -> str:
+        found = "nothing" if self.observed is None else f"{self.observed:g}"
+        place = f" ({self.where})" if self.where else ""
+        return f"{self.table}.{self.metric} is {found}{place}, expected {self.expected}: {self.says}"
+
+
+class GateFailed(RuntimeError):
+    """Checks failed, so nothing may be published.
+
+    The message says which checks, what they found and expected, and where the report is.
+    """
+
+    def __init__(self, stream: str, failed: Sequence[Verdict], report: Path) -> None:
+        self.stream = stream
+        self.failed = tuple(failed)
+        self.report = report
+        count = "1 check" if len(failed) == 1 else f"{len(failed)} checks"
+        lines = [f"stream {stream}: {count} failed, nothing will be published"]
+        lines += [f"  {verdict}" for verdict in failed]
+        super().__init__("\n".join([*lines, f"report: {report}"]))

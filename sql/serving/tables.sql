@@ -1,0 +1,109 @@
+-- Tables of one published version.
+--
+-- Purpose:    what the range macros read (nodes, series, answerable) and what people and `tidemark status` read.
+-- Parameters: none; the publisher fills them once, afterwards the file never changes.
+-- Usage:      SELECT table_name, comment FROM duckdb_tables();
+
+-- One row: this version.
+CREATE TABLE publication (
+    version INTEGER, published_us BIGINT, fingerprint VARCHAR, catalog VARCHAR[]
+);
+COMMENT ON TABLE publication IS 'One row: this version of the published file.';
+COMMENT ON COLUMN publication.version IS 'Counts up by one with every publish that changed something.';
+COMMENT ON COLUMN publication.published_us IS 'When it was written, microseconds since the epoch, UTC.';
+COMMENT ON COLUMN publication.fingerprint IS 'Hash of everything it was made from; the same again makes no new version.';
+COMMENT ON COLUMN publication.catalog IS 'Every stream.measure that can be asked for.';
+
+CREATE TABLE streams (
+    stream_id INTEGER, stream VARCHAR, definition VARCHAR, newest_us BIGINT, earliest_us BIGINT, batch BIGINT,
+    latest_us BIGINT, raw_path VARCHAR, key_names VARCHAR[], series_count BIGINT, nodes BIGINT
+);
+COMMENT ON TABLE streams IS 'One row per published stream.';
+COMMENT ON COLUMN streams.stream_id IS 'Number of the stream inside this version.';
+COMMENT ON COLUMN streams.stream IS 'Name as configured.';
+COMMENT ON COLUMN streams.definition IS 'Levels, groupings and measures that its rollups were built with.';
+COMMENT ON COLUMN streams.newest_us IS 'Newest event time accepted: the stream''s now. Null without rows.';
+COMMENT ON COLUMN streams.earliest_us IS 'Oldest event time ever accepted. Null without rows.';
+COMMENT ON COLUMN streams.batch IS 'Last ingest batch contained.';
+COMMENT ON COLUMN streams.latest_us IS 'How late a row may be before answers of its time were called final.';
+COMMENT ON COLUMN streams.raw_path IS 'Folder of its raw rows, for exact answers while they are kept.';
+COMMENT ON COLUMN streams.key_names IS 'Every key that some grouping holds.';
+COMMENT ON COLUMN streams.series_count IS 'Series over all groupings.';
+COMMENT ON COLUMN streams.nodes IS 'Rows of this stream in nodes.';
+
+CREATE TABLE measures (stream VARCHAR, measure VARCHAR, type VARCHAR, decimals INTEGER, slot_base BIGINT);
+COMMENT ON TABLE measures IS 'One row per stream and measure; measure * counts rows.';
+COMMENT ON COLUMN measures.stream IS 'Stream.';
+COMMENT ON COLUMN measures.measure IS 'Measure, or * for the rows themselves.';
+COMMENT ON COLUMN measures.type IS 'int, decimal, double, or rows for *.';
+COMMENT ON COLUMN measures.decimals IS 'Digits after the point of its exact sums; null for a double, whose sums are rounded.';
+COMMENT ON COLUMN measures.slot_base IS 'First slot of its nodes.';
+
+CREATE TABLE levels (
+    stream VARCHAR, level INTEGER, width VARCHAR, keep VARCHAR, width_us BIGINT, keep_us BIGINT, horizon_us BIGINT,
+    nodes BIGINT, from_us BIGINT, to_us BIGINT
+);
+COMMENT ON TABLE levels IS 'One row per stream and level, finest first.';
+COMMENT ON COLUMN levels.stream IS 'Stream.';
+COMMENT ON COLUMN levels.level IS 'Number of the level, 1 is the finest.';
+COMMENT ON COLUMN levels.width IS 'Width of a node, as text.';
+COMMENT ON COLUMN levels.keep IS 'How much of the past it keeps, as text.';
+COMMENT ON COLUMN levels.width_us IS 'Width of a node, microseconds.';
+COMMENT ON COLUMN levels.keep_us IS 'How much of the past it keeps, microseconds; null keeps everything.';
+COMMENT ON COLUMN levels.horizon_us IS 'It holds the nodes that start here or later; null without limit.';
+COMMENT ON COLUMN levels.nodes IS 'Nodes of all groupings and series, whatever their measures.';
+COMMENT ON COLUMN levels.from_us IS 'Start of its oldest node.';
+COMMENT ON COLUMN levels.to_us IS 'End of its newest node.';
+
+CREATE TABLE series (
+    stream_id INTEGER, "grouping" INTEGER, series_rank BIGINT, key MAP(VARCHAR, VARCHAR), key_values VARCHAR[]
+);
+COMMENT ON TABLE series IS 'One row per stream, grouping and combination of its keys'' values.';
+COMMENT ON COLUMN series.stream_id IS 'Stream, see streams.';
+COMMENT ON COLUMN series."grouping" IS 'Place of the grouping among those of the stream, from 0.';
+COMMENT ON COLUMN series.series_rank IS 'Number of the series inside its stream, from 0, sorted by grouping and values.';
+COMMENT ON COLUMN series.key IS 'Key names with their values as text; null where the row had none.';
+COMMENT ON COLUMN series.key_values IS 'The values alone, in the grouping''s order.';
+
+CREATE TABLE nodes (
+    slot BIGINT, parent_us BIGINT, start_us BIGINT, n BIGINT, total DOUBLE, exact_total HUGEINT,
+    lowest DOUBLE, highest DOUBLE, first_us BIGINT, last_us BIGINT
+);
+COMMENT ON TABLE nodes IS 'One row per measure, level, series and node that holds a value; sorted by slot and start.';
+COMMENT ON COLUMN nodes.slot IS 'slot_base of the measure + (level - 1) * series_count + series_rank.';
+COMMENT ON COLUMN nodes.parent_us IS 'Start of the next coarser level''s node around it; 0 at the top.';
+COMMENT ON COLUMN nodes.start_us IS 'Start of the node, aligned to its level''s width.';
+COMMENT ON COLUMN nodes.n IS 'Values in the node; rows for measure *.';
+COMMENT ON COLUMN nodes.total IS 'Their sum; for exact measures in units of the last digit.';
+COMMENT ON COLUMN nodes.exact_total IS 'Their exact sum in units of the last digit; null for doubles.';
+COMMENT ON COLUMN nodes.lowest IS 'Smallest value; for exact measures in units of the last digit.';
+COMMENT ON COLUMN nodes.highest IS 'Largest value; for exact measures in units of the last digit.';
+COMMENT ON COLUMN nodes.first_us IS 'Event time of the first value.';
+COMMENT ON COLUMN nodes.last_us IS 'Event time of the last value.';
+
+CREATE TABLE answerable (
+    stream VARCHAR, measure VARCHAR, stream_id INTEGER, slot_base BIGINT, series_count BIGINT, is_exact BOOLEAN,
+    divisor DOUBLE, newest_us BIGINT, earliest_us BIGINT, latest_us BIGINT, kept_us BIGINT,
+    groupings STRUCT("grouping" INTEGER, key_names VARCHAR[])[],
+    levels STRUCT(level INTEGER, width_us BIGINT, parent_us BIGINT, horizon_us BIGINT, finer_us BIGINT)[]
+);
+COMMENT ON TABLE answerable IS 'One row per stream and measure: all that a range macro must know before it reads nodes.';
+COMMENT ON COLUMN answerable.stream IS 'Stream.';
+COMMENT ON COLUMN answerable.measure IS 'Measure, or *.';
+COMMENT ON COLUMN answerable.stream_id IS 'Number of the stream, see streams.';
+COMMENT ON COLUMN answerable.slot_base IS 'First slot of its nodes.';
+COMMENT ON COLUMN answerable.series_count IS 'Series of the stream; slots of one level.';
+COMMENT ON COLUMN answerable.is_exact IS 'Sums are exact whole numbers of the last digit.';
+COMMENT ON COLUMN answerable.divisor IS '10^decimals; 1 for doubles and rows.';
+COMMENT ON COLUMN answerable.newest_us IS 'As in streams.';
+COMMENT ON COLUMN answerable.earliest_us IS 'As in streams.';
+COMMENT ON COLUMN answerable.latest_us IS 'As in streams.';
+COMMENT ON COLUMN answerable.kept_us IS 'Where the coarsest level begins; older rows are in no node.';
+COMMENT ON COLUMN answerable.groupings IS 'Declared groupings, fewest keys first.';
+COMMENT ON COLUMN answerable.levels IS 'Levels, finest first; parent_us is the coarser width, finer_us the finer horizon.';
+
+CREATE TABLE quarantine (stream VARCHAR, reason VARCHAR, records BIGINT);
+COMMENT ON TABLE quarantine IS 'One row per stream and reason: records that wait in quarantine.';
+COMMENT ON COLUMN quarantine.stream IS 'Stream.';
+COMMENT ON COLUMN quarantine.reason IS 'Short code of what was wrong.';
+COMMENT ON COLUMN quarantine.records IS 'How many.';

@@ -1,0 +1,22 @@
+-- ledger/<stream>: one row is one finished ingest batch. received + requeued = accepted + quarantined + duplicates.
+CREATE TABLE IF NOT EXISTS delta.`{path}` (
+    batch BIGINT COMMENT 'number of the batch: 1, 2, 3, ...',
+    kind STRING COMMENT 'files: new files; requeue: quarantined records put through again',
+    files INT COMMENT 'files read',
+    records BIGINT COMMENT 'lines that hold a record',
+    received BIGINT COMMENT 'rows: records, or the items of their exploded lists',
+    requeued BIGINT COMMENT 'rows taken back out of quarantine',
+    accepted BIGINT COMMENT 'rows now in raw',
+    quarantined BIGINT COMMENT 'rows now in quarantine',
+    duplicates BIGINT COMMENT 'rows that repeat an accepted one, kept once',
+    reasons MAP<STRING, BIGINT> COMMENT 'quarantined rows per reason',
+    missing MAP<STRING, BIGINT> COMMENT 'accepted rows without a usable value, per measure',
+    min_event_us BIGINT COMMENT 'earliest event time accepted',
+    max_event_us BIGINT COMMENT 'latest event time accepted',
+    newest_us BIGINT COMMENT 'latest event time accepted up to and including this batch',
+    late BIGINT COMMENT 'usable rows behind the latest event time seen before them, in processing order',
+    lateness ARRAY<BIGINT> COMMENT 'late rows per power of two of milliseconds: bin i holds 2^i to 2^(i+1) ms, bin 0 also less',
+    max_lateness_us BIGINT COMMENT 'the latest of them, microseconds',
+    committed_at TIMESTAMP COMMENT 'when the batch was finished'
+) USING DELTA
+COMMENT 'what came in, and where it went'

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from quality.metrics import Frame, measure
+from quality.rules import load_rules
+from tests.quality.conftest import SECOND, START, Lake
+
+pytestmark = pytest.mark.spark
+
+
+def _worst(frames: list[Frame]) -> dict[str, float]:
+    """Return every metric that is above 0, as table.metric."""
+    found: dict[str, float] = {}
+    for frame in frames:
+        for row in frame.rows:
+            for metric in set(row) - set(frame.place) - {"quarantined_share"}:
+                name = f"{frame.table}.{metric}"
+                found[name] = max(found.get(name, 0), row[metric])
+    return {name: value for name, value in found.items() if value}
+
+
+def test_right_tables_deviate_nowhere(lake: Lake) -> None:
+    frames = measure(lake.tables())
+
+    assert [frame.table for frame in frames] == ["ledger", "totals", "quarantine", "raw"]
+    assert _worst(frames) == {}
+
+
+def test_every_rule_is_about_a_metric_of_its_frame(lake: Lake) -> None:
+    for frame in measure(lake.tables()):
+        metrics = set(frame.rows[0]) - set(frame.place)
+        assert {rule.metric for rule in load_rules()[frame.table]} == metrics
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "column", "value", "expected"),
+    [
+        ("ledger", 0, "received", 6, {"ledger.imbalance": 1, "totals.imbalance": 1}),
+        ("ledger", 1, "reasons", {"clock": 3}, {"ledger.reasons_gap": 2}),
+        ("ledger", 1, "duplicates", None, {"ledger.negative_counts": 1}),
+        ("raw", 3, "event_us", None, {"raw.without_event_time": 1}),
+        ("raw", 3, "event_us", 1_700_000_000 * SECOND, {"raw.out_of_bounds": 1}),
+        ("raw", 3, "temp", float("nan"), {"raw.not_numbers": 1}),
+        ("raw", 3, "temp", float("-inf"), {"raw.not_numbers": 1}),
+        ("raw", 3, "source_file", None, {"raw.without_origin": 1}),
+        ("raw", 3, "source_line", 0, {"raw.without_origin": 1}),
+        ("raw", 5, "batch", 1, {"raw.gap_to_ledger": 1}),
+        ("quarantine", 0, "reason", "", {"quarantine.without_reason": 1}),
+        ("quarantine", 0, "source_file", None, {"quarantine.without_origin": 1}),
+        ("quarantine", 0, "batch", 0, {"quarantine.unknown_batches": 1}),
+        ("quarantine", 0, "batch", 2, {"ledger.quarantine_gap": 1}),
+    ],
+)
+def test_one_wrong_field_shows_in_its_own_metric(
+    lake: Lake, table: str, row: int, column: str, value: object, expected: dict[str, Any]
+) -> None:
+    broken = lake.with_row(table, row, column, value)
+
+    assert _worst(measure(broken.tables())) == expected
+
+
+def test_a_lost_raw_row_shows_in_its_batch_and_in_the_total(lake: Lake) -> None:
+    broken = lake.with_rows("raw", lake.raw[1:])
+
+    assert _worst(measure(broken.tables())) == {"raw.gap_to_ledger": 1, "totals.raw_gap": 1}
+
+
+def test_a_row_appended_twice_is_a_repeated_identity(lake: Lake) -> None:
+    broken = lake.with_rows("raw", [*lake.raw, lake.raw[4]])
+
+    assert _worst(measure(broken.tables()))["raw.repeated_identities"] == 1
+
+
+def test_an_identity_may_come_again_after_the_time_in_which_repeats_are_looked_for(lake: Lake) -> None:
+    within = lake.stream.duplicates_within
+    far = list(lake.raw[0])
+    far[0] += within + 1
+    far[6] = 2
+    near = [*far]
+    near[0] -= 1
+
+    frames_far = measure(lake.with_rows("raw", [*lake.raw, far]).tables())
+    frames_near = measure(lake.with_rows("raw", [*lake.raw, near]).tables())
+
+    assert "raw.repeated_identities" not in _worst(frames_far)
+    assert _worst(frames_near)["raw.repeated_identities"] == 1
+
+
+def test_a_batch_entered_twice_in_the_ledger_is_a_repeat(lake: Lake) -> None:
+    broken = lake.with_rows("ledger", [*lake.ledger, lake.ledger[0]])
+
+    assert _worst(measure(broken.tables()))["ledger.repeats"] == 1
+
+
+def test_rows_put_through_again_leave_the_quarantine_balanced(lake: Lake) -> None:
+    requeued = lake.with_rows("ledger", [*lake.ledger, (3, "requeue", 0, 1, 1, 0, 0, {})])
+    reading = (START + 300 * SECOND, "a", START + 300 * SECOND, 18.0, "landing/a.csv", 9, 3, None)
+    requeued = requeued.with_rows("raw", [*lake.raw, reading])
+    requeued = requeued.with_rows("quarantine", lake.quarantine[1:])
+
+    assert _worst(measure(requeued.tables())) == {}
+
+
+def test_a_rejected_record_that_vanished_shows_in_the_total(lake: Lake) -> None:
+    broken = lake.with_rows("quarantine", lake.quarantine[1:])
+
+    assert _worst(measure(broken.tables())) == {"totals.quarantine_gap": 1}
+
+
+def test_raw_rows_of_batches_that_passed_are_not_judged_again(lake: Lake) -> None:
+    broken = lake.with_row("raw", 0, "temp", float("nan"))
+
+    (raw,) = (frame for frame in measure(broken.tables(since=1)) if frame.table == "raw")
+
+    assert [row["batch"] for row in raw.rows] == [2]
+    assert raw.rows[0]["not_numbers"] == 0
+
+
+def test_the_share_in_quarantine_is_of_all_rows_received(lake: Lake) -> None:
+    (totals,) = (frame for frame in measure(lake.tables()) if frame.table == "totals")
+
+    assert totals.rows[0]["quarantined_share"] == pytest.approx(2 / 9)

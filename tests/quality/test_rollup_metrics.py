@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from quality.metrics import Frame
+from quality.rollup_metrics import rollup_frames
+from quality.rules import load_rules
+from tests.quality.conftest import SECOND, Lake
+
+pytestmark = pytest.mark.spark
+
+
+def _deviations(frames: list[Frame]) -> set[tuple[str, int, int]]:
+    """Return every metric above 0 with its level and grouping."""
+    (frame,) = frames
+    names = {rule.metric for rule in load_rules()["rollup"]}
+    return {(name, row["level"], row["grouping"]) for row in frame.rows for name in names if row[name]}
+
+
+def _index(lake: Lake, level: int, grouping: int) -> int:
+    """Return the position of the newest node of a level and grouping."""
+    nodes = [(node[2], i) for i, node in enumerate(lake.nodes) if node[:2] == (level, grouping)]
+    return max(nodes)[1]
+
+
+def test_right_nodes_deviate_nowhere(lake: Lake) -> None:
+    frames = rollup_frames(lake.rollup(), lake.tables())
+
+    assert _deviations(frames) == set()
+    assert [(row["level"], row["grouping"]) for row in frames[0].rows] == [(1, 0), (1, 1), (2, 0), (2, 1)]
+
+
+def test_a_table_without_a_marker_is_not_judged(lake: Lake) -> None:
+    assert rollup_frames(lake.rollup().where("level > 0"), lake.tables()) == []
+
+
+@pytest.mark.parametrize(
+    ("level", "column", "value", "expected"),
+    [
+        (1, "rows", 5, {("gap_to_finer", 2, 1)}),
+        (2, "rows", 7, {("gap_to_finer", 2, 1), ("gap_to_accepted", 2, 1)}),
+        (1, "temp__min", 99.0, {("disordered_values", 1, 1)}),
+        (1, "temp__n", 4, {("disordered_counts", 1, 1)}),
+        (1, "temp__sum", float("nan"), {("not_numbers", 1, 1)}),
+        (1, "first_us", 0, {("disordered_times", 1, 1)}),
+        (1, "temp__last_us", 2**60, {("disordered_times", 1, 1)}),
+        (1, "grouping", 7, {("undeclared", 1, 7), ("gap_to_finer", 2, 1)}),
+    ],
+)
+def test_one_wrong_field_shows_in_its_own_metric(
+    lake: Lake, level: int, column: str, value: object, expected: set[tuple[Any, ...]]
+) -> None:
+    broken = lake.with_row("nodes", _index(lake, level, 1), column, value)
+
+    assert _deviations(rollup_frames(broken.rollup(), lake.tables())) == expected
+
+
+def test_a_node_off_its_grid_is_unaligned(lake: Lake) -> None:
+    at = _index(lake, 2, 0)
+    broken = lake.with_row("nodes", at, "start_us", lake.nodes[at][2] - SECOND)
+
+    assert ("unaligned", 2, 0) in _deviations(rollup_frames(broken.rollup(), lake.tables()))
+
+
+def test_a_missing_late_row_shows_only_where_its_level_still_keeps_the_time(lake: Lake) -> None:
+    finest = [node for node in lake.nodes if node[0] == 1]
+    forgotten = [node for node in finest if node[2] < lake.nodes[0][2] + 60 * SECOND]
+    pruned = lake.with_rows("nodes", [node for node in lake.nodes if node not in forgotten])
+
+    assert forgotten
+    assert _deviations(rollup_frames(pruned.rollup(), lake.tables())) == set()
+
+
+def test_a_grouping_that_was_never_built_lacks_every_row(lake: Lake) -> None:
+    pruned = lake.with_rows("nodes", [node for node in lake.nodes if node[1] != 1])
+
+    assert _deviations(rollup_frames(pruned.rollup(), lake.tables())) == {("gap_to_accepted", 2, 1)}
+
+
+def test_batches_not_rolled_up_yet_are_not_missed(lake: Lake) -> None:
+    first = [node for node in lake.nodes if node[3] == 1]
+
+    assert _deviations(rollup_frames(lake.with_rows("nodes", first).rollup(), lake.tables())) == set()
