@@ -7,13 +7,15 @@ ingest batch, and ends when there are none left (``availableNow``). Safe to run 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.catalog.settings import Settings
 from lakehouse.spark import tables
-from lakehouse.spark.ingest import Batch, StreamTables
+from lakehouse.spark.ingest import COUNTS, Batch, Progress, StreamTables
 from lakehouse.spark.sources.files import Landing, Manifest
 
 log = logging.getLogger(__name__)
@@ -33,10 +35,9 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     layout = settings.layout
     target = StreamTables(spark, layout, settings.stream(stream))
     with tables.lease(layout.raw(stream)):
-        target.create()
-        landing = _landing(target)
+        landing, before = _landing(target)
         files = landing.add_files(target.stream.source)
-        totals = _drain(target)
+        totals = _drain(target, landing, before)
     changed = landing.changed_files(target.stream.source)
     for path in changed:
         log.warning("%s changed after it was read; its new content is not read: give it a new name", path)
@@ -47,60 +48,80 @@ def requeue(settings: Settings, spark: SparkSession, stream: str, reasons: tuple
     """Put open quarantined records (of these reasons, or all) through again, by today's configuration."""
     target = StreamTables(spark, settings.layout, settings.stream(stream))
     with tables.lease(settings.layout.raw(stream)):
-        target.create()
-        landing = _landing(target)
-        _drain(target)
+        landing, before = _landing(target)
+        if landing.last_batch > before.batch:
+            _drain(target, landing, before)
+            before = target.progress()
         landing.add_requeue(reasons)
-        return _drain(target)
+        return _drain(target, landing, before)
 
 
-def _landing(target: StreamTables) -> Landing:
+def _landing(target: StreamTables) -> tuple[Landing, Progress]:
     landing = Landing(target.layout.landing(target.stream.name))
-    finished, _ = target.finished()
-    if finished > landing.last_batch:
+    before = Progress(0, None) if target.create() else target.progress()
+    if before.batch > landing.last_batch:
         raise IngestRefused(
-            f"stream {target.stream.name}: the ledger holds batch {finished}, {landing.folder} only "
+            f"stream {target.stream.name}: the ledger holds batch {before.batch}, {landing.folder} only "
             f"{landing.last_batch}: restore that folder; without it files would be read twice"
         )
-    return landing
+    return landing, before
 
 
-def _drain(target: StreamTables) -> dict[str, Any]:
+def _drain(target: StreamTables, landing: Landing, before: Progress) -> dict[str, Any]:
     """Run every manifest that has no ledger row yet, in order."""
-    totals: dict[str, Any] = {"batches": 0}
-    landing = Landing(target.layout.landing(target.stream.name))
-    if not landing.manifests:
+    totals: dict[str, Any] = {"batches": 0, **dict.fromkeys(COUNTS, 0)}
+    if landing.last_batch == before.batch:
         return totals
-
-    def ingest_batch(manifests: DataFrame, _: int) -> None:
-        for (text,) in manifests.collect():
-            _ingest(target, landing, Manifest.from_json(text), totals)
-
+    run = _Run(target, landing, totals, before)
     source = target.spark.readStream.format("text").option("wholetext", True).option("maxFilesPerTrigger", 1)
     # Spark would otherwise pass over files older than a week before the newest one.
     source = source.option("maxFileAge", "36500d").option("pathGlobFilter", "*.json")
     query = (
         source.load(str(landing.folder))
-        .writeStream.foreachBatch(ingest_batch)
+        .writeStream.foreachBatch(run.ingest_batch)
         .option("checkpointLocation", str(target.layout.checkpoint("ingest", target.stream.name)))
         .trigger(availableNow=True)
         .start()
     )
-    query.awaitTermination()
+    try:
+        query.awaitTermination()
+    except StreamingQueryException:
+        # Spark's error quotes ours inside a page of its own plan: raise ours.
+        raise run.error or RuntimeError(f"the stream of {target.stream.name} stopped") from run.error
     return totals
 
 
-def _ingest(target: StreamTables, landing: Landing, manifest: Manifest, totals: dict[str, Any]) -> None:
-    finished, newest = target.finished()
-    if manifest.batch <= finished:
-        return
-    if manifest.batch != finished + 1:
-        raise IngestRefused(f"stream {target.stream.name}: batch {manifest.batch} came after batch {finished}")
-    batch = Batch(target, manifest, landing, newest)
-    try:
-        counts = batch.commit()
-    finally:
-        batch.release()
-    totals["batches"] += 1
-    for name, count in counts.items():
-        totals[name] = totals.get(name, 0) + count
+@dataclass
+class _Run:
+    """One drain: the batches it has finished, and what they add up to."""
+
+    target: StreamTables
+    landing: Landing
+    totals: dict[str, Any]
+    finished: Progress
+    error: Exception | None = None
+
+    def ingest_batch(self, manifests: DataFrame, _: int) -> None:
+        """Take in the manifests of one micro-batch; those already in the ledger are passed over."""
+        try:
+            for (text,) in manifests.collect():
+                manifest = Manifest.from_json(text)
+                if manifest.batch > self.finished.batch:
+                    self._ingest(manifest)
+        except Exception as error:
+            self.error = error
+            raise
+
+    def _ingest(self, manifest: Manifest) -> None:
+        if manifest.batch != self.finished.batch + 1:
+            name = self.target.stream.name
+            raise IngestRefused(f"stream {name}: batch {manifest.batch} came after batch {self.finished.batch}")
+        batch = Batch(self.target, manifest, self.landing, self.finished)
+        try:
+            entry = batch.commit()
+        finally:
+            batch.release()
+        self.finished = Progress(manifest.batch, entry["newest_us"])
+        self.totals["batches"] += 1
+        for name in COUNTS:
+            self.totals[name] += entry[name]

@@ -101,8 +101,8 @@ def measure(tables: Tables) -> list[Frame]:
 
 
 def collect(rows: DataFrame) -> list[dict[str, Any]]:
-    """Bring a small frame to the driver."""
-    return [row.asDict() for row in rows.collect()]
+    """Bring a small frame to the driver, in the order of its first column."""
+    return sorted((row.asDict() for row in rows.collect()), key=lambda row: tuple(row.values())[:1])
 
 
 def _with_quarantine(tables: Tables) -> DataFrame:
@@ -112,12 +112,14 @@ def _with_quarantine(tables: Tables) -> DataFrame:
         F.count("*").alias("entries"),
         *(F.sum(name).alias(name) for name in COUNTS),
         F.sum(F.abs(F.expr(GAINED) - F.expr(PLACED))).alias("imbalance"),
-        F.sum(F.abs(F.coalesce(reasons, F.lit(0)) - F.coalesce("quarantined", F.lit(0)))).alias("reasons_gap"),
+        F.sum(F.abs(F.coalesce(reasons, F.lit(0)) - F.coalesce("quarantined", F.lit(0)))).alias(
+            "reasons_gap"
+        ),
         F.sum(count_if(any_of(F.col(name).isNull() | (F.col(name) < 0) for name in COUNTS))).alias(
             "negative_counts"
         ),
     )
-    return ledger.join(standing, "batch", "left").fillna(0, ["standing"]).orderBy("batch")
+    return ledger.join(standing, "batch", "left").fillna(0, ["standing"])
 
 
 def _ledger_row(row: dict[str, Any]) -> dict[str, Any]:
@@ -154,7 +156,6 @@ def _quarantine(tables: Tables) -> DataFrame:
             F.sum(count_if(F.col("source_file").isNull())).alias("without_origin"),
             F.sum(count_if(F.col("known").isNull())).alias("unknown_batches"),
         )
-        .orderBy("batch")
     )
 
 

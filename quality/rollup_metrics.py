@@ -69,7 +69,7 @@ def _by_level(nodes: DataFrame, stream: Stream, kept: Sequence[int]) -> DataFram
 
 
 def _per_level(values: Sequence[int]) -> Column:
-    return F.element_at(F.array(*(F.lit(value).cast("bigint") for value in values)), F.col("level"))
+    return F.try_element_at(F.array(*(F.lit(value).cast("bigint") for value in values)), F.col("level"))
 
 
 def _disordered_counts(stream: Stream) -> Iterator[Column]:
@@ -93,13 +93,15 @@ def _rows(stream: Stream, found: Sequence[dict[str, Any]], accepted: int) -> Ite
     for level, grouping in sorted({*declared, *by_place}):
         row = by_place.get((level, grouping), {})
         finer = by_place.get((level - 1, grouping), {})
+        is_declared = (level, grouping) in declared
         counts_all = level == top and stream.levels[-1].keep_us is None
+        has_finer = is_declared and level > 1
         yield {
             "level": level,
             "grouping": grouping,
-            "undeclared": int((level, grouping) not in declared),
-            "gap_to_finer": _gap(row, "rows_where_finer", finer.get("kept_rows") or 0) if level > 1 else 0,
-            "gap_to_accepted": _gap(row, "kept_rows", accepted) if counts_all else 0,
+            "undeclared": int(not is_declared),
+            "gap_to_finer": _gap(row, "rows_where_finer", finer.get("kept_rows") or 0) if has_finer else 0,
+            "gap_to_accepted": _gap(row, "kept_rows", accepted) if is_declared and counts_all else 0,
             **{name: row.get(name, 0) for name in DISORDERS},
         }
 

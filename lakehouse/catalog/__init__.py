@@ -4,6 +4,9 @@ durations.py   "1h", "2d", "forever" <-> microseconds
 columns.py     what one declared column is: type, path or position
 stream.py      one stream: times, identity, keys, measures, levels, source
 checks.py      what pydantic cannot see: names that must agree, levels that must nest
+refusals.py    what pydantic refused, in our words, and what else is wrong beside it
 settings.py    tidemark.toml + environment -> Settings, or every problem at once
+places.py      which configuration and which home a command works on
+outcomes.py    how each job last ended
 layout.py      where a table, checkpoint or report lives under the home
 """

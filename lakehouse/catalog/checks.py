@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator
 from difflib import get_close_matches
 
 from lakehouse.algorithms.rollup.levels import validate_levels
 from lakehouse.catalog.columns import NAME, RESERVED
+from lakehouse.catalog.durations import format_duration
 from lakehouse.catalog.problems import Problem
 from lakehouse.catalog.stream import Stream
 
 
 def stream_problems(stream: Stream) -> list[Problem]:
     """Return every problem of one stream that needs more than one of its fields to be seen."""
-    checks = (_names, _identity, _keys, _measures, _groupings, _levels, _bounds, _source, _positions)
+    checks = (
+        _names,
+        _repeated,
+        _identity,
+        _keys,
+        _measures,
+        _groupings,
+        _levels,
+        _bounds,
+        _source,
+        _positions,
+    )
     return [
         Problem(f"streams.{stream.name}.{problem.key}", problem.found, problem.expected)
         for check in checks
@@ -32,12 +46,25 @@ def _names(stream: Stream) -> Iterator[Problem]:
                 f'a name of lower-case letters, digits and _; declare it as NAME = {{ path = "{name}" }}',
             )
         elif name in RESERVED or "__" in name:
-            yield Problem(f"columns.{name}", repr(name), "another name: this one is used by Tidemark's own tables")
+            yield Problem(
+                f"columns.{name}", repr(name), "another name: this one is used by Tidemark's own tables"
+            )
+
+
+def _repeated(stream: Stream) -> Iterator[Problem]:
+    lists = {"keys": stream.keys, "measures": stream.measures, "identity": stream.identity}
+    lists |= {f"groupings.{place}": grouping for place, grouping in enumerate(stream.groupings)}
+    for key, names in lists.items():
+        for name, times in Counter(names).items():
+            if times > 1:
+                yield Problem(key, f"{name!r} {times} times", "each name once")
 
 
 def _identity(stream: Stream) -> Iterator[Problem]:
     if "*" in stream.identity and not stream.identity_is_record:
-        yield Problem("identity", str(list(stream.identity)), '["*"] alone (the whole record), or column names')
+        yield Problem(
+            "identity", str(list(stream.identity)), '["*"] alone (the whole record), or column names'
+        )
 
 
 def _nearest(name: str, among: tuple[str, ...]) -> str:
@@ -47,7 +74,7 @@ def _nearest(name: str, among: tuple[str, ...]) -> str:
 
 
 def _keys(stream: Stream) -> Iterator[Problem]:
-    for key in stream.keys:
+    for key in dict.fromkeys(stream.keys):
         if stream.all_columns[key].type == "double":
             yield Problem("keys", f"{key!r} of type double", "a string, int, boolean or decimal column")
         if key in stream.measures:
@@ -55,10 +82,12 @@ def _keys(stream: Stream) -> Iterator[Problem]:
 
 
 def _measures(stream: Stream) -> Iterator[Problem]:
-    for measure in stream.measures:
+    for measure in dict.fromkeys(stream.measures):
         column = stream.all_columns[measure]
         if not column.is_number:
-            yield Problem("measures", f"{measure!r} of type {column.type}", "an int, double or decimal column")
+            yield Problem(
+                "measures", f"{measure!r} of type {column.type}", "an int, double or decimal column"
+            )
 
 
 def _groupings(stream: Stream) -> Iterator[Problem]:
@@ -76,23 +105,37 @@ def _levels(stream: Stream) -> Iterator[Problem]:
     if not stream.levels:
         yield Problem("levels", "[]", 'at least one level, such as "1m for 2d"')
     for message in validate_levels(stream.levels) if stream.levels else []:
-        yield Problem("levels", message, "levels that nest: see README, Levels")
+        told = re.sub(r"(\d+) us", lambda found: format_duration(int(found[1])), message)
+        level, _, rest = told.partition(": found ")
+        found, _, expected = rest.partition("; expected ")
+        yield Problem(f"levels, {level}", found, expected)
 
 
 def _bounds(stream: Stream) -> Iterator[Problem]:
     low, high = stream.event_time_bounds
     if low >= high:
         yield Problem("event_time_bounds", f"{low} and {high} us", "the earlier time first")
+    for key, time in (("event_time", stream.event_time), ("arrival_time", stream.arrival_time)):
+        if time and time.unit != "iso" and time.timezone != "UTC":
+            yield Problem(
+                f"{key}.timezone", f"{time.timezone!r} with unit {time.unit!r}", 'none: only "iso" has one'
+            )
     if stream.clock_bounds and not stream.arrival_time:
-        yield Problem("clock_bounds", "no arrival_time", "arrival_time, which clock_bounds compares event time with")
+        yield Problem(
+            "clock_bounds", "no arrival_time", "arrival_time, which clock_bounds compares event time with"
+        )
 
 
 def _source(stream: Stream) -> Iterator[Problem]:
     source = stream.source
     if source.explode and source.format != "ndjson":
-        yield Problem("source.explode", f"format {source.format!r}", 'format "ndjson"; only JSON records hold lists')
+        yield Problem(
+            "source.explode", f"format {source.format!r}", 'format "ndjson"; only JSON records hold lists'
+        )
     if source.header != "names" and source.format != "csv":
-        yield Problem("source.header", f"format {source.format!r}", 'format "csv"; others name their own fields')
+        yield Problem(
+            "source.header", f"format {source.format!r}", 'format "csv"; others name their own fields'
+        )
     if source.format == "csv" and source.header != "names":
         named = [n for n, c in stream.all_columns.items() if c.position is None]
         times = [t.column for t in (stream.event_time, stream.arrival_time) if t]
@@ -109,5 +152,7 @@ def _positions(stream: Stream) -> Iterator[Problem]:
         for name, column in stream.columns.items():
             if column.position is not None:
                 yield Problem(
-                    f"columns.{name}.position", f"format {stream.source.format!r}", "path; only csv has positions"
+                    f"columns.{name}.position",
+                    f"format {stream.source.format!r}",
+                    "path; only csv has positions",
                 )

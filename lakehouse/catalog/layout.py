@@ -11,6 +11,8 @@
     checkpoints/          Spark's own offsets
     runs/                 the last outcome of each job, small JSON
     airflow/              Airflow's own home
+
+Each folder is made by whoever writes it first.
 """
 
 from __future__ import annotations

@@ -12,10 +12,11 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from lakehouse.catalog.checks import stream_problems
 from lakehouse.catalog.layout import Home
+from lakehouse.catalog.places import config_file, given_home
 from lakehouse.catalog.problems import ConfigError, Problem
+from lakehouse.catalog.refusals import problems_of, stream_refusals
 from lakehouse.catalog.stream import Stream
 
-CONFIG_NAME = "tidemark.toml"
 _SECTIONS = ("home", "streams", "spark", "serving", "quality")
 
 
@@ -25,6 +26,7 @@ class SparkSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     driver_memory: str = "2g"
     shuffle_partitions: int = Field(default=2, ge=1)
+    java_options: str = ""
 
 
 class ServingSettings(BaseModel):
@@ -45,7 +47,9 @@ class QualitySettings(BaseModel):
 class Settings(BaseSettings):
     """Everything a job or command needs to know; paths are absolute."""
 
-    model_config = SettingsConfigDict(env_prefix="TIDEMARK_", env_nested_delimiter="__", extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="TIDEMARK_", env_nested_delimiter="__", extra="forbid", frozen=True
+    )
 
     home: Path = Path("var")
     config: Path | None = None
@@ -83,22 +87,22 @@ class Settings(BaseSettings):
 
 
 def load_settings(config: Path | None = None, home: Path | None = None) -> Settings:
-    """Read the configuration file (default ``./tidemark.toml``) and the environment.
+    """Read the configuration file and the environment; ``places.py`` says which file and which home.
 
-    Relative source paths and a relative home are taken from the file's folder. ``home`` wins over file and
-    environment.
+    Relative source paths and a relative home in the file are taken from the file's folder. ``home`` wins over file
+    and environment.
 
     Raises:
         ConfigError: with every problem found, each with key, what was found and what is expected.
     """
-    path = (config or Path(CONFIG_NAME)).resolve()
+    path = config_file(config)
     problems: list[Problem] = []
     content = _read(path, problems)
     streams = _streams(content.pop("streams", {}), path.parent, problems)
     settings = _settings(content, problems)
     if problems or settings is None:
         raise ConfigError(str(path), problems)
-    where = home.resolve() if home else (path.parent / settings.home.expanduser()).resolve()
+    where = given_home(home) or (path.parent / settings.home.expanduser()).resolve()
     return settings.model_copy(update={"home": where, "config": path, "streams": streams})
 
 
@@ -124,7 +128,7 @@ def _streams(tables: Any, folder: Path, problems: list[Problem]) -> dict[str, St
         try:
             stream = Stream.model_validate(table | {"name": name} if isinstance(table, dict) else table)
         except ValidationError as error:
-            problems.extend(_problems(f"streams.{name}", error))
+            problems.extend(stream_refusals(name, table, error))
             continue
         problems.extend(stream_problems(stream))
         path = os.path.normpath(folder / Path(stream.source.path).expanduser())
@@ -137,19 +141,5 @@ def _settings(content: dict[str, Any], problems: list[Problem]) -> Settings | No
     try:
         return Settings(**content)
     except ValidationError as error:
-        problems.extend(_problems("", error))
+        problems.extend(problems_of("", error, Settings))
         return None
-
-
-def _problems(prefix: str, error: ValidationError) -> list[Problem]:
-    return [_problem(prefix, dict(detail)) for detail in error.errors(include_url=False)]
-
-
-def _problem(prefix: str, detail: dict[str, Any]) -> Problem:
-    key = ".".join([*([prefix] if prefix else []), *(str(part) for part in detail["loc"])])
-    if detail["type"] == "missing":
-        return Problem(key, "nothing", "a value")
-    if detail["type"] == "extra_forbidden":
-        return Problem(key, "an unknown key", "a key that the README lists")
-    message = str(detail["msg"]).removeprefix("Value error, ")
-    return Problem(key, repr(detail["input"]), message.removeprefix("expected "))

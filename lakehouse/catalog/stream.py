@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
@@ -16,8 +16,9 @@ from lakehouse.catalog.durations import EXPECTED, format_duration, parse_duratio
 _LEVEL = re.compile(r"^\s*(\w+)\s+(?:for\s+(\w+)|(forever))\s*$")
 
 
-def _duration(value: Any) -> Any:
-    return parse_duration(value) if isinstance(value, str) else value
+def _duration(value: Any) -> int:
+    # A bare number would be taken for microseconds, which nobody who writes one means.
+    return parse_duration(value if isinstance(value, str) else "")
 
 
 def _level(value: Any) -> Any:
@@ -30,12 +31,14 @@ def _level(value: Any) -> Any:
     return Level(parse_duration(found[1]), keep)
 
 
-def _instant(value: Any) -> Any:
-    if isinstance(value, str):
-        moment = datetime.fromisoformat(value)
-        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return int(aware.timestamp()) * 1_000_000 + aware.microsecond
-    return value
+def _instant(value: Any) -> int:
+    """Return the microseconds of ISO text or of TOML's own dates; a time without an offset is UTC."""
+    try:
+        moment = datetime.fromisoformat(value.isoformat() if isinstance(value, date) else value)
+    except (TypeError, ValueError):
+        raise ValueError('expected an ISO date or time, such as "2000-01-01"') from None
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 def _zone(value: str) -> str:
@@ -76,7 +79,7 @@ class Source(_Part):
     """Where records come from and how a file is cut into them."""
 
     kind: Literal["files"] = "files"
-    path: str
+    path: str = Field(min_length=1)
     format: Literal["csv", "ndjson", "zeek", "parquet"]
     separator: str = Field(default=",", min_length=1, max_length=1)
     quote: str = Field(default='"', min_length=1, max_length=1)
@@ -130,7 +133,11 @@ class Stream(_Part):
 
     def definition(self) -> str:
         """What the rollups depend on, as one line; a change of it means that they must be rebuilt."""
-        levels = ", ".join(f"{format_duration(v.width_us)} for {format_duration(v.keep_us)}" for v in self.levels)
-        measures = ", ".join(f"{m}:{self.all_columns[m].type}:{self.all_columns[m].scale}" for m in self.measures)
+        levels = ", ".join(
+            f"{format_duration(v.width_us)} for {format_duration(v.keep_us)}" for v in self.levels
+        )
+        measures = ", ".join(
+            f"{m}:{self.all_columns[m].type}:{self.all_columns[m].scale}" for m in self.measures
+        )
         groupings = "; ".join(",".join(grouping) for grouping in self.groupings)
         return f"levels [{levels}] groupings [{groupings}] measures [{measures}]"

@@ -5,8 +5,11 @@ build.py       nodes and facts -> the tables of one new file
 gate.py        totals of the new file against those the nodes came with
 publish.py     build, gate, rename, move the pointer, collect what no reader holds
 versions.py    the pointer, the versions, and the shared lock that keeps one alive
-sandbox.py     the read-only, locked door; statements of other people, with hard limits
+locked.py      the one way a published file is opened
+sandbox.py     the door: the current version, and statements of other people under hard limits
 guard.py       which statement is let through the door
+worker.py      the process that runs one such statement
+literals.py    values and names as SQL text
 ask.py         one range question -> answers; by the macros, or exactly from raw rows
 raw.py         the exact answer, read from raw rows
 status.py      what is published, how old it is, what waits in quarantine, how each job ended

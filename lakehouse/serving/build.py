@@ -15,9 +15,13 @@ from pathlib import Path
 import duckdb
 
 from lakehouse.algorithms.rollup.contract import Level
+from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
 from lakehouse.catalog.durations import format_duration
-from lakehouse.serving.facts import MACRO_FILES, ROWS, SQL_FOLDER, Measure, StreamFacts, fingerprint
+from lakehouse.serving.facts import MACRO_FILES, ROWS, TABLE_FILES, Measure, StreamFacts, fingerprint
+from lakehouse.serving.literals import name, text
+from sql import statement
 
+_NEVER = 2**62
 ROW_GROUP = 16_384  # small row groups: a point question reads a few thousand rows, not 122,880 per piece
 
 
@@ -28,7 +32,7 @@ def drafted(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     try:
         # The session's zone would shift text times without an offset while macros are bound.
         connection.execute("SET TimeZone = 'UTC'")
-        connection.execute(f"ATTACH {quoted_text(str(path))} AS draft (ROW_GROUP_SIZE {ROW_GROUP})")
+        connection.execute(f"ATTACH {text(str(path))} AS draft (ROW_GROUP_SIZE {ROW_GROUP})")
         connection.execute("USE draft")
         yield connection
         connection.execute("CHECKPOINT draft")
@@ -38,34 +42,22 @@ def drafted(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         connection.close()
 
 
-def quoted_text(text: str) -> str:
-    """Return text as an SQL literal."""
-    return "'" + text.replace("'", "''") + "'"
-
-
-def quoted(name: str) -> str:
-    """Return a name as an SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
-
-
 def write_tables(connection: duckdb.DuckDBPyConnection, version: int, streams: Sequence[StreamFacts]) -> None:
     """Fill every table of the version, then install the macros and views."""
-    connection.execute(_sql("tables"))
+    for file in TABLE_FILES:
+        connection.execute(statement(f"serving/{file}"))
     slot = 0
     for number, stream in enumerate(sorted(streams, key=lambda facts: facts.name)):
         slot = _write_stream(connection, number, stream, slot)
     _write_ledger(connection, streams)
-    catalog = "SELECT coalesce(list(stream || '.' || measure ORDER BY stream, measure), []) FROM measures"
+    names = "string_agg(stream || '.' || measure, ', ' ORDER BY stream, measure)"
+    catalog = f"SELECT coalesce({names}, 'nothing') FROM measures"
     connection.execute(
         f"INSERT INTO publication VALUES (?, ?, ?, ({catalog}))",
         [version, time.time_ns() // 1000, fingerprint(streams)],
     )
-    for name in MACRO_FILES:
-        connection.execute(_sql(name))
-
-
-def _sql(name: str) -> str:
-    return (SQL_FOLDER / f"{name}.sql").read_text(encoding="utf-8")
+    for file in MACRO_FILES:
+        connection.execute(statement(f"serving/{file}"))
 
 
 def _write_stream(connection: duckdb.DuckDBPyConnection, number: int, stream: StreamFacts, slot: int) -> int:
@@ -76,7 +68,7 @@ def _write_stream(connection: duckdb.DuckDBPyConnection, number: int, stream: St
     first_slot = slot
     for measure in (Measure(ROWS, "rows", 0), *stream.measures):
         _write_measure(connection, stream, measure, slot, count)
-        _write_answerable(connection, number, stream, measure, slot, count)
+        _write_ladder(connection, number, stream, measure, slot, count)
         slot += len(stream.levels) * count
     _write_levels(connection, stream)
     nodes = _scalar(connection, "SELECT count(*) FROM nodes WHERE slot >= ? AND slot < ?", [first_slot, slot])
@@ -102,7 +94,7 @@ def _load_wide(connection: duckdb.DuckDBPyConnection, stream: StreamFacts) -> No
     if folder is None or not any(folder.glob("*.parquet")):
         connection.execute(f"CREATE OR REPLACE TEMP VIEW wide AS {_empty(stream)}")
         return
-    source = f"read_parquet({quoted_text(str(folder / '*.parquet'))})"
+    source = f"read_parquet({text(str(folder / '*.parquet'))})"
     connection.execute(f"CREATE OR REPLACE TEMP VIEW wide AS SELECT * FROM {source}")
 
 
@@ -110,14 +102,14 @@ def _empty(stream: StreamFacts) -> str:
     names = ["start_us", "rows", "first_us", "last_us"]
     for measure in stream.measures:
         names += [f"{measure.name}__{part}" for part in ("n", "sum", "min", "max", "first_us", "last_us")]
-    keys = [f"NULL::VARCHAR AS {quoted(key)}" for key in stream.key_names]
-    columns = [f"NULL::BIGINT AS {quoted(name)}" for name in names]
+    keys = [f"NULL::VARCHAR AS {name(key)}" for key in stream.key_names]
+    columns = [f"NULL::BIGINT AS {name(column)}" for column in names]
     return f"SELECT {', '.join(['0 AS level', '0 AS grouping', *keys, *columns])} WHERE false"
 
 
 def _key_values(stream: StreamFacts) -> str:
     whens = [
-        f"WHEN {index} THEN [{', '.join(f'CAST({quoted(key)} AS VARCHAR)' for key in grouping)}]::VARCHAR[]"
+        f"WHEN {index} THEN [{', '.join(f'CAST({name(key)} AS VARCHAR)' for key in grouping)}]::VARCHAR[]"
         for index, grouping in enumerate(stream.groupings)
     ]
     return f"CASE grouping {' '.join(whens)} END"
@@ -128,7 +120,7 @@ def _write_series(connection: duckdb.DuckDBPyConnection, number: int, stream: St
     connection.execute(
         f"""
         INSERT INTO series
-        SELECT $number, grouping, row_number() OVER (ORDER BY grouping, key_values) - 1,
+        SELECT $number, grouping, $number * 1000 + grouping, row_number() OVER (ORDER BY grouping, key_values) - 1,
             MAP(($names::VARCHAR[][])[grouping + 1], key_values), key_values
         FROM (SELECT DISTINCT grouping, {_key_values(stream)} AS key_values FROM wide)
         ORDER BY grouping, key_values
@@ -158,7 +150,7 @@ def _write_measure(
         INSERT INTO nodes
         SELECT {slot} + (level - 1) * {count} + series_rank AS slot, {_parent(stream.levels)}, start_us,
             {_measure_columns(measure)}
-        FROM ranked WHERE {quoted("rows" if measure.name == ROWS else f"{measure.name}__n")} > 0
+        FROM ranked WHERE {name("rows" if measure.name == ROWS else f"{measure.name}__n")} > 0
         ORDER BY slot, start_us
         """
     )
@@ -167,19 +159,22 @@ def _write_measure(
 def _parent(levels: Sequence[Level]) -> str:
     widths = [level.width_us for level in levels[1:]]
     whens = [f"WHEN {i} THEN start_us - (start_us % {w} + {w}) % {w}" for i, w in enumerate(widths, start=1)]
-    return f"CASE level {' '.join(whens)} ELSE 0 END" if whens else "0"
+    return f"CASE level {' '.join(whens)} ELSE {KEPT_FOREVER_US} END" if whens else str(KEPT_FOREVER_US)
 
 
 def _measure_columns(measure: Measure) -> str:
     if measure.name == ROWS:
-        return '"rows", NULL, NULL, NULL, NULL, first_us, last_us'
+        return '"rows", NULL, NULL, NULL, NULL, 0, first_us, last_us'
     n, total, low, high, first, last = (
-        quoted(f"{measure.name}__{part}") for part in ("n", "sum", "min", "max", "first_us", "last_us")
+        name(f"{measure.name}__{part}") for part in ("n", "sum", "min", "max", "first_us", "last_us")
     )
-    if measure.decimals is None:
-        return f"{n}, {total}, NULL, {low}, {high}, {first}, {last}"
-    total, low, high = (_unscaled(column, measure.decimals) for column in (total, low, high))
-    return f"{n}, CAST({total} AS DOUBLE), {total}, CAST({low} AS DOUBLE), CAST({high} AS DOUBLE), {first}, {last}"
+    exact = "NULL"
+    if measure.decimals is not None:
+        exact, low, high = (_unscaled(column, measure.decimals) for column in (total, low, high))
+        total = exact
+    total, low, high = (f"CAST({column} AS DOUBLE)" for column in (total, low, high))
+    magnitude = f"{n} * greatest(abs({low}), abs({high}))"
+    return f"{n}, {total}, {exact}, {low}, {high}, {magnitude}, {first}, {last}"
 
 
 def _unscaled(column: str, decimals: int) -> str:
@@ -187,7 +182,7 @@ def _unscaled(column: str, decimals: int) -> str:
     return f"CAST(replace(CAST(CAST({column} AS DECIMAL(38, {decimals})) AS VARCHAR), '.', '') AS HUGEINT)"
 
 
-def _write_answerable(
+def _write_ladder(
     connection: duckdb.DuckDBPyConnection,
     number: int,
     stream: StreamFacts,
@@ -197,32 +192,35 @@ def _write_answerable(
 ) -> None:
     decimals = measure.decimals if measure.is_exact else None
     connection.execute(
-        "INSERT INTO measures VALUES (?, ?, ?, ?, ?)", [stream.name, measure.name, measure.type, decimals, slot]
+        "INSERT INTO measures VALUES (?, ?, ?, ?, ?)",
+        [stream.name, measure.name, measure.type, decimals, slot],
     )
-    kept = stream.horizons[-1] if stream.horizons else None
     order = sorted(range(len(stream.groupings)), key=lambda index: (len(stream.groupings[index]), index))
-    connection.execute(
-        "INSERT INTO answerable VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [
-            *(stream.name, measure.name, number, slot, count, measure.is_exact, 10.0 ** (decimals or 0)),
-            *(stream.newest_us, stream.earliest_us, stream.latest_us, kept),
-            [{"grouping": index, "key_names": list(stream.groupings[index])} for index in order],
-            _level_facts(stream.levels, stream.horizons),
-        ],
-    )
-
-
-def _level_facts(levels: Sequence[Level], horizons: Sequence[int]) -> list[dict[str, int | None]]:
-    return [
-        {
-            "level": index + 1,
-            "width_us": level.width_us,
-            "parent_us": levels[index + 1].width_us if index + 1 < len(levels) else None,
-            "horizon_us": horizons[index],
-            "finer_us": horizons[index - 1] if index else None,
-        }
-        for index, level in enumerate(levels)
+    groupings = [
+        {"id": _grouping_id(number, index), "key_names": list(stream.groupings[index])} for index in order
     ]
+    for index, level in enumerate(stream.levels):
+        coarser = stream.levels[index + 1].width_us if index + 1 < len(stream.levels) else 0
+        finer = stream.horizons[index - 1] if index else _NEVER
+        connection.execute(
+            "INSERT INTO ladder VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                *(stream.name, measure.name, index + 1, slot + index * count, level.width_us, coarser, finer),
+                *(measure.is_exact, 10.0 ** (decimals or 0), stream.newest_us, *_edges(stream)),
+                *(groupings, str([list(stream.groupings[index]) for index in order])),
+            ],
+        )
+
+
+def _grouping_id(number: int, grouping: int) -> int:
+    return number * 1000 + grouping
+
+
+def _edges(stream: StreamFacts) -> tuple[int, int, int]:
+    """Return before which instant answers are final, since when rows came, and where the kept past begins."""
+    final = KEPT_FOREVER_US if stream.newest_us is None else stream.newest_us - stream.latest_us
+    earliest = KEPT_FOREVER_US if stream.earliest_us is None else stream.earliest_us
+    return final, earliest, stream.horizons[-1] if stream.horizons else KEPT_FOREVER_US
 
 
 def _write_levels(connection: duckdb.DuckDBPyConnection, stream: StreamFacts) -> None:
@@ -247,12 +245,11 @@ def _write_levels(connection: duckdb.DuckDBPyConnection, stream: StreamFacts) ->
 
 
 def _write_ledger(connection: duckdb.DuckDBPyConnection, streams: Sequence[StreamFacts]) -> None:
-    connection.execute(_sql("ledger"))
     for stream in streams:
         if stream.ledger is not None and any(stream.ledger.glob("*.parquet")):
-            source = f"read_parquet({quoted_text(str(stream.ledger / '*.parquet'))})"
+            source = f"read_parquet({text(str(stream.ledger / '*.parquet'))})"
             connection.execute(
-                f"INSERT INTO ledger BY NAME SELECT {quoted_text(stream.name)} AS stream, {_LEDGER} FROM {source}"
+                f"INSERT INTO ledger BY NAME SELECT {text(stream.name)} AS stream, {_LEDGER} FROM {source}"
             )
 
 

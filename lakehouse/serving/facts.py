@@ -9,15 +9,13 @@ from decimal import Decimal
 from pathlib import Path
 
 from lakehouse.algorithms.rollup.contract import Level
+from sql import statement
 
-SQL_FOLDER = Path(__file__).resolve().parents[2] / "sql" / "serving"
+TABLE_FILES = ("tables", "ledger")
 MACRO_FILES = (
     "moments",
-    "range_pieces",
-    "bounds",
-    "range_asked",
+    "ratios",
     "range_nodes",
-    "range_totals",
     "range_sum",
     "range_count",
     "range_avg",
@@ -86,7 +84,12 @@ class StreamFacts:
 
     def identity(self) -> str:
         """Return what decides the published content: two equal texts publish the same answers."""
-        shown = (self.name, self.definition, [list(grouping) for grouping in self.groupings], list(self.measures))
+        shown = (
+            self.name,
+            self.definition,
+            [list(grouping) for grouping in self.groupings],
+            list(self.measures),
+        )
         times = (list(self.levels), list(self.horizons), self.newest_us, self.earliest_us, self.latest_us)
         return repr((*shown, *times, self.batch, self.raw_path, sorted(self.quarantine.items())))
 
@@ -94,8 +97,8 @@ class StreamFacts:
 def fingerprint(streams: Sequence[StreamFacts]) -> str:
     """Return the hash of everything that decides a version: streams, batches, definitions and macros."""
     digest = hashlib.sha256()
-    for name in ("tables", *MACRO_FILES):
-        digest.update((SQL_FOLDER / f"{name}.sql").read_bytes())
+    for file in (*TABLE_FILES, *MACRO_FILES):
+        digest.update(statement(f"serving/{file}").encode())
     for stream in sorted(streams, key=lambda facts: facts.name):
         digest.update(stream.identity().encode())
     return digest.hexdigest()

@@ -13,14 +13,13 @@ from lakehouse.serving.facts import ROWS, StreamFacts, Total
 
 _EPSILON = sys.float_info.epsilon
 _TOTALS = """
-    SELECT measures.measure, levels.level, series."grouping", sum(nodes.n), sum(nodes.exact_total),
-        fsum(nodes.total), sum(nodes.n * greatest(abs(nodes.lowest), abs(nodes.highest))), count(*)
-    FROM streams
-    JOIN measures ON measures.stream = streams.stream
-    JOIN levels ON levels.stream = streams.stream
+    SELECT ladder.measure, ladder.level, series."grouping", sum(nodes.n), sum(nodes.exact_total),
+        fsum(nodes.total), sum(nodes.magnitude), count(*)
+    FROM ladder
+    JOIN streams ON streams.stream = ladder.stream
     JOIN series ON series.stream_id = streams.stream_id
-    JOIN nodes ON nodes.slot = measures.slot_base + (levels.level - 1) * streams.series_count + series.series_rank
-    WHERE streams.stream = ?
+    JOIN nodes ON nodes.slot = ladder.first_slot + series.series_rank
+    WHERE ladder.stream = ?
     GROUP BY ALL
 """
 
@@ -54,7 +53,9 @@ def check_totals(connection: duckdb.DuckDBPyConnection, streams: Sequence[Stream
     compared = 0
     for stream in streams:
         for problem in _differences(stream, _published(connection, stream.name)):
-            raise PublishRefused(f"publish refused, {problem}; the current version stays. Rebuild the rollups.")
+            raise PublishRefused(
+                f"publish refused, {problem}; the current version stays. Rebuild the rollups."
+            )
         compared += len(stream.totals)
     return compared
 

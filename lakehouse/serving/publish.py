@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import duckdb
-
+from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.layout import Home
 from lakehouse.serving.build import drafted, write_tables
 from lakehouse.serving.facts import StreamFacts, fingerprint
 from lakehouse.serving.gate import check_totals
+from lakehouse.serving.locked import connect_locked
 from lakehouse.serving.versions import (
     collect,
     current_version,
@@ -60,9 +60,11 @@ def publish(home: Home, streams: Sequence[StreamFacts], keep_versions: int = 3) 
                 write_tables(connection, version, streams)
                 compared = check_totals(connection, streams)
             place(folder, version, draft)
+            crash_point("publish.file-written")
         finally:
             _discard(draft)
         point_to(folder, version)
+        crash_point("publish.pointer-moved")
         removed = collect(folder, keep_versions)
     return _published(folder, version, is_new=True, compared=compared, removed=removed)
 
@@ -75,7 +77,7 @@ def is_current(home: Home, streams: Sequence[StreamFacts]) -> bool:
     folder = home.serving
     if current_version(folder) is None:
         return False
-    with hold_current(folder) as held, duckdb.connect(str(held.path), read_only=True) as connection:
+    with hold_current(folder) as held, connect_locked(held.path) as connection:
         row = connection.execute("SELECT fingerprint FROM publication").fetchone()
     return row is not None and row[0] == fingerprint(streams)
 
@@ -89,6 +91,6 @@ def _published(
     folder: Path, version: int, *, is_new: bool, compared: int = 0, removed: Sequence[int] = ()
 ) -> Published:
     path = database_path(folder, version)
-    with duckdb.connect(str(path), read_only=True) as connection:
+    with connect_locked(path) as connection:
         row = connection.execute("SELECT count(*) FROM nodes").fetchone()
     return Published(version, is_new, row[0] if row else 0, path.stat().st_size, compared, tuple(removed))

@@ -14,15 +14,31 @@ import numpy.typing as npt
 from lakehouse.simulator.plan import Delay
 from lakehouse.simulator.timeline import Ints
 
-QUANTILES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9999, 1.0)
-# Milliseconds from event to arrival of 16,954 LoRaWAN frames of mobile field testers (CampusIoT, 2021-2023).
-RADIO_MS = (380.0, 479.5, 483.0, 609.0, 704.0, 795.0, 911.0, 1088.0, 1354.3, 4149.7, 28112.8, 229284.2, 501124.7, 2916612.0)
-# Milliseconds from start to end, when the record is written, of 7,998 connections of an office (M57 capture, 2009).
-CONNECTION_MS = (0.0, 0.01, 0.2, 6.4, 29.7, 216.8, 2249.1, 18435.5, 63689.4, 248194.9, 253522.4, 382572.4, 30432735.0, 64380000.0)
+# Share of rows, milliseconds from event to arrival of 16,954 LoRaWAN frames of mobile field testers (CampusIoT,
+# 2021-2023), milliseconds from start to end, when the record is written, of 7,998 connections of an office (M57, 2009).
+_MEASURED = """
+    0       380.0           0.0
+    0.01    479.5           0.01
+    0.05    483.0           0.2
+    0.1     609.0           6.4
+    0.25    704.0          29.7
+    0.5     795.0         216.8
+    0.75    911.0        2249.1
+    0.9    1088.0       18435.5
+    0.95   1354.3       63689.4
+    0.99   4149.7      248194.9
+    0.995 28112.8      253522.4
+    0.999 229284.2     382572.4
+    0.9999 501124.7  30432735.0
+    1     2916612.0  64380000.0
+"""
+QUANTILES, RADIO_MS, CONNECTION_MS = np.array(_MEASURED.split(), float).reshape(-1, 3).T
 _PARETO_SHAPE = 1.5
 
 
-def draw(rng: np.random.Generator, delay: Delay, measured_ms: tuple[float, ...], count: int, tick_us: int) -> Ints:
+def draw(
+    rng: np.random.Generator, delay: Delay, measured_ms: npt.NDArray[np.float64], count: int, tick_us: int
+) -> Ints:
     """Return ``count`` delays in microseconds, whole ticks, none above the delay's maximum."""
     if delay.kind == "none":
         return np.zeros(count, np.int64)
@@ -38,7 +54,12 @@ def draw(rng: np.random.Generator, delay: Delay, measured_ms: tuple[float, ...],
 
 
 def exactly_late(
-    rng: np.random.Generator, event_us: Ints, delays: Ints, usable: npt.NDArray[np.bool_], share: float, tick_us: int
+    rng: np.random.Generator,
+    event_us: Ints,
+    delays: Ints,
+    usable: npt.NDArray[np.bool_],
+    share: float,
+    tick_us: int,
 ) -> Ints:
     """Return delays that make ``round(share * usable rows)`` of the usable rows late, and no other row.
 

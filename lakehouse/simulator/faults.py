@@ -1,6 +1,6 @@
-"""Which rows are broken, repeated or contradicted. Every row is at most one of these, and the counts are exact.
+"""Which rows are broken, repeated or contradicted, and what an ingest should make of each.
 
-    dirt         what the line looks like                       what an ingest should make of it
+    dirt         what the line looks like                       what becomes of it
     garbage      a device's console output                      quarantine, malformed
     truncated    a line cut off                                 quarantine, malformed
     bad_utf8     bytes that are not UTF-8                       quarantine, bad_utf8
@@ -11,6 +11,8 @@
     bad_clock    an event time 2.6 years back                   quarantine, clock
     repeat       the same row again, received later             a duplicate
     conflict     the same identity with another measure, later  quarantine, conflict
+
+Every row is at most one of these, and the counts are exact.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.simulator.arrays import constant, integers, strings
 from lakehouse.simulator.delays import CONNECTION_MS
 from lakehouse.simulator.form import ABSENT, Form, hex_names, seconds
 from lakehouse.simulator.timeline import Timeline, heavy_choice, irregular
@@ -28,10 +28,12 @@ def _columns(rng: np.random.Generator, timeline: Timeline, start_us: int, source
     duration[rng.random(count) < UNSET_DURATION] = ABSENT
     protocol = rng.choice(len(PROTOCOLS), count, p=(0.55, 0.4, 0.05))
     return {
-        "uid": pc.binary_join_element_wise(b"C", hex_names(_scattered(start_us, count)), b""),
-        "src": _addresses("10.0", sources).take(pa.array(timeline.source)),
-        "dst": _addresses("203.0", SERVERS).take(pa.array(heavy_choice(rng, SERVERS, count))),
-        "proto": pa.array(PROTOCOLS, pa.string()).take(pa.array(protocol)),
+        "uid": pc.binary_join_element_wise(
+            constant(b"C"), hex_names(_scattered(start_us, count)), constant(b"")
+        ),
+        "src": _addresses("10.0", sources).take(integers(timeline.source)),
+        "dst": _addresses("203.0", SERVERS).take(integers(heavy_choice(rng, SERVERS, count))),
+        "proto": strings(PROTOCOLS).take(integers(protocol)),
         "duration": duration,
         "bytes": size,
         "packets": packets,
@@ -51,7 +53,7 @@ def _scattered(start_us: int, count: int) -> npt.NDArray[np.uint64]:
 
 
 def _addresses(network: str, count: int) -> Any:
-    return pa.array([f"{network}.{number // 250}.{number % 250 + 1}" for number in range(count)], pa.string())
+    return strings([f"{network}.{number // 250}.{number % 250 + 1}" for number in range(count)])
 
 
 FLOWS = Form(

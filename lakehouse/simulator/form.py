@@ -14,12 +14,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.simulator.arrays import booleans, constant, doubles, integers, strings
 from lakehouse.simulator.faults import KINDS
 from lakehouse.simulator.timeline import Ints, Timeline
 
 ABSENT = np.iinfo(np.int64).min
 GARBAGE = b"*** reset by watchdog, uptime 0 ***\n"
 _BROKEN_CHARACTER = b"\xc3\x28"
+_POINT = strings(["."])[0]
 
 
 @dataclass(frozen=True)
@@ -41,22 +43,24 @@ class Form:
     word: bytes
     cut_at: int
     tick_us: int
-    delays_ms: tuple[float, ...]
+    delays_ms: npt.NDArray[np.float64]
     timeline: Callable[[np.random.Generator, int, int, int, float, int], Timeline]
     columns: Callable[[np.random.Generator, Timeline, int, int], dict[str, Any]]
     times: Callable[[Ints], Any]
 
 
-def lines(form: Form, columns: dict[str, Any], rows: Ints, event_us: Ints, received_us: Ints, kind: Ints) -> Any:
+def lines(
+    form: Form, columns: dict[str, Any], rows: Ints, event_us: Ints, received_us: Ints, kind: Ints
+) -> Any:
     """Return the chosen rows as one Arrow array of lines with their ends. Cost: O(rows), vectorised."""
     texts = {name: _text(form, name, column, rows) for name, column in columns.items()}
     texts |= {"ts": form.times(event_us), "received": form.times(received_us)}
     _spoil(form, texts, kind)
-    parts = [_binary(texts[part]) if isinstance(part, str) else part for part in form.template]
-    whole = pc.binary_join_element_wise(*parts, b"")
-    cut = pc.binary_join_element_wise(pc.binary_slice(whole, 0, form.cut_at), b"\n", b"")
+    parts = [_binary(texts[part]) if isinstance(part, str) else constant(part) for part in form.template]
+    whole = pc.binary_join_element_wise(*parts, constant(b""))
+    cut = pc.binary_join_element_wise(pc.binary_slice(whole, 0, form.cut_at), constant(b"\n"), constant(b""))
     whole = pc.if_else(_is(kind, "truncated"), cut, whole)
-    return pc.if_else(_is(kind, "garbage"), pa.scalar(GARBAGE, pa.binary()), whole)
+    return pc.if_else(_is(kind, "garbage"), constant(GARBAGE), whole)
 
 
 def joined_bytes(array: Any) -> memoryview:
@@ -68,13 +72,13 @@ def joined_bytes(array: Any) -> memoryview:
 
 def whole_number(values: Ints) -> Any:
     """Write integers."""
-    return pc.cast(pa.array(values), pa.string())
+    return pc.cast(integers(values), pa.string())
 
 
 def seconds(time_us: Ints) -> Any:
     """Write microseconds as seconds with six digits after the point."""
     whole, rest = np.divmod(time_us, 1_000_000)
-    return pc.binary_join_element_wise(whole_number(whole), pc.utf8_lpad(whole_number(rest), 6, "0"), ".")
+    return pc.binary_join_element_wise(whole_number(whole), pc.utf8_lpad(whole_number(rest), 6, "0"), _POINT)
 
 
 def milliseconds(time_us: Ints) -> Any:
@@ -92,27 +96,33 @@ def hex_names(numbers: npt.NDArray[np.uint64]) -> Any:
 
 def _text(form: Form, name: str, column: Any, rows: Ints) -> Any:
     if isinstance(column, pa.Array | pa.ChunkedArray):
-        return column.take(pa.array(rows))
+        return column.take(integers(rows))
     values = column[rows]
     text = _decimal(values, form.measures.get(name, 0))
     absent = values == ABSENT
-    return pc.if_else(pa.array(absent), pa.scalar(form.null, pa.binary()), _binary(text)) if absent.any() else text
+    return pc.if_else(booleans(absent), constant(form.null), _binary(text)) if absent.any() else text
 
 
 def _decimal(values: Ints, decimals: int) -> Any:
-    return whole_number(values) if decimals == 0 else pc.cast(pa.array(values / 10**decimals), pa.string())
+    return whole_number(values) if decimals == 0 else pc.cast(doubles(values / 10**decimals), pa.string())
 
 
 def _spoil(form: Form, texts: dict[str, Any], kind: Ints) -> None:
-    changes = (("nan", form.spoiled, b"NaN"), ("null", form.spoiled, form.null), ("wrong_type", form.spoiled, form.word))
-    for name, column, text in (*changes, ("no_time", "ts", form.null), ("bad_utf8", form.marked, _BROKEN_CHARACTER)):
+    changes = (
+        ("nan", form.spoiled, b"NaN"),
+        ("null", form.spoiled, form.null),
+        ("wrong_type", form.spoiled, form.word),
+        ("no_time", "ts", form.null),
+        ("bad_utf8", form.marked, _BROKEN_CHARACTER),
+    )
+    for name, column, text in changes:
         hit = _is(kind, name)
         if pc.any(hit).as_py():
-            texts[column] = pc.if_else(hit, pa.scalar(text, pa.binary()), _binary(texts[column]))
+            texts[column] = pc.if_else(hit, constant(text), _binary(texts[column]))
 
 
 def _is(kind: Ints, name: str) -> Any:
-    return pa.array(kind == KINDS.index(name))
+    return booleans(kind == KINDS.index(name))
 
 
 def _binary(array: Any) -> Any:

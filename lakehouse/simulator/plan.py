@@ -88,7 +88,9 @@ def _shares(faults: Faults) -> Iterator[Problem]:
             yield Problem(name, f"{share:g}", f"a share from 0 to {limit:g}")
     together = sum(share for name, share in shares.items() if name != "late_share")
     if together > 1:
-        yield Problem("duplicates, conflicts, bad_clocks, dirt", f"{together:g} together", "at most 1: no row is two")
+        yield Problem(
+            "duplicates, conflicts, bad_clocks, dirt", f"{together:g} together", "at most 1: no row is two"
+        )
 
 
 def _delays(plan: Plan) -> Iterator[Problem]:
@@ -96,7 +98,9 @@ def _delays(plan: Plan) -> Iterator[Problem]:
     if delay.kind not in DELAY_KINDS:
         yield Problem("delay", repr(delay.kind), f"one of {', '.join(DELAY_KINDS)}")
     if delay.kind == "none" and plan.faults.late:
-        yield Problem("late_share", f"{plan.faults.late:g} with delay none", "a delay: nothing is late without one")
+        yield Problem(
+            "late_share", f"{plan.faults.late:g} with delay none", "a delay: nothing is late without one"
+        )
     if delay.mean_us < 1 or delay.max_us < delay.mean_us:
         found = f"mean {format_duration(delay.mean_us)}, max {format_duration(delay.max_us)}"
         yield Problem("delay_mean, delay_max", found, "a mean above 0 and a max that is not below it")

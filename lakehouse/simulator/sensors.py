@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
+from lakehouse.simulator.arrays import integers, strings
 from lakehouse.simulator.delays import RADIO_MS
 from lakehouse.simulator.form import Form, milliseconds
 from lakehouse.simulator.plan import DAY_US
@@ -26,8 +26,8 @@ def _columns(rng: np.random.Generator, timeline: Timeline, start_us: int, source
     battery = 3.6 - 0.5 * drained + rng.normal(0, 0.004, len(device))
     rooms = device // DEVICES_PER_ROOM
     return {
-        "device": _names("sensor", sources).take(pa.array(device)),
-        "location": _names("room", -(-sources // DEVICES_PER_ROOM)).take(pa.array(rooms)),
+        "device": _names("sensor", sources).take(integers(device)),
+        "location": _names("room", -(-sources // DEVICES_PER_ROOM)).take(integers(rooms)),
         "temp": np.rint(temp * 100).astype(np.int64),
         "humidity": np.rint(humidity * 10).astype(np.int64),
         "battery": np.rint(battery * 1000).astype(np.int64),
@@ -35,7 +35,7 @@ def _columns(rng: np.random.Generator, timeline: Timeline, start_us: int, source
 
 
 def _names(kind: str, count: int) -> Any:
-    return pa.array([f"{kind}-{number:03d}" for number in range(1, count + 1)], pa.string())
+    return strings([f"{kind}-{number:03d}" for number in range(1, count + 1)])
 
 
 SENSORS = Form(
@@ -43,7 +43,16 @@ SENSORS = Form(
     suffix=".ndjson",
     header=b"",
     template=(
-        *(b'{"ts":', "ts", b',"received":', "received", b',"device":"', "device", b'","location":"', "location"),
+        *(
+            b'{"ts":',
+            "ts",
+            b',"received":',
+            "received",
+            b',"device":"',
+            "device",
+            b'","location":"',
+            "location",
+        ),
         *(b'","temp":', "temp", b',"humidity":', "humidity", b',"battery":', "battery", b"}\n"),
     ),
     measures={"temp": 2, "humidity": 1, "battery": 3},

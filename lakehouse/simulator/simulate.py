@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from lakehouse.catalog.problems import ConfigError, Problem
 from lakehouse.simulator import delays, faults
+from lakehouse.simulator.arrays import integers
+from lakehouse.simulator.counting import Written, count
 from lakehouse.simulator.flows import FLOWS
-from lakehouse.simulator.form import ABSENT, Form, joined_bytes, lines
+from lakehouse.simulator.form import Form, joined_bytes, lines
 from lakehouse.simulator.landing import BOM, next_number, write_file
 from lakehouse.simulator.plan import Plan
 from lakehouse.simulator.sensors import SENSORS
@@ -31,16 +32,6 @@ FORMS = {form.stream: form for form in (SENSORS, FLOWS)}
 FIRST_START_US = 1_767_225_600_000_000  # 2026-01-01
 PIECE_ROWS = 250_000
 _RESEND_MEAN_US, _RESEND_MAX_US = 5_000_000, 60_000_000
-
-
-@dataclass(frozen=True)
-class Written:
-    """Every row in order of arrival: which generated row it shows, when it was received, what it is."""
-
-    row: Ints
-    received_us: Ints
-    kind: Ints
-    is_repeat: Any
 
 
 def simulate(plan: Plan, landing: Path) -> Truth:
@@ -62,9 +53,12 @@ def simulate(plan: Plan, landing: Path) -> Truth:
     fates = faults.decide(rng, plan.rows, plan.faults)
     event_us = start_us + timeline.event_us
     written = _arrivals(rng, plan, form, event_us, fates)
+    event_us = np.append(event_us, event_us[fates.contradicted])
+    columns = {n: _contradicted(c, fates.contradicted, n == form.spoiled) for n, c in columns.items()}
     names = _write(plan, form, landing, columns, event_us, written)
-    figures = _counted(form, columns, event_us, written)
-    truth = Truth(plan.stream, 1, start_us + plan.duration_us, names, withheld=timeline.withheld, **figures)
+    figures = count(form, columns, event_us, written)
+    end_us = start_us + plan.duration_us
+    truth = Truth(plan.stream, 1, end_us, names, withheld=timeline.withheld, **figures)
     write_truth(landing, before + truth if before else truth)
     return truth
 
@@ -83,7 +77,9 @@ def _iso(time_us: int) -> str:
     return datetime.fromtimestamp(time_us // 1_000_000, UTC).isoformat()
 
 
-def _arrivals(rng: np.random.Generator, plan: Plan, form: Form, event_us: Ints, fates: faults.Fates) -> Written:
+def _arrivals(
+    rng: np.random.Generator, plan: Plan, form: Form, event_us: Ints, fates: faults.Fates
+) -> Written:
     """Let rows arrive, copies of them some time later, and put all in order of arrival."""
     wait = delays.draw(rng, plan.delay, form.delays_ms, plan.rows, form.tick_us)
     if plan.faults.late is not None:
@@ -93,11 +89,22 @@ def _arrivals(rng: np.random.Generator, plan: Plan, form: Form, event_us: Ints, 
     resend = np.minimum(rng.exponential(_RESEND_MEAN_US, len(copies)), _RESEND_MAX_US).astype(np.int64)
     arrived = event_us + wait
     received = np.concatenate([arrived, arrived[copies] + (resend // form.tick_us + 1) * form.tick_us])
-    row = np.concatenate([np.arange(plan.rows), copies])
-    kind = np.concatenate([fates.kind, fates.kind[fates.repeated], np.full_like(fates.contradicted, faults.CONFLICT)])
+    row = np.concatenate(
+        [np.arange(plan.rows), fates.repeated, plan.rows + np.arange(len(fates.contradicted))]
+    )
+    kind = np.concatenate(
+        [fates.kind, fates.kind[fates.repeated], np.full_like(fates.contradicted, faults.CONFLICT)]
+    )
     is_repeat = (np.arange(len(row)) >= plan.rows) & (kind != faults.CONFLICT)
     order = np.argsort(received, kind="stable")
     return Written(row[order], received[order], kind[order], is_repeat[order])
+
+
+def _contradicted(column: Any, rows: Ints, is_changed: bool) -> Any:
+    """Append the rows that contradict others: the same but for one measure."""
+    if isinstance(column, pa.Array):
+        return pa.concat_arrays([column, column.take(integers(rows))])
+    return np.append(column, column[rows] + is_changed)
 
 
 def _write(
@@ -122,18 +129,4 @@ def _pieces(
         part = places[low : low + PIECE_ROWS]
         row, kind = written.row[part], written.kind[part]
         shown_us = event_us[row] - np.where(kind == faults.BAD_CLOCK, faults.CLOCK_BEHIND_US, 0)
-        changed = _contradicted(form, columns, row, kind)
-        yield joined_bytes(lines(form, changed, row, shown_us, written.received_us[part], kind))
-
-
-def _contradicted(form: Form, columns: dict[str, Any], row: Ints, kind: Ints) -> dict[str, Any]:
-    """Return the columns with other values where a conflict is shown; its original may be in the same piece."""
-    conflicts = kind == faults.CONFLICT
-    if not conflicts.any():
-        return columns
-    raise NotImplementedError
-
-
-def _counted(form: Form, columns: dict[str, Any], event_us: Ints, written: Written) -> dict[str, Any]:
-    """Count what the written rows are, by the rules that an ingest follows."""
-    return {}
+        yield joined_bytes(lines(form, columns, row, shown_us, written.received_us[part], kind))

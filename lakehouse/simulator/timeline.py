@@ -1,8 +1,8 @@
 """When rows happen: regular schedules of devices, irregular ones of a network link, and the gaps in both.
 
-    device 1   x  x  x  x  .  .  .  x  x  x      a device is silent for a while, the others go on
-    device 2    x  x  x  x  x  x  x  x  x  x
-    link       xx x   xxx x . . . . .  x xx      the link's recorder is down: nothing of any host
+device 1   x  x  x  x  .  .  .  x  x  x      a device is silent for a while, the others go on
+device 2    x  x  x  x  x  x  x  x  x  x
+link       xx x   xxx x . . . . .  x xx      the link's recorder is down: nothing of any host
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ def regular(
     period_us = duration_us // per_source
     if period_us < 10 * tick_us:
         found = f"{rows} rows of {sources} devices in {duration_us} us"
-        raise ConfigError("simulate", [Problem("rows", found, f"{10 * tick_us} us or more between a device's rows")])
+        raise ConfigError(
+            "simulate", [Problem("rows", found, f"{10 * tick_us} us or more between a device's rows")]
+        )
     source, slot = np.divmod(_kept(rng, slots, rows), per_source)
     phase = rng.integers(0, period_us // 2, sources)
     jitter = rng.integers(0, max(period_us // 4, 1), len(source))

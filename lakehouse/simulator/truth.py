@@ -45,9 +45,20 @@ class Truth:
 
     def __add__(self, later: Truth) -> Truth:
         """Return the truth of both calls' files together."""
-        added = ("calls", "received", "accepted", "quarantined", "duplicates", "late", "late_conflicts", "withheld")
+        added = (
+            "calls",
+            "received",
+            "accepted",
+            "quarantined",
+            "duplicates",
+            "late",
+            "late_conflicts",
+            "withheld",
+        )
         both = {name: getattr(self, name) + getattr(later, name) for name in added}
-        sums = {name: str(Decimal(self.sums.get(name, "0")) + Decimal(text)) for name, text in later.sums.items()}
+        sums = {
+            name: str(Decimal(self.sums.get(name, "0")) + Decimal(text)) for name, text in later.sums.items()
+        }
         return Truth(
             stream=self.stream,
             end_us=max(self.end_us, later.end_us),

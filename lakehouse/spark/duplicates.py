@@ -19,19 +19,16 @@ VERDICTS = "source_file string, source_line bigint, source_item int, verdict tin
 _ORIGIN = ["source_file", "source_line", "source_item"]
 
 
-def verdicts_on(rows: DataFrame, accepted: DataFrame, stream: Stream) -> DataFrame:
+def verdicts_on(rows: DataFrame, accepted: DataFrame | None, stream: Stream, times: tuple[int, int]) -> DataFrame:
     """Return (origin, verdict) of the rows that are duplicates (1) or conflicts (2).
 
-    ``rows`` are the batch's usable rows; ``accepted`` the raw rows of earlier batches. Rows lacking a part of their
-    identity are never compared.
+    ``rows`` are the batch's usable rows, with the earliest and latest of their ``times``; ``accepted`` the raw rows
+    of earlier batches, None for none. Rows lacking a part of their identity are never compared.
     """
-    new = _slim(rows, stream, known=False)
-    within = stream.duplicates_within
-    low, high = rows.agg(F.min("event_us"), F.max("event_us")).first() or (None, None)
-    if low is None:
-        return rows.sparkSession.createDataFrame([], VERDICTS)
-    near = accepted.where(F.col("event_us").between(low - within, high + within))
-    both = new.unionByName(_slim(near, stream, known=True))
+    both, within = _slim(rows, stream, known=False), stream.duplicates_within
+    if accepted is not None:
+        near = accepted.where(F.col("event_us").between(times[0] - within, times[1] + within))
+        both = both.unionByName(_slim(near, stream, known=True))
     repeated = both.groupBy("id1", "id2").agg(F.count("*").alias("times"), F.min("known").alias("known"))
     repeated = repeated.where("times > 1 and not known").select("id1", "id2")
     suspects = both.join(repeated, ["id1", "id2"], "left_semi")

@@ -8,28 +8,27 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from lakehouse.algorithms.ingest.lateness import NOTHING_LATE, Lateness, measure
 
 _PARTS = "late bigint, max_us bigint, bins array<bigint>"
 
 
-def lateness_of(rows: DataFrame, newest_before_us: int | None) -> Lateness:
-    """Return the lateness of the batch's usable rows.
+def lateness_of(rows: DataFrame, newest_by_file: dict[str, int], newest_before_us: int | None) -> Lateness:
+    """Return the lateness of the batch's usable rows, given the newest time of each file.
 
-    ``rows`` keep each file whole, and in line order, inside one partition. Two passes: the newest time of each
-    file tells from where the next one is measured. Collects one row per file, then one per partition.
+    ``rows`` keep each file whole, and in line order, inside one partition; files count in path order. One pass,
+    which returns one row per partition.
     """
-    newest = rows.groupBy("source_file").agg(F.max("event_us").alias("newest")).collect()
+    if not newest_by_file:
+        return NOTHING_LATE
     starts: dict[str, int | None] = {}
     running = newest_before_us
-    for file, last in sorted(newest):
+    for file, newest in sorted(newest_by_file.items()):
         starts[file] = running
-        running = last if running is None else max(running, last)
+        running = newest if running is None else max(running, newest)
     parts = rows.select("source_file", "event_us").mapInArrow(_measurer(starts), _PARTS).collect()
-    total = sum((Lateness(late, worst, tuple(bins), None) for late, worst, bins in parts), NOTHING_LATE)
-    return Lateness(total.late, total.max_us, total.bins, running)
+    return sum((Lateness(late, worst, tuple(bins), None) for late, worst, bins in parts), NOTHING_LATE)
 
 
 def _measurer(starts: dict[str, int | None]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

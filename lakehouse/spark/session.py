@@ -43,6 +43,7 @@ def _options(settings: Settings) -> dict[str, str]:
     return {
         "spark.jars": ",".join(jar_paths()),
         "spark.driver.memory": settings.spark.driver_memory,
+        "spark.driver.extraJavaOptions": settings.spark.java_options,
         "spark.driver.host": "127.0.0.1",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",

@@ -9,8 +9,6 @@
 
 CREATE MACRO floor_to(at_us, width_us) AS at_us - ((at_us % width_us) + width_us) % width_us;
 
-CREATE MACRO ceil_to(at_us, width_us) AS at_us + (((-at_us) % width_us) + width_us) % width_us;
-
 -- DuckDB drops an offset in a cast to TIMESTAMP and wants seconds before a Z.
 CREATE MACRO moment_us(moment) AS
     CASE
@@ -21,5 +19,3 @@ CREATE MACRO moment_us(moment) AS
         ) AS TIMESTAMPTZ))
         ELSE epoch_us(CAST(CAST(moment AS VARCHAR) AS TIMESTAMP))
     END;
-
-CREATE MACRO moment_of(at_us) AS make_timestamp(at_us);

@@ -1,46 +1,83 @@
 -- Average of a measure over [range_start, range_end), with the interval that must hold it.
 --
--- Purpose:    value is the spread sum by spread count; null where no row can be inside.
--- Parameters: stream_name, measure_name, range_start, range_end; optional keys := {device: 'a'}, by := ['device'];
---             see range_asked
--- Usage:      FROM range_avg('telemetry', 'temp', '2020-07-13T06:00', '2020-07-13T09:30', by := ['device']);
+-- Purpose:    value is the spread sum by the spread count; null where no row can be inside.
 --
--- Answer: key, key_text, value, low, high, exact, rows (about so many), rows_low, rows_high, nodes_read, finest_granularity_us,
--- as_of_version, grouping, final (no row later than the stream's `latest` can still change it).
+-- The sides hold if there is any row at all (rows_low = 0: there may be none). They are the extremes of
+-- (certain sum + sum s) / (certain n + sum k) over the k of each cut node, see ratios.sql.
+-- Parameters: stream_name, measure_name, range_start, range_end, keys, by: see range_nodes
+-- Usage:      FROM range_avg('telemetry', 'temp', '2020-07-13T06:00', '2020-07-13T09:30', keys := {device: 'a'});
+--
+-- Answer: key, value, low, high, exact, rows (about so many), rows_low, rows_high, nodes_read, finest_granularity_us,
+-- as_of_version, grouping, final (rows later than the stream's `latest` apart, no row can still change it).
 
 CREATE MACRO range_avg(stream_name, measure_name, range_start, range_end, keys := MAP {}, "by" := []) AS TABLE
-    WITH sums AS (
+    WITH turned AS (
+        SELECT
+            *,
+            CASE WHEN lowest >= 0 THEN at_most WHEN highest <= 0 THEN at_least
+                ELSE least(greatest(floor((total - n * lowest) / (highest - lowest)), at_least), at_most) END AS k_up,
+            CASE WHEN lowest >= 0 THEN at_least WHEN highest <= 0 THEN at_most
+                ELSE least(greatest(floor((n * highest - total) / (highest - lowest)), at_least), at_most) END AS k_down
+        FROM range_nodes(stream_name, measure_name, range_start, range_end, keys := keys, "by" := "by")
+    ), bounded AS (
+        SELECT
+            *,
+            greatest(
+                least(k_up * highest, total - (n - k_up) * lowest),
+                least(least(k_up + 1, at_most) * highest, total - (n - least(k_up + 1, at_most)) * lowest)
+            ) AS part_high,
+            least(
+                greatest(k_down * lowest, total - (n - k_down) * highest),
+                greatest(least(k_down + 1, at_most) * lowest, total - (n - least(k_down + 1, at_most)) * highest)
+            ) AS part_low
+        FROM turned
+    ), grouped AS (
+        SELECT
+            by_values, any_value(facts) AS facts,
+            count(width_us) AS nodes_read, min(width_us) AS finest_granularity_us,
+            CAST(sum(at_least) AS BIGINT) AS rows_low, CAST(sum(at_most) AS BIGINT) AS rows_high,
+            sum(least(greatest(n * share, at_least), at_most)) AS rows_spread,
+            any_value(is_exact) AS is_exact,
+            CASE WHEN any_value(is_exact) THEN CAST(sum(exact_total) FILTER (at_least = n) AS DOUBLE)
+                ELSE ifnull(fsum(total) FILTER (at_least = n), 0) END AS certain,
+            ifnull(sum(n) FILTER (at_least = n), 0) AS certain_n,
+            ifnull(sum(least(greatest(total * share, part_low), part_high)) FILTER (at_least < at_most), 0) AS open_sum,
+            list(cut_sums(n, total, lowest, highest, at_least, at_most)) FILTER (at_least < at_most) AS cuts,
+            min(lowest) FILTER (at_most > 0) AS bottom,
+            max(highest) FILTER (at_most > 0) AS top,
+            2.220446049250313e-16 * (sum(n) + 8) * sum(magnitude) AS rounding
+        FROM bounded GROUP BY by_values
+    ), climbed AS (
         SELECT
             *,
             rounding / greatest(rows_low, 1) AS slack,
-            certain_sum + open_spread AS sum_spread
-        FROM range_totals(stream_name, measure_name, range_start, range_end, keys := keys, "by" := "by")
-    ), climbs AS (
+            CASE WHEN cuts IS NULL THEN certain / nullif(certain_n, 0)
+                ELSE -largest_ratio(-certain, certain_n, mirrored(cuts), -top, -bottom, rounding) END AS ratio_low,
+            CASE WHEN cuts IS NULL THEN certain / nullif(certain_n, 0)
+                ELSE largest_ratio(certain, certain_n, uppers(cuts), bottom, top, rounding) END AS ratio_high
+        FROM grouped
+    ), ended AS (
         SELECT
             *,
-            CASE WHEN rows_low < rows_high THEN
-                -largest_ratio(-certain_sum, certain_n, negated(open_lowers), -max_high, -min_low, rounding)
-            ELSE certain_sum / certain_n END AS ratio_low,
-            CASE WHEN rows_low < rows_high THEN
-                largest_ratio(certain_sum, certain_n, open_uppers, min_low, max_high, rounding)
-            ELSE certain_sum / certain_n END AS ratio_high
-        FROM sums
-    ), ends AS (
-        SELECT
-            *,
-            CASE WHEN is_exact THEN greatest(ratio_low - slack, min_low)
-                ELSE greatest(ratio_low, min_low) - slack END AS avg_low,
-            CASE WHEN is_exact THEN least(ratio_high + slack, max_high)
-                ELSE least(ratio_high, max_high) + slack END AS avg_high
-        FROM climbs
+            CASE
+                WHEN cuts IS NULL AND is_exact THEN ratio_low
+                WHEN is_exact THEN greatest(ratio_low - slack, bottom)
+                ELSE greatest(ratio_low, bottom) - slack
+            END AS avg_low,
+            CASE
+                WHEN cuts IS NULL AND is_exact THEN ratio_high
+                WHEN is_exact THEN least(ratio_high + slack, top)
+                ELSE least(ratio_high, top) + slack
+            END AS avg_high
+        FROM climbed
     )
     SELECT
-        key, key_text,
-        CASE WHEN rows_high > 0 THEN clamped(sum_spread / rows_spread, avg_low, avg_high) / divisor END AS value,
-        CASE WHEN NOT is_forgotten AND rows_high > 0 THEN avg_low / divisor END AS low,
-        CASE WHEN NOT is_forgotten AND rows_high > 0 THEN avg_high / divisor END AS high,
-        NOT is_forgotten AND (rows_high = 0 OR ratio_low = ratio_high) AS exact,
-        CAST(round(rows_spread) AS BIGINT) AS rows, rows_low, rows_high,
-        nodes_read, finest_granularity_us, as_of_version, grouping, final
-    FROM ends
-    ORDER BY key_text;
+        MAP(facts.by_names, by_values) AS key,
+        needs_values(measure_name, least(greatest((certain + open_sum) / nullif(rows_spread, 0), avg_low), avg_high) / facts.divisor) AS value,
+        CASE WHEN NOT facts.is_forgotten THEN avg_low / facts.divisor END AS low,
+        CASE WHEN NOT facts.is_forgotten THEN avg_high / facts.divisor END AS high,
+        ratio_low IS NOT DISTINCT FROM ratio_high AND NOT facts.is_forgotten AS exact,
+        CAST(round(rows_spread) AS BIGINT) AS rows, rows_low, rows_high, nodes_read, finest_granularity_us,
+        facts.version AS as_of_version, facts.grouping AS grouping, facts.is_final AS final
+    FROM ended
+    WHERE rows_high > 0 OR len(facts.by_names) = 0;

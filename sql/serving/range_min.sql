@@ -1,21 +1,32 @@
 -- Smallest value of a measure over [range_start, range_end).
 --
--- Purpose:    value is the smallest of the nodes that lie inside by half or more; a null end means that the range may hold no value.
--- Parameters: stream_name, measure_name, range_start, range_end; optional keys := {device: 'a'}, by := ['device'];
---             see range_asked
--- Usage:      FROM range_min('telemetry', 'temp', '2020-07-13T06:00', '2020-07-13T09:30', by := ['device']);
+-- Purpose:    value is the smallest of the nodes inside by half or more; high is null where the range may be empty.
+-- Parameters: stream_name, measure_name, range_start, range_end, keys, by: see range_nodes
+-- Usage:      FROM range_min('telemetry', 'temp', '2020-07-13T06:00', '2020-07-13T09:30', keys := {device: 'a'});
 --
--- Answer: key, key_text, value, low, high, exact, rows (about so many), rows_low, rows_high, nodes_read, finest_granularity_us,
--- as_of_version, grouping, final (no row later than the stream's `latest` can still change it).
+-- Answer: key, value, low, high, exact, rows (about so many), rows_low, rows_high, nodes_read, finest_granularity_us,
+-- as_of_version, grouping, final (rows later than the stream's `latest` apart, no row can still change it).
 
 CREATE MACRO range_min(stream_name, measure_name, range_start, range_end, keys := MAP {}, "by" := []) AS TABLE
+    WITH grouped AS (
+        SELECT
+            by_values, any_value(facts) AS facts,
+            count(width_us) AS nodes_read, min(width_us) AS finest_granularity_us,
+            CAST(sum(at_least) AS BIGINT) AS rows_low, CAST(sum(at_most) AS BIGINT) AS rows_high,
+            sum(least(greatest(n * share, at_least), at_most)) AS rows_spread,
+            min(lowest) FILTER (at_most > 0) AS extreme,
+            min(CASE WHEN at_least = n THEN lowest ELSE highest END) FILTER (at_least > 0) AS certain,
+            min(lowest) FILTER (at_most > 0 AND share >= 0.5) AS likely
+        FROM range_nodes(stream_name, measure_name, range_start, range_end, keys := keys, "by" := "by")
+        GROUP BY by_values
+    )
     SELECT
-        key, key_text,
-        clamped(coalesce(min_likely, min_high, min_low), min_low, coalesce(min_high, min_likely, min_low)) / divisor AS value,
-        CASE WHEN NOT is_forgotten THEN min_low / divisor END AS low,
-        min_high / divisor AS high,
-        NOT is_forgotten AND min_low IS NOT DISTINCT FROM min_high AS exact,
-        CAST(round(rows_spread) AS BIGINT) AS rows, rows_low, rows_high,
-        nodes_read, finest_granularity_us, as_of_version, grouping, final
-    FROM range_totals(stream_name, measure_name, range_start, range_end, keys := keys, "by" := "by")
-    ORDER BY key_text;
+        MAP(facts.by_names, by_values) AS key,
+        needs_values(measure_name, coalesce(least(likely, certain), extreme) / facts.divisor) AS value,
+        CASE WHEN NOT facts.is_forgotten THEN extreme / facts.divisor END AS low,
+        certain / facts.divisor AS high,
+        extreme IS NOT DISTINCT FROM certain AND NOT facts.is_forgotten AS exact,
+        CAST(round(rows_spread) AS BIGINT) AS rows, rows_low, rows_high, nodes_read, finest_granularity_us,
+        facts.version AS as_of_version, facts.grouping AS grouping, facts.is_final AS final
+    FROM grouped
+    WHERE rows_high > 0 OR len(facts.by_names) = 0;

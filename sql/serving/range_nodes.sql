@@ -1,52 +1,92 @@
 -- The nodes that answer a range, one row each: what they hold and how many of their rows can be inside.
 --
--- Purpose:    AAQuery's reading step, and the way to see where an answer comes from.
--- Parameters: as range_asked
+-- Purpose:    AAQuery's reading step, which the aggregates share, and the way to see where an answer comes from.
+-- Parameters: stream_name, measure_name   as published; measure '*' counts rows
+--             range_start, range_end      half-open; text or time values, UTC unless they carry an offset
+--             keys                        which series: {device: 'a'} or MAP {'device': 'a'}; NULL asks for missing keys
+--             by                          key names to answer by: ['device']
 -- Usage:      FROM range_nodes('telemetry', 'temp', '2020-07-13', '2020-07-14', by := ['device']);
 --
--- A whole node has at_least = at_most = n. A cut node with n rows has at_least..at_most rows inside, from the event
--- times of its first and last row; `share` is the part of its time inside. One row without a node (width_us null)
--- stands for "no rows" when nothing is asked by key.
+--     level 3   |               |#######whole#######|               |      whole nodes whose parent is cut
+--     level 2   |       |   |###|                   |###|   |              or above which there is none
+--     level 1   |        a>.|                           |..<b              cut nodes without children: spread
+--
+-- Horizons are aligned to the parent's width, so a parent has all its children or none. Below the top only children
+-- of the two nodes that the ends cut can be needed: that is the join on parent_us. Of a whole node all n rows are
+-- inside. Of a cut node at_least..at_most are, from the event times of its first and last row, and `share` is the
+-- part of its time inside. Where nothing is asked by key, one row with n = 0 stands for "no rows".
+
+CREATE MACRO needs_values(measure_name, answer) AS
+    CASE WHEN measure_name = '*' THEN error('measure * has rows but no values: only range_count can answer it')
+    ELSE answer END;
 
 CREATE MACRO range_nodes(stream_name, measure_name, range_start, range_end, keys := MAP {}, "by" := []) AS TABLE
     WITH asked AS MATERIALIZED (
-        FROM range_asked(stream_name, measure_name, range_start, range_end, keys := keys, "by" := "by")
-    ), wanted_series AS (
         SELECT
-            series.series_rank,
-            list_transform(asked.by_names, lambda name: series.key[name]) AS by_values
-        FROM asked
-        JOIN series ON series.stream_id = asked.stream_id AND series.grouping = asked.chosen.grouping
-        WHERE len(list_filter(
-            map_keys(asked.wanted), lambda name: series.key[name] IS DISTINCT FROM asked.wanted[name])) = 0
-    ), runs AS (
-        SELECT asked.slot_base, asked.series_count, unnest(asked.pieces, recursive := true) FROM asked
+            CASE
+                WHEN stream IS NULL THEN error(format(
+                    'no measure {}.{} here; published: {}', stream_name, measure_name, catalog))
+                WHEN chosen IS NULL THEN error(format(
+                    'no grouping of {} holds the keys {} and {}; declared: {}',
+                    stream, CAST(wanted AS VARCHAR), CAST(by_names AS VARCHAR), declared))
+                WHEN a_us < b_us THEN a_us
+                ELSE error(format('the range must begin before it ends; from {} to {} us', a_us, b_us))
+            END AS a_us,
+            b_us, wanted, by_names, chosen.id AS grouping_id,
+            level, first_slot, width_us, parent_width_us, finer_us, is_exact,
+            {
+                version: version, by_names: by_names, grouping: chosen.key_names, divisor: divisor,
+                is_forgotten: greatest(a_us, earliest_us) < least(b_us, kept_us), is_final: b_us <= final_before_us
+            } AS facts
+        FROM (
+            SELECT
+                given.*, ladder.*, version, catalog,
+                list_filter(groupings, lambda g: list_has_all(g.key_names, map_keys(wanted) || by_names))[1] AS chosen
+            FROM (
+                SELECT
+                    moment_us(range_start) AS a_us,
+                    moment_us(range_end) AS b_us,
+                    CAST(keys AS MAP(VARCHAR, VARCHAR)) AS wanted,
+                    CAST("by" AS VARCHAR[]) AS by_names
+            ) AS given
+            CROSS JOIN publication
+            LEFT JOIN ladder ON ladder.stream = stream_name AND ladder.measure = measure_name
+        )
     ), reads AS (
         SELECT
-            runs.*,
-            wanted_series.by_values,
-            runs.slot_base + (runs.level - 1) * runs.series_count + wanted_series.series_rank AS slot
-        FROM runs CROSS JOIN wanted_series
-    ), touched AS (
-        SELECT
-            reads.by_values, reads.level, reads.width_us, reads.cut, nodes.start_us,
-            nodes.n, nodes.total, nodes.exact_total, nodes.lowest, nodes.highest,
-            CASE
-                WHEN NOT reads.cut OR nodes.first_us >= reads.from_us AND nodes.last_us < reads.to_us THEN 'all'
-                WHEN nodes.last_us < reads.from_us OR nodes.first_us >= reads.to_us THEN 'none'
-                WHEN nodes.first_us >= reads.from_us AND nodes.first_us < reads.to_us
-                    OR nodes.last_us >= reads.from_us AND nodes.last_us < reads.to_us THEN 'some'
-                ELSE 'any'
-            END AS inside,
-            CASE WHEN reads.cut THEN (reads.to_us - reads.from_us) / reads.width_us ELSE 1.0 END AS share
-        FROM reads
-        JOIN nodes ON nodes.slot = reads.slot AND nodes.parent_us = reads.parent_us
-            AND nodes.start_us >= reads.lo AND nodes.start_us < reads.hi
+            a_us, b_us, width_us, parent_width_us, finer_us, is_exact, facts,
+            first_slot + series_rank AS slot,
+            unnest(list_distinct([
+                ifnull(floor_to(a_us, parent_width_us), -4611686018427387904),
+                ifnull(floor_to(b_us, parent_width_us), -4611686018427387904)
+            ])) AS parent_us,
+            list_transform(by_names, lambda name: key[name]) AS by_values
+        FROM asked JOIN series USING (grouping_id)
+        WHERE len(list_filter(map_keys(wanted), lambda name: key[name] IS DISTINCT FROM wanted[name])) = 0
     )
     SELECT
-        *,
-        CASE inside WHEN 'all' THEN n WHEN 'some' THEN 1 ELSE 0 END AS at_least,
-        CASE inside WHEN 'all' THEN n WHEN 'some' THEN n - 1 WHEN 'any' THEN n ELSE 0 END AS at_most
-    FROM touched
+        by_values, facts, is_exact, width_us, start_us, n, total, exact_total, lowest, highest, magnitude,
+        CASE
+            WHEN first_us >= a_us AND last_us < b_us THEN n
+            WHEN last_us < a_us OR first_us >= b_us THEN 0
+            WHEN first_us >= a_us OR last_us < b_us THEN 1
+            ELSE 0
+        END AS at_least,
+        CASE
+            WHEN first_us >= a_us AND last_us < b_us THEN n
+            WHEN last_us < a_us OR first_us >= b_us THEN 0
+            WHEN first_us >= a_us OR last_us < b_us THEN n - 1
+            ELSE n
+        END AS at_most,
+        (least(b_us, start_us + width_us) - greatest(a_us, start_us)) / width_us AS share
+    FROM reads
+    JOIN nodes ON nodes.slot = reads.slot AND nodes.parent_us = reads.parent_us
+        AND start_us < b_us AND start_us > a_us - width_us
+        AND CASE
+            WHEN start_us >= a_us AND start_us <= b_us - width_us
+            THEN nodes.parent_us < a_us OR nodes.parent_us > b_us - parent_width_us
+            ELSE start_us < finer_us
+        END
     UNION ALL
-    SELECT [], NULL, NULL, false, NULL, 0, 0, 0, NULL, NULL, 'all', 1.0, 0, 0 FROM asked WHERE len(by_names) = 0;
+    SELECT [], facts, is_exact, NULL, NULL, 0, 0, 0, NULL, NULL, 0, 0, 0, 0
+    FROM asked WHERE level = 1 AND len(by_names) = 0;

@@ -1,29 +1,68 @@
 -- Sum of a measure over [range_start, range_end), with the interval that must hold it.
 --
--- Purpose:    value is the certain sum, plus each cut node's share of its sum; the ends add the extremes of every cut node.
--- Parameters: stream_name, measure_name, range_start, range_end; optional keys := {device: 'a'}, by := ['device'];
---             see range_asked
--- Usage:      FROM range_sum('telemetry', 'temp', '2020-07-13T06:00', '2020-07-13T09:30', by := ['device']);
+-- Purpose:    value is the certain sum and each cut node's share of its sum; low and high add the extremes.
 --
--- Answer: key, key_text, value, low, high, exact, rows (about so many), rows_low, rows_high, nodes_read, finest_granularity_us,
--- as_of_version, grouping, final (no row later than the stream's `latest` can still change it).
+-- Of a cut node with sum s and values in [m, M], k rows inside sum to at most least(k*M, s - (n-k)*m), which rises to
+-- its bend and falls after it; only the whole numbers around the bend matter, and an end of k where m and M have one
+-- sign. The lower side mirrors it. Adding N doubles in any order errs by at most eps/2 * N * sum|x|, and so does any
+-- other way to add them: eps * N * magnitude holds both. Whole numbers below 2^53 are exact, so exact measures need it
+-- only above.
+-- Parameters: stream_name, measure_name, range_start, range_end, keys, by: see range_nodes
+-- Usage:      FROM range_sum('telemetry', 'temp', '2020-07-13T06:00', '2020-07-13T09:30', keys := {device: 'a'});
+--
+-- Answer: key, value, low, high, exact, rows (about so many), rows_low, rows_high, nodes_read, finest_granularity_us,
+-- as_of_version, grouping, final (rows later than the stream's `latest` apart, no row can still change it).
 
 CREATE MACRO range_sum(stream_name, measure_name, range_start, range_end, keys := MAP {}, "by" := []) AS TABLE
-    WITH sums AS (
+    WITH turned AS (
         SELECT
             *,
-            certain_sum + open_low AS sum_low,
-            certain_sum + open_high AS sum_high,
-            certain_sum + open_spread AS sum_spread
-        FROM range_totals(stream_name, measure_name, range_start, range_end, keys := keys, "by" := "by")
+            CASE WHEN lowest >= 0 THEN at_most WHEN highest <= 0 THEN at_least
+                ELSE least(greatest(floor((total - n * lowest) / (highest - lowest)), at_least), at_most) END AS k_up,
+            CASE WHEN lowest >= 0 THEN at_least WHEN highest <= 0 THEN at_most
+                ELSE least(greatest(floor((n * highest - total) / (highest - lowest)), at_least), at_most) END AS k_down
+        FROM range_nodes(stream_name, measure_name, range_start, range_end, keys := keys, "by" := "by")
+    ), bounded AS (
+        SELECT
+            *,
+            greatest(
+                least(k_up * highest, total - (n - k_up) * lowest),
+                least(least(k_up + 1, at_most) * highest, total - (n - least(k_up + 1, at_most)) * lowest)
+            ) AS part_high,
+            least(
+                greatest(k_down * lowest, total - (n - k_down) * highest),
+                greatest(least(k_down + 1, at_most) * lowest, total - (n - least(k_down + 1, at_most)) * highest)
+            ) AS part_low
+        FROM turned
+    ), grouped AS (
+        SELECT
+            by_values, any_value(facts) AS facts,
+            count(width_us) AS nodes_read, min(width_us) AS finest_granularity_us,
+            CAST(sum(at_least) AS BIGINT) AS rows_low, CAST(sum(at_most) AS BIGINT) AS rows_high,
+            sum(least(greatest(n * share, at_least), at_most)) AS rows_spread,
+            any_value(is_exact) AS is_exact,
+            CASE WHEN any_value(is_exact) THEN CAST(sum(exact_total) FILTER (at_least = n) AS DOUBLE)
+                ELSE ifnull(fsum(total) FILTER (at_least = n), 0) END AS certain,
+            ifnull(sum(part_low) FILTER (at_least < at_most), 0) AS open_low,
+            ifnull(sum(part_high) FILTER (at_least < at_most), 0) AS open_high,
+            ifnull(sum(least(greatest(total * share, part_low), part_high)) FILTER (at_least < at_most), 0) AS open_sum,
+            sum(magnitude) AS magnitude,
+            2.220446049250313e-16 * (sum(n) + 8) AS unit
+        FROM bounded GROUP BY by_values
+    ), ended AS (
+        SELECT
+            *,
+            CASE WHEN is_exact AND (rows_low = rows_high OR magnitude < 9007199254740992) THEN 0
+                ELSE unit * magnitude END AS rounding
+        FROM grouped
     )
     SELECT
-        key, key_text,
-        clamped(sum_spread, sum_low, sum_high) / divisor AS value,
-        CASE WHEN NOT is_forgotten THEN (sum_low - rounding) / divisor END AS low,
-        CASE WHEN NOT is_forgotten THEN (sum_high + rounding) / divisor END AS high,
-        NOT is_forgotten AND sum_low = sum_high AS exact,
-        CAST(round(rows_spread) AS BIGINT) AS rows, rows_low, rows_high,
-        nodes_read, finest_granularity_us, as_of_version, grouping, final
-    FROM sums
-    ORDER BY key_text;
+        MAP(facts.by_names, by_values) AS key,
+        needs_values(measure_name, (certain + open_sum) / facts.divisor) AS value,
+        CASE WHEN NOT facts.is_forgotten THEN (certain + open_low - rounding) / facts.divisor END AS low,
+        CASE WHEN NOT facts.is_forgotten THEN (certain + open_high + rounding) / facts.divisor END AS high,
+        open_low = open_high AND NOT facts.is_forgotten AS exact,
+        CAST(round(rows_spread) AS BIGINT) AS rows, rows_low, rows_high, nodes_read, finest_granularity_us,
+        facts.version AS as_of_version, facts.grouping AS grouping, facts.is_final AS final
+    FROM ended
+    WHERE rows_high > 0 OR len(facts.by_names) = 0;

@@ -1,12 +1,12 @@
 -- Tables of one published version.
 --
--- Purpose:    what the range macros read (nodes, series, answerable) and what people and `tidemark status` read.
+-- Purpose:    what the range macros read (nodes, series, ladder) and what people and `tidemark status` read.
 -- Parameters: none; the publisher fills them once, afterwards the file never changes.
 -- Usage:      SELECT table_name, comment FROM duckdb_tables();
 
 -- One row: this version.
 CREATE TABLE publication (
-    version INTEGER, published_us BIGINT, fingerprint VARCHAR, catalog VARCHAR[]
+    version INTEGER, published_us BIGINT, fingerprint VARCHAR, catalog VARCHAR
 );
 COMMENT ON TABLE publication IS 'One row: this version of the published file.';
 COMMENT ON COLUMN publication.version IS 'Counts up by one with every publish that changed something.';
@@ -56,51 +56,54 @@ COMMENT ON COLUMN levels.from_us IS 'Start of its oldest node.';
 COMMENT ON COLUMN levels.to_us IS 'End of its newest node.';
 
 CREATE TABLE series (
-    stream_id INTEGER, "grouping" INTEGER, series_rank BIGINT, key MAP(VARCHAR, VARCHAR), key_values VARCHAR[]
+    stream_id INTEGER, "grouping" INTEGER, grouping_id BIGINT, series_rank BIGINT, key MAP(VARCHAR, VARCHAR), key_values VARCHAR[]
 );
 COMMENT ON TABLE series IS 'One row per stream, grouping and combination of its keys'' values.';
 COMMENT ON COLUMN series.stream_id IS 'Stream, see streams.';
 COMMENT ON COLUMN series."grouping" IS 'Place of the grouping among those of the stream, from 0.';
+COMMENT ON COLUMN series.grouping_id IS 'Number of stream and grouping together.';
 COMMENT ON COLUMN series.series_rank IS 'Number of the series inside its stream, from 0, sorted by grouping and values.';
 COMMENT ON COLUMN series.key IS 'Key names with their values as text; null where the row had none.';
 COMMENT ON COLUMN series.key_values IS 'The values alone, in the grouping''s order.';
 
 CREATE TABLE nodes (
     slot BIGINT, parent_us BIGINT, start_us BIGINT, n BIGINT, total DOUBLE, exact_total HUGEINT,
-    lowest DOUBLE, highest DOUBLE, first_us BIGINT, last_us BIGINT
+    lowest DOUBLE, highest DOUBLE, magnitude DOUBLE, first_us BIGINT, last_us BIGINT
 );
 COMMENT ON TABLE nodes IS 'One row per measure, level, series and node that holds a value; sorted by slot and start.';
 COMMENT ON COLUMN nodes.slot IS 'slot_base of the measure + (level - 1) * series_count + series_rank.';
-COMMENT ON COLUMN nodes.parent_us IS 'Start of the next coarser level''s node around it; 0 at the top.';
+COMMENT ON COLUMN nodes.parent_us IS 'Start of the next coarser level''s node around it; -2^62 at the top.';
 COMMENT ON COLUMN nodes.start_us IS 'Start of the node, aligned to its level''s width.';
 COMMENT ON COLUMN nodes.n IS 'Values in the node; rows for measure *.';
 COMMENT ON COLUMN nodes.total IS 'Their sum; for exact measures in units of the last digit.';
 COMMENT ON COLUMN nodes.exact_total IS 'Their exact sum in units of the last digit; null for doubles.';
 COMMENT ON COLUMN nodes.lowest IS 'Smallest value; for exact measures in units of the last digit.';
 COMMENT ON COLUMN nodes.highest IS 'Largest value; for exact measures in units of the last digit.';
+COMMENT ON COLUMN nodes.magnitude IS 'n * max(|lowest|, |highest|): no sum of its values'' sizes is larger.';
 COMMENT ON COLUMN nodes.first_us IS 'Event time of the first value.';
 COMMENT ON COLUMN nodes.last_us IS 'Event time of the last value.';
 
-CREATE TABLE answerable (
-    stream VARCHAR, measure VARCHAR, stream_id INTEGER, slot_base BIGINT, series_count BIGINT, is_exact BOOLEAN,
-    divisor DOUBLE, newest_us BIGINT, earliest_us BIGINT, latest_us BIGINT, kept_us BIGINT,
-    groupings STRUCT("grouping" INTEGER, key_names VARCHAR[])[],
-    levels STRUCT(level INTEGER, width_us BIGINT, parent_us BIGINT, horizon_us BIGINT, finer_us BIGINT)[]
+CREATE TABLE ladder (
+    stream VARCHAR, measure VARCHAR, level INTEGER, first_slot BIGINT, width_us BIGINT, parent_width_us BIGINT,
+    finer_us BIGINT, is_exact BOOLEAN, divisor DOUBLE, newest_us BIGINT, final_before_us BIGINT, earliest_us BIGINT,
+    kept_us BIGINT, groupings STRUCT(id BIGINT, key_names VARCHAR[])[], declared VARCHAR
 );
-COMMENT ON TABLE answerable IS 'One row per stream and measure: all that a range macro must know before it reads nodes.';
-COMMENT ON COLUMN answerable.stream IS 'Stream.';
-COMMENT ON COLUMN answerable.measure IS 'Measure, or *.';
-COMMENT ON COLUMN answerable.stream_id IS 'Number of the stream, see streams.';
-COMMENT ON COLUMN answerable.slot_base IS 'First slot of its nodes.';
-COMMENT ON COLUMN answerable.series_count IS 'Series of the stream; slots of one level.';
-COMMENT ON COLUMN answerable.is_exact IS 'Sums are exact whole numbers of the last digit.';
-COMMENT ON COLUMN answerable.divisor IS '10^decimals; 1 for doubles and rows.';
-COMMENT ON COLUMN answerable.newest_us IS 'As in streams.';
-COMMENT ON COLUMN answerable.earliest_us IS 'As in streams.';
-COMMENT ON COLUMN answerable.latest_us IS 'As in streams.';
-COMMENT ON COLUMN answerable.kept_us IS 'Where the coarsest level begins; older rows are in no node.';
-COMMENT ON COLUMN answerable.groupings IS 'Declared groupings, fewest keys first.';
-COMMENT ON COLUMN answerable.levels IS 'Levels, finest first; parent_us is the coarser width, finer_us the finer horizon.';
+COMMENT ON TABLE ladder IS 'One row per stream, measure and level: all that a range macro must know before it reads nodes.';
+COMMENT ON COLUMN ladder.stream IS 'Stream.';
+COMMENT ON COLUMN ladder.measure IS 'Measure, or *.';
+COMMENT ON COLUMN ladder.level IS 'Level, 1 is the finest.';
+COMMENT ON COLUMN ladder.first_slot IS 'Slot of the stream''s first series at this level.';
+COMMENT ON COLUMN ladder.width_us IS 'Width of a node.';
+COMMENT ON COLUMN ladder.parent_width_us IS 'Width of the next coarser level''s nodes; 0 at the top.';
+COMMENT ON COLUMN ladder.finer_us IS 'Nodes that start before this have no children: the finer level''s horizon.';
+COMMENT ON COLUMN ladder.is_exact IS 'Sums are exact whole numbers of the last digit.';
+COMMENT ON COLUMN ladder.divisor IS '10^decimals; 1 for doubles and rows.';
+COMMENT ON COLUMN ladder.newest_us IS 'As in streams.';
+COMMENT ON COLUMN ladder.final_before_us IS 'Answers that end here or earlier are final: newest_us - latest_us.';
+COMMENT ON COLUMN ladder.earliest_us IS 'As in streams.';
+COMMENT ON COLUMN ladder.kept_us IS 'Where the coarsest level begins; older rows are in no node.';
+COMMENT ON COLUMN ladder.groupings IS 'Declared groupings, fewest keys first; id as in series.';
+COMMENT ON COLUMN ladder.declared IS 'The groupings'' keys as text.';
 
 CREATE TABLE quarantine (stream VARCHAR, reason VARCHAR, records BIGINT);
 COMMENT ON TABLE quarantine IS 'One row per stream and reason: records that wait in quarantine.';

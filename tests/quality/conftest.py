@@ -84,7 +84,8 @@ class Lake:
 
     def with_rows(self, table: str, rows: Any) -> Lake:
         """Return this lake with other rows in one table."""
-        return replace(self, **{table: tuple(tuple(row) for row in rows)})
+        changed: dict[str, Any] = {table: tuple(tuple(row) for row in rows)}
+        return replace(self, **changed)
 
 
 SCHEMAS = {"ledger": LEDGER, "raw": RAW, "quarantine": QUARANTINE, "nodes": NODES}
@@ -127,7 +128,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 
 @pytest.fixture(scope="session")
-def lake(settings: Settings, quality_spark: SparkSession) -> Lake:
+def lake(settings: Settings, spark: SparkSession) -> Lake:
     raw = (
         _reading(0, "a", 20.0, 1),
         _reading(0, "b", 21.0, 1),
@@ -141,14 +142,7 @@ def lake(settings: Settings, quality_spark: SparkSession) -> Lake:
         (2, "files", 4, 0, 3, 1, 0, {"clock": 1}),
     )
     quarantine = ((1, "malformed", "landing/a.csv"), (2, "clock", "landing/a.csv"))
-    return Lake(quality_spark, settings.stream("telemetry"), ledger, raw, quarantine, tuple(_nodes(raw)))
-
-
-@pytest.fixture(scope="session")
-def quality_spark(settings: Settings) -> SparkSession:
-    from lakehouse.spark.session import build_session
-
-    return build_session(settings)
+    return Lake(spark, settings.stream("telemetry"), ledger, raw, quarantine, tuple(_nodes(raw)))
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from quality.metrics import Frame, measure
@@ -35,31 +33,51 @@ def test_every_rule_is_about_a_metric_of_its_frame(lake: Lake) -> None:
         assert {rule.metric for rule in load_rules()[frame.table]} == metrics
 
 
-@pytest.mark.parametrize(
-    ("table", "row", "column", "value", "expected"),
-    [
-        ("ledger", 0, "received", 6, {"ledger.imbalance": 1, "totals.imbalance": 1}),
-        ("ledger", 1, "reasons", {"clock": 3}, {"ledger.reasons_gap": 2}),
-        ("ledger", 1, "duplicates", None, {"ledger.negative_counts": 1}),
-        ("raw", 3, "event_us", None, {"raw.without_event_time": 1}),
-        ("raw", 3, "event_us", 1_700_000_000 * SECOND, {"raw.out_of_bounds": 1}),
-        ("raw", 3, "temp", float("nan"), {"raw.not_numbers": 1}),
-        ("raw", 3, "temp", float("-inf"), {"raw.not_numbers": 1}),
-        ("raw", 3, "source_file", None, {"raw.without_origin": 1}),
-        ("raw", 3, "source_line", 0, {"raw.without_origin": 1}),
-        ("raw", 5, "batch", 1, {"raw.gap_to_ledger": 1}),
-        ("quarantine", 0, "reason", "", {"quarantine.without_reason": 1}),
-        ("quarantine", 0, "source_file", None, {"quarantine.without_origin": 1}),
-        ("quarantine", 0, "batch", 0, {"quarantine.unknown_batches": 1}),
-        ("quarantine", 0, "batch", 2, {"ledger.quarantine_gap": 1}),
-    ],
-)
-def test_one_wrong_field_shows_in_its_own_metric(
-    lake: Lake, table: str, row: int, column: str, value: object, expected: dict[str, Any]
-) -> None:
-    broken = lake.with_row(table, row, column, value)
+def test_each_wrong_count_of_the_ledger_shows_in_its_own_metric(lake: Lake) -> None:
+    broken = lake.with_row("ledger", 0, "received", 6)
+    broken = broken.with_row("ledger", 1, "reasons", {"clock": 3})
+    broken = broken.with_row("ledger", 1, "duplicates", None)
 
-    assert _worst(measure(broken.tables())) == expected
+    assert _worst(measure(broken.tables())) == {
+        "ledger.imbalance": 1,
+        "totals.imbalance": 1,
+        "ledger.reasons_gap": 2,
+        "ledger.negative_counts": 1,
+    }
+
+
+def test_each_wrong_field_of_a_raw_row_shows_in_its_own_metric(lake: Lake) -> None:
+    broken = lake.with_row("raw", 0, "event_us", None)
+    broken = broken.with_row("raw", 1, "event_us", 1_700_000_000 * SECOND)
+    broken = broken.with_row("raw", 3, "temp", float("nan"))
+    broken = broken.with_row("raw", 4, "temp", float("-inf"))
+    broken = broken.with_row("raw", 1, "source_file", None)
+    broken = broken.with_row("raw", 2, "source_line", 0)
+
+    assert _worst(measure(broken.tables())) == {
+        "raw.without_event_time": 1,
+        "raw.out_of_bounds": 1,
+        "raw.not_numbers": 2,
+        "raw.without_origin": 2,
+    }
+
+
+def test_each_wrong_field_of_a_rejected_record_shows_in_its_own_metric(lake: Lake) -> None:
+    broken = lake.with_row("quarantine", 0, "reason", "")
+    broken = broken.with_row("quarantine", 0, "source_file", None)
+    broken = broken.with_rows("quarantine", [*broken.quarantine, (0, "clock", "landing/a.csv")])
+
+    assert _worst(measure(broken.tables())) == {
+        "quarantine.without_reason": 1,
+        "quarantine.without_origin": 1,
+        "quarantine.unknown_batches": 1,
+    }
+
+
+def test_rows_in_the_wrong_batch_show_where_they_are(lake: Lake) -> None:
+    broken = lake.with_row("raw", 5, "batch", 1).with_row("quarantine", 0, "batch", 2)
+
+    assert _worst(measure(broken.tables())) == {"raw.gap_to_ledger": 1, "ledger.quarantine_gap": 1}
 
 
 def test_a_lost_raw_row_shows_in_its_batch_and_in_the_total(lake: Lake) -> None:

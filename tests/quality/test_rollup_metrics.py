@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from quality.metrics import Frame
@@ -36,23 +34,31 @@ def test_a_table_without_a_marker_is_not_judged(lake: Lake) -> None:
     assert rollup_frames(lake.rollup().where("level > 0"), lake.tables()) == []
 
 
+def test_each_wrong_field_of_a_node_shows_in_its_own_metric(lake: Lake) -> None:
+    broken = lake.with_row("nodes", _index(lake, 1, 0), "temp__min", 99.0)
+    broken = broken.with_row("nodes", _index(lake, 2, 0), "temp__sum", float("nan"))
+    broken = broken.with_row("nodes", _index(lake, 1, 1), "temp__n", 4)
+    broken = broken.with_row("nodes", _index(lake, 2, 1), "first_us", 0)
+    at = lake.nodes[_index(lake, 2, 1)][2]
+    broken = broken.with_rows("nodes", [*broken.nodes, (3, 1, at, 2, None, 1, at, at, *[None] * 6)])
+
+    assert _deviations(rollup_frames(broken.rollup(), lake.tables())) == {
+        ("disordered_values", 1, 0),
+        ("not_numbers", 2, 0),
+        ("disordered_counts", 1, 1),
+        ("disordered_times", 2, 1),
+        ("undeclared", 3, 1),
+    }
+
+
 @pytest.mark.parametrize(
-    ("level", "column", "value", "expected"),
-    [
-        (1, "rows", 5, {("gap_to_finer", 2, 1)}),
-        (2, "rows", 7, {("gap_to_finer", 2, 1), ("gap_to_accepted", 2, 1)}),
-        (1, "temp__min", 99.0, {("disordered_values", 1, 1)}),
-        (1, "temp__n", 4, {("disordered_counts", 1, 1)}),
-        (1, "temp__sum", float("nan"), {("not_numbers", 1, 1)}),
-        (1, "first_us", 0, {("disordered_times", 1, 1)}),
-        (1, "temp__last_us", 2**60, {("disordered_times", 1, 1)}),
-        (1, "grouping", 7, {("undeclared", 1, 7), ("gap_to_finer", 2, 1)}),
-    ],
+    ("level", "expected"),
+    [(1, {("gap_to_finer", 2, 1)}), (2, {("gap_to_finer", 2, 1), ("gap_to_accepted", 2, 1)})],
 )
-def test_one_wrong_field_shows_in_its_own_metric(
-    lake: Lake, level: int, column: str, value: object, expected: set[tuple[Any, ...]]
+def test_a_wrong_number_of_rows_shows_between_the_levels(
+    lake: Lake, level: int, expected: set[tuple[str, int, int]]
 ) -> None:
-    broken = lake.with_row("nodes", _index(lake, level, 1), column, value)
+    broken = lake.with_row("nodes", _index(lake, level, 1), "rows", 7)
 
     assert _deviations(rollup_frames(broken.rollup(), lake.tables())) == expected
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from lakehouse.algorithms.ingest.duplicates_scan import ACCEPTED, CONFLICT, DUPLICATE
 
-__all__ = ["ACCEPTED", "CONFLICT", "DUPLICATE", "verdicts"]
+_OPEN = -1
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
 def verdicts(
     identity: npt.NDArray[np.int64],
     payload: npt.NDArray[np.int64],
@@ -22,20 +20,31 @@ def verdicts(
     """Return one verdict per row as int8; see ``duplicates_scan.verdicts`` for what it means.
 
     ``identity`` (rows, 2), ``payload`` (rows,), ``event_us`` (rows,) int64 and ``known`` (rows,) bool are sorted by
-    identity, and inside an identity known rows come first, then processing order. Cost: O(rows * accepted rows
-    per identity), no allocation beyond the verdicts.
+    identity, and inside an identity known rows come first, then processing order.
+
+    Each round takes the first row of every identity that is known or still open: it is accepted, and judges the
+    rows behind it. Cost: O(rows) per round, as many rounds as one identity has accepted rows; one, mostly.
     """
-    result = np.zeros(len(payload), np.int8)
-    start = 0
-    for row in range(len(payload)):
-        if identity[row, 0] != identity[start, 0] or identity[row, 1] != identity[start, 1]:
-            start = row
-        if known[row]:
-            continue
-        for earlier in range(start, row):
-            if result[earlier] == ACCEPTED and abs(event_us[earlier] - event_us[row]) <= within_us:
-                if payload[earlier] == payload[row]:
-                    result[row] = DUPLICATE
-                    break
-                result[row] = CONFLICT
+    result = np.where(known, ACCEPTED, _OPEN).astype(np.int8)
+    group = np.cumsum(np.append(False, (identity[1:] != identity[:-1]).any(axis=1))) if len(payload) else identity
+    waiting = np.arange(len(payload))
+    while len(waiting):
+        _, first = np.unique(group[waiting], return_index=True)
+        judges = waiting[first]
+        result[judges] = ACCEPTED
+        judge = _judge(group, judges)
+        behind = (judge >= 0) & (np.arange(len(payload)) > judge) & (result != ACCEPTED)
+        near = behind & (np.abs(event_us - event_us[judge]) <= within_us)
+        same = near & (payload == payload[judge])
+        result[near & (result == _OPEN)] = CONFLICT
+        result[same] = DUPLICATE
+        waiting = np.setdiff1d(waiting, judges, assume_unique=True)
+        waiting = waiting[known[waiting] | (result[waiting] == _OPEN)]
     return result
+
+
+def _judge(group: npt.NDArray[np.int64], judges: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """For each row the judging row of its identity, -1 where there is none this round."""
+    of_group = np.full(group[-1] + 1, -1)
+    of_group[group[judges]] = judges
+    return np.asarray(of_group[group])

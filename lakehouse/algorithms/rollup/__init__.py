@@ -5,6 +5,7 @@ recompute.py    yardstick: keep every row, look at all of them
 dsmga_tree.py   DsmgaTree: declared levels with horizons that never cut a parent
 paper_tree.py   PaperTree: levels that grow with the history, alpha^l + 1 slots each
 nodes.py        the nodes of one width as a sorted array: insert, combine, fold
+level_stack.py  kept levels one above the other: what both trees do alike
 descent.py      AAQuery: which nodes answer a range, and which of them it cuts
 bounds.py       what a cut node can hide: the guaranteed interval in closed form
 levels.py       which levels nest and how far back each one reaches, in whole numbers

@@ -1,22 +1,25 @@
 """What a cut node can hide: the interval that is sure to hold the truth, in closed form.
 
-A range cuts a node when only part of the node's time lies inside it and nothing finer is kept. Of the node are
-known n rows, their sum S, extremes m and M, and the times of its first and last row; the number k of its rows
-that fall inside is not, nor which ones.
+A range cuts a node when only part of the node's time lies inside it and nothing finer is kept. Of the node
+are known n rows, their sum S, extremes m and M, and the times of its first and last row; the number k of
+its rows that fall inside is not, nor which ones.
 
     node      [ first ........................ last    )
-    range              [from ................................. to)      only the last end inside: 1 <= k <= n - 1
+    range              [from ................................. to)      only the last inside: 1 <= k < n
 
-If k rows are inside, their sum is at most ``min(k M, S - (n - k) m)``: neither may they exceed M each, nor may the
-others fall below m each. That is concave in k and bends once, at ``k* = (S - n m) / (M - m)``, so its greatest value
-over a range of whole k is at an end of the range or beside k*. Lower sides are upper sides of the negated values.
+If k rows are inside, their sum is at most ``min(k M, S - (n - k) m)``: neither may they exceed M each, nor
+may the others fall below m each. That is concave in k and bends once, at ``k* = (S - n m) / (M - m)``, so
+its greatest value over a range of whole k is at an end of the range or beside k*. Lower sides are upper
+sides of the negated values.
 
-AVG divides one unknown by another. Its greatest value is found by Dinkelbach's iteration: take the best k of every
-node for "sum minus mean times k", recompute the mean, repeat until it stands still; a handful of rounds.
+AVG divides one unknown by another. Its greatest value is found by Dinkelbach's iteration: take the best k
+of every node for "sum minus mean times k", recompute the mean, repeat until it stands still; a handful of
+rounds.
 
-Doubles: a sum of n of them, compensated, and the formulas above err by less than ``EPS * n * max(abs(m), abs(M))``;
-sides are moved out by that for every node touched. Cost: O(cut nodes), vectorised.
-Source: ours; the paper (Liu et al., DSMGA-Tree, section 5.3) bounds where an answer starts, not how wrong it is.
+Doubles: a sum of n of them, compensated, and the formulas above err by less than ``EPS * n * max(abs(m),
+abs(M))``; sides are moved out by that for every node touched. Cost: O(cut nodes), vectorised.
+Source: ours; the paper (Liu et al., DSMGA-Tree, section 5.3) bounds where an answer starts, not how wrong
+it is.
 """
 
 from __future__ import annotations
@@ -45,8 +48,9 @@ _ROUNDS = 64
 class CutNode(NamedTuple):
     """One cut node and the part ``[from_us, to_us)`` of the query that meets it.
 
-    ``width_us`` is the time its rows are spread over, ``magnitude`` is n * max(abs(m), abs(M)) of the node that was
-    stored. ``remainder`` marks rows left after subtracting kept children: their m, M and last time only bound them.
+    ``width_us`` is the time its rows are spread over, ``magnitude`` is n * max(abs(m), abs(M)) of the node
+    that was stored. ``remainder`` marks rows left after subtracting kept children: their m, M and last time
+    only bound them.
     """
 
     n: int
@@ -106,11 +110,11 @@ class Inside:
 
 
 def row_range(cut: CutNodes) -> RowRange:
-    """Return the least and the greatest number of rows of each cut node that can be inside the range."""
+    """Return the least and the greatest number of rows of each cut node that may be inside the range."""
     first_in = (cut.from_us <= cut.first_us) & (cut.first_us < cut.to_us)
     last_in = (cut.from_us <= cut.last_us) & (cut.last_us < cut.to_us)
     outside = (cut.last_us < cut.from_us) | (cut.first_us >= cut.to_us)
-    # A remainder's last time is where its time ends, not the time of one of its rows; a lone row is its first.
+    # A remainder's last time is where its time ends, which is no row's; a lone row is its first.
     last_is_a_row = ~cut.remainder | (cut.n == 1)
     some_in = first_in | (last_in & last_is_a_row)
     some_out = last_in | (first_in & last_is_a_row)
@@ -195,7 +199,7 @@ def answer(
 
 
 def with_forgotten_rows(known: Answer, aggregate: Aggregate) -> Answer:
-    """Return the answer when any number of further rows may lie in the range: only what they cannot move holds."""
+    """Return the answer with only the sides that any further rows in the range cannot move."""
     low = known.low if aggregate in ("count", "max") else None
     high = known.high if aggregate == "min" else None
     return replace(known, low=low, high=high, exact=False, rows_high=None)

@@ -53,8 +53,8 @@ class Answer:
 
     A side is None where nothing can be promised: a MIN whose range may be empty has no upper side, a range
     that reaches below what the top level still keeps has no side that forgotten rows could move. ``value`` is
-    None for AVG, MIN and MAX over no rows. AVG's sides hold if there is any row at all; ``rows_low == 0`` says
-    that there may be none.
+    None for AVG, MIN and MAX over no rows. AVG's sides hold if there is any row at all; ``rows_low == 0``
+    says that there may be none.
 
     ``exact`` means the sides would coincide but for the rounding of double additions. ``rows`` is the number
     of rows behind the value, estimated like COUNT. ``finest_granularity_us`` is the width of the finest node

@@ -1,16 +1,17 @@
 """AAQuery: which nodes answer a range, coarsest first, and which of them the range cuts.
 
     range           [a ------------------------------- b)
-    level 3    |          |==========|==========|          |      whole nodes inside the range: folded
-    level 2                |==|==|              |==|==             edges go one level down where it is kept ...
-    level 1               .|                      .|               ... and where it is not, the node is cut
+    level 3    |          |==========|==========|          |   whole nodes inside: folded
+    level 2                |==|==|              |==|==          edges go down where children are kept ...
+    level 1               .|                      .|            ... and cut the node where they are not
 
-Where a level kept only the last children of a node (PaperTree's horizons are not aligned to the parent), the rows of
-the lost ones are the node's minus the kept children's: the remainder, spread over the time that the children do
-not cover. The paper spreads the whole node there instead; ``spread="whole"`` does the same, to compare.
+Where a level kept only the last children of a node (PaperTree's horizons are not aligned to the parent),
+the rows of the lost ones are the node's minus the kept children's: the remainder, spread over the time that
+the children do not cover. The paper spreads the whole node there instead; ``spread="whole"`` does the same,
+to compare.
 
-Cost: a level holds at most two edges, so it reads at most 2 (G_{i+1} / G_i - 1) whole nodes; the top level reads all
-whole nodes inside the range; at most two nodes are cut, plus one remainder an edge and level.
+Cost: a level holds at most two edges, so it reads at most 2 (G_{i+1} / G_i - 1) whole nodes; the top level
+reads all whole nodes inside the range; at most two nodes are cut, plus one remainder an edge and level.
 Reference: Liu, Jin, Hou, Zhang, DSMGA-Tree, section 4.2.
 Differs from the paper: whole levels instead of pointers, the remainder, and intervals.
 """
@@ -134,7 +135,7 @@ def _whole(node: Node, start: int, end: int) -> CutNode:
 
 
 def _remainder(node: Node, n: int, left: float, covered_from: int, start: int, end: int) -> CutNode:
-    """Return the rows before the first kept child; the node's first row is one of them, its last may not be."""
+    """Return the rows left before the first kept child; its first row is among them, not always its last."""
     return CutNode(
         n=n,
         sum=left,

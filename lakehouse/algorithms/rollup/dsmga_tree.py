@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakehouse.algorithms.rollup import nodes
-from lakehouse.algorithms.rollup.bounds import EPS, with_forgotten_rows
+from lakehouse.algorithms.rollup.bounds import with_forgotten_rows
 from lakehouse.algorithms.rollup.contract import Snapshot
-from lakehouse.algorithms.rollup.descent import Descent
+from lakehouse.algorithms.rollup.level_stack import LevelStack
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, floor_to, horizons, validate_levels
-from lakehouse.algorithms.rollup.nodes import NODE, NodeArray
+from lakehouse.algorithms.rollup.nodes import finite_rows
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.rollup.contract import Aggregate, Answer, Level, Node, Times, Values
@@ -26,11 +24,11 @@ class DsmgaTree:
     G_i  width of a node on level i          T_i  how long level i keeps its nodes
     H_i  horizon: level i keeps the nodes that start at or after floor_to(G_{i+1}, newest - T_i)
 
-    Cost: a row O(levels) at the tail and O(levels * log nodes) when late; a batch is folded once by level 1, then
-    level by level; a query O(levels * log nodes) plus at most 2 (G_{i+1} / G_i - 1) nodes a level and the whole
-    top-level nodes inside.
-    Guarantee: ``low <= truth <= high``; exact wherever both ends of the range fall on kept node edges. State and
-    answers do not depend on arrival order but for the last bit of a sum.
+    Cost: a row O(levels) at the tail and O(levels * log nodes) when late; a batch is folded once by level
+    1, then level by level; a query O(levels * log nodes) plus at most 2 (G_{i+1} / G_i - 1) nodes a level
+    and the whole top-level nodes inside.
+    Guarantee: ``low <= truth <= high``; exact wherever both ends of the range fall on kept node edges.
+    State and answers do not depend on arrival order but for the last bit of a sum.
 
     >>> from lakehouse.algorithms.rollup.contract import Level
     >>> tree = DsmgaTree([Level(1, 4), Level(4, None)])
@@ -48,8 +46,7 @@ class DsmgaTree:
         if problems:
             raise ValueError("; ".join(problems))
         self.levels = tuple(levels)
-        self._arrays = [NodeArray(level.width_us) for level in levels]
-        self._horizons = [KEPT_FOREVER_US] * len(levels)
+        self._stack = LevelStack(level.width_us for level in levels)
         self._newest_us: int | None = None
         self._earliest_us: int | None = None
         self._missing = 0
@@ -57,7 +54,7 @@ class DsmgaTree:
     @property
     def horizons(self) -> tuple[int, ...]:
         """The start of the oldest node that each level keeps, finest first."""
-        return tuple(self._horizons)
+        return tuple(self._stack.horizons)
 
     @property
     def missing(self) -> int:
@@ -66,82 +63,63 @@ class DsmgaTree:
 
     def advance(self, newest_us: int) -> None:
         """Move the newest event time on, as a row of another series of the same stream does; never back."""
-        if self._newest_us is not None and newest_us <= self._newest_us:
-            return
-        self._newest_us = newest_us
-        moved = horizons(self.levels, newest_us)
-        for array, before, after in zip(self._arrays, self._horizons, moved, strict=True):
-            if after != before:
-                array.drop_before(after)
-        self._horizons = moved
+        if self._newest_us is None or newest_us > self._newest_us:
+            self._newest_us = newest_us
+            self._stack.move_horizons(horizons(self.levels, newest_us))
 
     def insert(self, time_us: int, value: float | None) -> None:
-        """Add one row to every level that still keeps its time; one without a finite value is only counted."""
+        """Add one row to every level that still keeps its time; one without a number is only counted."""
         self.advance(time_us)
         if value is None or not math.isfinite(value):
             self._missing += 1
             return
         self._earliest_us = time_us if self._earliest_us is None else min(self._earliest_us, time_us)
-        for array, horizon in zip(self._arrays, self._horizons, strict=True):
-            # Horizons are multiples of the width, so a row's node is kept exactly if its time is.
-            if time_us >= horizon:
-                array.add_row(time_us, value + 0.0)
+        self._stack.add_row(time_us, value + 0.0)
 
     def insert_batch(self, times: Times, values: Values) -> None:
-        """Add rows in any order: rows make level-1 partials, level-i partials make those of level i + 1."""
-        at, what = nodes.finite_rows(times, values)
-        if len(times):
-            self.advance(int(max(times)))
+        """Add rows in any order, folded once; horizons move before, so what they pass is not made at all."""
+        at, what = finite_rows(times, values)
         self._missing += len(times) - len(at)
-        if not len(at):
-            return
-        first = int(at[0])
-        self._earliest_us = first if self._earliest_us is None else min(self._earliest_us, first)
-        partials = nodes.nodes_of_rows(at, what, self.levels[0].width_us)
-        for array, horizon in zip(self._arrays, self._horizons, strict=True):
-            partials = nodes.coarser(partials, array.width_us)
-            array.add_nodes(partials[np.searchsorted(partials["start"], horizon) :])
+        if len(times):
+            self.advance(int(np.max(times)))
+        if len(at):
+            first = int(at[0])
+            self._earliest_us = first if self._earliest_us is None else min(self._earliest_us, first)
+            self._stack.add_rows(at, what)
 
     def query(self, start_us: int, end_us: int, aggregate: Aggregate) -> Answer:
         """Answer one aggregate over ``[start_us, end_us)``; an end before the start is an empty range."""
-        oldest = self._horizons[-1]
-        descent = Descent(self._arrays, self._horizons).read(max(start_us, oldest), end_us)
-        known = descent.answer(aggregate)
+        oldest = self._stack.horizons[-1]
+        known = self._stack.read(max(start_us, oldest), end_us).answer(aggregate)
         if self._earliest_us is not None and max(start_us, self._earliest_us) < min(end_us, oldest):
             return with_forgotten_rows(known, aggregate)
         return known
 
     def nodes(self, level_index: int) -> list[Node]:
         """Return the nodes that a level keeps, oldest first; level 0 is the finest."""
-        return self._arrays[level_index].nodes()
+        return self._stack.arrays[level_index].nodes()
 
     def snapshot(self) -> Snapshot:
         """Return the whole state; later inserts do not change it."""
-        parts = tuple(array.live.tobytes() for array in self._arrays)
-        return Snapshot(self._name(), self._newest_us, self._earliest_us, self._missing, parts)
+        return Snapshot(self._name(), self._newest_us, self._earliest_us, self._missing, self._stack.packed())
 
     def restore(self, snapshot: Snapshot) -> None:
         """Become the tree that the snapshot was taken of; both must have the same levels."""
         if snapshot.method != self._name():
             raise ValueError(f"expected a snapshot of {self._name()}, found one of {snapshot.method}")
-        self._arrays = [
-            NodeArray(level.width_us, np.frombuffer(part, NODE))
-            for level, part in zip(self.levels, snapshot.parts, strict=True)
-        ]
-        newest = snapshot.newest_us
-        self._horizons = [KEPT_FOREVER_US] * len(self.levels) if newest is None else horizons(self.levels, newest)
-        self._newest_us = newest
+        self._stack = LevelStack.unpacked([level.width_us for level in self.levels], snapshot.parts)
+        self._newest_us = None
+        if snapshot.newest_us is not None:
+            self.advance(snapshot.newest_us)
         self._earliest_us = snapshot.earliest_us
         self._missing = snapshot.missing
 
     def check(self) -> None:
-        """Raise AssertionError if an invariant is broken: order, alignment, horizons, parents equal to children."""
-        for array, horizon in zip(self._arrays, self._horizons, strict=True):
-            array.check()
-            assert not len(array) or array.live["start"][0] >= horizon, "a node below its level's horizon"
-        for (fine, coarse), horizon in zip(pairwise(self._arrays), self._horizons, strict=False):
-            assert horizon == floor_to(coarse.width_us, horizon) or horizon == KEPT_FOREVER_US, "a parent is cut"
-            coarse.check_against(fine, horizon, EPS)
+        """Raise AssertionError if a level is broken or a horizon passes through a parent."""
+        self._stack.check()
+        for level, horizon in zip(self.levels[1:], self._stack.horizons[:-1], strict=True):
+            aligned = horizon in (floor_to(level.width_us, horizon), KEPT_FOREVER_US)
+            assert aligned, f"horizon {horizon} passes through a parent {level.width_us} us wide"
 
     def _name(self) -> str:
         spans = ", ".join(f"{level.width_us} for {level.keep_us}" for level in self.levels)

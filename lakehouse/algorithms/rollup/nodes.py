@@ -1,9 +1,10 @@
 """The nodes of one width as one sorted array: rows and partial nodes go in, folds of a range come out.
 
 Invariant: starts are multiples of the width and strictly increase, every node holds at least one row.
-A node's sum is the pair ``total + carry`` (Neumaier's compensated addition): ``carry`` gathers what rounding cut
-off ``total``, so that a sum is as good as rounded once, however many rows and in whichever order they came. This
-is what makes the rounding bound of bounds.py, linear in n, a true one; plain additions would need n squared.
+A node's sum is the pair ``total + carry`` (Neumaier's compensated addition): ``carry`` gathers what
+rounding cut off ``total``, so that a sum is as good as rounded once, however many rows and in whichever
+order they came. This is what makes the rounding bound of bounds.py, linear in n, a true one; plain
+additions would need n squared.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ class Fold(NamedTuple):
 class NodeArray:
     """Nodes ``width_us`` wide, found and combined by their start.
 
-    Cost: a row at the tail O(1), a late row O(log nodes) or, where it makes a node, O(nodes after it); a batch
-    O(rows + nodes after its first); a fold O(log nodes + nodes folded).
+    Cost: a row at the tail O(1), a late row O(log nodes) or, where it makes a node, O(nodes after it); a
+    batch O(rows + nodes after its first); a fold O(log nodes + nodes folded).
     """
 
     def __init__(self, width_us: int, nodes: Nodes | None = None) -> None:
@@ -111,7 +112,9 @@ class NodeArray:
         assert np.all(live["start"] % self.width_us == 0), "a node that is not aligned to its width"
         assert np.all(live["n"] > 0) and np.all(live["min"] <= live["max"]), "a node without rows"
         ends = live["start"] + self.width_us
-        assert np.all((live["start"] <= live["first_us"]) & (live["last_us"] < ends)), "a row outside its node"
+        assert np.all((live["start"] <= live["first_us"]) & (live["last_us"] < ends)), (
+            "a row outside its node"
+        )
         assert np.all(live["first_us"] <= live["last_us"]), "a last row before the first"
 
     def check_against(self, finer: NodeArray, start_us: int, eps: float) -> None:

@@ -66,14 +66,18 @@ class Recompute:
         times = np.array([time_us for time_us, _ in rows], dtype=np.int64)
         values = np.array([value for _, value in rows], dtype=np.float64)
         earliest = rows[0][0] if rows else None
-        return Snapshot("Recompute", self._newest_us, earliest, self._missing, (times.tobytes(), values.tobytes()))
+        return Snapshot(
+            "Recompute", self._newest_us, earliest, self._missing, (times.tobytes(), values.tobytes())
+        )
 
     def restore(self, snapshot: Snapshot) -> None:
         """Become the history that the snapshot was taken of."""
         if snapshot.method != "Recompute":
             raise ValueError(f"expected a snapshot of Recompute, found one of {snapshot.method}")
         times, values = snapshot.parts
-        self._rows = list(zip(np.frombuffer(times, np.int64).tolist(), np.frombuffer(values).tolist(), strict=True))
+        self._rows = list(
+            zip(np.frombuffer(times, np.int64).tolist(), np.frombuffer(values).tolist(), strict=True)
+        )
         self._newest_us = snapshot.newest_us
         self._missing = snapshot.missing
 
@@ -81,7 +85,9 @@ class Recompute:
         """Raise AssertionError if a row has no finite value or is newer than the newest."""
         for time_us, value in self._rows:
             assert math.isfinite(value), f"a value that is no number at {time_us}"
-            assert self._newest_us is not None and time_us <= self._newest_us, f"{time_us} is newer than the newest"
+            assert self._newest_us is not None and time_us <= self._newest_us, (
+                f"{time_us} is newer than the newest"
+            )
 
 
 _AGGREGATES: dict[Aggregate, Callable[[list[float]], float | None]] = {

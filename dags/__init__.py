@@ -1,0 +1,8 @@
+"""One file, one DAG, named like the file; tasks import a job and call its run().
+
+ingest      every five minutes      -> raw
+rollups     when raw is new         -> rollup
+quality     when rollup is new      -> checked, or stop
+publish     when checked is new     -> serving
+maintain    every night
+"""

@@ -1,0 +1,44 @@
+"""Fold partial nodes, drop what is below the horizons, merge small files and vacuum.
+
+- **Job** `jobs/maintain.py`, one task per stream
+- **Reads** every table
+- **Writes** every table, without changing an answer
+- **If it is late** tables grow and reading them slows down; answers stay right
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import dag, task
+
+from dags._defaults import MAINTAIN_SCHEDULE, dag_defaults
+
+
+@dag(
+    dag_id="maintain",
+    schedule=MAINTAIN_SCHEDULE,
+    doc_md=__doc__,
+    tags=["tidemark", "tables"],
+    **dag_defaults(),
+)
+def maintain() -> None:
+    """Maintain each stream's tables."""
+
+    @task
+    def choose(params: Any = None) -> list[str]:
+        from jobs.scheduled import chosen_streams
+
+        return chosen_streams(params)
+
+    @task(map_index_template="{{ stream }}")
+    def tend(stream: str, params: Any = None) -> dict[str, Any]:
+        from jobs import maintain
+        from jobs.scheduled import run_stream
+
+        return run_stream(maintain.run, stream, params)
+
+    tend.expand(stream=choose())
+
+
+maintain()

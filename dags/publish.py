@@ -1,0 +1,32 @@
+"""Publish one immutable version for analysts from the checked tables of all streams.
+
+- **Job** `jobs/publish.py`, one task for all streams, because a version holds them all
+- **Reads** `rollup` and `ledger`
+- **Writes** `serving/<version>.duckdb`, then the pointer to it; versions that nobody reads go
+- **If it is late** analysts keep the version before, whole and unchanged
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import dag, task
+
+from dags._defaults import CHECKED, SERVING, dag_defaults
+
+
+@dag(dag_id="publish", schedule=[CHECKED], doc_md=__doc__, tags=["tidemark", "serving"], **dag_defaults())
+def publish() -> None:
+    """Publish, then tell that serving is new."""
+
+    @task(outlets=[SERVING])
+    def release(params: Any = None) -> dict[str, Any]:
+        from jobs import publish
+        from jobs.scheduled import run_all
+
+        return run_all(publish.run, params)
+
+    release()
+
+
+publish()

@@ -1,0 +1,42 @@
+"""Check every rule on every stream's tables; one that fails stops the publish.
+
+- **Job** `jobs/check_quality.py`, one task per stream
+- **Reads** `ledger`, `raw`, `quarantine` and `rollup`
+- **Writes** `quality` (history) and the pages under `reports`; a run without a failure starts `publish`
+- **If it is late** nothing new is published; a failed task's error names the rules and the report
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import dag, task
+
+from dags._defaults import CHECKED, ROLLUP, dag_defaults
+
+
+@dag(dag_id="quality", schedule=[ROLLUP], doc_md=__doc__, tags=["tidemark", "gate"], **dag_defaults())
+def quality() -> None:
+    """Check each stream, then tell that all of them passed."""
+
+    @task
+    def choose(params: Any = None) -> list[str]:
+        from jobs.scheduled import chosen_streams
+
+        return chosen_streams(params)
+
+    @task(map_index_template="{{ stream }}", retries=0)
+    def check(stream: str, params: Any = None) -> dict[str, Any]:
+        from jobs import check_quality
+        from jobs.scheduled import run_stream
+
+        return run_stream(check_quality.run, stream, params)
+
+    @task(outlets=[CHECKED])
+    def passed(figures: Any) -> int:
+        return len(figures)
+
+    passed(check.expand(stream=choose()))
+
+
+quality()

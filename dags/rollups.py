@@ -1,0 +1,42 @@
+"""Build every level and grouping of every stream from its new raw rows.
+
+- **Job** `jobs/build_rollups.py`, one task per stream
+- **Reads** `raw` and `ledger`
+- **Writes** `rollup`, one commit per stream; a finished run starts `quality`
+- **If it is late** exact recent rows wait in raw; published answers stay right for the time they cover
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import dag, task
+
+from dags._defaults import RAW, ROLLUP, dag_defaults
+
+
+@dag(dag_id="rollups", schedule=[RAW], doc_md=__doc__, tags=["tidemark", "tables"], **dag_defaults())
+def rollups() -> None:
+    """Roll each stream up, then tell that rollup is new."""
+
+    @task
+    def choose(params: Any = None) -> list[str]:
+        from jobs.scheduled import chosen_streams
+
+        return chosen_streams(params)
+
+    @task(map_index_template="{{ stream }}")
+    def build(stream: str, params: Any = None) -> dict[str, Any]:
+        from jobs import build_rollups
+        from jobs.scheduled import run_stream
+
+        return run_stream(build_rollups.run, stream, params)
+
+    @task(outlets=[ROLLUP])
+    def built(figures: Any) -> int:
+        return len(figures)
+
+    built(build.expand(stream=choose()))
+
+
+rollups()

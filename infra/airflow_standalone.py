@@ -1,0 +1,172 @@
+"""Airflow's own UI and scheduler on a home: the same DAGs and metadata that ``tidemark run`` uses, on a schedule.
+
+Three processes of Airflow, the API server with the UI, the scheduler and the DAG processor, end with this one.
+The server listens on 127.0.0.1 alone; Airflow's log servers, which would listen everywhere, stay off.
+Healthy after about 30 s. Words of each go to ``<home>/airflow/logs/<name>.log``, readable by their owner alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import psutil
+
+from infra.airflow_home import environment, migrated_mark
+from lakehouse.catalog.settings import Settings
+
+HEALTHY_WITHIN_S = 180
+STOPS_WITHIN_S = 8
+PASSWORDS = "simple_auth_manager_passwords.json.generated"
+
+
+class AirflowDidNotStart(RuntimeError):
+    """Airflow ended or stayed unhealthy; the message names the log to read."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """A running Airflow: where its UI is, and the file that holds the password of user ``admin``."""
+
+    url: str
+    passwords: Path
+    logs: Path
+
+    def health(self) -> dict[str, str]:
+        """Return the state of each component, such as ``healthy``; empty while the server does not answer."""
+        try:
+            with urlopen(f"{self.url}/api/v2/monitor/health", timeout=5) as answer:
+                found = json.load(answer)
+        except (URLError, ConnectionError, TimeoutError, ValueError):
+            return {}
+        return {name: str(part.get("status")) for name, part in found.items() if isinstance(part, dict)}
+
+
+def start(settings: Settings, port: int = 8080, progress: Callable[[str], None] = print) -> int:
+    """Serve Airflow on a home until Ctrl-C, then return 0.
+
+    Raises:
+        AirflowDidNotStart: when it is not healthy in time, with the log to read.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    progress(f"starting Airflow on {settings.home} (about 30 s) ...")
+    with serving(settings, port) as service:
+        progress(f"Airflow: {service.url}   user admin, password in {service.passwords}")
+        progress(f"logs: {service.logs}   stop: Ctrl-C")
+        try:
+            while True:
+                time.sleep(1)
+        except KeyboardInterrupt:
+            progress("stopping Airflow ...")
+    return 0
+
+
+@contextmanager
+def serving(settings: Settings, port: int) -> Iterator[Service]:
+    """Start Airflow, wait until it is healthy, and stop all of it at the end of the block."""
+    home = settings.layout.airflow
+    service = Service(f"http://127.0.0.1:{port}", home / PASSWORDS, home / "logs")
+    _migrate(settings, port, service.logs / "migrate.log")
+    with _running(settings, port, service.logs) as running:
+        _wait_until_healthy(service, running)
+        yield service
+
+
+def _migrate(settings: Settings, port: int, log: Path) -> None:
+    mark = migrated_mark(settings)
+    if mark.exists():
+        return
+    if _started(["db", "migrate"], _variables(settings, port), log).wait():
+        raise AirflowDidNotStart(f"Airflow could not prepare its metadata; see {log}")
+    mark.touch()
+
+
+def _components(port: int) -> dict[str, list[str]]:
+    return {
+        "api-server": ["api-server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"],
+        "scheduler": ["scheduler", "--skip-serve-logs"],
+        "dag-processor": ["dag-processor"],
+    }
+
+
+def _variables(settings: Settings, port: int) -> dict[str, str]:
+    binaries = str(Path(sys.executable).parent)
+    return {
+        **os.environ,
+        **environment(settings),
+        "PATH": f"{binaries}{os.pathsep}{os.environ.get('PATH', '')}",
+        "AIRFLOW__API__HOST": "127.0.0.1",
+        "AIRFLOW__API__PORT": str(port),
+        "AIRFLOW__API__BASE_URL": f"http://127.0.0.1:{port}",
+    }
+
+
+@contextmanager
+def _running(settings: Settings, port: int, logs: Path) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
+    variables = _variables(settings, port)
+    processes: dict[str, subprocess.Popen[bytes]] = {}
+    try:
+        for name, arguments in _components(port).items():
+            processes[name] = _started(arguments, variables, logs / f"{name}.log")
+        yield processes
+    finally:
+        _stop(list(processes.values()))
+
+
+def _started(arguments: list[str], variables: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "airflow", *arguments]
+    with os.fdopen(os.open(log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as words:
+        return subprocess.Popen(command, env=variables, stdout=words, stderr=words, start_new_session=True)
+
+
+def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """End the components and whatever they started; a job that is cut short is safe to run again."""
+    # A task runs in a group of its own but stays in its component's session.
+    sessions = {process.pid for process in processes}
+    for process in processes:
+        process.terminate()
+    psutil.wait_procs(_members(sessions), timeout=STOPS_WITHIN_S)
+    while left := _members(sessions):
+        for member in left:
+            with suppress(psutil.NoSuchProcess):
+                member.kill()
+        psutil.wait_procs(left, timeout=1)
+    for process in processes:
+        process.wait()
+
+
+def _members(sessions: set[int]) -> list[psutil.Process]:
+    """Return the processes of these sessions that still run."""
+    found = [process for process in psutil.process_iter(["status"]) if _session(process.pid) in sessions]
+    return [process for process in found if process.info["status"] != psutil.STATUS_ZOMBIE]
+
+
+def _session(pid: int) -> int | None:
+    with suppress(ProcessLookupError, PermissionError):
+        return os.getsid(pid)
+    return None
+
+
+def _wait_until_healthy(service: Service, running: Mapping[str, subprocess.Popen[bytes]]) -> None:
+    deadline = time.monotonic() + HEALTHY_WITHIN_S
+    wanted = {"metadatabase", "scheduler", "dag_processor"}
+    while {name for name, state in service.health().items() if state == "healthy"} < wanted:
+        ended = [name for name, process in running.items() if process.poll() is not None]
+        if ended:
+            raise AirflowDidNotStart(f"Airflow's {ended[0]} ended; see {service.logs / ended[0]}.log")
+        if time.monotonic() > deadline:
+            raise AirflowDidNotStart(
+                f"Airflow was not healthy after {HEALTHY_WITHIN_S} s; see {service.logs}"
+            )
+        time.sleep(0.5)

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# The tour: two simulated streams with late rows, repeats, bad clocks and dirt through the real DAGs, then questions.
+# Everything is written below ./demo, made new each time, or below $TIDEMARK_HOME, which is kept.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if [ -z "${TIDEMARK_HOME:-}" ]; then
+    rm -rf demo
+    mkdir demo
+    folder=$PWD/demo
+    export TIDEMARK_HOME=$folder/var
+else
+    mkdir -p "$TIDEMARK_HOME"
+    folder=$(cd "$TIDEMARK_HOME" && pwd)
+fi
+export TIDEMARK_CONFIG=$folder/tidemark.toml
+tidemark=$PWD/.venv/bin/tidemark
+started=$SECONDS
+
+step() {
+    printf '\n$ tidemark %s\n' "$*"
+    "$tidemark" "$@"
+}
+
+[ -f "$TIDEMARK_CONFIG" ] || step init
+step simulate
+step run
+step status
+step ask telemetry temp --agg avg
+step ask telemetry temp --agg max --where device=sensor-007
+step ask flows bytes --by proto
+step sql "SELECT * FROM range_sum('telemetry', 'temp')"
+printf '\nThe demo took %s s. Go on with:\n' "$((SECONDS - started))"
+printf '  export TIDEMARK_CONFIG=%s TIDEMARK_HOME=%s\n' "$TIDEMARK_CONFIG" "$TIDEMARK_HOME"
+printf '  .venv/bin/tidemark --help\n'

@@ -1,0 +1,124 @@
+"""Run the DAGs once over what has landed, in this process, with one Spark session and nothing to install.
+
+The order is ours, not the assets': ``dag.test()`` runs one DAG, and what a task tells an asset starts nothing here.
+Airflow's own words go to ``<home>/airflow/logs/run.log``. A failure stops what comes after it. Safe to run again.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import IO
+
+from jobs.outcome import ALL_STREAMS, Outcome, reporting
+from lakehouse.catalog.settings import Settings
+
+ORDER = ("ingest", "rollups", "quality", "publish", "maintain")
+STDERR = 2
+Progress = Callable[[str], None]
+Aloud = Callable[[], AbstractContextManager[object]]
+
+
+class RunFailed(RuntimeError):
+    """A DAG failed outside of any job."""
+
+
+def run(
+    settings: Settings, streams: Sequence[str] | None = None, progress: Progress = print
+) -> list[Outcome]:
+    """Run every DAG in order and return each job's outcome, up to the first DAG in which one is not ``ok``.
+
+    ``streams`` names the streams to run, all by default; a publish always holds them all. ``progress`` gets one line
+    per job. Airflow adds about 10 s to what the jobs take, most of it its imports, while Spark starts beside it.
+
+    Raises:
+        KeyError: when a stream is not declared.
+        RunFailed: when a DAG failed and no job did, with the log to read.
+    """
+    asked = {"streams": ",".join(settings.stream(name).name for name in streams or ()) or ALL_STREAMS}
+    log = settings.layout.airflow / "logs" / "run.log"
+    outcomes: list[Outcome] = []
+    with (
+        _words_to(log) as aloud,
+        _session_meanwhile(settings, log),
+        reporting(outcomes.append),
+        reporting(lambda outcome: _tell(outcome, progress, aloud)),
+    ):
+        for name in ORDER:
+            succeeded = _run_dag(settings, name, asked)
+            if not all(outcome["ok"] for outcome in outcomes):
+                break
+            if not succeeded:
+                raise RunFailed(f"the DAG {name} failed and none of its jobs did; see {log}")
+    return outcomes
+
+
+def _run_dag(settings: Settings, name: str, asked: Mapping[str, str]) -> bool:
+    from infra.airflow_home import enter
+
+    enter(settings)
+    dag = getattr(import_module(f"dags.{name}"), name)()
+    for task in dag.tasks:
+        # A retry waits a minute for the world to change; whoever ran this is waiting too, and can run it again.
+        task.retries = 0
+    return bool(dag.test(run_conf=dict(asked)).state == "success")
+
+
+@contextmanager
+def _session_meanwhile(settings: Settings, log: Path) -> Iterator[None]:
+    """Start the JVM beside Airflow's imports; whoever needs the session first waits for it."""
+    # Imported here, not in the thread: two threads that import the same modules can meet half of one.
+    from lakehouse.spark.session import build_session
+
+    def start() -> None:
+        # The JVM keeps the error stream that it was born with, and says a lot there.
+        kept = os.dup(STDERR)
+        os.dup2(_opened(log).fileno(), STDERR)
+        try:
+            build_session(settings)
+        finally:
+            os.dup2(kept, STDERR)
+            os.close(kept)
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(start)
+        yield
+
+
+@contextmanager
+def _words_to(log: Path) -> Iterator[Aloud]:
+    """Send what this process prints to a log, and give a way to speak aloud."""
+    out, err = sys.stdout, sys.stderr
+
+    def aloud() -> AbstractContextManager[object]:
+        stack = ExitStack()
+        stack.enter_context(redirect_stdout(out))
+        stack.enter_context(redirect_stderr(err))
+        return stack
+
+    with redirect_stdout(_opened(log)), redirect_stderr(_opened(log)):
+        yield aloud
+
+
+@cache
+def _opened(log: Path) -> IO[str]:
+    # Airflow's loggers keep the stream that they first saw, so it stays open as long as this process.
+    log.parent.mkdir(parents=True, exist_ok=True)
+    return log.open("w", encoding="utf-8", buffering=1)
+
+
+def _tell(outcome: Outcome, progress: Progress, aloud: Aloud) -> None:
+    figures = ", ".join(f"{name} {value}" for name, value in outcome["figures"].items() if _is_count(value))
+    end = figures if outcome["ok"] else f"FAILED\n{outcome['error']}"
+    with aloud():
+        progress(f"{outcome['job']:14} {outcome['stream']:16} {outcome['seconds']:6.1f} s  {end}")
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value != 0

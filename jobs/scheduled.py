@@ -1,0 +1,59 @@
+"""What a DAG's task does around a job: find the configuration, choose streams, share one session, record the outcome.
+
+TIDEMARK_CONFIG and TIDEMARK_HOME say which configuration and home; a DAG's ``config`` parameter wins over the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from jobs.outcome import ALL_STREAMS, recorded
+from lakehouse.catalog.places import config_file, given_home
+from lakehouse.catalog.settings import Settings, load_settings
+
+Run = Callable[..., dict[str, Any]]
+
+
+def configured(params: Mapping[str, Any]) -> Settings:
+    """Return the settings that a DAG's parameters and the environment point at.
+
+    Raises:
+        ConfigError: with every problem of the configuration.
+    """
+    named = params.get("config")
+    return load_settings(config_file(Path(named) if named else None), given_home())
+
+
+def chosen_streams(params: Mapping[str, Any]) -> list[str]:
+    """Return the declared streams that ``streams`` names: ``all``, or names with commas between.
+
+    Raises:
+        KeyError: when a name is not declared, with those that are.
+    """
+    settings = configured(params)
+    asked = str(params.get("streams") or ALL_STREAMS)
+    if asked == ALL_STREAMS:
+        return list(settings.streams)
+    return [settings.stream(name.strip()).name for name in asked.split(",")]
+
+
+def run_stream(run: Run, stream: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Run one job for one stream in this process's session and record its outcome."""
+    from lakehouse.spark.session import build_session
+
+    settings = configured(params)
+    return recorded(_job(run), settings, stream, lambda: run(settings, build_session(settings), stream))
+
+
+def run_all(run: Run, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Run one job that covers all streams at once and record its outcome."""
+    from lakehouse.spark.session import build_session
+
+    settings = configured(params)
+    return recorded(_job(run), settings, ALL_STREAMS, lambda: run(settings, build_session(settings)))
+
+
+def _job(run: Run) -> str:
+    return run.__module__.rpartition(".")[2]

@@ -1,0 +1,15 @@
+"""The command `tidemark`: one file per command, each loading the layer it needs when it is called.
+
+    app.py      global options, how errors end, exit codes
+    options.py  what the global options mean; readers of times, shares and key=value
+    output.py   JSON, tables and errors as text
+    init.py  simulate.py  run.py  ask.py  sql.py  status.py  doctor.py  requeue.py  rebuild.py  airflow.py
+
+Importing this package loads typer and nothing of Tidemark's other layers.
+"""
+
+from __future__ import annotations
+
+from lakehouse.cli.app import app, main
+
+__all__ = ["app", "main"]

@@ -1,0 +1,24 @@
+"""``tidemark airflow``: the real scheduler and its pages on the same home."""
+
+from __future__ import annotations
+
+import typer
+
+from lakehouse.cli.options import globals_of
+
+EXAMPLES = (
+    "tidemark airflow",
+    "tidemark --config site/tidemark.toml airflow",
+)
+
+
+def airflow(context: typer.Context) -> int | None:
+    """Start Airflow's scheduler and pages on this home.
+
+    Ends when it is interrupted.
+    """
+    settings = globals_of(context).settings()
+    from infra.airflow_standalone import start
+
+    code: int | None = start(settings)
+    return code

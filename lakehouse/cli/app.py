@@ -1,0 +1,100 @@
+"""Global options, how errors end, and exit codes: 0 done, 1 the command failed, 2 wrong usage or configuration."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lakehouse.catalog.problems import ConfigError
+from lakehouse.cli import airflow, ask, doctor, init, rebuild, requeue, run, simulate, sql, status
+from lakehouse.cli.options import Globals, WrongUsage
+
+FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
+
+app = typer.Typer(
+    name="tidemark",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    # Rich would read [low, high] as markup, and costs a tenth of a second.
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def _globals(
+    context: typer.Context,
+    config: Annotated[
+        Path | None, typer.Option(help="Configuration [default: $TIDEMARK_CONFIG, else ./tidemark.toml].")
+    ] = None,
+    home: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for all that is written [default: $TIDEMARK_HOME, else the configuration's]."
+        ),
+    ] = None,
+) -> None:
+    """A lakehouse for late, dirty streams: an answer now with a stated bound, the exact one after late data.
+
+    Form: tidemark [--config FILE] [--home DIR] COMMAND ... [--json]
+
+    Exit codes: 0 done; 1 the command failed; 2 wrong usage or configuration. An error is one message on
+    stderr;
+    with --json it is the object {"error": {"kind", "message"}} on stdout instead, so that stdout is always one
+    JSON document. TIDEMARK_DEBUG=1 adds the traceback.
+    """
+    context.obj = Globals(config, home)
+
+
+def _examples(commands: Sequence[str]) -> str:
+    # The mark keeps the lines of this paragraph as they are.
+    return "\b\nExamples:\n" + "\n".join(f"  {command}" for command in commands)
+
+
+app.command(epilog=_examples(init.EXAMPLES))(init.init)
+app.command(epilog=_examples(simulate.EXAMPLES))(simulate.simulate)
+app.command(epilog=_examples(run.EXAMPLES))(run.run)
+app.command(epilog=_examples(ask.EXAMPLES))(ask.ask)
+app.command(epilog=_examples(sql.EXAMPLES))(sql.sql)
+app.command(epilog=_examples(status.EXAMPLES))(status.status)
+app.command(epilog=_examples(doctor.EXAMPLES))(doctor.doctor)
+app.command(epilog=_examples(requeue.EXAMPLES))(requeue.requeue)
+app.command(epilog=_examples(rebuild.EXAMPLES))(rebuild.rebuild)
+app.command(epilog=_examples(airflow.EXAMPLES))(airflow.airflow)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command line and leave with its exit code."""
+    sys.exit(call(sys.argv[1:] if arguments is None else arguments))
+
+
+def call(arguments: Sequence[str]) -> int:
+    """Run one command line; return its exit code after telling any error."""
+    as_json = "--json" in arguments
+    try:
+        code = app(args=list(arguments) or ["--help"], prog_name="tidemark", standalone_mode=False)
+        sys.stdout.flush()
+    except (KeyboardInterrupt, typer.Abort):
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has gone; Python would complain once more while closing stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except Exception as error:
+        return _told(error, as_json)
+    return code if isinstance(code, int) else 0
+
+
+def _told(error: Exception, as_json: bool) -> int:
+    from lakehouse.cli.output import tell_error
+
+    tell_error(error, as_json)
+    if isinstance(error, typer.TyperException):
+        return error.exit_code
+    return WRONG_USAGE if isinstance(error, ConfigError | WrongUsage) else FAILED

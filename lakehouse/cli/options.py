@@ -1,0 +1,102 @@
+"""What the global options mean, and how commands read times, shares and key=value pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from zoneinfo import ZoneInfo
+
+import typer
+
+if TYPE_CHECKING:
+    from lakehouse.catalog.settings import Settings
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+
+class WrongUsage(ValueError):
+    """The command line itself is wrong; exit code 2."""
+
+
+@dataclass(frozen=True)
+class Globals:
+    """The options that stand before the command."""
+
+    config: Path | None
+    home: Path | None
+
+    def settings(self) -> Settings:
+        """Read the whole configuration, checked."""
+        from lakehouse.catalog.settings import load_settings
+
+        return load_settings(self.config, self.home)
+
+    def home_folder(self) -> Path:
+        """Return the home without reading more of the configuration than that."""
+        from lakehouse.catalog.places import home_folder
+
+        return home_folder(self.home, self.config)
+
+    def config_file(self) -> Path:
+        """Return where the configuration is, or would be."""
+        from lakehouse.catalog.places import config_file
+
+        return config_file(self.config)
+
+
+def globals_of(context: typer.Context) -> Globals:
+    """Return the global options of a command line."""
+    found: Globals = context.obj
+    return found
+
+
+def declared(settings: Settings, streams: Sequence[str]) -> None:
+    """Refuse names of streams that the configuration does not declare."""
+    for stream in streams:
+        if stream not in settings.streams:
+            names = ", ".join(sorted(settings.streams)) or "none"
+            raise WrongUsage(f"no stream {stream!r}; declared: {names}")
+
+
+def instant(text: str, timezone: str, option: str) -> int:
+    """Return the microseconds UTC of an ISO time; without an offset it is taken in the time zone."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        expected = "an ISO time such as 2026-01-05T06:00 or 2026-01-05T06:00:00+01:00"
+        raise WrongUsage(f"{option}: found {text!r}; expected {expected}") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=_zone(timezone))
+    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise WrongUsage(f'--timezone: found {name!r}; expected a name such as "Europe/Paris"') from None
+
+
+def duration(text: str, option: str) -> int:
+    """Return the microseconds of a duration such as ``2d``."""
+    from lakehouse.catalog.durations import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise WrongUsage(f"{option}: found {text!r}; {error}") from None
+
+
+def pairs(texts: Sequence[str], option: str) -> dict[str, str]:
+    """Return ``key=value`` texts as a dict; each key once."""
+    found: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key or key in found:
+            raise WrongUsage(f"{option}: found {text!r}; expected KEY=VALUE, each key once")
+        found[key] = value
+    return found

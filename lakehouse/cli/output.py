@@ -1,0 +1,119 @@
+"""What commands print: one JSON document, or tables and sentences for people."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from lakehouse.catalog.problems import ConfigError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+# A pipe has no width; rich would cut tables at 80 columns.
+PIPE_WIDTH = 200
+
+
+def print_json(document: Any) -> None:
+    """Print one JSON document; times become ISO text, other types their text."""
+    print(json.dumps(document, ensure_ascii=False, default=_plain, indent=2 if sys.stdout.isatty() else None))
+
+
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
+    """Print a table; columns that hold only numbers are set to the right."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False)
+    for place, header in enumerate(headers):
+        _add_column(table, header, [row[place] for row in rows])
+    for row in rows:
+        table.add_row(*(cell(value) for value in row))
+    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    Console(width=width, highlight=False, markup=False, emoji=False).print(table)
+
+
+def _add_column(table: Table, header: str, values: Sequence[Any]) -> None:
+    is_number = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values if v is not None)
+    table.add_column(header, justify="right" if is_number and values else "left", overflow="fold")
+
+
+def cell(value: Any) -> str:
+    """Return a value as people read it.
+
+    >>> cell(1234567), cell(0.1), cell(None), cell(True)
+    ('1,234,567', '0.1', '-', 'yes')
+    """
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.10g}"
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ", timespec="seconds")
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {cell(part)}" for name, part in value.items()) or "-"
+    if isinstance(value, list | tuple):
+        return ", ".join(cell(part) for part in value) or "-"
+    return str(value)
+
+
+def moment(time_us: int | None) -> str:
+    """Return microseconds UTC as a time, ``-`` for none.
+
+    >>> moment(1_500_000)
+    '1970-01-01 00:00:01'
+    """
+    if time_us is None:
+        return "-"
+    return datetime.fromtimestamp(time_us // 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def tell_error(error: Exception, as_json: bool) -> None:
+    """Print an error once: as an object on stdout, or as a message on stderr."""
+    if os.environ.get("TIDEMARK_DEBUG") == "1":
+        traceback.print_exception(error)
+    if as_json:
+        print_json({"error": _described(error)})
+    else:
+        print(f"tidemark: {message_of(error)}{_hint(error)}", file=sys.stderr)
+
+
+def message_of(error: BaseException) -> str:
+    """Return an error's own message; one without words is told by its kind."""
+    if isinstance(error, typer.TyperException):
+        return str(error.format_message())
+    # A KeyError puts quotes around its message.
+    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    return text or type(error).__name__
+
+
+def _described(error: Exception) -> dict[str, Any]:
+    described: dict[str, Any] = {"kind": type(error).__name__, "message": message_of(error)}
+    if isinstance(error, ConfigError):
+        described["problems"] = [vars(problem) for problem in error.problems]
+    return described
+
+
+def _hint(error: Exception) -> str:
+    context = getattr(error, "ctx", None)
+    if isinstance(error, typer.TyperException) and context is not None:
+        return f"\nTry '{context.command_path} --help'."
+    return ""
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, date | datetime):
+        return value.isoformat()
+    return str(value)

@@ -1,0 +1,39 @@
+"""``tidemark requeue``: quarantined records go through ingest again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lakehouse.cli.options import AsJson, declared, globals_of
+
+EXAMPLES = (
+    "tidemark requeue telemetry",
+    "tidemark requeue telemetry --reason bad_value --reason clock",
+)
+
+
+def requeue(
+    context: typer.Context,
+    stream: Annotated[str, typer.Argument(help="A declared stream.")],
+    reason: Annotated[
+        list[str] | None, typer.Option(help="Only records rejected for this reason; may be repeated.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put quarantined records through ingest again.
+
+    Today's configuration judges them; `tidemark run` then carries on what is accepted.
+    """
+    from lakehouse.cli.output import print_json, print_table
+
+    settings = globals_of(context).settings()
+    declared(settings, [stream])
+    from jobs import requeue as job
+
+    figures = job.run(settings, stream, reason or [])
+    if as_json:
+        print_json({"stream": stream, **(figures or {})})
+    else:
+        print_table(("figure", "count"), list((figures or {}).items()), title=f"requeued: {stream}")

@@ -1,0 +1,197 @@
+"""What a machine lacks before Tidemark can run on it: each check with what was found and how to mend it.
+
+Nothing heavy is imported: versions come from the packages' metadata, so a broken package can still be told about.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+from lakehouse.catalog.places import config_file, home_folder
+from lakehouse.catalog.problems import ConfigError
+
+State = Literal["ok", "warning", "wrong"]
+PYTHONS = ((3, 11), (3, 14))
+JAVAS = (17, 21)
+# Known to work together; Spark's patch releases have broken Delta before, and Spark 4.2 breaks Great Expectations.
+EXACT = {
+    "pyspark": "4.1.3",
+    "delta-spark": "4.4.0",
+    "duckdb": "1.5.5",
+    "duckdb-extension-delta": "1.5.5",
+    "great-expectations": "1.24.1",
+    "apache-airflow": "3.3.2",
+}
+AIRFLOW_PORT = 8080
+LITTLE_SPACE, NO_SPACE = 2 * 1024**3, 200 * 1024**2
+NETWORK_FILE_SYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs")
+_SETUP = "run `make setup`"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check: what was found, and what to do when it is not ok."""
+
+    check: str
+    state: State
+    found: str
+    fix: str = ""
+
+
+def examine(config: Path | None = None, home: Path | None = None) -> list[Finding]:
+    """Check everything that a run, an answer and Airflow need; takes about a second, most of it Java's start."""
+    findings = [_python(), _java(), *_versions(), _jars(), _port(AIRFLOW_PORT), _config(config, home)]
+    return [*findings, *_home(config, home)]
+
+
+def _python() -> Finding:
+    found = ".".join(map(str, sys.version_info[:3]))
+    low, high = PYTHONS
+    if low <= sys.version_info[:2] < high:
+        return Finding("python", "ok", f"{found} at {sys.executable}")
+    return Finding(
+        "python", "wrong", found, "use Python 3.11, 3.12 or 3.13: `make setup PYTHON=/path/to/python3.12`"
+    )
+
+
+def _java() -> Finding:
+    install = (
+        "install Java 17 (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or set JAVA_HOME to one"
+    )
+    folder = os.environ.get("JAVA_HOME")
+    java = str(Path(folder) / "bin" / "java") if folder else shutil.which("java")
+    where = f"JAVA_HOME {folder}" if folder else "PATH"
+    if java is None or not Path(java).is_file():
+        return Finding("java", "wrong", f"no java in {where}", install)
+    try:
+        told = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=30, check=False
+        ).stderr
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding("java", "wrong", f"{java} does not start: {error}", install)
+    version = re.search(r'version "((\d+)[^"]*)"', told)
+    if version is None or int(version[2]) not in JAVAS:
+        return Finding("java", "wrong", f"{java} says {told.strip().splitlines()[:1] or 'nothing'}", install)
+    return Finding("java", "ok", f"{version[1]} at {java}")
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _versions() -> Iterator[Finding]:
+    for package, expected in EXACT.items():
+        found = _installed(package)
+        fix = "" if found == expected else f"expected {expected}: {_SETUP}"
+        yield Finding(package, "wrong" if fix else "ok", found or "not installed", fix)
+    pandas = _installed("pandas") or "not installed"
+    is_old = pandas.split(".")[0] in ("1", "2")
+    yield Finding(
+        "pandas", "ok" if is_old else "wrong", pandas, "" if is_old else f"expected below 3: {_SETUP}"
+    )
+    client = _installed("pyspark-client")
+    if client:
+        fix = f"its files overwrite pyspark's: uninstall it and apache-airflow-providers-apache-spark, then {_SETUP}"
+        yield Finding("pyspark-client", "wrong", client, fix)
+
+
+def _jars() -> Finding:
+    from lakehouse.spark.jars import jars_folder, missing_jars
+
+    missing = missing_jars()
+    if missing:
+        return Finding(
+            "jars", "wrong", f"missing {', '.join(missing)}", "run `python -m lakehouse.spark.jars`"
+        )
+    return Finding("jars", "ok", str(jars_folder()))
+
+
+def _port(port: int) -> Finding:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # As a server binds: a connection that is still closing does not make the port taken.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            fix = f"`tidemark airflow` needs it: stop what listens there (`ss -ltnp sport = :{port}`)"
+            return Finding(f"port {port}", "warning", f"taken ({error.strerror})", fix)
+    return Finding(f"port {port}", "ok", "free, for Airflow's pages")
+
+
+def _config(config: Path | None, home: Path | None) -> Finding:
+    path = config_file(config)
+    if not path.is_file():
+        return Finding(
+            "configuration", "warning", f"no {path}", "run `tidemark init`, or name it with --config"
+        )
+    from lakehouse.catalog.settings import load_settings
+
+    try:
+        settings = load_settings(config, home)
+    except ConfigError as error:
+        return Finding("configuration", "wrong", str(error), f"mend {path}")
+    streams = ", ".join(settings.streams) or "none"
+    return Finding("configuration", "ok", f"{path}; streams: {streams}")
+
+
+def _home(config: Path | None, home: Path | None) -> Iterator[Finding]:
+    try:
+        folder = home_folder(home, config)
+    except ConfigError as error:
+        yield Finding("home", "wrong", str(error), "name a folder with --home")
+        return
+    present = next(path for path in (folder, *folder.parents) if path.exists())
+    try:
+        with tempfile.NamedTemporaryFile(dir=present, prefix=".tidemark-doctor-"):
+            yield Finding(
+                "home", "ok", f"{folder}{'' if present == folder else ' (not there yet)'}, writable"
+            )
+    except OSError as error:
+        yield Finding(
+            "home", "wrong", f"{folder}: {error}", "make it a writable folder, or name another with --home"
+        )
+        return
+    yield _disk(present)
+
+
+def _disk(folder: Path) -> Finding:
+    free, kind = shutil.disk_usage(folder).free, _file_system(folder)
+    found = f"{free / 1024**3:.1f} GiB free on {kind}"
+    if kind in NETWORK_FILE_SYSTEMS:
+        return Finding(
+            "disk",
+            "warning",
+            found,
+            "use a local disk: locks and renames must hold for all at once",
+        )
+    if free < LITTLE_SPACE:
+        state: State = "wrong" if free < NO_SPACE else "warning"
+        return Finding(
+            "disk", state, found, f"free some space: runs want {LITTLE_SPACE // 1024**3} GiB or more"
+        )
+    return Finding("disk", "ok", found)
+
+
+def _file_system(folder: Path) -> str:
+    """Return the type of the file system that holds the folder, ``an unknown file system`` where none is told."""
+    try:
+        mounts = Path("/proc/mounts").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return "an unknown file system"
+    points = {fields[1]: fields[2] for fields in (line.split() for line in mounts) if len(fields) > 2}
+    holders = [str(path) for path in (folder, *folder.parents) if str(path) in points]
+    return points[holders[0]] if holders else "an unknown file system"

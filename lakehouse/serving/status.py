@@ -1,0 +1,151 @@
+"""What is published, how old it is, what waits in quarantine, and how each job last ended; reads, never writes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lakehouse.catalog.layout import Home
+from lakehouse.catalog.outcomes import read_all
+from lakehouse.serving.literals import text
+from lakehouse.serving.sandbox import open_published
+from lakehouse.serving.versions import NotPublished, current_version, database_path, versions
+
+if TYPE_CHECKING:
+    import duckdb
+
+Facts = dict[str, Any]
+
+
+def status(home: Path | Home) -> Facts:
+    """Return the state of a home as plain values; before the first publish ``published`` is None.
+
+    Cost: one open of the published file, a few small tables; no node is read.
+    """
+    layout = home if isinstance(home, Home) else Home(home)
+    jobs = read_all(layout)
+    found: Facts = {"home": str(layout.root), "published": None, "streams": [], "jobs": jobs}
+    try:
+        with open_published(layout) as published:
+            found["published"] = _publication(layout, published.connection)
+            found["streams"] = _streams(layout, published.connection)
+    except NotPublished:
+        found["streams"] = [_unpublished(layout, name) for name in _landed(layout)]
+    return found
+
+
+def _publication(layout: Home, connection: duckdb.DuckDBPyConnection) -> Facts:
+    version, published_us = connection.execute("SELECT version, published_us FROM publication").fetchall()[0]
+    path = database_path(layout.serving, version)
+    return {
+        "version": version,
+        "current": current_version(layout.serving),
+        "versions": versions(layout.serving),
+        "published_at": _moment(published_us),
+        "age_s": round(time.time() - published_us / 1e6, 3),
+        "bytes": path.stat().st_size,
+    }
+
+
+def _streams(layout: Home, connection: duckdb.DuckDBPyConnection) -> list[Facts]:
+    columns = "stream, definition, newest_us, earliest_us, batch, latest_us, key_names, series_count, nodes"
+    rows = connection.execute(f"SELECT {columns} FROM streams ORDER BY stream").fetchall()
+    return [_stream(layout, connection, dict(zip(columns.split(", "), row, strict=True))) for row in rows]
+
+
+def _stream(layout: Home, connection: duckdb.DuckDBPyConnection, facts: Facts) -> Facts:
+    name = facts["stream"]
+    quarantine = connection.execute(
+        f"SELECT reason, records FROM quarantine WHERE stream = {text(name)} AND records > 0 "
+        "ORDER BY records DESC, reason"
+    ).fetchall()
+    measures = connection.execute(
+        f"SELECT measure, type, decimals FROM measures WHERE stream = {text(name)}"
+    ).fetchall()
+    return {
+        **facts,
+        "newest": _moment(facts["newest_us"]),
+        "earliest": _moment(facts["earliest_us"]),
+        **_ledger(connection, name),
+        "quarantine": dict(quarantine),
+        "measures": [{"measure": m, "type": t, "decimals": d} for m, t, d in measures if m != "*"],
+        "levels": _levels(connection, name),
+        "landing": _landing(layout, name, facts["batch"]),
+    }
+
+
+def _levels(connection: duckdb.DuckDBPyConnection, stream: str) -> list[Facts]:
+    columns = "level, width, keep, width_us, keep_us, horizon_us, nodes, from_us, to_us"
+    rows = connection.execute(
+        f"SELECT {columns} FROM levels WHERE stream = {text(stream)} ORDER BY level"
+    ).fetchall()
+    levels = [dict(zip(columns.split(", "), row, strict=True)) for row in rows]
+    return [
+        level
+        | {
+            "from": _moment(level["from_us"]),
+            "to": _moment(level["to_us"]),
+            "horizon": _moment(level["horizon_us"]),
+        }
+        for level in levels
+    ]
+
+
+def _ledger(connection: duckdb.DuckDBPyConnection, stream: str) -> Facts:
+    sums = "received, requeued, accepted, quarantined, duplicates, late"
+    row = connection.execute(
+        f"SELECT {', '.join(f'coalesce(sum({name}), 0)::BIGINT' for name in sums.split(', '))}, count(*), "
+        f"max(max_lateness_us) FROM ledger WHERE stream = {text(stream)}"
+    ).fetchall()[0]
+    facts = dict(zip((*sums.split(", "), "batches", "lateness_max_us"), row, strict=True))
+    arrived = facts["accepted"] + facts["duplicates"]
+    bins = connection.execute(f"SELECT lateness FROM ledger WHERE stream = {text(stream)}").fetchall()
+    histogram = [sum(column) for column in zip(*(row[0] for row in bins if row[0]), strict=False)]
+    return facts | {
+        "rows": facts["accepted"],
+        "late_share": facts["late"] / arrived if arrived else 0.0,
+        "lateness_p50_us": lateness_quantile(histogram, 0.50, facts["lateness_max_us"]),
+        "lateness_p95_us": lateness_quantile(histogram, 0.95, facts["lateness_max_us"]),
+    }
+
+
+def lateness_quantile(histogram: Sequence[int], share: float, largest_us: int | None) -> int | None:
+    """Return how late at most that share of the late rows were: the upper end of the bin where it falls.
+
+    Bin i holds rows late by [2^i, 2^(i+1)) milliseconds, the first one also those below; None without late rows.
+    """
+    wanted = share * sum(histogram)
+    reached = 0
+    for index, rows in enumerate(histogram):
+        reached += rows
+        if rows and reached >= wanted:
+            upper: int = 2 ** (index + 1) * 1000
+            return upper if largest_us is None else min(upper, largest_us)
+    return None
+
+
+def _landing(layout: Home, stream: str, batch: int) -> Facts:
+    """Return how many manifests there are and how many of them are not in the published version yet."""
+    numbers = [int(path.stem) for path in layout.landing(stream).glob("*.json") if path.stem.isdigit()]
+    return {"batches": len(numbers), "waiting": sum(number > batch for number in numbers)}
+
+
+def _landed(layout: Home) -> list[str]:
+    folder = layout.root / "landing"
+    return sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+
+
+def _unpublished(layout: Home, stream: str) -> Facts:
+    return {"stream": stream, "landing": _landing(layout, stream, 0)}
+
+
+def _moment(time_us: int | None) -> str | None:
+    if time_us is None:
+        return None
+    try:
+        return datetime.fromtimestamp(time_us / 1e6, UTC).isoformat(timespec="seconds")
+    except (OverflowError, ValueError):
+        return None

@@ -1,0 +1,100 @@
+"""Wrong streams: the change that makes a good one wrong, and the problem that must be told: key, found, expected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+GOOD: dict[str, Any] = {
+    "event_time": {"column": "ts", "unit": "s"},
+    "arrival_time": {"column": "received", "unit": "ms"},
+    "clock_bounds": {"behind": "30d", "ahead": "1h"},
+    "identity": ["device", "ts"],
+    "keys": ["device", "room"],
+    "measures": ["temp", "humidity"],
+    "groupings": [["device"], ["room"], []],
+    "levels": ["1s for 1h", "1m for 2d", "1h for 1y", "1d forever"],
+    "event_time_bounds": ["2000-01-01", "2100-01-01"],
+    "latest": "1d",
+    "source": {"path": "landing/*.ndjson", "format": "ndjson"},
+    "columns": {"device": "string", "room": "string", "temp": "double", "humidity": "double"},
+}
+_CSV = {"path": "*.csv", "format": "csv"}
+# Each seen by looking at one value alone.
+ALONE: list[tuple[dict[str, Any], tuple[str, str, str]]] = [
+    (
+        {"event_time": {"column": "ts", "unit": "min"}},
+        ("event_time.unit", "'min'", "'s', 'ms', 'us' or 'iso'"),
+    ),
+    ({"event_time": {"unit": "s"}}, ("event_time.column", "nothing", "a value")),
+    ({"event_time": "ts"}, ("event_time", "'ts'", "a table")),
+    (
+        {"event_time": {"column": "ts", "unit": "iso", "timezone": "Mars"}},
+        ("event_time.timezone", "'Mars'", 'a time zone name such as "Europe/Paris"'),
+    ),
+    ({"levels": []}, ("levels", "[]", "at least one level")),
+    ({"levels": ["1m for"]}, ("levels.0", "'1m for'", '"WIDTH for KEEP" or "WIDTH forever"')),
+    ({"levels": ["1m for 2d", "1 day forever"]}, ("levels.1", "'1 day forever'", '"WIDTH for KEEP"')),
+    ({"levels": "1d forever"}, ("levels", "'1d forever'", "a list")),
+    ({"latest": 3}, ("latest", "3", "a whole number and a unit")),
+    ({"duplicates_within": "0s"}, ("duplicates_within", "'0s'", "a whole number and a unit")),
+    ({"duplicates_within": "99999999y"}, ("duplicates_within", "'99999999y'", "at most 29000y")),
+    ({"clock_bounds": {"behind": "x"}}, ("clock_bounds.behind", "'x'", "a whole number and a unit")),
+    (
+        {"event_time_bounds": ["2000-13-01", "2100-01-01"]},
+        ("event_time_bounds.0", "'2000-13-01'", "an ISO date or time"),
+    ),
+    ({"event_time_bounds": [0, "2100-01-01"]}, ("event_time_bounds.0", "0", "an ISO date or time")),
+    ({"event_time_bounds": ["2000-01-01"]}, ("event_time_bounds.1", "nothing", "a value")),
+    ({"keys": "device"}, ("keys", "'device'", "a list")),
+    ({"keyes": ["device"]}, ("keyes", "an unknown key", "(did you mean keys?)")),
+    ({"columns": {"co": "number"}}, ("columns.co.type", "'number'", "'string', 'int', 'double'")),
+    ({"columns": {"co": {"type": "int", "pos": 1}}}, ("columns.co.pos", "an unknown key", "position")),
+    ({"columns": {"co": {"type": "decimal"}}}, ("columns.co", "{'type': 'decimal'}", "needs decimals")),
+    ({"columns": 3}, ("columns", "3", "a table")),
+    ({"source": {"format": "csv"}}, ("source.path", "nothing", "a value")),
+    ({"source": {"path": "", "format": "ndjson"}}, ("source.path", "''", "at least 1 character")),
+    (
+        {"source": {"path": "x", "format": "xml"}},
+        ("source.format", "'xml'", "'csv', 'ndjson', 'zeek' or 'parquet'"),
+    ),
+    ({"source": _CSV | {"kind": "kafka"}}, ("source.kind", "'kafka'", "'files'")),
+    ({"source": _CSV | {"separator": "::"}}, ("source.separator", "'::'", "at most 1 character")),
+    ({"source": _CSV | {"settle": "x"}}, ("source.settle", "'x'", '"2d", or 0')),
+    ({"source": _CSV | {"batch_bytes": 0}}, ("source.batch_bytes", "0", "greater than or equal to 1")),
+]
+# Each needs more than one value to be seen.
+TOGETHER: list[tuple[dict[str, Any], tuple[str, str, str]]] = [
+    ({"levels": ["1m for 1h", "1d forever"]}, ("levels, level 1", "keep 1h", "at least 1d")),
+    ({"levels": ["1d for 9d", "1m forever"]}, ("levels, level 2", "width 1m", "wider than level 1, 1d")),
+    ({"levels": ["2s for 1h", "5s forever"]}, ("levels, level 2", "width 5s", "a multiple of level 1, 2s")),
+    ({"levels": ["1s forever", "1m forever"]}, ("levels, level 1", "keep forever", "a limit")),
+    ({"groupings": [["devise"]]}, ("groupings", "'devise'", "(did you mean 'device'?)")),
+    ({"groupings": []}, ("groupings", "[]", "at least one grouping")),
+    ({"groupings": [["device", "room"], ["room", "device"]]}, ("groupings", "'room'", "each grouping once")),
+    ({"groupings": [["device", "device"]]}, ("groupings.0", "'device' 2 times", "each name once")),
+    ({"keys": ["device", "device", "room"]}, ("keys", "'device' 2 times", "each name once")),
+    ({"measures": ["temp", "temp"]}, ("measures", "'temp' 2 times", "each name once")),
+    ({"measures": ["temp", "device"]}, ("measures", "'device' of type string", "an int, double or decimal")),
+    ({"keys": ["device", "room", "temp"]}, ("keys", "'temp' of type double", "a string, int, boolean")),
+    ({"keys": ["device", "room", "temp"]}, ("keys", "'temp'", "a column that is not also a measure")),
+    ({"measures": ["Temp"]}, ("columns.Temp", "'Temp'", 'declare it as NAME = { path = "Temp" }')),
+    ({"measures": ["batch"]}, ("columns.batch", "'batch'", "another name")),
+    ({"measures": ["temp__n"]}, ("columns.temp__n", "'temp__n'", "another name")),
+    ({"identity": ["*", "ts"]}, ("identity", "['*', 'ts']", '["*"] alone')),
+    (
+        {"event_time_bounds": ["2100-01-01", "2000-01-01"]},
+        ("event_time_bounds", "us", "the earlier time first"),
+    ),
+    ({"arrival_time": None}, ("clock_bounds", "no arrival_time", "arrival_time")),
+    (
+        {"event_time": {"column": "ts", "unit": "s", "timezone": "Europe/Paris"}},
+        ("event_time.timezone", "'Europe/Paris' with unit 's'", 'only "iso" has one'),
+    ),
+    ({"source": _CSV | {"explode": "items"}}, ("source.explode", "format 'csv'", 'format "ndjson"')),
+    (
+        {"source": {"path": "x", "format": "zeek", "header": "skip"}},
+        ("source.header", "format 'zeek'", 'format "csv"'),
+    ),
+    ({"source": _CSV | {"header": "none"}}, ("columns.temp", "no position", "temp = { position = 0 }")),
+    ({"columns": {"co": {"position": 1}}}, ("columns.co.position", "format 'ndjson'", "path; only csv")),
+]

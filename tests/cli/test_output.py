@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from lakehouse.catalog.problems import ConfigError, Problem
+from lakehouse.cli.output import PIPE_WIDTH, cell, message_of, moment, print_json, print_table, tell_error
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "-"),
+        (False, "no"),
+        (1234567, "1,234,567"),
+        (-0.5, "-0.5"),
+        (1e-7, "1e-07"),
+        ("a,b", "a,b"),
+        ({"clock": 3, "conflict": 1}, "clock 3, conflict 1"),
+        ({}, "-"),
+        ([1, None], "1, -"),
+        (datetime(2026, 1, 1, 12, tzinfo=UTC), "2026-01-01 12:00:00+00:00"),
+        (Decimal("1.50"), "1.50"),
+    ],
+)
+def test_a_value_is_told_as_people_read_it(value: object, text: str) -> None:
+    assert cell(value) == text
+
+
+def test_numbers_stand_to_the_right_and_markup_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("name", "count"), [("[bold]", 5), (":smile:", 12345)])
+
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines if line.strip()][0] == ["name", "count"]
+    assert [line.split() for line in lines if "5" in line] == [["[bold]", "5"], [":smile:", "12,345"]]
+    assert len({len(line.rstrip()) for line in lines if "5" in line}) == 1
+
+
+def test_a_long_value_is_folded_and_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("text",), [("x" * (PIPE_WIDTH * 2),)])
+
+    assert capsys.readouterr().out.count("x") == PIPE_WIDTH * 2 + 1
+
+
+def test_json_is_one_document_on_one_line_for_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"at": datetime(2026, 1, 1, tzinfo=UTC), "sum": Decimal("0.1"), "name": "é"})
+
+    text = capsys.readouterr().out
+    assert text.count("\n") == 1
+    assert json.loads(text) == {"at": "2026-01-01T00:00:00+00:00", "sum": "0.1", "name": "é"}
+
+
+def test_a_time_is_told_to_the_second() -> None:
+    assert (moment(None), moment(-1)) == ("-", "1969-12-31 23:59:59")
+
+
+def test_a_key_error_is_told_without_quotes_and_a_silent_one_by_its_kind() -> None:
+    assert message_of(KeyError("no stream 'a'")) == "no stream 'a'"
+    assert message_of(MemoryError()) == "MemoryError"
+
+
+def test_problems_of_a_configuration_are_told_one_by_one_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    tell_error(ConfigError("x.toml", [Problem("home", "3", "a folder")]), as_json=True)
+
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["problems"] == [{"key": "home", "found": "3", "expected": "a folder"}]
+    assert error["message"].startswith("x.toml: 1 problem")

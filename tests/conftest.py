@@ -1,0 +1,58 @@
+"""Fixtures every test may use: one Spark session per run, real data where it is present, small lakehouses."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakehouse.catalog.settings import Settings, SparkSettings, load_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The folder of real data sets; the test is skipped where it is absent."""
+    if not DATA.is_dir():
+        pytest.skip(f"no real data sets at {DATA}")
+    return DATA
+
+
+@pytest.fixture(scope="session")
+def rooms(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of room-climate's 60 measurements, unpacked."""
+    folder = tmp_path_factory.mktemp("rooms")
+    with tarfile.open(data / "room-climate" / "room_climate_location_A.tar.gz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "datasets-location_A"
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The session of this run."""
+    from lakehouse.spark.session import build_session
+
+    # Tests run each piece of code a few times only: compiling it lightly saves half of the CPU they take.
+    options = SparkSettings(java_options="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    session = build_session(Settings(home=tmp_path_factory.mktemp("spark"), spark=options))
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def lakehouse_of(tmp_path: Path) -> Callable[[str], Settings]:
+    """Return settings read from a configuration text, with its home and landing below ``tmp_path``."""
+
+    def settings(text: str) -> Settings:
+        config = tmp_path / "tidemark.toml"
+        config.write_text(text, encoding="utf-8")
+        return load_settings(config)
+
+    return settings

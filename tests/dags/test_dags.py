@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.airflow
+
+FOLDER = Path(__file__).parents[2] / "dags"
+NAMES = sorted(path.stem for path in FOLDER.glob("[a-z]*.py"))
+
+
+def _dag(name: str) -> Any:
+    return getattr(import_module(f"dags.{name}"), name)()
+
+
+def _wakes(name: str) -> set[str]:
+    return {asset.name for asset in _dag(name).timetable.asset_condition.objects}
+
+
+def test_there_is_one_file_for_each_dag() -> None:
+    assert NAMES == ["ingest", "maintain", "publish", "quality", "rollups"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_dag_is_named_like_its_file_and_explains_itself(name: str) -> None:
+    dag = _dag(name)
+
+    assert dag.dag_id == name
+    assert "- **If it is late**" in dag.doc_md
+    assert "tidemark" in dag.tags
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_dag_runs_one_at_a_time_and_never_catches_up(name: str) -> None:
+    dag = _dag(name)
+
+    assert (dag.max_active_runs, dag.catchup) == (1, False)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_parameters_are_typed_and_described(name: str) -> None:
+    params = _dag(name).params
+
+    assert set(params) == {"streams", "config"}
+    for param in ("streams", "config"):
+        assert params.get_param(param).schema["type"]
+        assert params.get_param(param).description
+
+
+@pytest.mark.parametrize("value", ["", "a b", "a;b", "Telemetry", "a,,b"])
+def test_a_stream_parameter_that_is_no_list_of_names_is_refused(value: str) -> None:
+    streams = _dag("ingest").params.get_param("streams")
+
+    with pytest.raises(ValueError, match="does not match"):
+        streams.resolve(value)
+
+
+def test_assets_chain_the_dags_from_ingest_to_publish() -> None:
+    assert _wakes("rollups") == {"raw"}
+    assert _wakes("quality") == {"rollup"}
+    assert _wakes("publish") == {"checked"}
+
+
+def test_only_the_last_task_of_a_dag_tells_its_asset() -> None:
+    for name, asset in (
+        ("ingest", "raw"),
+        ("rollups", "rollup"),
+        ("quality", "checked"),
+        ("publish", "serving"),
+    ):
+        telling = {task.task_id: [o.name for o in task.outlets] for task in _dag(name).tasks if task.outlets}
+        assert list(telling.values()) == [[asset]]
+        assert not _dag(name).get_task(next(iter(telling))).downstream_task_ids
+
+
+def test_a_failed_gate_is_not_tried_again() -> None:
+    assert _dag("quality").get_task("check").retries == 0
+    assert _dag("ingest").get_task("take").retries == 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_job_a_dag_names_exists_and_runs(name: str) -> None:
+    tree = ast.parse((FOLDER / f"{name}.py").read_text(encoding="utf-8"))
+    jobs = [
+        a.name
+        for n in ast.walk(tree)
+        if isinstance(n, ast.ImportFrom) and n.module == "jobs"
+        for a in n.names
+    ]
+
+    assert jobs
+    for job in jobs:
+        assert callable(import_module(f"jobs.{job}").run)
+
+
+def test_dag_files_import_in_less_than_a_second_and_leave_spark_out() -> None:
+    script = (
+        "import sys, time, importlib, airflow.sdk\n"
+        f"for name in {NAMES!r}:\n"
+        "    started = time.process_time()\n"
+        "    importlib.import_module('dags.' + name)\n"
+        "    assert time.process_time() - started < 1, (name, time.process_time() - started)\n"
+        "heavy = {'pyspark', 'delta', 'great_expectations', 'duckdb', 'pandas', 'lakehouse'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+
+    found = subprocess.run([sys.executable, "-c", script], cwd=FOLDER.parent, capture_output=True, text=True)
+
+    assert found.returncode == 0, found.stderr

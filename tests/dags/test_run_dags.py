@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs import run_dags
+from lakehouse.catalog.settings import Settings
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+
+CONFIG = """
+[streams.alpha]
+event_time = { column = "ts", unit = "s" }
+identity = ["device", "ts"]
+keys = ["device"]
+measures = ["temp"]
+groupings = [["device"], []]
+levels = ["1s for 1h", "1m forever"]
+[streams.alpha.source]
+path = "landing/*.csv"
+format = "csv"
+settle = 0
+[streams.alpha.columns]
+device = "string"
+ts = "int"
+"""
+
+
+@pytest.fixture
+def settings(lakehouse_of: Callable[[str], Settings], tmp_path: Path) -> Settings:
+    (tmp_path / "landing").mkdir()
+    return lakehouse_of(CONFIG)
+
+
+def _land(settings: Settings, name: str, *lines: str) -> None:
+    path = Path(settings.stream("alpha").source.path).with_name(name)
+    path.write_text("\n".join(["ts,device,temp", *lines, ""]), encoding="utf-8")
+
+
+def _figures(outcomes: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {outcome["job"]: outcome["figures"] for outcome in outcomes}
+
+
+def test_a_second_run_changes_nothing(settings: Settings, capfd: pytest.CaptureFixture[str]) -> None:
+    _land(settings, "a.csv", "1600000000,x,20.5", "1600000001,y,21", "oops,x,1", "1600000000,x,20.5")
+    told: list[str] = []
+
+    first = run_dags.run(settings, progress=told.append)
+    second = run_dags.run(settings, progress=told.append)
+
+    assert [outcome["job"] for outcome in first] == [
+        "ingest",
+        "build_rollups",
+        "check_quality",
+        "publish",
+        "maintain",
+    ]
+    assert all(outcome["ok"] for outcome in first + second)
+    assert _figures(first)["ingest"]["accepted"] == 2
+    assert _figures(second)["ingest"]["batches"] == 0
+    assert _figures(second)["build_rollups"]["rows"] == 0
+    assert len(told) == 10
+    assert "airflow" not in capfd.readouterr().out.lower()
+
+
+def test_a_failed_gate_stops_the_publish_with_its_own_words(settings: Settings) -> None:
+    _land(settings, "a.csv", "oops,x,1", "oops,y,1", "1600000000,x,20.5")
+
+    outcomes = run_dags.run(settings, streams=["alpha"], progress=lambda _: None)
+
+    assert [(outcome["job"], outcome["ok"]) for outcome in outcomes][-1] == ("check_quality", False)
+    assert outcomes[-1]["error"].startswith("stream alpha: 1 check failed, nothing will be published")
+    assert "quarantined_share is 0.666667, expected at most 0.5" in outcomes[-1]["error"]
+    assert not (settings.layout.serving / "current").exists()
+    recorded = json.loads((settings.layout.runs / "check_quality-alpha.json").read_text(encoding="utf-8"))
+    assert recorded["error"] == outcomes[-1]["error"]
+
+
+def test_an_unknown_stream_is_refused_before_anything_starts(settings: Settings) -> None:
+    with pytest.raises(KeyError, match="no stream 'gamma'; declared: alpha"):
+        run_dags.run(settings, streams=["gamma"])
+
+    assert not settings.layout.airflow.exists()

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.outcome import recorded, reporting
+from lakehouse.catalog.settings import Settings
+
+
+def _recorded(settings: Settings) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(
+        (settings.layout.runs / "ingest-alpha.json").read_text(encoding="utf-8")
+    )
+    return found
+
+
+def test_a_job_that_ended_well_leaves_its_figures(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+
+    figures = recorded("ingest", settings, "alpha", lambda: {"rows": 3})
+
+    outcome = _recorded(settings)
+    assert figures == {"rows": 3} == outcome["figures"]
+    assert (outcome["ok"], outcome["error"]) == (True, None)
+
+
+def test_a_job_that_failed_leaves_its_error_and_raises_it(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+
+    def work() -> dict[str, Any]:
+        raise OSError("the disk is full\n\nJVM stacktrace:\njava.io.IOException")
+
+    with pytest.raises(OSError, match="the disk is full"):
+        recorded("ingest", settings, "alpha", work)
+
+    assert (_recorded(settings)["ok"], _recorded(settings)["error"]) == (False, "OSError: the disk is full")
+
+
+def test_an_interrupted_job_is_recorded_as_failed(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+
+    def work() -> dict[str, Any]:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        recorded("ingest", settings, "alpha", work)
+
+    assert _recorded(settings)["error"] == "KeyboardInterrupt"
+
+
+def test_a_listener_hears_outcomes_only_during_its_block(tmp_path: Path) -> None:
+    heard: list[dict[str, Any]] = []
+    settings = Settings(home=tmp_path)
+
+    with reporting(heard.append):
+        recorded("ingest", settings, "alpha", dict)
+    recorded("ingest", settings, "beta", dict)
+
+    assert [outcome["stream"] for outcome in heard] == ["alpha"]

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jobs.scheduled import chosen_streams, configured
+
+CONFIG = "".join(
+    f"""
+[streams.{name}]
+event_time = {{ column = "ts", unit = "s" }}
+levels = ["1m forever"]
+source = {{ path = "landing/{name}/*.csv", format = "csv" }}
+"""
+    for name in ("alpha", "beta", "gamma")
+)
+
+
+@pytest.fixture(autouse=True)
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "tidemark.toml"
+    path.write_text(CONFIG, encoding="utf-8")
+    monkeypatch.setenv("TIDEMARK_CONFIG", str(path))
+    monkeypatch.setenv("TIDEMARK_HOME", str(tmp_path / "home"))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("asked", "chosen"),
+    [("all", ["alpha", "beta", "gamma"]), ("beta", ["beta"]), ("gamma, alpha", ["gamma", "alpha"])],
+)
+def test_streams_are_all_or_those_named(asked: str, chosen: list[str]) -> None:
+    assert chosen_streams({"streams": asked, "config": None}) == chosen
+
+
+def test_an_undeclared_stream_is_refused_with_those_declared() -> None:
+    with pytest.raises(KeyError, match="no stream 'delta'; declared: alpha, beta, gamma"):
+        chosen_streams({"streams": "alpha,delta"})
+
+
+def test_a_dags_own_configuration_wins_over_the_environment(config: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.toml"
+    other.write_text(config.read_text(encoding="utf-8").replace("gamma", "delta"), encoding="utf-8")
+
+    settings = configured({"config": str(other)})
+
+    assert list(settings.streams) == ["alpha", "beta", "delta"]
+    assert settings.home == tmp_path / "home"

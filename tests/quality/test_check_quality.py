@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jobs import check_quality
+from lakehouse.catalog.settings import Settings
+from quality import GateFailed
+from quality.history import verified_through
+from tests.quality.conftest import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+def _save(lake: Lake, home: Settings) -> None:
+    tables, layout = lake.tables(), home.layout
+    found: dict[Path, DataFrame] = {
+        layout.ledger("telemetry"): tables.ledger,
+        layout.raw("telemetry"): tables.raw,
+        layout.quarantine("telemetry"): tables.quarantine,
+        layout.rollup("telemetry"): lake.rollup(),
+    }
+    for path, rows in found.items():
+        rows.coalesce(1).write.format("delta").mode("overwrite").save(str(path))
+
+
+def test_a_stream_that_never_landed_anything_passes(lake: Lake, home: Settings) -> None:
+    assert check_quality.run(home, lake.spark, "telemetry") == {"checks": 0, "failed": 0}
+
+
+def test_right_tables_pass_and_are_not_read_again(lake: Lake, home: Settings) -> None:
+    _save(lake, home)
+
+    first = check_quality.run(home, lake.spark, "telemetry")
+    second = check_quality.run(home, lake.spark, "telemetry")
+
+    assert (first["checks"], first["through"]) == (26, 2)
+    assert second["checks"] == first["checks"] - 6
+    assert Path(first["report"]).is_file()
+    assert verified_through(lake.spark, home.layout.quality, "telemetry") == 2
+    assert verified_through(lake.spark, home.layout.quality, "other") == -1
+
+
+def test_a_failed_rule_stops_the_gate_and_stays_in_the_history(lake: Lake, home: Settings) -> None:
+    _save(lake.with_rows("raw", lake.raw[1:]), home)
+
+    with pytest.raises(
+        GateFailed, match=r"raw.gap_to_ledger is 1 \(batch 1\), expected at most 0"
+    ) as failure:
+        check_quality.run(home, lake.spark, "telemetry")
+
+    history = lake.spark.read.format("delta").load(str(home.layout.quality))
+    failed = (
+        history.where("not success").select("table", "expectation", "observed").orderBy("table").collect()
+    )
+    assert [tuple(row) for row in failed] == [("raw", "gap_to_ledger", 1.0), ("totals", "raw_gap", 1.0)]
+    assert failure.value.report.is_file()
+    assert verified_through(lake.spark, home.layout.quality, "telemetry") == -1

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from lakehouse.catalog.settings import Settings
+from quality.checkpoint import judge, report_page
+from quality.gate import GateFailed
+from quality.metrics import Frame
+
+pytestmark = pytest.mark.slow
+
+
+def _totals(**wrong: float) -> Frame:
+    well = {"imbalance": 0, "raw_gap": 0, "quarantine_gap": 0, "quarantined_share": 0.1}
+    return Frame("totals", (), [well | wrong])
+
+
+def _raw(*gaps: int) -> Frame:
+    metrics = ("without_event_time", "out_of_bounds", "not_numbers", "without_origin", "repeated_identities")
+    rows = [{"batch": i, "gap_to_ledger": gap, **dict.fromkeys(metrics, 0)} for i, gap in enumerate(gaps, 1)]
+    return Frame("raw", ("batch",), rows)
+
+
+def test_frames_without_deviation_pass_every_rule(home: Settings) -> None:
+    verdicts = judge(home, "telemetry", [_totals(), _raw(0, 0)])
+
+    assert len(verdicts) == 10
+    assert all(verdict.success for verdict in verdicts)
+    assert report_page(home.layout.reports).is_file()
+
+
+def test_a_failed_rule_says_what_was_found_where_and_what_was_expected(home: Settings) -> None:
+    verdicts = judge(home, "telemetry", [_totals(quarantined_share=0.75), _raw(0, 3, 1)])
+
+    failed = [verdict for verdict in verdicts if not verdict.success]
+    error = str(GateFailed("telemetry", failed, report_page(home.layout.reports)))
+
+    assert "totals.quarantined_share is 0.75, expected at most 0.5: " in error
+    assert "raw.gap_to_ledger is 3 (batch 2), expected at most 0: " in error
+    assert f"report: {home.home}/reports/site/index.html" in error
+
+
+def test_pages_show_the_sentence_of_a_failed_rule(home: Settings) -> None:
+    judge(home, "telemetry", [_totals(raw_gap=7)])
+
+    (page,) = (home.layout.reports / "site" / "validations").rglob("*.html")
+    assert "The raw table holds exactly the rows that the ledger calls accepted." in page.read_text("utf-8")
+
+
+def test_results_hold_no_values_of_rows(home: Settings) -> None:
+    judge(home, "telemetry", [_raw(0, 3)])
+
+    (result,) = (home.layout.reports / "gx" / "uncommitted" / "validations").rglob("*.json")
+    found = json.loads(result.read_text("utf-8"))["results"]
+    assert {name for item in found for name in item["result"]} == {"observed_value"}
+
+
+def test_only_the_newest_results_of_each_stream_are_kept(home: Settings) -> None:
+    few = home.model_copy(update={"quality": home.quality.model_copy(update={"keep_results": 2})})
+    judge(few, "other", [_totals()])
+
+    for _ in range(4):
+        judge(few, "telemetry", [_totals()])
+
+    pages = list((home.layout.reports / "site" / "validations").rglob("*.html"))
+    assert sorted(page.name for page in pages) == [
+        "other-totals.html",
+        "telemetry-totals.html",
+        "telemetry-totals.html",
+    ]
+
+
+def test_judging_again_in_this_process_takes_less_than_two_seconds(home: Settings) -> None:
+    judge(home, "telemetry", [_totals(), _raw(0)])
+
+    started = time.perf_counter()
+    judge(home, "telemetry", [_totals(), _raw(0)])
+
+    assert time.perf_counter() - started < 2

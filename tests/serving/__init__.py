@@ -1,0 +1,3 @@
+"""Tests of publishing and answering: files, processes and DuckDB, no JVM."""
+
+from __future__ import annotations

@@ -1,0 +1,219 @@
+"""Random streams as rows, their folded nodes as parquet, and the truth about any range of them."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakehouse.algorithms.rollup.contract import Level
+from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, horizons
+from lakehouse.serving.facts import Measure, StreamFacts, Total
+
+MEASURES = (Measure("temp", "double"), Measure("hits", "int", 0), Measure("price", "decimal", 2))
+GROUPINGS = ((), ("device",), ("device", "zone"))
+_SCHEMA = pa.schema(
+    [
+        ("event_us", pa.int64()),
+        ("device", pa.string()),
+        ("zone", pa.int64()),
+        ("temp", pa.float64()),
+        ("hits", pa.int64()),
+        ("price", pa.decimal128(38, 2)),
+        ("batch", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One accepted row."""
+
+    event_us: int
+    device: str | None
+    zone: int
+    temp: float | None
+    hits: int | None
+    price: Decimal | None
+    batch: int = 1
+
+
+@dataclass(frozen=True)
+class RandomStream:
+    """A stream, its rows, and the groupings and levels it is rolled up by."""
+
+    name: str
+    levels: tuple[Level, ...]
+    rows: list[Row] = field(repr=False)
+    groupings: tuple[tuple[str, ...], ...] = field(default=GROUPINGS, repr=False)
+    latest_us: int = 50
+    quarantine: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def newest_us(self) -> int | None:
+        """The newest event time."""
+        return max((row.event_us for row in self.rows), default=None)
+
+    @property
+    def horizons(self) -> list[int]:
+        """The horizon of every level."""
+        if self.newest_us is None:
+            return [KEPT_FOREVER_US] * len(self.levels)
+        return horizons(self.levels, self.newest_us)
+
+    def truth(
+        self, measure: str, aggregate: str, start_us: int, end_us: int, where: dict[str, str | None]
+    ) -> float | None:
+        """Return the aggregate over the rows themselves."""
+        rows = [row for row in self.rows if start_us <= row.event_us < end_us and _matches(row, where)]
+        if measure == "*":
+            return float(len(rows))
+        values = [value for row in rows if (value := getattr(row, measure)) is not None]
+        return _aggregate(aggregate, values)
+
+    def write(self, folder: Path) -> StreamFacts:
+        """Write nodes, ledger and raw rows below the folder; return what a publisher is told."""
+        for part in ("nodes", "ledger", "raw"):
+            (folder / part).mkdir(parents=True, exist_ok=True)
+        table = pa.Table.from_pylist([vars(row) for row in self.rows], _SCHEMA)
+        write_delta(table, folder / "raw")
+        with duckdb.connect() as connection:
+            connection.register("rows_of_stream", table)
+            nodes = self._nodes(connection, folder / "nodes")
+            _write_ledger(connection, folder / "ledger")
+            return self._facts(folder, _totals(connection, nodes))
+
+    def _facts(self, folder: Path, totals: list[Total]) -> StreamFacts:
+        return StreamFacts(
+            name=self.name,
+            definition=f"levels {self.levels} groupings {self.groupings}",
+            groupings=self.groupings,
+            measures=MEASURES,
+            levels=self.levels,
+            horizons=self.horizons,
+            newest_us=self.newest_us,
+            batch=max((row.batch for row in self.rows), default=0),
+            latest_us=self.latest_us,
+            raw_path=str(folder / "raw"),
+            nodes=folder / "nodes",
+            ledger=folder / "ledger",
+            earliest_us=min((row.event_us for row in self.rows), default=None),
+            quarantine=self.quarantine,
+            totals=totals,
+        )
+
+    def _nodes(self, connection: duckdb.DuckDBPyConnection, folder: Path) -> str:
+        parts = [
+            self._level(number, level, index, grouping)
+            for number, level in enumerate(self.levels, start=1)
+            for index, grouping in enumerate(self.groupings)
+        ]
+        target = folder / "part-0.parquet"
+        connection.execute(f"COPY ({' UNION ALL BY NAME '.join(parts)}) TO '{target}' (FORMAT parquet)")
+        return f"read_parquet('{target}')"
+
+    def _level(self, number: int, level: Level, index: int, grouping: tuple[str, ...]) -> str:
+        keys = "".join(f"{key if key in grouping else f'NULL AS {key}'}, " for key in ("device", "zone"))
+        start = f"event_us - ((event_us % {level.width_us}) + {level.width_us}) % {level.width_us}"
+        measures = ", ".join(_node_columns(measure) for measure in MEASURES)
+        return f"""
+            SELECT {number} AS level, {index} AS "grouping", {keys} {start} AS start_us, count(*) AS "rows",
+                min(event_us) AS first_us, max(event_us) AS last_us, {measures}
+            FROM rows_of_stream WHERE {start} >= {self.horizons[number - 1]} GROUP BY ALL
+        """
+
+
+def _node_columns(measure: Measure) -> str:
+    name, seen = measure.name, f"FILTER ({measure.name} IS NOT NULL)"
+    total = f"sum({name})" if measure.decimals is None else f"CAST(sum({name}) AS DECIMAL(38, {measure.decimals}))"
+    return (
+        f"count({name}) AS {name}__n, {total} AS {name}__sum, min({name}) AS {name}__min, max({name}) AS {name}__max, "
+        f"min(event_us) {seen} AS {name}__first_us, max(event_us) {seen} AS {name}__last_us"
+    )
+
+
+def _totals(connection: duckdb.DuckDBPyConnection, nodes: str) -> list[Total]:
+    sums = ", ".join(f"coalesce(sum({m.name}__n), 0)::BIGINT, sum({m.name}__sum)" for m in MEASURES)
+    rows = connection.execute(
+        f'SELECT level, "grouping", sum("rows")::BIGINT, {sums} FROM {nodes} GROUP BY ALL'
+    ).fetchall()
+    return [
+        Total(row[0], row[1], measure.name, row[2], row[3 + 2 * place], row[4 + 2 * place])
+        for row in rows
+        for place, measure in enumerate(MEASURES)
+    ]
+
+
+def _write_ledger(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    connection.execute(
+        f"""
+        COPY (
+            SELECT batch, 'files' AS kind, 1 AS files, count(*) AS records, count(*) + 3 AS received, 0 AS requeued,
+                count(*) AS accepted, 2 AS quarantined, 1 AS duplicates, MAP {{'bad_value': 2}} AS reasons,
+                MAP {{'temp': count(*) - count(temp)}} AS missing, min(event_us) AS min_event_us,
+                max(event_us) AS max_event_us, max(event_us) AS newest_us, 3 AS late, [1, 1, 1] AS lateness,
+                7500 AS max_lateness_us, TIMESTAMPTZ '2026-01-01 00:00:00+00' AS committed_at
+            FROM rows_of_stream GROUP BY batch
+        ) TO '{folder}/part-0.parquet' (FORMAT parquet)
+        """
+    )
+
+
+def write_delta(table: pa.Table, folder: Path) -> None:
+    """Write a Delta table of one commit by hand: no JVM."""
+    pq.write_table(table, folder / "part-0.parquet")
+    kinds = {"int64": "long", "string": "string", "double": "double", "decimal128(38, 2)": "decimal(38,2)"}
+    columns = [{"name": f.name, "type": kinds[str(f.type)], "nullable": True, "metadata": {}} for f in table.schema]
+    metadata = {
+        "id": "0",
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps({"type": "struct", "fields": columns}),
+        "partitionColumns": [],
+        "configuration": {},
+    }
+    size = (folder / "part-0.parquet").stat().st_size
+    added = {"path": "part-0.parquet", "partitionValues": {}, "size": size, "modificationTime": 0, "dataChange": True}
+    actions = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": metadata}, {"add": added}]
+    (folder / "_delta_log").mkdir(exist_ok=True)
+    log = folder / "_delta_log" / f"{0:020d}.json"
+    log.write_text("".join(json.dumps(action) + "\n" for action in actions), encoding="utf-8")
+
+
+def _matches(row: Row, where: dict[str, str | None]) -> bool:
+    return all((None if (v := getattr(row, key)) is None else str(v)) == value for key, value in where.items())
+
+
+def _aggregate(aggregate: str, values: Sequence[float | int | Decimal]) -> float | None:
+    if aggregate == "count":
+        return float(len(values))
+    if aggregate in ("min", "max"):
+        return float(min(values) if aggregate == "min" else max(values)) if values else None
+    exact = values and not isinstance(values[0], float)
+    total = float(sum(values)) if exact else math.fsum(values)
+    if aggregate == "sum":
+        return total
+    return total / len(values) if values else None
+
+
+def random_rows(seed: int, count: int, span_us: int, start_us: int = 0) -> list[Row]:
+    """Return rows with late ones, gaps, missing values and keys, values of both signs, repeated and huge ones."""
+    dice = random.Random(seed)
+    return [_random_row(dice, span_us, start_us) for _ in range(count)]
+
+
+def _random_row(dice: random.Random, span_us: int, start_us: int) -> Row:
+    times = (dice.randrange(span_us), int(span_us * (1 - dice.random() ** 3)), dice.randrange(7) * span_us // 7)
+    temp = dice.choice([dice.uniform(-40, 60), dice.gauss(0, 1e-3), 0.1, -7.25, 1e9 * dice.random(), None])
+    hits = dice.choice([dice.randrange(-5, 100), 3, 2**40, None])
+    price = dice.choice([Decimal(dice.randrange(-100_000, 100_000)).scaleb(-2), Decimal("0.10"), None])
+    device = dice.choice(["a", "b", "it's, {odd}=1", None])
+    event = start_us + min(dice.choice(times), span_us - 1)
+    return Row(event, device, dice.randrange(3), temp, hits, price, dice.randrange(1, 4))

@@ -1,0 +1,190 @@
+"""The rules of the house that a parser can see: who imports whom, sizes, names."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TOP = ("lakehouse", "jobs", "dags", "quality", "infra", "sql")
+MODULES = sorted(path for folder in TOP for path in (ROOT / folder).rglob("*.py"))
+NAMES = [str(path.relative_to(ROOT)) for path in MODULES]
+# What each layer may import of the project, besides itself; the most particular folder decides.
+MAY_IMPORT = {
+    "lakehouse/algorithms": set(),
+    "lakehouse/catalog": {"lakehouse/algorithms"},
+    "lakehouse/simulator": {"lakehouse/algorithms", "lakehouse/catalog"},
+    "lakehouse/spark": {"lakehouse/algorithms", "lakehouse/catalog", "sql"},
+    "lakehouse/serving": {"lakehouse/algorithms", "lakehouse/catalog", "sql"},
+    "quality": {"lakehouse/algorithms", "lakehouse/catalog"},
+    "infra": {"lakehouse/catalog"},
+    "jobs": {
+        *(f"lakehouse/{layer}" for layer in ("algorithms", "catalog", "spark", "serving")),
+        "quality",
+        "infra",
+    },
+    "dags": {"jobs"},
+    "sql": set(),
+}
+# Above the layers: the command line reaches everything, inside the command that needs it.
+FREE = ("lakehouse/cli", "lakehouse/doctor.py", "lakehouse/__init__.py")
+ONLY_IN = {
+    "pyspark": ("lakehouse/spark", "quality", "jobs"),
+    "delta": ("lakehouse/spark",),
+    "duckdb": ("lakehouse/serving",),
+    "airflow": ("dags", "infra", "jobs/run_dags.py"),
+    "great_expectations": ("quality",),
+}
+PURE = {"numpy", "numba"}
+FORBIDDEN = {
+    "utils",
+    "util",
+    "helpers",
+    "helper",
+    "common",
+    "misc",
+    "base",
+    "core",
+    "manager",
+    "processor",
+    "handler",
+}
+FORBIDDEN |= {"data", "info", "new", "v2"}
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _imports(path: Path, at_run_time_only: bool = False) -> set[str]:
+    """Return what a file imports anywhere; optionally without what only a type checker reads."""
+    typing = [
+        n for n in ast.walk(_tree(path)) if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING"
+    ]
+    skipped = {id(inner) for block in typing for inner in ast.walk(block)} if at_run_time_only else set()
+    return {name for node in ast.walk(_tree(path)) if id(node) not in skipped for name in _names(node)}
+
+
+def _layer(dotted: str) -> str | None:
+    """Return the layer that a dotted name of the project is in, None for other packages."""
+    parts = dotted.split(".")
+    if parts[0] not in TOP:
+        return None
+    return "/".join(parts[:2]) if parts[0] == "lakehouse" else parts[0]
+
+
+def _functions(path: Path) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(_tree(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0]
+            told = (first.end_lineno or 0) - first.lineno + 1 if ast.get_docstring(node) else 0
+            yield node.name, (node.end_lineno or 0) - node.lineno + 1 - told
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_imports_go_one_way(name: str) -> None:
+    if name.startswith(FREE):
+        return
+    home = next(layer for layer in MAY_IMPORT if name.startswith(f"{layer}/"))
+
+    reached = {_layer(imported) for imported in _imports(ROOT / name)} - {None, home}
+
+    assert reached <= MAY_IMPORT[home], f"{name} imports {sorted(map(str, reached - MAY_IMPORT[home]))}"
+
+
+@pytest.mark.parametrize("package", ONLY_IN)
+def test_a_framework_is_imported_in_its_own_layer_only(package: str) -> None:
+    for name in NAMES:
+        imported = {found.split(".")[0] for found in _imports(ROOT / name)}
+        assert package not in imported or name.startswith(ONLY_IN[package]), f"{name} imports {package}"
+
+
+def test_dags_name_no_framework_but_airflow_and_import_jobs_inside_tasks_only() -> None:
+    for path in (ROOT / "dags").glob("*.py"):
+        outermost = {name.split(".")[0] for node in _tree(path).body for name in _names(node)}
+        assert outermost <= {"__future__", "airflow", "dags", "datetime", "os", "typing"}, path
+
+
+def test_algorithms_import_numpy_and_numba_and_the_standard_library_only() -> None:
+    for path in (ROOT / "lakehouse" / "algorithms").rglob("*.py"):
+        imported = {name.split(".")[0] for name in _imports(path)} - {"lakehouse"}
+        assert imported <= PURE | sys.stdlib_module_names, path
+
+
+@pytest.mark.parametrize(
+    ("module", "absent"),
+    [
+        ("lakehouse.algorithms", {"pyspark", "duckdb", "airflow", "pandas", "delta"}),
+        ("lakehouse.catalog.settings", {"pyspark", "duckdb", "airflow", "pandas", "delta"}),
+        ("lakehouse.serving", {"pyspark", "airflow", "delta", "great_expectations"}),
+        ("lakehouse.cli", {"pyspark", "airflow", "delta", "duckdb", "great_expectations", "pandas"}),
+        ("quality.rules", {"great_expectations", "duckdb", "airflow"}),
+    ],
+)
+def test_importing_a_layer_leaves_the_others_out(module: str, absent: set[str]) -> None:
+    script = f"import sys, {module}\nprint(*sorted({absent!r} & set(sys.modules)))"
+
+    found = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+
+    assert found.stdout.split() == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_module_explains_itself_and_stays_short(name: str) -> None:
+    assert ast.get_docstring(_tree(ROOT / name)), name
+    assert len((ROOT / name).read_text(encoding="utf-8").splitlines()) < 400
+
+
+def test_nine_functions_of_ten_are_at_most_25_lines_and_none_is_above_60() -> None:
+    sizes = sorted(
+        (lines, f"{path.relative_to(ROOT)}:{name}") for path in MODULES for name, lines in _functions(path)
+    )
+
+    assert sizes[int(len(sizes) * 0.9)][0] <= 25
+    assert sizes[-1][0] <= 60, sizes[-1]
+
+
+def test_jobs_are_short_and_dag_files_shorter() -> None:
+    lines = {name: len((ROOT / name).read_text(encoding="utf-8").splitlines()) for name in NAMES}
+
+    assert [name for name, count in lines.items() if name.startswith("jobs/") and count > 150] == []
+    assert [name for name, count in lines.items() if name.startswith("dags/") and count > 70] == []
+
+
+def test_no_file_has_a_name_that_says_nothing() -> None:
+    named = [part for name in NAMES for part in Path(name).with_suffix("").parts]
+
+    assert sorted(FORBIDDEN & {word for part in named for word in part.split("_")}) == []
+
+
+def test_every_function_says_what_it_returns() -> None:
+    silent = [
+        f"{path.relative_to(ROOT)}:{node.name}"
+        for path in MODULES
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.returns is None
+    ]
+
+    assert silent == []
+
+
+def test_jobs_and_dags_pair_up() -> None:
+    from jobs.run_dags import ORDER
+
+    assert sorted(ORDER) == sorted(path.stem for path in (ROOT / "dags").glob("[a-z]*.py"))
