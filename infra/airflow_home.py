@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import secrets
-import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
@@ -40,17 +41,31 @@ def environment(settings: Settings) -> dict[str, str]:
     return variables | ({"TIDEMARK_CONFIG": str(settings.config)} if settings.config else {})
 
 
-def enter(settings: Settings) -> None:
-    """Make this process's Airflow use the home, and its metadata exist there.
+@contextmanager
+def entered(settings: Settings) -> Iterator[None]:
+    """Let this process's Airflow use the home during the block, its metadata made where there are none.
 
-    Takes 4 s the first time in a process, and 2 s more for a new home.
+    Takes 4 s the first time in a process, and 2 s more for a new home. The variables are put back at the end.
     """
-    already = os.environ.get("AIRFLOW_HOME") if "airflow" in sys.modules else None
-    os.environ.update(environment(settings))
+    ours = environment(settings)
+    before = {name: os.environ.get(name) for name in ours}
+    os.environ.update(ours)
+    try:
+        _configure(settings)
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _configure(settings: Settings) -> None:
     from airflow import settings as airflow
     from airflow.utils import db
 
-    if already not in (None, os.environ["AIRFLOW_HOME"]):
+    if os.environ["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] != airflow.SQL_ALCHEMY_CONN:
         airflow.dispose_orm(do_log=False)
         airflow.configure_vars()
         airflow.configure_orm()

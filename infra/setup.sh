@@ -13,7 +13,7 @@ fail() {
 }
 
 python_fits() {
-    "$1" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null
+    command -v "$1" >/dev/null && "$1" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null
 }
 
 find_python() {
@@ -41,9 +41,11 @@ check_java() {
 }
 
 fetch_uv() {
+    local python
     if [ ! -x .tools/bin/uv ]; then
         echo "setup: fetching uv into .tools"
-        "$(find_python)" -m venv .tools
+        python=$(find_python)
+        "$python" -m venv .tools
         .tools/bin/python -m pip install --quiet --disable-pip-version-check "uv>=0.8"
     fi
 }

@@ -7,10 +7,12 @@ declared differently now.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from jobs.command import run_for_streams
 from lakehouse.catalog.settings import Settings
 from lakehouse.spark import rollup, tables
 
@@ -38,3 +40,12 @@ def rebuild(settings: Settings, spark: SparkSession, stream: str) -> dict[str, A
     with tables.lease(path):
         shutil.rmtree(path, ignore_errors=True)
         return rollup.append_new(spark, settings.layout, settings.stream(stream))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run for the streams named on the command line."""
+    return run_for_streams(run, argv)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

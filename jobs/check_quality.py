@@ -6,6 +6,7 @@ checks again and changes no table of the stream.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.catalog.settings import Settings
@@ -38,3 +39,14 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     if failed:
         raise GateFailed(stream, failed, report)
     return {"checks": len(verdicts), "failed": 0, "through": tables.through, "report": str(report)}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Check the streams named on the command line."""
+    from jobs.command import run_for_streams
+
+    return run_for_streams(run, argv)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

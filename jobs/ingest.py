@@ -7,12 +7,14 @@ ingest batch, and ends when there are none left (``availableNow``). Safe to run 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+from jobs.command import run_for_streams
 from lakehouse.catalog.settings import Settings
 from lakehouse.spark import tables
 from lakehouse.spark.ingest import COUNTS, Batch, Progress, StreamTables
@@ -44,7 +46,9 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     return {"files": files, "changed_files": len(changed), **totals}
 
 
-def requeue(settings: Settings, spark: SparkSession, stream: str, reasons: tuple[str, ...] = ()) -> dict[str, Any]:
+def requeue(
+    settings: Settings, spark: SparkSession, stream: str, reasons: tuple[str, ...] = ()
+) -> dict[str, Any]:
     """Put open quarantined records (of these reasons, or all) through again, by today's configuration."""
     target = StreamTables(spark, settings.layout, settings.stream(stream))
     with tables.lease(settings.layout.raw(stream)):
@@ -115,7 +119,9 @@ class _Run:
     def _ingest(self, manifest: Manifest) -> None:
         if manifest.batch != self.finished.batch + 1:
             name = self.target.stream.name
-            raise IngestRefused(f"stream {name}: batch {manifest.batch} came after batch {self.finished.batch}")
+            raise IngestRefused(
+                f"stream {name}: batch {manifest.batch} came after batch {self.finished.batch}"
+            )
         batch = Batch(self.target, manifest, self.landing, self.finished)
         try:
             entry = batch.commit()
@@ -125,3 +131,12 @@ class _Run:
         self.totals["batches"] += 1
         for name in COUNTS:
             self.totals[name] += entry[name]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run for the streams named on the command line."""
+    return run_for_streams(run, argv)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -5,11 +5,13 @@ Changes no answer. Safe to run at any time, again, and to kill anywhere.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from jobs.command import run_for_streams
 from lakehouse.catalog.settings import Settings
 from lakehouse.spark import maintenance, rollup, tables
 
@@ -33,3 +35,12 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
             figures |= rollup.compact(spark, layout, settings.stream(stream))
             figures["files_deleted"] += maintenance.vacuum(spark, path)
     return figures
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run for the streams named on the command line."""
+    return run_for_streams(run, argv)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

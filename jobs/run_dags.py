@@ -41,17 +41,20 @@ def run(
         KeyError: when a stream is not declared.
         RunFailed: when a DAG failed and no job did, with the log to read.
     """
+    from infra.airflow_home import entered
+
     asked = {"streams": ",".join(settings.stream(name).name for name in streams or ()) or ALL_STREAMS}
     log = settings.layout.airflow / "logs" / "run.log"
     outcomes: list[Outcome] = []
     with (
         _words_to(log) as aloud,
         _session_meanwhile(settings, log),
+        entered(settings),
         reporting(outcomes.append),
         reporting(lambda outcome: _tell(outcome, progress, aloud)),
     ):
         for name in ORDER:
-            succeeded = _run_dag(settings, name, asked)
+            succeeded = _run_dag(name, asked)
             if not all(outcome["ok"] for outcome in outcomes):
                 break
             if not succeeded:
@@ -59,10 +62,7 @@ def run(
     return outcomes
 
 
-def _run_dag(settings: Settings, name: str, asked: Mapping[str, str]) -> bool:
-    from infra.airflow_home import enter
-
-    enter(settings)
+def _run_dag(name: str, asked: Mapping[str, str]) -> bool:
     dag = getattr(import_module(f"dags.{name}"), name)()
     for task in dag.tasks:
         # A retry waits a minute for the world to change; whoever ran this is waiting too, and can run it again.

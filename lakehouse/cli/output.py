@@ -8,17 +8,11 @@ import sys
 import traceback
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from lakehouse.catalog.problems import ConfigError
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-# A pipe has no width; rich would cut tables at 80 columns.
-PIPE_WIDTH = 200
 
 
 def print_json(document: Any) -> None:
@@ -27,23 +21,53 @@ def print_json(document: Any) -> None:
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
-    """Print a table; columns that hold only numbers are set to the right."""
+    """Print a table; columns that hold only numbers are set to the right.
+
+    A terminal gets one that fits its width. A pipe has no width: there each row is one line, and rich, which costs a
+    tenth of a second, is not loaded.
+    """
+    to_right = [_is_number([row[place] for row in rows]) for place in range(len(headers))]
+    cells = [[cell(value) for value in row] for row in rows]
+    if sys.stdout.isatty():
+        _print_rich(headers, cells, to_right, title)
+    else:
+        _print_plain(headers, cells, to_right, title)
+
+
+def _is_number(values: Sequence[Any]) -> bool:
+    known = [value for value in values if value is not None]
+    return bool(known) and all(isinstance(v, int | float) and not isinstance(v, bool) for v in known)
+
+
+def _print_plain(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], to_right: Sequence[bool], title: str
+) -> None:
+    widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
+    rule = ["-" * width for width in widths]
+    if title:
+        print(f"\n{title}")
+    for row in (headers, rule, *rows):
+        aligned = zip(row, widths, to_right, strict=True)
+        print(
+            "  ".join(
+                f"{text:>{width}}" if right else f"{text:<{width}}" for text, width, right in aligned
+            ).rstrip()
+        )
+
+
+def _print_rich(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], to_right: Sequence[bool], title: str
+) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False)
-    for place, header in enumerate(headers):
-        _add_column(table, header, [row[place] for row in rows])
+    for header, right in zip(headers, to_right, strict=True):
+        table.add_column(header, justify="right" if right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(cell(value) for value in row))
-    width = None if sys.stdout.isatty() else PIPE_WIDTH
-    Console(width=width, highlight=False, markup=False, emoji=False).print(table)
-
-
-def _add_column(table: Table, header: str, values: Sequence[Any]) -> None:
-    is_number = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values if v is not None)
-    table.add_column(header, justify="right" if is_number and values else "left", overflow="fold")
+        table.add_row(*row)
+    Console(highlight=False, markup=False, emoji=False).print(table)
 
 
 def cell(value: Any) -> str:

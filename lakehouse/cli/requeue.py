@@ -31,8 +31,9 @@ def requeue(
     settings = globals_of(context).settings()
     declared(settings, [stream])
     from jobs import requeue as job
+    from lakehouse.spark.session import build_session
 
-    figures = job.run(settings, stream, reason or [])
+    figures = job.run(settings, build_session(settings), stream, reason or [])
     if as_json:
         print_json({"stream": stream, **(figures or {})})
     else:

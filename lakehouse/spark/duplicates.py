@@ -5,7 +5,7 @@ Only identities seen more than once reach the kernel; all others are settled by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,9 @@ VERDICTS = "source_file string, source_line bigint, source_item int, verdict tin
 _ORIGIN = ["source_file", "source_line", "source_item"]
 
 
-def verdicts_on(rows: DataFrame, accepted: DataFrame | None, stream: Stream, times: tuple[int, int]) -> DataFrame:
+def verdicts_on(
+    rows: DataFrame, accepted: DataFrame | None, stream: Stream, times: tuple[int, int]
+) -> DataFrame:
     """Return (origin, verdict) of the rows that are duplicates (1) or conflicts (2).
 
     ``rows`` are the batch's usable rows, with the earliest and latest of their ``times``; ``accepted`` the raw rows
@@ -63,15 +65,17 @@ def _digest(names: list[str], stream: Stream) -> Column:
     return F.xxhash64("event_us", *said, *gaps)
 
 
-def _judge(within_us: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _judge(within_us: int) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    def judge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         collected = [batch for batch in batches if batch.num_rows]
         if not collected:
             return
         table = pa.Table.from_batches(collected)
         identity = np.column_stack([table["id1"].to_numpy(), table["id2"].to_numpy()])
         known = table["known"].to_numpy()
-        result = verdicts(identity, table["payload"].to_numpy(), table["event_us"].to_numpy(), known, within_us)
+        result = verdicts(
+            identity, table["payload"].to_numpy(), table["event_us"].to_numpy(), known, within_us
+        )
         told = table.select(_ORIGIN).append_column("verdict", pa.array(result, pa.int8()))
         yield from told.filter(pa.array((result != 0) & ~known)).combine_chunks().to_batches()
 

@@ -16,6 +16,7 @@ from typing import Any
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from lakehouse.algorithms.ingest.duplicates_scan import CONFLICT, DUPLICATE
 from lakehouse.algorithms.ingest.lateness import Lateness
@@ -94,7 +95,11 @@ class Batch:
         rows = typed_rows(with_fields(frame, stream, self.lines.layouts), stream)
         if self.manifest.kind == "requeue":
             wanted = frame.select(*_ORIGIN[:2], "items")
-            rows = rows.join(wanted, _ORIGIN[:2]).where(F.array_contains("items", F.col("source_item"))).drop("items")
+            rows = (
+                rows.join(wanted, _ORIGIN[:2])
+                .where(F.array_contains("items", F.col("source_item")))
+                .drop("items")
+            )
         return rows.persist(StorageLevel.MEMORY_AND_DISK)
 
     @cached_property
@@ -148,7 +153,9 @@ class Batch:
         detail = f"same identity ({', '.join(self.tables.stream.identity)}) as an accepted row, other content"
         # Good rows do not carry their bytes along; the few that conflict fetch them from where they came.
         lines = self.lines.frame.join(F.broadcast(found), _ORIGIN[:2])
-        return lines.select(F.lit("conflict").alias("reason"), F.lit(detail).alias("detail"), "record", *_ORIGIN)
+        return lines.select(
+            F.lit("conflict").alias("reason"), F.lit(detail).alias("detail"), "record", *_ORIGIN
+        )
 
     def commit(self) -> dict[str, Any]:
         """Append raw, quarantine and ledger; return the ledger row."""
@@ -170,14 +177,16 @@ class Batch:
     def _append(self, rows: DataFrame, table: str) -> None:
         name, batch = self.tables.stream.name, self.manifest.batch
         path = getattr(self.tables.layout, table)(name)
-        tables.append_once(rows.withColumn("batch", F.lit(batch).cast("bigint")), path, f"ingest-{name}", batch)
+        tables.append_once(
+            rows.withColumn("batch", F.lit(batch).cast("bigint")), path, f"ingest-{name}", batch
+        )
 
     def _append_ledger(self, entry: dict[str, Any]) -> None:
         name = self.tables.stream.name
         path = self.tables.layout.ledger(name)
         schema = tables.read(self.tables.spark, path).schema
         row = [tuple(entry[field] for field in schema.names[:-1])]
-        row_frame = self.tables.spark.createDataFrame(row, schema[:-1]).coalesce(1)
+        row_frame = self.tables.spark.createDataFrame(row, T.StructType(schema.fields[:-1])).coalesce(1)
         row_frame = row_frame.withColumn("committed_at", F.current_timestamp())
         tables.append_once(row_frame, path, f"ingest-{name}", self.manifest.batch)
 
@@ -192,7 +201,10 @@ class Batch:
         requeue = self.manifest.kind == "requeue"
         duplicates, conflicts = self.repeat_counts.get(DUPLICATE, 0), self.repeat_counts.get(CONFLICT, 0)
         rows = sum(row["rows"] for row in self.by_file)
-        reasons = {reason: self._sum("rows", reason) for reason in sorted({r["reason"] for r in self.by_file} - {None})}
+        reasons = {
+            reason: self._sum("rows", reason)
+            for reason in sorted({r["reason"] for r in self.by_file} - {None})
+        }
         reasons |= {"conflict": conflicts} if conflicts else {}
         return {
             "batch": self.manifest.batch,

@@ -42,7 +42,10 @@ def main() -> int:
     if not missing:
         print(f"jars are in place: {jars_folder()}")
         return 0
-    print(f"fetching {', '.join(missing)} and what they need from Maven Central (about 90 MB, once) ...", flush=True)
+    print(
+        f"fetching {', '.join(missing)} and what they need from Maven Central (about 90 MB, once) ...",
+        flush=True,
+    )
     from lakehouse.spark.session import resolve_jars
 
     resolve_jars(PACKAGES, jars_folder())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -31,8 +32,10 @@ def lateness_of(rows: DataFrame, newest_by_file: dict[str, int], newest_before_u
     return sum((Lateness(late, worst, tuple(bins), None) for late, worst, bins in parts), NOTHING_LATE)
 
 
-def _measurer(starts: dict[str, int | None]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def measure_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _measurer(
+    starts: dict[str, int | None],
+) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    def measure_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         running = dict(starts)
         total = NOTHING_LATE
         for batch in batches:
@@ -58,6 +61,6 @@ def _by_file(batch: pa.RecordBatch) -> Iterator[tuple[str, np.ndarray[tuple[int]
     places = codes.indices.to_numpy(zero_copy_only=False)
     cuts = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(places)]
     times = pc.cast(batch.column(1), pa.int64()).to_numpy(zero_copy_only=False)
-    for low, high in zip(cuts[:-1], cuts[1:], strict=True):
+    for low, high in pairwise(cuts):
         if low < high:
             yield codes.dictionary[int(places[low])].as_py(), times[low:high]

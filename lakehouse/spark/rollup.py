@@ -59,7 +59,9 @@ def append_new(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, i
     before = marker(spark, layout, stream)
     ledger = tables.read(spark, layout.ledger(stream.name))
     new = ledger.where(F.col("batch") > before.batch)
-    last, newest, accepted = new.agg(F.max("batch"), F.max("newest_us"), F.sum("accepted")).first() or (None,) * 3
+    last, newest, accepted = (
+        new.agg(F.max("batch"), F.max("newest_us"), F.sum("accepted")).first() or (None,) * 3
+    )
     if last is None:
         return {"batches": 0, "rows": 0}
     rows = tables.read(spark, layout.raw(stream.name)).where(F.col("batch").between(before.batch + 1, last))
@@ -150,7 +152,9 @@ def _all_nodes(entered: DataFrame, stream: Stream) -> DataFrame:
     ups = [
         F.when(
             F.col("level") <= number,
-            F.struct(F.lit(number).alias("level"), _floor(F.col("start_us"), level.width_us).alias("start_us")),
+            F.struct(
+                F.lit(number).alias("level"), _floor(F.col("start_us"), level.width_us).alias("start_us")
+            ),
         )
         for number, level in enumerate(stream.levels, start=1)
     ]
@@ -178,12 +182,20 @@ def _floor(time_us: Column, width_us: int) -> Column:
 
 def _lifted(stream: Stream) -> list[Column]:
     """Aggregates of a node, from rows."""
-    parts = [F.count("*").alias("rows"), F.min("event_us").alias("first_us"), F.max("event_us").alias("last_us")]
+    parts = [
+        F.count("*").alias("rows"),
+        F.min("event_us").alias("first_us"),
+        F.max("event_us").alias("last_us"),
+    ]
     for name in stream.measures:
         value = F.col(name)
         seen = F.when(value.isNotNull(), F.col("event_us"))
         scale = stream.all_columns[name].scale
-        total = F.sum(value) if scale is None else F.sum(value.cast(f"decimal(38,{scale})")).cast(f"decimal(38,{scale})")
+        total = (
+            F.sum(value)
+            if scale is None
+            else F.sum(value.cast(f"decimal(38,{scale})")).cast(f"decimal(38,{scale})")
+        )
         parts += [F.count(value).alias(f"{name}__n"), total.alias(f"{name}__sum")]
         parts += [F.min(value).alias(f"{name}__min"), F.max(value).alias(f"{name}__max")]
         parts += [F.min(seen).alias(f"{name}__first_us"), F.max(seen).alias(f"{name}__last_us")]
@@ -192,7 +204,11 @@ def _lifted(stream: Stream) -> list[Column]:
 
 def _combined(stream: Stream) -> list[Column]:
     """Aggregates of a node, from partial nodes."""
-    parts = [F.sum("rows").alias("rows"), F.min("first_us").alias("first_us"), F.max("last_us").alias("last_us")]
+    parts = [
+        F.sum("rows").alias("rows"),
+        F.min("first_us").alias("first_us"),
+        F.max("last_us").alias("last_us"),
+    ]
     for name in stream.measures:
         scale = stream.all_columns[name].scale
         total = F.sum(f"{name}__sum")

@@ -32,7 +32,9 @@ def lease(table: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            message = f"{table}: another process writes this table now; wait for it, or stop it (lease {path})"
+            message = (
+                f"{table}: another process writes this table now; wait for it, or stop it (lease {path})"
+            )
             raise LeaseHeld(message) from None
         yield
 
@@ -52,7 +54,9 @@ def append_once(rows: DataFrame, table: Path, writer: str, version: int) -> None
 
     ``writer`` names a job and stream; versions are batch numbers, which only grow. A replay appends nothing.
     """
-    rows.write.format("delta").mode("append").options(**once(writer, version), mergeSchema="true").save(str(table))
+    rows.write.format("delta").mode("append").options(**once(writer, version), mergeSchema="true").save(
+        str(table)
+    )
 
 
 def once(writer: str, version: int) -> dict[str, str]:
@@ -79,7 +83,9 @@ def create_ledger(spark: SparkSession, table: Path) -> None:
 def create_rollup(spark: SparkSession, table: Path, stream: Stream) -> None:
     """Create a stream's rollup table when there is none."""
     keys = "".join(f"`{key}` {sql_type(stream.all_columns[key])},\n    " for key in stream.grouping_keys)
-    measures = "".join(f",\n    {column}" for name in stream.measures for column in measure_columns(stream, name))
+    measures = "".join(
+        f",\n    {column}" for name in stream.measures for column in measure_columns(stream, name)
+    )
     _create(spark, table, "tables/rollup", keys=keys, measures=measures, definition=stream.definition())
 
 
@@ -87,13 +93,21 @@ def measure_columns(stream: Stream, measure: str) -> list[str]:
     """Return the columns of one measure in a rollup table, with their types."""
     value = sql_type(stream.all_columns[measure])
     total = value if value == "double" else f"decimal(38,{stream.all_columns[measure].scale})"
-    types = {"n": "bigint", "sum": total, "min": value, "max": value, "first_us": "bigint", "last_us": "bigint"}
+    types = {
+        "n": "bigint",
+        "sum": total,
+        "min": value,
+        "max": value,
+        "first_us": "bigint",
+        "last_us": "bigint",
+    }
     return [f"{measure}__{part} {kind}" for part, kind in types.items()]
 
 
 def properties(spark: SparkSession, table: Path) -> dict[str, str]:
     """Return the table's own properties."""
-    return dict(DeltaTable.forPath(spark, str(table)).detail().select("properties").first()[0])
+    detail = DeltaTable.forPath(spark, str(table)).detail().select("properties").collect()
+    return dict(detail[0][0])
 
 
 def _create(spark: SparkSession, table: Path, name: str, **parts: str) -> None:

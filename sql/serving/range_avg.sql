@@ -14,6 +14,7 @@ CREATE MACRO range_avg(stream_name, measure_name, range_start, range_end, keys :
     WITH turned AS (
         SELECT
             *,
+            at_least < n AND at_most > 0 AS is_open,
             CASE WHEN lowest >= 0 THEN at_most WHEN highest <= 0 THEN at_least
                 ELSE least(greatest(floor((total - n * lowest) / (highest - lowest)), at_least), at_most) END AS k_up,
             CASE WHEN lowest >= 0 THEN at_least WHEN highest <= 0 THEN at_most
@@ -37,12 +38,13 @@ CREATE MACRO range_avg(stream_name, measure_name, range_start, range_end, keys :
             count(width_us) AS nodes_read, min(width_us) AS finest_granularity_us,
             CAST(sum(at_least) AS BIGINT) AS rows_low, CAST(sum(at_most) AS BIGINT) AS rows_high,
             sum(least(greatest(n * share, at_least), at_most)) AS rows_spread,
+            any_value(facts).divisor AS divisor,
             any_value(is_exact) AS is_exact,
             CASE WHEN any_value(is_exact) THEN CAST(sum(exact_total) FILTER (at_least = n) AS DOUBLE)
                 ELSE ifnull(fsum(total) FILTER (at_least = n), 0) END AS certain,
             ifnull(sum(n) FILTER (at_least = n), 0) AS certain_n,
-            ifnull(sum(least(greatest(total * share, part_low), part_high)) FILTER (at_least < at_most), 0) AS open_sum,
-            list(cut_sums(n, total, lowest, highest, at_least, at_most)) FILTER (at_least < at_most) AS cuts,
+            ifnull(sum(least(greatest(total * share, part_low), part_high)) FILTER (is_open), 0) AS open_sum,
+            list(cut_sums(n, total, lowest, highest, at_least, at_most)) FILTER (is_open) AS cuts,
             min(lowest) FILTER (at_most > 0) AS bottom,
             max(highest) FILTER (at_most > 0) AS top,
             2.220446049250313e-16 * (sum(n) + 8) * sum(magnitude) AS rounding
@@ -50,34 +52,41 @@ CREATE MACRO range_avg(stream_name, measure_name, range_start, range_end, keys :
     ), climbed AS (
         SELECT
             *,
-            rounding / greatest(rows_low, 1) AS slack,
-            CASE WHEN cuts IS NULL THEN certain / nullif(certain_n, 0)
-                ELSE -largest_ratio(-certain, certain_n, mirrored(cuts), -top, -bottom, rounding) END AS ratio_low,
-            CASE WHEN cuts IS NULL THEN certain / nullif(certain_n, 0)
-                ELSE largest_ratio(certain, certain_n, uppers(cuts), bottom, top, rounding) END AS ratio_high
+            rounding / greatest(rows_low, 1) / divisor AS slack,
+            bottom / divisor AS least_avg,
+            top / divisor AS most_avg,
+            CASE WHEN cuts IS NULL THEN certain / nullif(certain_n * divisor, 0)
+                ELSE -largest_ratio(-certain, certain_n, mirrored(cuts), -top, -bottom, rounding) / divisor END AS ratio_low,
+            CASE WHEN cuts IS NULL THEN certain / nullif(certain_n * divisor, 0)
+                ELSE largest_ratio(certain, certain_n, uppers(cuts), bottom, top, rounding) / divisor END AS ratio_high
         FROM grouped
     ), ended AS (
         SELECT
             *,
             CASE
                 WHEN cuts IS NULL AND is_exact THEN ratio_low
-                WHEN is_exact THEN greatest(ratio_low - slack, bottom)
-                ELSE greatest(ratio_low, bottom) - slack
+                WHEN is_exact THEN greatest(ratio_low - slack, least_avg)
+                ELSE greatest(ratio_low, least_avg) - slack
             END AS avg_low,
             CASE
                 WHEN cuts IS NULL AND is_exact THEN ratio_high
-                WHEN is_exact THEN least(ratio_high + slack, top)
-                ELSE least(ratio_high, top) + slack
+                WHEN is_exact THEN least(ratio_high + slack, most_avg)
+                ELSE least(ratio_high, most_avg) + slack
             END AS avg_high
         FROM climbed
+    ), spread AS (
+        SELECT
+            *,
+            least(greatest((certain + open_sum) / nullif(rows_spread * divisor, 0), avg_low), avg_high) AS spread_avg
+        FROM ended
     )
     SELECT
         MAP(facts.by_names, by_values) AS key,
-        needs_values(measure_name, least(greatest((certain + open_sum) / nullif(rows_spread, 0), avg_low), avg_high) / facts.divisor) AS value,
-        CASE WHEN NOT facts.is_forgotten THEN avg_low / facts.divisor END AS low,
-        CASE WHEN NOT facts.is_forgotten THEN avg_high / facts.divisor END AS high,
+        needs_values(measure_name, spread_avg) AS value,
+        CASE WHEN NOT facts.is_forgotten THEN avg_low END AS low,
+        CASE WHEN NOT facts.is_forgotten THEN avg_high END AS high,
         ratio_low IS NOT DISTINCT FROM ratio_high AND NOT facts.is_forgotten AS exact,
         CAST(round(rows_spread) AS BIGINT) AS rows, rows_low, rows_high, nodes_read, finest_granularity_us,
         facts.version AS as_of_version, facts.grouping AS grouping, facts.is_final AS final
-    FROM ended
+    FROM spread
     WHERE rows_high > 0 OR len(facts.by_names) = 0;

@@ -17,6 +17,7 @@ CREATE MACRO range_sum(stream_name, measure_name, range_start, range_end, keys :
     WITH turned AS (
         SELECT
             *,
+            at_least < n AND at_most > 0 AS is_open,
             CASE WHEN lowest >= 0 THEN at_most WHEN highest <= 0 THEN at_least
                 ELSE least(greatest(floor((total - n * lowest) / (highest - lowest)), at_least), at_most) END AS k_up,
             CASE WHEN lowest >= 0 THEN at_least WHEN highest <= 0 THEN at_most
@@ -43,16 +44,17 @@ CREATE MACRO range_sum(stream_name, measure_name, range_start, range_end, keys :
             any_value(is_exact) AS is_exact,
             CASE WHEN any_value(is_exact) THEN CAST(sum(exact_total) FILTER (at_least = n) AS DOUBLE)
                 ELSE ifnull(fsum(total) FILTER (at_least = n), 0) END AS certain,
-            ifnull(sum(part_low) FILTER (at_least < at_most), 0) AS open_low,
-            ifnull(sum(part_high) FILTER (at_least < at_most), 0) AS open_high,
-            ifnull(sum(least(greatest(total * share, part_low), part_high)) FILTER (at_least < at_most), 0) AS open_sum,
+            count(*) FILTER (is_open) AS open_n,
+            ifnull(sum(part_low) FILTER (is_open), 0) AS open_low,
+            ifnull(sum(part_high) FILTER (is_open), 0) AS open_high,
+            ifnull(sum(least(greatest(total * share, part_low), part_high)) FILTER (is_open), 0) AS open_sum,
             sum(magnitude) AS magnitude,
             2.220446049250313e-16 * (sum(n) + 8) AS unit
         FROM bounded GROUP BY by_values
     ), ended AS (
         SELECT
             *,
-            CASE WHEN is_exact AND (rows_low = rows_high OR magnitude < 9007199254740992) THEN 0
+            CASE WHEN is_exact AND (open_n = 0 OR magnitude < 9007199254740992) THEN 0
                 ELSE unit * magnitude END AS rounding
         FROM grouped
     )

@@ -36,7 +36,9 @@ def test_a_stream_needs_a_name_that_tables_can_have(name: str) -> None:
 
 
 def test_csv_columns_by_position_are_fine_when_all_have_one() -> None:
-    columns = {name: {"position": place} for place, name in enumerate(("device", "room", "ts", "received"))}
+    columns: dict[str, Any] = {
+        name: {"position": place} for place, name in enumerate(("device", "room", "ts", "received"))
+    }
     columns |= {name: {"type": "double", "position": 9} for name in ("temp", "humidity")}
 
     assert _problems({"source": {"path": "x", "format": "csv", "header": "none"}, "columns": columns}) == []

@@ -22,7 +22,8 @@ Tidemark = Callable[..., subprocess.CompletedProcess[str]]
 
 # Two devices, a row each every 20 s for half an hour: 180 rows, temperatures 0 to 179.
 ROWS = f"""
-    SELECT {START_US} + i * 20000000 + j * 1000000 AS event_us, 'sensor-' || (j + 1) AS device, (i + j * 90)::DOUBLE AS temp
+    SELECT {START_US} + i * 20000000 + j * 1000000 AS event_us, 'sensor-' || (j + 1) AS device,
+        (i + j * 90)::DOUBLE AS temp
     FROM range(90) AS rows(i), range(2) AS devices(j)
 """
 _NODES = """
@@ -82,7 +83,7 @@ def tidemark(tmp_path: Path) -> Tidemark:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=600,
             check=False,
         )
 

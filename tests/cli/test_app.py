@@ -22,7 +22,7 @@ HEAVY = (
     "great_expectations",
     "numba",
     "sqlglot",
-    "pydantic",
+    "pydantic_settings",
     "rich",
 )
 
@@ -66,7 +66,7 @@ def test_help_lists_every_command_and_tells_the_exit_codes(capsys: pytest.Captur
         (["ask"], "Missing argument 'stream'."),
         (["ask", "telemetry", "temp", "--agg", "median"], "'median' is not one of"),
         (["--json", "status"], "No such option: --json"),
-        (["sql", "SELECT 1", "--limit", "0"], "0 is not in the range"),
+        (["sql", "SELECT 1", "--limit", "0"], "'--limit': Input should be greater than or equal to 1"),
     ],
 )
 def test_wrong_usage_is_one_message_and_code_2(

@@ -48,7 +48,7 @@ def test_a_value_may_hold_an_equals_sign_or_nothing() -> None:
 
 @pytest.mark.parametrize("texts", [["device"], ["=x"], ["device=a", "device=b"]])
 def test_a_pair_needs_a_key_once(texts: list[str]) -> None:
-    with pytest.raises(WrongUsage, match="--where: found .* expected KEY=VALUE"):
+    with pytest.raises(WrongUsage, match=r"--where: found .* expected KEY=VALUE"):
         pairs(texts, "--where")
 
 

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
 
 from lakehouse.catalog.problems import ConfigError, Problem
-from lakehouse.cli.output import PIPE_WIDTH, cell, message_of, moment, print_json, print_table, tell_error
+from lakehouse.cli.output import cell, message_of, moment, print_json, print_table, tell_error
 
 
 @pytest.mark.parametrize(
@@ -34,15 +35,45 @@ def test_numbers_stand_to_the_right_and_markup_is_left_alone(capsys: pytest.Capt
     print_table(("name", "count"), [("[bold]", 5), (":smile:", 12345)])
 
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split() for line in lines if line.strip()][0] == ["name", "count"]
+    assert next(line.split() for line in lines if line.strip()) == ["name", "count"]
     assert [line.split() for line in lines if "5" in line] == [["[bold]", "5"], [":smile:", "12,345"]]
     assert len({len(line.rstrip()) for line in lines if "5" in line}) == 1
 
 
-def test_a_long_value_is_folded_and_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
-    print_table(("text",), [("x" * (PIPE_WIDTH * 2),)])
+def test_a_pipe_gets_each_row_on_one_line_however_long(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("text", "n"), [("x" * 500, 1), ("two\twords", None)], title="a title")
 
-    assert capsys.readouterr().out.count("x") == PIPE_WIDTH * 2 + 1
+    assert capsys.readouterr().out.splitlines() == [
+        *(
+            "",
+            "a title",
+            f"{'text':<500}  n",
+            f"{'-' * 500}  -",
+            f"{'x' * 500}  1",
+            f"{'two' + chr(9) + 'words':<500}  -",
+        )
+    ]
+
+
+def test_a_table_without_rows_has_its_headers(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("stream", "n"), [])
+
+    assert capsys.readouterr().out.splitlines() == ["stream  n", "------  -"]
+
+
+@pytest.mark.parametrize("width", [40, 120])
+def test_a_terminal_gets_a_table_that_fits_and_cuts_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], width: int
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(width))
+
+    print_table(("text", "n"), [("x" * 100, 12345)], title="[title]")
+
+    lines = re.sub(r"\x1b\[\d*m", "", capsys.readouterr().out).splitlines()
+    assert max(map(len, lines)) <= width
+    assert "".join(lines).count("x") == 101
+    assert any("[title]" in line for line in lines)
 
 
 def test_json_is_one_document_on_one_line_for_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:

@@ -80,5 +80,5 @@ def test_what_cannot_be_simulated_is_refused_and_nothing_is_written(
 def test_a_table_tells_what_was_written(tidemark: Tidemark) -> None:
     lines = tidemark("simulate", "--rows", "2000", "--stream", "telemetry").stdout.splitlines()
 
-    assert lines[0].startswith("written to ")
+    assert lines[1].startswith("written to ")
     assert ["telemetry", "8", "2,024"] in [line.split()[:3] for line in lines]

@@ -8,6 +8,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import duckdb
@@ -196,11 +197,10 @@ def _aggregate(aggregate: str, values: Sequence[float | int | Decimal]) -> float
         return float(len(values))
     if aggregate in ("min", "max"):
         return float(min(values) if aggregate == "min" else max(values)) if values else None
-    exact = values and not isinstance(values[0], float)
-    total = float(sum(values)) if exact else math.fsum(values)
+    total = Fraction(math.fsum(values)) if values and isinstance(values[0], float) else sum(map(Fraction, values))
     if aggregate == "sum":
-        return total
-    return total / len(values) if values else None
+        return float(total)
+    return float(total / len(values)) if values else None
 
 
 def random_rows(seed: int, count: int, span_us: int, start_us: int = 0) -> list[Row]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from jobs import ingest
+from lakehouse.catalog.settings import Settings, load_settings
 from lakehouse.spark import tables
 from tests.spark.conftest import Lake
 
@@ -57,8 +58,13 @@ def test_bad_records_go_to_quarantine_with_reason_bytes_and_line(lake: Make) -> 
 
     counts = stream.ingest()
 
-    found = dict((line, (reason, record)) for line, reason, record in stream.rows("quarantine", "source_line", "reason", "record"))
-    assert found == {n: (reason, line) for n, (line, (_, reason)) in enumerate(zip(lines, BAD, strict=True), start=2)}
+    found = dict(
+        (line, (reason, record))
+        for line, reason, record in stream.rows("quarantine", "source_line", "reason", "record")
+    )
+    assert found == {
+        n: (reason, line) for n, (line, (_, reason)) in enumerate(zip(lines, BAD, strict=True), start=2)
+    }
     assert (counts["received"], counts["accepted"], counts["quarantined"]) == (len(BAD) + 1, 1, len(BAD))
 
 
@@ -129,7 +135,9 @@ def test_header_that_lacks_a_column_quarantines_that_file_only(lake: Make) -> No
 
 def test_zeek_reads_its_own_header_and_unset_fields(lake: Make) -> None:
     stream = lake("zeek")
-    stream.land("x.log", f"#separator \\x09\n#fields\tts\treceived\tdevice\ttemp\tcount\n{T0}.5\t{T0}\ta\t-\t4\n")
+    stream.land(
+        "x.log", f"#separator \\x09\n#fields\tts\treceived\tdevice\ttemp\tcount\n{T0}.5\t{T0}\ta\t-\t4\n"
+    )
     stream.ingest()
     assert stream.rows("raw", "event_us", "temp", "count") == [(T0 * 10**6 + 500_000, None, 4)]
 
@@ -139,7 +147,13 @@ def test_parquet_rows_take_the_same_way_as_lines(lake: Make, tmp_path: Path) -> 
     import pyarrow.parquet as pq
 
     stream = lake("parquet")
-    columns = {"ts": [T0, None], "received": [T0, T0], "device": ["a", "b"], "temp": [1.5, 2.5], "count": [1, 2]}
+    columns = {
+        "ts": [T0, None],
+        "received": [T0, T0],
+        "device": ["a", "b"],
+        "temp": [1.5, 2.5],
+        "count": [1, 2],
+    }
     stream.land("x", b"")
     pq.write_table(pa.table(columns), tmp_path / "landing" / "a.parquet")
     (tmp_path / "landing" / "x").unlink()
@@ -178,9 +192,7 @@ def test_one_record_may_hold_several_rows(lake: Make, tmp_path: Path) -> None:
     assert stream.rows("quarantine", "reason") == [("no_items",), ("no_items",)]
 
 
-def ingest_settings(folder: Path) -> ingest.Settings:
-    from lakehouse.catalog.settings import load_settings
-
+def ingest_settings(folder: Path) -> Settings:
     return load_settings(folder / "tidemark.toml")
 
 

@@ -26,7 +26,9 @@ def verdicts(
     rows behind it. Cost: O(rows) per round, as many rounds as one identity has accepted rows; one, mostly.
     """
     result = np.where(known, ACCEPTED, _OPEN).astype(np.int8)
-    group = np.cumsum(np.append(False, (identity[1:] != identity[:-1]).any(axis=1))) if len(payload) else identity
+    group = (
+        np.cumsum(np.append(False, (identity[1:] != identity[:-1]).any(axis=1))) if len(payload) else identity
+    )
     waiting = np.arange(len(payload))
     while len(waiting):
         _, first = np.unique(group[waiting], return_index=True)

@@ -8,7 +8,11 @@ ACCEPTED, DUPLICATE, CONFLICT = 0, 1, 2
 
 
 def verdicts(
-    identity: Sequence[object], payload: Sequence[object], event_us: Sequence[int], known: Sequence[bool], within_us: int
+    identity: Sequence[object],
+    payload: Sequence[object],
+    event_us: Sequence[int],
+    known: Sequence[bool],
+    within_us: int,
 ) -> list[int]:
     """Return one verdict per row, rows given in processing order.
 

@@ -26,7 +26,9 @@ class Lateness:
         """Return both together; ``after`` must have been measured from this one's newest time."""
         bins = tuple(a + b for a, b in zip(self.bins, after.bins, strict=True))
         newest = [value for value in (self.newest_us, after.newest_us) if value is not None]
-        return Lateness(self.late + after.late, max(self.max_us, after.max_us), bins, max(newest, default=None))
+        return Lateness(
+            self.late + after.late, max(self.max_us, after.max_us), bins, max(newest, default=None)
+        )
 
 
 NOTHING_LATE = Lateness(0, 0, (0,) * BINS, None)

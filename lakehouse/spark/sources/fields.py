@@ -57,7 +57,9 @@ def with_fields(lines: DataFrame, stream: Stream, layouts: tuple[Layout, ...]) -
     return _from_delimited(text, stream, wanted, layouts)
 
 
-def _from_delimited(text: DataFrame, stream: Stream, wanted: FieldMap, layouts: tuple[Layout, ...]) -> DataFrame:
+def _from_delimited(
+    text: DataFrame, stream: Stream, wanted: FieldMap, layouts: tuple[Layout, ...]
+) -> DataFrame:
     # Parsed in a projection of its own: inside one expression Spark would parse the line once per field.
     rows = {f"row{n}": F.when(F.col("layout") == n, _cut(stream, layout)) for n, layout in enumerate(layouts)}
     cut = F.lit(None)
@@ -94,11 +96,15 @@ def _delimited(stream: Stream, wanted: FieldMap, layout: Layout, row: Column) ->
     places = {name: _place(column, name, layout) for name, column in wanted.fields.items()}
     absent = [wanted.path(name) for name, place in places.items() if place is None]
     if absent:
-        return _nothing(wanted, f"missing_column: {', '.join(map(repr, absent))} not among {', '.join(layout)[:500]}")
+        return _nothing(
+            wanted, f"missing_column: {', '.join(map(repr, absent))} not among {', '.join(layout)[:500]}"
+        )
     expected = f"malformed: expected {len(layout)} fields"
     if stream.source.format == "zeek":
         texts = {name: F.get(row, F.lit(place)) for name, place in places.items()}
-        fault = F.when(F.size(row) != len(layout), F.concat(F.lit(f"{expected}, found "), F.size(row).cast("string")))
+        fault = F.when(
+            F.size(row) != len(layout), F.concat(F.lit(f"{expected}, found "), F.size(row).cast("string"))
+        )
     else:
         texts = {name: row[f"_c{place}"] for name, place in places.items()}
         fault = F.when(row["_all"].isNotNull(), F.lit(expected))

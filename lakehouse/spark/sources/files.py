@@ -78,7 +78,9 @@ class Landing:
         """Return complete files matching the source that no manifest holds, by path."""
         newest = time.time_ns() - source.settle * 1000
         return [
-            (path, stat) for path, stat in _matching(source) if path not in self.files and stat.st_mtime_ns <= newest
+            (path, stat)
+            for path, stat in _matching(source)
+            if path not in self.files and stat.st_mtime_ns <= newest
         ]
 
     def changed_files(self, source: Source) -> list[str]:

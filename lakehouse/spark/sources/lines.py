@@ -6,7 +6,7 @@ order and never cut, so rows inside a partition stand in processing order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -49,7 +49,9 @@ def read_lines(spark: SparkSession, files: tuple[LandedFile, ...], source: Sourc
     """Return the numbered lines of a batch of files; a file that cannot be read becomes one faulty line."""
     layouts = layouts_of(files)
     readable = [(f.path, layouts.index(f.fields)) for f in files if f.unreadable is None]
-    unreadable = [(f.path, 0, _UNKNOWN_LAYOUT, b"", f"unreadable_file: {f.unreadable}") for f in files if f.unreadable]
+    unreadable = [
+        (f.path, 0, _UNKNOWN_LAYOUT, b"", f"unreadable_file: {f.unreadable}") for f in files if f.unreadable
+    ]
     if source.format == "parquet":
         frame = _parquet_lines(spark, readable)
     else:
@@ -67,10 +69,12 @@ def _text_lines(spark: SparkSession, readable: list[tuple[str, int]], size: int,
     return frame.mapInArrow(_splitter(source.format, source.header), LINES)
 
 
-def _splitter(file_format: str, header: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _splitter(
+    file_format: str, header: str
+) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     skip_header, skip_hash = file_format == "csv" and header != "none", file_format == "zeek"
 
-    def split(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def split(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for path, layout in zip(*batch.to_pydict().values(), strict=True):
                 for lines in numbered_lines(path, skip_header, skip_hash):

@@ -34,7 +34,11 @@ def typed_rows(fields: DataFrame, stream: Stream) -> DataFrame:
     the record stay only where they are needed: on rejected rows, and for streams that identify a record by them.
     """
     texts = fields.select(
-        *_ORIGIN, "fault", "valid", "malformed", *(_text(stream, name).alias(f"t_{name}") for name in _names(stream))
+        *_ORIGIN,
+        "fault",
+        "valid",
+        "malformed",
+        *(_text(stream, name).alias(f"t_{name}") for name in _names(stream)),
     )
     values = texts.select(
         "*",
@@ -118,9 +122,14 @@ def _verdict(stream: Stream) -> Column:
         F.when(text.isNull(), F.lit(f"no_event_time: {stream.event_time.column} is missing")),
         F.when(
             event.isNull(),
-            _told("bad_event_time", stream.event_time.column, text, f"expected unit {stream.event_time.unit}"),
+            _told(
+                "bad_event_time", stream.event_time.column, text, f"expected unit {stream.event_time.unit}"
+            ),
         ),
-        F.when((event < low) | (event >= high), _told("out_of_bounds", stream.event_time.column, text, "see bounds")),
+        F.when(
+            (event < low) | (event >= high),
+            _told("out_of_bounds", stream.event_time.column, text, "see bounds"),
+        ),
         *_arrival_checks(stream),
         *(_bad_value(name, column) for name, column in stream.all_columns.items() if column.type != "string"),
     ]
@@ -133,7 +142,9 @@ def _arrival_checks(stream: Stream) -> list[Column]:
     text, delay = F.col(f"t_{ARRIVAL}"), F.col("arrival_us") - F.col("event_us")
     bad = F.when(
         F.col("arrival_us").isNull() & text.isNotNull(),
-        _told("bad_arrival_time", stream.arrival_time.column, text, f"expected unit {stream.arrival_time.unit}"),
+        _told(
+            "bad_arrival_time", stream.arrival_time.column, text, f"expected unit {stream.arrival_time.unit}"
+        ),
     )
     if stream.clock_bounds is None:
         return [bad]

@@ -8,7 +8,9 @@ from lakehouse.algorithms.ingest import duplicates, duplicates_scan
 from lakehouse.algorithms.ingest.duplicates_scan import ACCEPTED, CONFLICT, DUPLICATE
 
 ROWS = st.lists(
-    st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 30), st.booleans()), min_size=1, max_size=40
+    st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 30), st.booleans()),
+    min_size=1,
+    max_size=40,
 )
 
 
@@ -30,7 +32,8 @@ def sorted_verdicts(rows: list[tuple[int, int, int, bool]], within_us: int) -> l
 def test_sorted_kernel_agrees_with_the_scan(rows: list[tuple[int, int, int, bool]], within_us: int) -> None:
     ordered = sorted(rows, key=lambda row: not row[3])
 
-    expected = duplicates_scan.verdicts(*map(list, zip(*ordered, strict=True)), within_us=within_us)
+    identity, payload, event, known = (list(part) for part in zip(*ordered, strict=True))
+    expected = duplicates_scan.verdicts(identity, payload, event, known, within_us)
 
     assert sorted_verdicts(ordered, within_us) == expected
 

@@ -24,7 +24,11 @@ def test_lateness_equals_a_walk_over_the_rows(times: list[int], newest: int | No
 
     found = measure(np.array(times, np.int64), newest)
 
-    assert (found.late, found.max_us, sum(found.bins)) == (len(expected), max(expected, default=0), len(expected))
+    assert (found.late, found.max_us, sum(found.bins)) == (
+        len(expected),
+        max(expected, default=0),
+        len(expected),
+    )
 
 
 @given(times=TIMES, cut=st.integers(0, 60))

@@ -9,10 +9,14 @@ from hypothesis import strategies as st
 
 from lakehouse.spark.sources import split
 
-LINE = st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"").replace(b"\r", b"").replace(b"\xef", b""))
+LINE = st.binary(max_size=12).map(
+    lambda line: line.replace(b"\n", b"").replace(b"\r", b"").replace(b"\xef", b"")
+)
 
 
-def read(path: Path, skip_header: bool = False, skip_hash: bool = False) -> list[tuple[int, bytes, str | None]]:
+def read(
+    path: Path, skip_header: bool = False, skip_hash: bool = False
+) -> list[tuple[int, bytes, str | None]]:
     batches = split.numbered_lines(str(path), skip_header, skip_hash)
     return [row for batch in batches for row in zip(*batch.to_pydict().values(), strict=True)]
 

@@ -1,0 +1,33 @@
+"""Put open quarantined records of one stream through ingest again, judged by today's configuration.
+
+A batch of its own in the ledger: what it takes out of quarantine is accepted, a duplicate, or quarantined anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from jobs import ingest
+from jobs.command import run_for_streams
+from lakehouse.catalog.settings import Settings
+
+
+def run(settings: Settings, spark: SparkSession, stream: str, reasons: Sequence[str] = ()) -> dict[str, Any]:
+    """Take records of these reasons (all by default) through again; return the batch's counts.
+
+    Raises:
+        LeaseHeld: when another process ingests this stream now.
+    """
+    return ingest.requeue(settings, spark, stream, tuple(reasons))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run for the streams named on the command line."""
+    return run_for_streams(run, argv)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
