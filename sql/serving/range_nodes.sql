@@ -24,13 +24,12 @@ CREATE MACRO range_nodes(stream_name, measure_name, range_start, range_end, keys
     WITH asked AS MATERIALIZED (
         SELECT
             CASE
-                WHEN stream IS NULL THEN error(format(
-                    'no measure {}.{} here; published: {}', stream_name, measure_name, catalog))
-                WHEN chosen IS NULL THEN error(format(
-                    'no grouping of {} holds the keys {} and {}; declared: {}',
-                    stream, CAST(wanted AS VARCHAR), CAST(by_names AS VARCHAR), declared))
+                WHEN stream IS NULL THEN error(concat(
+                    'no measure ', stream_name, '.', measure_name, ' here; published: ', catalog))
+                WHEN chosen IS NULL THEN error(concat(
+                    'no grouping of ', stream, ' holds the keys ', wanted, ' and ', by_names, '; declared: ', declared))
                 WHEN a_us < b_us THEN a_us
-                ELSE error(format('the range must begin before it ends; from {} to {} us', a_us, b_us))
+                ELSE error(concat('the range must begin before it ends; from ', a_us, ' to ', b_us, ' us'))
             END AS a_us,
             b_us, wanted, by_names, chosen.id AS grouping_id,
             level, first_slot, width_us, parent_width_us, finer_us, is_exact,

@@ -1,0 +1,114 @@
+"""Dying anywhere and running again gives the same content; the test itself is shown to notice when it does not."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lakehouse.catalog.crashpoint import CRASH_POINTS
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+T0 = 1_590_000_000
+CONFIG = """
+home = "var"
+[streams.readings]
+event_time = { column = "ts", unit = "s" }
+identity = ["device", "ts"]
+keys = ["device"]
+measures = ["temp", "count"]
+groupings = [["device"], []]
+levels = ["1s for 1m", "10s for 10m", "1m forever"]
+[streams.readings.source]
+path = "landing/*"
+format = "ndjson"
+settle = 0
+batch_files = %d
+[streams.readings.columns]
+device = "string"
+ts = { type = "decimal", decimals = 3 }
+temp = "double"
+count = "int"
+"""
+
+
+def lake(folder: Path, batch_files: int = 1, reverse: bool = False, parts: Iterable[int] = range(3)) -> Path:
+    """Make a lakehouse with some of three files; return its configuration."""
+    (folder / "landing").mkdir(parents=True)
+    (folder / "tidemark.toml").write_text(CONFIG % batch_files)
+    land(folder, parts, reverse)
+    return folder / "tidemark.toml"
+
+
+def land(folder: Path, parts: Iterable[int], reverse: bool = False) -> None:
+    """Write files with late rows, duplicates and malformed lines."""
+    random = np.random.default_rng(11)
+    lines = []
+    for n in range(240):
+        second = n * 5 - (random.integers(0, 900) if n % 4 == 0 else 0)
+        reading = {"ts": T0 + int(second) + n / 1000, "device": "abc"[n % 3], "temp": n / 7, "count": n}
+        lines.append(json.dumps(reading) if n % 20 else '{"ts": ')
+        lines += lines[-2:-1] if n % 10 == 5 else []
+    for part in parts:
+        name = f"{2 - part if reverse else part}.ndjson"
+        (folder / "landing" / name).write_text("\n".join(lines[part::3]) + "\n")
+
+
+def start(config: Path, *arguments: str, crash_at: str = "") -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {
+        "TIDEMARK_CRASH_AT": crash_at,
+        "TIDEMARK_SPARK__JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "SPARK_SUBMIT_OPTS": "",
+    }
+    command = [sys.executable, "-m", "tests.end_to_end.pipeline", str(config), *arguments]
+    root = Path(__file__).parents[2]
+    return subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, check=False)
+
+
+def content(config: Path, *arguments: str) -> dict[str, Any]:
+    done = start(config, *arguments)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return dict(json.loads(done.stdout.splitlines()[-1])["readings"])
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return content(lake(tmp_path_factory.mktemp("undisturbed")))
+
+
+def test_killed_at_every_step_and_run_again_the_content_is_the_same(
+    tmp_path: Path, undisturbed: dict[str, Any]
+) -> None:
+    config = lake(tmp_path, parts=(0, 1))
+    for name in CRASH_POINTS:
+        if name == "maintain.compacted":
+            # Folding needs nodes of two builds.
+            land(tmp_path, (2,))
+        killed = start(config, crash_at=name)
+        assert killed.returncode == -signal.SIGKILL, f"{name} was not passed: {killed.stderr[-3000:]}"
+
+    assert content(config) == undisturbed
+    assert content(config) == undisturbed
+
+
+def test_another_order_of_files_in_one_batch_gives_the_same_content(
+    tmp_path: Path, undisturbed: dict[str, Any]
+) -> None:
+    assert content(lake(tmp_path, batch_files=3, reverse=True)) == undisturbed
+
+
+def test_without_idempotency_a_crash_is_noticed(tmp_path: Path, undisturbed: dict[str, Any]) -> None:
+    config = lake(tmp_path)
+    assert start(config, "--without-idempotency", crash_at="ingest.raw-appended").returncode == -signal.SIGKILL
+
+    found = content(config, "--without-idempotency")
+
+    assert found["raw"] != undisturbed["raw"] and found["answers"] != undisturbed["answers"]

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from lakehouse.catalog.layout import Home
+from lakehouse.catalog.outcomes import record
+from lakehouse.serving.status import lateness_quantile, status
+from tests.serving.conftest import STREAMS, Lakehouse
+
+
+def test_every_stream_tells_its_rows_levels_and_quarantine(lakehouse: Lakehouse) -> None:
+    found = status(lakehouse.home)
+
+    deep = next(stream for stream in found["streams"] if stream["stream"] == "deep")
+    assert deep["rows"] == len(STREAMS["deep"].rows)
+    assert deep["quarantine"] == {"bad_value": 6, "malformed": 1}
+    assert [level["horizon_us"] for level in deep["levels"]][:3] == STREAMS["deep"].horizons[:3]
+    assert deep["levels"][3]["to_us"] > STREAMS["deep"].newest_us
+    assert (deep["late"], deep["duplicates"], deep["lateness_max_us"]) == (9, 3, 7500)
+
+
+def test_the_ledger_balances_as_published(lakehouse: Lakehouse) -> None:
+    deep = next(stream for stream in status(lakehouse.home)["streams"] if stream["stream"] == "deep")
+
+    assert deep["received"] + deep["requeued"] == deep["accepted"] + deep["quarantined"] + deep["duplicates"]
+
+
+def test_an_empty_stream_has_no_times(lakehouse: Lakehouse) -> None:
+    empty = next(stream for stream in status(lakehouse.home)["streams"] if stream["stream"] == "empty")
+
+    assert (empty["rows"], empty["newest"], empty["lateness_p50_us"]) == (0, None, None)
+
+
+def test_the_version_its_age_and_size_are_told(lakehouse: Lakehouse) -> None:
+    published = status(lakehouse.home)["published"]
+
+    assert (published["version"], published["versions"]) == (1, [1])
+    assert published["age_s"] >= 0
+    assert published["bytes"] > 0
+
+
+def test_a_status_is_plain_json(lakehouse: Lakehouse) -> None:
+    found = status(lakehouse.home)
+
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_before_the_first_publish_it_tells_what_waits(tmp_path: Path) -> None:
+    landing = Home(tmp_path).landing("telemetry")
+    landing.mkdir(parents=True)
+    (landing / "00000001.json").write_text("{}", encoding="ascii")
+
+    found = status(tmp_path)
+
+    assert found["published"] is None
+    assert found["streams"] == [{"stream": "telemetry", "landing": {"batches": 1, "waiting": 1}}]
+
+
+def test_a_job_that_failed_is_told_with_its_error(tmp_path: Path) -> None:
+    record(Home(tmp_path), "publish", "all", False, datetime(2026, 1, 1, tzinfo=UTC), 1.5, {}, "publish refused")
+
+    assert [(job["job"], job["ok"], job["error"]) for job in status(tmp_path)["jobs"]] == [
+        ("publish", False, "publish refused")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("histogram", "share", "expected"),
+    [([], 0.5, None), ([0, 0], 0.5, None), ([1, 0, 1], 0.5, 2000), ([1, 0, 1], 0.95, 7000), ([0, 4], 0.5, 4000)],
+)
+def test_a_lateness_quantile_is_the_upper_end_of_its_bin(
+    histogram: list[int], share: float, expected: int | None
+) -> None:
+    assert lateness_quantile(histogram, share, 7000) == expected
