@@ -99,7 +99,7 @@ def ask(
             return answers
         from lakehouse.serving.raw import exact_answers
 
-        return exact_answers(published.connection, question, published.version)
+        return exact_answers(published, question)
 
 
 def answer(connection: duckdb.DuckDBPyConnection, question: Question) -> list[Answer]:

@@ -15,21 +15,24 @@ import duckdb
 
 from lakehouse.serving.ask import Answer, AskError, Question, answer, order
 from lakehouse.serving.literals import name, text, texts
+from lakehouse.serving.sandbox import PublishedReader
 
 
-def exact_answers(published: duckdb.DuckDBPyConnection, question: Question, version: int) -> list[Answer]:
+def exact_answers(reader: PublishedReader, question: Question) -> list[Answer]:
     """Answer a checked question from raw rows: those of the batches that the version contains.
 
     Raises:
         AskError: when the raw rows, or some of them, are no longer there.
     """
-    stream = text(question.stream)
+    published, stream = reader.connection, text(question.stream)
     facts = published.execute(
         f"SELECT raw_path, batch, newest_us - latest_us FROM streams WHERE stream = {stream}"
     ).fetchone()
-    if facts is None or not (Path(facts[0]) / "_delta_log").is_dir():
+    path, batch, final_before = facts or ("", 0, None)
+    path = reader.home / path
+    if not (path / "_delta_log").is_dir():
         raise AskError(
-            f"exact needs the raw rows of {question.stream}, and there are none at {facts and facts[0]}; "
+            f"exact needs the raw rows of {question.stream}, and there are none at {path}; "
             "without exact the answer comes with its interval"
         )
     estimates = {_values(found): found for found in answer(published, _counting(question))}
@@ -37,10 +40,10 @@ def exact_answers(published: duckdb.DuckDBPyConnection, question: Question, vers
         f"SELECT decimals FROM measures WHERE stream = {stream} AND measure = {text(question.measure)}"
     ).fetchone()
     with _connection() as raw:
-        rows = _aggregates(raw, question, Path(facts[0]), facts[1], decimals[0] if decimals else None)
+        rows = _aggregates(raw, question, path, batch, decimals[0] if decimals else None)
     grouping = _grouping(published, question)
-    final = facts[2] is not None and question.end_us <= facts[2]
-    answers = [_answer(question, row, version, grouping, final) for row in rows]
+    final = final_before is not None and question.end_us <= final_before
+    answers = [_answer(question, row, reader.version, grouping, final) for row in rows]
     _check_complete(question, answers, estimates)
     return sorted(answers, key=order)
 

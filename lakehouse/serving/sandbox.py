@@ -54,6 +54,11 @@ class PublishedReader:
         return self.hold.version
 
     @property
+    def home(self) -> Path:
+        """The home that was published from."""
+        return self.hold.path.parents[1]
+
+    @property
     def connection(self) -> duckdb.DuckDBPyConnection:
         """The locked connection."""
         if self._connection is None:

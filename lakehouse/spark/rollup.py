@@ -148,32 +148,42 @@ def _entered(rows: DataFrame, stream: Stream, newest_us: int) -> DataFrame:
 
 
 def _all_nodes(entered: DataFrame, stream: Stream) -> DataFrame:
-    """Carry nodes up to every coarser level, then combine over the keys that each grouping leaves out."""
+    """Carry nodes up to every coarser level, then combine over the keys that each grouping leaves out.
+
+    What entered is already partial nodes of its own level with all keys: it is not grouped again.
+    """
+    keys = stream.grouping_keys
+    nodes = entered.unionByName(_raised(entered, stream))
+    whole = [number for number, grouping in enumerate(stream.groupings) if set(grouping) == set(keys)]
+    frames = [nodes.withColumn("grouping", F.lit(number)) for number in whole]
+    cuts = [
+        F.struct(F.lit(number).alias("grouping"), *(_kept_key(entered, key, grouping) for key in keys))
+        for number, grouping in enumerate(stream.groupings)
+        if number not in whole
+    ]
+    if cuts:
+        cut = nodes.withColumn("cut", F.explode(F.array(*cuts))).drop(*keys).select("cut.*", "*").drop("cut")
+        frames.append(cut.groupBy(*_NODE, *keys).agg(*_combined(stream)))
+    return reduce(DataFrame.unionByName, frames)
+
+
+def _raised(entered: DataFrame, stream: Stream) -> DataFrame:
+    """What nodes add to the levels above their own."""
     ups = [
         F.when(
-            F.col("level") <= number,
-            F.struct(
-                F.lit(number).alias("level"), _floor(F.col("start_us"), level.width_us).alias("start_us")
-            ),
+            F.col("level") < number,
+            F.struct(F.lit(number).alias("level"), _floor(F.col("start_us"), level.width_us).alias("start_us")),
         )
         for number, level in enumerate(stream.levels, start=1)
     ]
     raised = entered.withColumn("up", F.explode(F.array_compact(F.array(*ups)))).drop("level", "start_us")
-    raised = raised.select("up.level", "up.start_us", "*").drop("up")
-    nodes = raised.groupBy("level", "start_us", *stream.grouping_keys).agg(*_combined(stream))
-    cuts = [
-        F.struct(
-            F.lit(number).alias("grouping"),
-            *(
-                (F.col(key) if key in grouping else F.lit(None).cast(entered.schema[key].dataType)).alias(key)
-                for key in stream.grouping_keys
-            ),
-        )
-        for number, grouping in enumerate(stream.groupings)
-    ]
-    grouped = nodes.withColumn("cut", F.explode(F.array(*cuts))).drop(*stream.grouping_keys)
-    grouped = grouped.select("cut.*", "*").drop("cut")
-    return grouped.groupBy(*_NODE, *stream.grouping_keys).agg(*_combined(stream))
+    raised = raised.select("up.*", "*").drop("up")
+    return raised.groupBy("level", "start_us", *stream.grouping_keys).agg(*_combined(stream))
+
+
+def _kept_key(nodes: DataFrame, key: str, grouping: tuple[str, ...]) -> Column:
+    value = F.col(key) if key in grouping else F.lit(None).cast(nodes.schema[key].dataType)
+    return value.alias(key)
 
 
 def _floor(time_us: Column, width_us: int) -> Column:

@@ -27,7 +27,8 @@ CREATE MACRO range_nodes(stream_name, measure_name, range_start, range_end, keys
                 WHEN stream IS NULL THEN error(concat(
                     'no measure ', stream_name, '.', measure_name, ' here; published: ', catalog))
                 WHEN chosen IS NULL THEN error(concat(
-                    'no grouping of ', stream, ' holds the keys ', wanted, ' and ', by_names, '; declared: ', declared))
+                    'no grouping of ', stream, ' holds the keys ', CAST(wanted AS VARCHAR), ' and ',
+                    CAST(by_names AS VARCHAR), '; declared: ', declared))
                 WHEN a_us < b_us THEN a_us
                 ELSE error(concat('the range must begin before it ends; from ', a_us, ' to ', b_us, ' us'))
             END AS a_us,

@@ -26,7 +26,7 @@ COMMENT ON COLUMN streams.newest_us IS 'Newest event time accepted: the stream''
 COMMENT ON COLUMN streams.earliest_us IS 'Oldest event time ever accepted. Null without rows.';
 COMMENT ON COLUMN streams.batch IS 'Last ingest batch contained.';
 COMMENT ON COLUMN streams.latest_us IS 'How late a row may be before answers of its time were called final.';
-COMMENT ON COLUMN streams.raw_path IS 'Folder of its raw rows, for exact answers while they are kept.';
+COMMENT ON COLUMN streams.raw_path IS 'Folder of its raw rows below the home, for exact answers while they are kept.';
 COMMENT ON COLUMN streams.key_names IS 'Every key that some grouping holds.';
 COMMENT ON COLUMN streams.series_count IS 'Series over all groupings.';
 COMMENT ON COLUMN streams.nodes IS 'Rows of this stream in nodes.';

@@ -27,7 +27,10 @@ STREAMS = {
         RandomStream("old", (Level(2, 24), Level(8, 160), Level(80, None)), random_rows(4, 200, 1500, -1000)),
         RandomStream("limited", (Level(4, 40), Level(20, 400)), random_rows(5, 200, 1200)),
         RandomStream(
-            "keyed", (Level(3, 30), Level(15, 150), Level(60, None)), random_rows(6, 200, 900), (("device", "zone"),)
+            "keyed",
+            (Level(3, 30), Level(15, 150), Level(60, None)),
+            random_rows(6, 200, 900),
+            (("device", "zone"),),
         ),
         RandomStream("sparse", (Level(1, 20), Level(10, 50), Level(50, None)), random_rows(7, 12, 2000)),
         RandomStream("empty", (Level(1, 20), Level(10, None)), []),

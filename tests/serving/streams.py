@@ -134,7 +134,11 @@ class RandomStream:
 
 def _node_columns(measure: Measure) -> str:
     name, seen = measure.name, f"FILTER ({measure.name} IS NOT NULL)"
-    total = f"sum({name})" if measure.decimals is None else f"CAST(sum({name}) AS DECIMAL(38, {measure.decimals}))"
+    total = (
+        f"sum({name})"
+        if measure.decimals is None
+        else f"CAST(sum({name}) AS DECIMAL(38, {measure.decimals}))"
+    )
     return (
         f"count({name}) AS {name}__n, {total} AS {name}__sum, min({name}) AS {name}__min, max({name}) AS {name}__max, "
         f"min(event_us) {seen} AS {name}__first_us, max(event_us) {seen} AS {name}__last_us"
@@ -172,7 +176,9 @@ def write_delta(table: pa.Table, folder: Path) -> None:
     """Write a Delta table of one commit by hand: no JVM."""
     pq.write_table(table, folder / "part-0.parquet")
     kinds = {"int64": "long", "string": "string", "double": "double", "decimal128(38, 2)": "decimal(38,2)"}
-    columns = [{"name": f.name, "type": kinds[str(f.type)], "nullable": True, "metadata": {}} for f in table.schema]
+    columns = [
+        {"name": f.name, "type": kinds[str(f.type)], "nullable": True, "metadata": {}} for f in table.schema
+    ]
     metadata = {
         "id": "0",
         "format": {"provider": "parquet", "options": {}},
@@ -181,15 +187,27 @@ def write_delta(table: pa.Table, folder: Path) -> None:
         "configuration": {},
     }
     size = (folder / "part-0.parquet").stat().st_size
-    added = {"path": "part-0.parquet", "partitionValues": {}, "size": size, "modificationTime": 0, "dataChange": True}
-    actions = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": metadata}, {"add": added}]
+    added = {
+        "path": "part-0.parquet",
+        "partitionValues": {},
+        "size": size,
+        "modificationTime": 0,
+        "dataChange": True,
+    }
+    actions = [
+        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+        {"metaData": metadata},
+        {"add": added},
+    ]
     (folder / "_delta_log").mkdir(exist_ok=True)
     log = folder / "_delta_log" / f"{0:020d}.json"
     log.write_text("".join(json.dumps(action) + "\n" for action in actions), encoding="utf-8")
 
 
 def _matches(row: Row, where: dict[str, str | None]) -> bool:
-    return all((None if (v := getattr(row, key)) is None else str(v)) == value for key, value in where.items())
+    return all(
+        (None if (v := getattr(row, key)) is None else str(v)) == value for key, value in where.items()
+    )
 
 
 def _aggregate(aggregate: str, values: Sequence[float | int | Decimal]) -> float | None:
@@ -197,7 +215,9 @@ def _aggregate(aggregate: str, values: Sequence[float | int | Decimal]) -> float
         return float(len(values))
     if aggregate in ("min", "max"):
         return float(min(values) if aggregate == "min" else max(values)) if values else None
-    total = Fraction(math.fsum(values)) if values and isinstance(values[0], float) else sum(map(Fraction, values))
+    total = (
+        Fraction(math.fsum(values)) if values and isinstance(values[0], float) else sum(map(Fraction, values))
+    )
     if aggregate == "sum":
         return float(total)
     return float(total / len(values)) if values else None
@@ -210,7 +230,11 @@ def random_rows(seed: int, count: int, span_us: int, start_us: int = 0) -> list[
 
 
 def _random_row(dice: random.Random, span_us: int, start_us: int) -> Row:
-    times = (dice.randrange(span_us), int(span_us * (1 - dice.random() ** 3)), dice.randrange(7) * span_us // 7)
+    times = (
+        dice.randrange(span_us),
+        int(span_us * (1 - dice.random() ** 3)),
+        dice.randrange(7) * span_us // 7,
+    )
     temp = dice.choice([dice.uniform(-40, 60), dice.gauss(0, 1e-3), 0.1, -7.25, 1e9 * dice.random(), None])
     hits = dice.choice([dice.randrange(-5, 100), 3, 2**40, None])
     price = dice.choice([Decimal(dice.randrange(-100_000, 100_000)).scaleb(-2), Decimal("0.10"), None])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from datetime import UTC, date, datetime
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -29,7 +30,10 @@ def questions(draw: st.DrawFn, by: bool = False) -> Question:
     measure = draw(st.sampled_from((*MEASURES, "*")))
     aggregate = "count" if measure == "*" else draw(st.sampled_from(AGGREGATES))
     grouping = draw(st.sampled_from(stream.groupings))
-    values = {"device": st.sampled_from(["a", "b", "it's, {odd}=1", None]), "zone": st.sampled_from(["0", "1", "9"])}
+    values = {
+        "device": st.sampled_from(["a", "b", "it's, {odd}=1", None]),
+        "zone": st.sampled_from(["0", "1", "9"]),
+    }
     where = {key: draw(values[key]) for key in grouping if draw(st.booleans())}
     keys = tuple(key for key in grouping if key not in where) if by else ()
     return Question(stream.name, measure, aggregate, start, start + length, where, keys)
@@ -52,7 +56,9 @@ def holds(found: Answer, actual: float | None) -> bool:
 def value_is_inside(found: Answer) -> bool:
     if found.value is None:
         return found.rows == 0 or found.low is None or found.high is None
-    return (found.low is None or found.low <= found.value) and (found.high is None or found.value <= found.high)
+    return (found.low is None or found.low <= found.value) and (
+        found.high is None or found.value <= found.high
+    )
 
 
 def close(left: float | None, right: float | None, magnitude: float = 1e12) -> bool:
@@ -126,7 +132,9 @@ def test_the_parts_by_key_add_up_to_the_whole(lakehouse: Lakehouse, question: Qu
 
 @SLOWER
 @given(questions(), st.integers(1, 2000))
-def test_neighbouring_ranges_that_are_exact_add_up(lakehouse: Lakehouse, question: Question, more: int) -> None:
+def test_neighbouring_ranges_that_are_exact_add_up(
+    lakehouse: Lakehouse, question: Question, more: int
+) -> None:
     question = _with(question, aggregate="count")
     end = question.end_us + more
     ranges = (question, _with(question, start_us=question.end_us, end_us=end), _with(question, end_us=end))
@@ -169,7 +177,9 @@ def _aggregate(question: Question) -> Aggregate:
 def _tree(stream: RandomStream, measure: str) -> DsmgaTree:
     tree = DsmgaTree(stream.levels)
     values = [getattr(row, measure) for row in stream.rows]
-    tree.insert_batch([row.event_us for row in stream.rows], [None if v is None else float(v) for v in values])
+    tree.insert_batch(
+        [row.event_us for row in stream.rows], [None if v is None else float(v) for v in values]
+    )
     return tree
 
 
@@ -189,7 +199,7 @@ def test_nodes_read_stay_within_the_bound(lakehouse: Lakehouse) -> None:
 
     (found,) = ask(lakehouse.home, "deep", "*", "count", 121, 2999)
 
-    fan_out = [coarse.width_us // fine.width_us for fine, coarse in zip(levels, levels[1:], strict=False)]
+    fan_out = [coarse.width_us // fine.width_us for fine, coarse in pairwise(levels)]
     assert found.nodes_read <= sum(2 * (k - 1) for k in fan_out) + 3000 // levels[-1].width_us + 2
 
 
@@ -234,7 +244,13 @@ def test_what_a_limited_top_level_forgot_opens_the_sides(lakehouse: Lakehouse) -
 def test_no_rows_sum_to_zero_and_have_no_mean(lakehouse: Lakehouse, agg: str, expected: float | None) -> None:
     (found,) = ask(lakehouse.home, "deep", "hits", agg, 10**9, 10**9 + 5)
 
-    assert (found.value, found.low, found.high, found.exact, found.rows) == (expected, expected, expected, True, 0)
+    assert (found.value, found.low, found.high, found.exact, found.rows) == (
+        expected,
+        expected,
+        expected,
+        True,
+        0,
+    )
 
 
 def test_no_rows_by_key_is_no_answer(lakehouse: Lakehouse) -> None:
@@ -263,20 +279,30 @@ def test_a_stream_without_rows_answers_zero(lakehouse: Lakehouse) -> None:
 def test_what_does_not_exist_is_named_with_what_does(
     lakehouse: Lakehouse, change: dict[str, Any], expected: str
 ) -> None:
-    asked = {"stream": "deep", "measure": "temp", "agg": "sum", "start": 0, "end": 10} | change
+    asked: dict[str, Any] = {
+        "stream": "deep",
+        "measure": "temp",
+        "agg": "sum",
+        "start": 0,
+        "end": 10,
+    } | change
 
     with pytest.raises(AskError, match=expected.replace("?", r"\?").replace("*", r"\*")):
         ask(lakehouse.home, **asked)
 
 
-def test_keys_of_no_common_grouping_are_refused_with_those_declared(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_keys_of_no_common_grouping_are_refused_with_those_declared(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     from lakehouse.serving.publish import publish
 
     root = tmp_path_factory.mktemp("apart")
     apart = RandomStream("apart", STREAMS["pair"].levels, STREAMS["pair"].rows, (("device",), ("zone",)))
     publish(Home(root / "home"), [apart.write(root / "apart")])
 
-    with pytest.raises(AskError, match=r"holds the keys \['device', 'zone'\] together; declared: \[\['device'\]"):
+    with pytest.raises(
+        AskError, match=r"holds the keys \['device', 'zone'\] together; declared: \[\['device'\]"
+    ):
         ask(Home(root / "home"), "apart", "hits", "sum", 0, 10, {"device": "a"}, ["zone"])
 
 

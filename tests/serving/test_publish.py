@@ -90,7 +90,9 @@ def test_a_total_that_differs_refuses_the_publish_and_the_pointer_stays(
     home = Home(tmp_path)
     publish(home, [changed(facts, 7)])
     totals = [
-        replace(t, **{field: getattr(t, field) + by}) if (t.level, t.grouping, t.measure) == (1, 0, "temp") else t
+        replace(t, **{field: getattr(t, field) + by})
+        if (t.level, t.grouping, t.measure) == (1, 0, "temp")
+        else t
         for t in facts.totals
     ]
 
@@ -123,7 +125,9 @@ def test_killed_anywhere_the_next_publish_ends_in_one_whole_version(
         "root = Path(sys.argv[1]); publish(Home(root), [STREAMS['pair'].write(root / 'pair')])"
     )
     killed = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], env=os.environ | {"TIDEMARK_CRASH_AT": place}, check=False
+        [sys.executable, "-c", code, str(tmp_path)],
+        env=os.environ | {"TIDEMARK_CRASH_AT": place},
+        check=False,
     )
 
     done = publish(Home(tmp_path), [STREAMS["pair"].write(tmp_path / "pair")])
@@ -154,7 +158,11 @@ def reading(home: Home, seen: list[tuple[int, int]]) -> Iterator[None]:
     def read() -> None:
         while not done.is_set():
             with open_published(home) as reader:
-                seen.extend(reader.connection.execute("SELECT version, records FROM publication, quarantine").fetchall())
+                seen.extend(
+                    reader.connection.execute(
+                        "SELECT version, records FROM publication, quarantine"
+                    ).fetchall()
+                )
 
     thread = threading.Thread(target=read)
     thread.start()
@@ -187,6 +195,8 @@ def test_every_table_and_column_says_what_it_is(tmp_path: Path, facts: StreamFac
             "SELECT table_name, column_name FROM duckdb_columns() WHERE comment IS NULL AND NOT internal "
             "AND table_name NOT IN (SELECT view_name FROM duckdb_views())"
         ).fetchall()
-        tables = reader.connection.execute("SELECT table_name FROM duckdb_tables() WHERE comment IS NULL").fetchall()
+        tables = reader.connection.execute(
+            "SELECT table_name FROM duckdb_tables() WHERE comment IS NULL"
+        ).fetchall()
 
     assert (bare, tables) == ([], [])

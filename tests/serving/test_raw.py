@@ -30,7 +30,9 @@ def test_the_exact_answer_is_the_truth(lakehouse: Lakehouse, question: Question)
 def test_every_key_gets_its_exact_answer(lakehouse: Lakehouse) -> None:
     found = ask(lakehouse.home, "deep", "hits", "sum", 13, 2901, by=["device"], exact=True)
 
-    expected = [STREAMS["deep"].truth("hits", "sum", 13, 2901, {"device": part.key["device"]}) for part in found]
+    expected = [
+        STREAMS["deep"].truth("hits", "sum", 13, 2901, {"device": part.key["device"]}) for part in found
+    ]
     assert [part.value for part in found] == expected
     assert [part.key["device"] for part in found] == ["a", "b", "it's, {odd}=1", None]
 
@@ -56,7 +58,9 @@ def test_raw_rows_deleted_in_the_range_are_noticed(tmp_path: Path) -> None:
     facts = STREAMS["pair"].write(tmp_path / "pair")
     publish(Home(tmp_path), [facts])
     rows = pa.Table.from_pylist([vars(row) for row in STREAMS["pair"].rows if row.event_us > 500])
-    write_delta(rows.cast(pa.schema([f.with_type(_types(f)) for f in rows.schema])), tmp_path / "pair" / "raw")
+    write_delta(
+        rows.cast(pa.schema([f.with_type(_types(f)) for f in rows.schema])), tmp_path / "pair" / "raw"
+    )
 
     with pytest.raises(AskError, match=r"pair keeps only \d+ of at least \d+"):
         ask(tmp_path, "pair", "*", "count", 0, 1000, exact=True)

@@ -22,7 +22,7 @@ ESCAPES = [
     "SELECT * FROM '{folder}/../{name}/secret.csv'",
     "SELECT * FROM 'file://{secret}'",
     "SELECT * FROM 'link.csv'",
-    "SELECT * FROM \"{secret}\"",
+    'SELECT * FROM "{secret}"',
     "FROM '{folder}/*.csv'",
     "SELECT * FROM glob('{folder}/*')",
     "SELECT (SELECT content FROM read_text('{secret}'))",

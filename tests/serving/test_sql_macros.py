@@ -27,7 +27,9 @@ def rows(lakehouse: Lakehouse, text: str) -> list[tuple[Any, ...]]:
         ("TIMESTAMPTZ '1970-01-01 01:00:00+01'", 0),
     ],
 )
-def test_a_moment_means_the_same_instant_in_every_form(lakehouse: Lakehouse, moment: str, expected: int) -> None:
+def test_a_moment_means_the_same_instant_in_every_form(
+    lakehouse: Lakehouse, moment: str, expected: int
+) -> None:
     assert rows(lakehouse, f"SELECT moment_us({moment})") == [(expected,)]
 
 
@@ -38,7 +40,9 @@ def test_times_before_1970_are_aligned_downwards(lakehouse: Lakehouse) -> None:
 def test_keys_may_be_a_struct_or_a_map(lakehouse: Lakehouse) -> None:
     asked = "FROM range_count('deep', '*', make_timestamp(0), make_timestamp(3000), keys := "
 
-    assert rows(lakehouse, asked + "{device: 'a', zone: 1})") == rows(lakehouse, asked + "MAP {'device': 'a', 'zone': '1'})")
+    assert rows(lakehouse, asked + "{device: 'a', zone: 1})") == rows(
+        lakehouse, asked + "MAP {'device': 'a', 'zone': '1'})"
+    )
 
 
 def test_all_aggregates_at_once_are_what_each_of_them_answers(lakehouse: Lakehouse) -> None:
@@ -47,7 +51,9 @@ def test_all_aggregates_at_once_are_what_each_of_them_answers(lakehouse: Lakehou
 
     together = rows(lakehouse, f"FROM range_aggregate{asked}")
 
-    assert sorted(together) == sorted((name, *rows(lakehouse, f"FROM range_{name}{asked}")[0]) for name in names)
+    assert sorted(together) == sorted(
+        (name, *rows(lakehouse, f"FROM range_{name}{asked}")[0]) for name in names
+    )
 
 
 def test_some_aggregates_can_be_chosen(lakehouse: Lakehouse) -> None:
@@ -59,14 +65,22 @@ def test_some_aggregates_can_be_chosen(lakehouse: Lakehouse) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("range_sum('depp', 'temp', '2026-01-01', '2026-01-02')", r"no measure depp.temp here; published: deep\.\*, "),
+        (
+            "range_sum('depp', 'temp', '2026-01-01', '2026-01-02')",
+            r"no measure depp.temp here; published: deep\.\*, ",
+        ),
         ("range_sum('deep', 'temp', '2026-01-02', '2026-01-01')", "must begin before it ends"),
         ("range_sum('deep', 'temp', '2026-01-02', NULL)", "must begin before it ends"),
         ("range_sum('deep', '*', '2026-01-01', '2026-01-02')", "only range_count can answer it"),
-        ("range_sum('keyed', 'temp', '2026-01-01', '2026-01-02', by := ['place'])", r"declared: \[\['device', 'zone'\]\]"),
+        (
+            "range_sum('keyed', 'temp', '2026-01-01', '2026-01-02', by := ['place'])",
+            r"declared: \[\['device', 'zone'\]\]",
+        ),
     ],
 )
-def test_a_question_that_cannot_be_answered_says_what_can(lakehouse: Lakehouse, text: str, expected: str) -> None:
+def test_a_question_that_cannot_be_answered_says_what_can(
+    lakehouse: Lakehouse, text: str, expected: str
+) -> None:
     with pytest.raises(duckdb.Error, match=expected):
         rows(lakehouse, f"FROM {text}")
 
@@ -74,7 +88,9 @@ def test_a_question_that_cannot_be_answered_says_what_can(lakehouse: Lakehouse, 
 def test_the_nodes_of_an_answer_can_be_looked_at(lakehouse: Lakehouse) -> None:
     asked = "('deep', '*', make_timestamp(121), make_timestamp(2999))"
 
-    nodes = rows(lakehouse, f"SELECT count(*), sum(at_least), sum(at_most) FROM range_nodes{asked} WHERE n > 0")
+    nodes = rows(
+        lakehouse, f"SELECT count(*), sum(at_least), sum(at_most) FROM range_nodes{asked} WHERE n > 0"
+    )
 
     assert nodes == rows(lakehouse, f"SELECT nodes_read, rows_low, rows_high FROM range_count{asked}")
 

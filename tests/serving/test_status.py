@@ -61,7 +61,9 @@ def test_before_the_first_publish_it_tells_what_waits(tmp_path: Path) -> None:
 
 
 def test_a_job_that_failed_is_told_with_its_error(tmp_path: Path) -> None:
-    record(Home(tmp_path), "publish", "all", False, datetime(2026, 1, 1, tzinfo=UTC), 1.5, {}, "publish refused")
+    record(
+        Home(tmp_path), "publish", "all", False, datetime(2026, 1, 1, tzinfo=UTC), 1.5, {}, "publish refused"
+    )
 
     assert [(job["job"], job["ok"], job["error"]) for job in status(tmp_path)["jobs"]] == [
         ("publish", False, "publish refused")
@@ -70,7 +72,13 @@ def test_a_job_that_failed_is_told_with_its_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("histogram", "share", "expected"),
-    [([], 0.5, None), ([0, 0], 0.5, None), ([1, 0, 1], 0.5, 2000), ([1, 0, 1], 0.95, 7000), ([0, 4], 0.5, 4000)],
+    [
+        ([], 0.5, None),
+        ([0, 0], 0.5, None),
+        ([1, 0, 1], 0.5, 2000),
+        ([1, 0, 1], 0.95, 7000),
+        ([0, 4], 0.5, 4000),
+    ],
 )
 def test_a_lateness_quantile_is_the_upper_end_of_its_bin(
     histogram: list[int], share: float, expected: int | None

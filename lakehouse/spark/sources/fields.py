@@ -149,7 +149,8 @@ def _json_text(path: str, explode: str | None) -> Column:
     else:
         text = _at(F.col("json"), path.split("."))
     # A bare NaN or Infinity comes through with quotes around it.
-    return F.trim(F.regexp_replace(text, '^"(NaN|-?Infinity)"$', "$1"))
+    quoted = text.isin('"NaN"', '"Infinity"', '"-Infinity"')
+    return F.trim(F.when(quoted, F.replace(text, F.lit('"'), F.lit(""))).otherwise(text))
 
 
 def _at(value: Column, parts: list[str]) -> Column:

@@ -1,0 +1,125 @@
+"""Publish one immutable version for analysts from the rollups of all streams.
+
+Spark folds the nodes and adds them up; the new file must show the same totals before the pointer moves. When nothing
+has changed since the current version, nothing is made. Safe to run again, and to kill anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, horizons
+from lakehouse.catalog.settings import Settings, load_settings
+from lakehouse.catalog.stream import Stream
+from lakehouse.serving.facts import ROWS, Measure, StreamFacts, Total
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
+
+def run(settings: Settings, spark: SparkSession) -> dict[str, Any]:
+    """Publish all streams as one version; return its number, whether it is new, its nodes and bytes.
+
+    Raises:
+        PublishRefused: when a total of the new file is not Spark's; readers keep the current version.
+        LeaseHeld: when another process publishes, or builds or compacts one of the rollups, now.
+    """
+    from lakehouse.serving.publish import is_current, publish
+    from lakehouse.spark import tables
+
+    layout = settings.layout
+    scratch = layout.serving / ".nodes"
+    with tables.lease(layout.serving):
+        facts = [_facts(settings, spark, stream) for stream in settings.streams.values()]
+        shutil.rmtree(scratch, ignore_errors=True)
+        if not is_current(layout, facts):
+            facts = [_with_nodes(settings, spark, told, scratch / told.name) for told in facts]
+        try:
+            done = publish(layout, facts, settings.serving.keep_versions)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+    return {name: getattr(done, name) for name in ("version", "is_new", "nodes", "bytes", "totals_compared")}
+
+
+def _facts(settings: Settings, spark: SparkSession, stream: Stream) -> StreamFacts:
+    """Return what a publisher is told of a stream, without its nodes."""
+    from lakehouse.spark import quarantine, rollup, tables
+    from lakehouse.spark.sources.files import Landing
+
+    layout = settings.layout
+    contained = rollup.marker(spark, layout, stream)
+    earliest, waiting = None, {}
+    if contained.batch:
+        ledger = tables.read(spark, layout.ledger(stream.name)).where(f"batch <= {contained.batch}")
+        earliest = (ledger.agg({"min_event_us": "min"}).first() or [None])[0]
+        rejected = quarantine.open_records(spark, layout, stream, Landing(layout.landing(stream.name)))
+        waiting = {row["reason"]: row["count"] for row in rejected.groupBy("reason").count().collect()}
+    newest = contained.newest_us
+    kept_from = [KEPT_FOREVER_US] * len(stream.levels) if newest is None else horizons(stream.levels, newest)
+    columns = stream.all_columns
+    return StreamFacts(
+        name=stream.name,
+        definition=stream.definition(),
+        groupings=stream.groupings,
+        measures=[Measure(name, columns[name].type, columns[name].scale) for name in stream.measures],
+        levels=stream.levels,
+        horizons=kept_from,
+        newest_us=newest,
+        batch=contained.batch,
+        latest_us=stream.latest,
+        raw_path=str(layout.raw(stream.name).relative_to(layout.root)),
+        earliest_us=earliest,
+        quarantine=waiting,
+    )
+
+
+def _with_nodes(settings: Settings, spark: SparkSession, facts: StreamFacts, folder: Path) -> StreamFacts:
+    """Write the stream's folded nodes and its ledger as parquet, and add the nodes up independently."""
+    from lakehouse.spark import rollup, tables
+
+    if not facts.batch:
+        return facts
+    layout, stream = settings.layout, settings.stream(facts.name)
+    with tables.lease(layout.rollup(stream.name)):
+        nodes = rollup.folded_nodes(spark, layout, stream)
+        nodes.write.parquet(str(folder / "nodes"))
+        totals = rollup.totals(nodes, stream).collect()
+    ledger = tables.read(spark, layout.ledger(stream.name)).where(f"batch <= {facts.batch}")
+    ledger.write.parquet(str(folder / "ledger"))
+    added = [total for row in totals for total in _totals(row, facts.measures)]
+    return replace(facts, nodes=folder / "nodes", ledger=folder / "ledger", totals=added)
+
+
+def _totals(row: Row, measures: Sequence[Measure]) -> list[Total]:
+    level, grouping, rows = row["level"], row["grouping"], row["rows"]
+    named = [
+        Total(level, grouping, m.name, rows, row[f"{m.name}__n"] or 0, row[f"{m.name}__sum"])
+        for m in measures
+    ]
+    return [Total(level, grouping, ROWS, rows, rows, None), *named]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Publish all streams of the configuration that the command line names, and print the figures."""
+    parser = ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--config", type=Path, help="tidemark.toml (default: ./tidemark.toml)")
+    parser.add_argument("--home", type=Path, help="where everything is written (default: what the file says)")
+    asked = parser.parse_args(argv)
+    settings = load_settings(asked.config, asked.home)
+    from jobs.outcome import ALL_STREAMS, recorded
+    from lakehouse.spark.session import build_session
+
+    work = partial(run, settings, build_session(settings))
+    print(json.dumps(recorded("publish", settings, ALL_STREAMS, work)))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

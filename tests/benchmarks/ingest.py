@@ -1,0 +1,180 @@
+"""Raw files to all rollup levels, beside the plain Spark job that writes the same rows and one group-by.
+
+    python -m tests.benchmarks.ingest [--quick] [--json]
+
+Both read the same CSV files in the same session, each warmed up first on a small part. Ratios are what count: the
+machine moves both. ``ask_ms`` is the whole process of ``tidemark ask``; ``demo_s`` the demo, from an empty folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jobs import build_rollups, ingest
+from lakehouse.catalog.settings import Settings, load_settings
+from lakehouse.spark.session import build_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CONFIG = """
+home = "var"
+[spark]
+driver_memory = "4g"
+[streams.readings]
+event_time = {{ column = "ts", unit = "us" }}
+{identity}
+keys = ["device"]
+measures = ["temp", "humidity"]
+groupings = [["device"], []]
+levels = ["1s for 1h", "1m for 2d", "1h for 1y", "1d forever"]
+[streams.readings.source]
+path = "landing/*.csv"
+format = "csv"
+settle = 0
+[streams.readings.columns]
+ts = "int"
+device = "string"
+temp = "double"
+humidity = "double"
+"""
+SCHEMA = "ts bigint, device string, temp double, humidity double"
+T0 = 1_600_000_000_000_000
+FILES = 8
+
+
+def write_files(folder: Path, rows: int) -> None:
+    """Write ``rows`` readings of 100 devices, one every millisecond or so, to CSV files."""
+    import pyarrow as pa
+    import pyarrow.csv as pacsv
+
+    random = np.random.default_rng(5)
+    folder.mkdir(parents=True)
+    for part, ts in enumerate(np.array_split(T0 + np.arange(rows) * 7_000, FILES)):
+        columns = {
+            "ts": ts,
+            "device": np.char.add("device-", random.integers(0, 100, len(ts)).astype(str)),
+            "temp": np.round(random.normal(20, 5, len(ts)), 3),
+            "humidity": np.round(random.normal(50, 9, len(ts)), 2),
+        }
+        pacsv.write_csv(pa.table(columns), folder / f"{part}.csv")
+
+
+def ours(spark: SparkSession, folder: Path, identity: str) -> float:
+    """Seconds from files to every rollup level."""
+    settings = configured(folder, identity)
+    shutil.rmtree(settings.home, ignore_errors=True)
+    started = time.perf_counter()
+    ingest.run(settings, spark, "readings")
+    build_rollups.run(settings, spark, "readings")
+    return time.perf_counter() - started
+
+
+def plain(spark: SparkSession, folder: Path) -> float:
+    """Seconds of the job one would write by hand: files to a Delta table, then one group-by by minute."""
+    target = folder / "plain"
+    shutil.rmtree(target, ignore_errors=True)
+    started = time.perf_counter()
+    stream = spark.readStream.schema(SCHEMA).option("header", "true").csv(str(folder / "landing"))
+    writer = stream.writeStream.format("delta").option("checkpointLocation", str(target / "checkpoint"))
+    writer.trigger(availableNow=True).start(str(target / "raw")).awaitTermination()
+    raw = spark.read.format("delta").load(str(target / "raw"))
+    minutes = raw.selectExpr("*", "ts - ts % 60000000 as start_us").groupBy("device", "start_us")
+    total = ("count(temp)", "sum(temp)", "min(temp)", "max(temp)")
+    both = [part.replace("temp", measure) for measure in ("temp", "humidity") for part in total]
+    rollup = minutes.agg({"ts": "count"}) if not both else minutes.agg(*map(_named, both))
+    rollup.write.format("delta").save(str(target / "rollup"))
+    return time.perf_counter() - started
+
+
+def _named(text: str) -> Any:
+    from pyspark.sql import functions as F
+
+    return F.expr(text).alias(text.replace("(", "_").replace(")", ""))
+
+
+def configured(folder: Path, identity: str = "") -> Settings:
+    """Return the settings of the benchmark's stream."""
+    config = folder / "tidemark.toml"
+    config.write_text(CONFIG.format(identity=identity))
+    return load_settings(config)
+
+
+def ask_ms(settings: Settings, times: int = 5) -> float:
+    """Milliseconds of a whole ``tidemark ask`` process, median."""
+    command = [sys.executable, "-m", "lakehouse.cli", "--home", str(settings.home), "ask", "readings", "temp"]
+    command += ["--agg", "sum", "--from", "2020-09-13T12:27:30", "--to", "2020-09-13T12:40:15", "--json"]
+    taken = []
+    for _ in range(times + 1):
+        started = time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True)
+        taken.append((time.perf_counter() - started) * 1000)
+    return statistics.median(taken[1:])
+
+
+def demo_seconds(folder: Path) -> float:
+    """Seconds of the demo script, with everything installed."""
+    root = Path(__file__).parents[2]
+    started = time.perf_counter()
+    subprocess.run([root / "infra" / "demo.sh", folder / "demo"], check=True, capture_output=True, cwd=root)
+    return time.perf_counter() - started
+
+
+def measure(rows: int, rounds: int) -> dict[str, float]:
+    """Return every figure, medians over rounds in which both take turns."""
+    with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
+        folder = Path(name)
+        write_files(folder / "warm" / "landing", 20_000)
+        write_files(folder / "full" / "landing", rows)
+        spark = build_session(configured(folder / "full"))
+        ways = {
+            "plain": lambda where: plain(spark, where),
+            "ours": lambda where: ours(spark, where, ""),
+            "ours_identity": lambda where: ours(spark, where, 'identity = ["device", "ts"]'),
+        }
+        for way in ways.values():
+            way(folder / "warm")
+        taken = {key: [way(folder / "full") for _ in range(rounds)] for key, way in ways.items()}
+        seconds = {key: statistics.median(values) for key, values in taken.items()}
+        settings = configured(folder / "full", 'identity = ["device", "ts"]')
+        publish.run(settings, spark)
+        asked = ask_ms(settings)
+        spark.stop()
+        return {
+            "rows": rows,
+            "plain_s": round(seconds["plain"], 2),
+            "rows_per_s": round(rows / seconds["ours"]),
+            "ratio_to_plain_spark": round(seconds["ours"] / seconds["plain"], 2),
+            "rows_per_s_with_identity": round(rows / seconds["ours_identity"]),
+            "ratio_with_identity": round(seconds["ours_identity"] / seconds["plain"], 2),
+            "ask_ms": round(asked, 1),
+            "demo_s": round(demo_seconds(folder), 1),
+        }
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small sizes")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    asked = parser.parse_args()
+    figures = measure(*((200_000, 1) if asked.quick else (5_000_000, 3)))
+    if asked.json:
+        print(json.dumps(figures))
+    else:
+        print("\n".join(f"{name:28} {value:>14,}" for name, value in figures.items()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from jobs import build_rollups, ingest, maintain, publish
+from lakehouse.catalog.settings import Settings
+from lakehouse.serving.ask import AGGREGATES, Answer, ask
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+T0 = 1_600_000_000
+CONFIG = """
+home = "var"
+[streams.readings]
+event_time = { column = "ts", unit = "s" }
+keys = ["device"]
+measures = ["temp", "hits"]
+groupings = [["device"], []]
+levels = ["1s for 1m", "10s for 10m", "1m forever"]
+[streams.readings.source]
+path = "landing/*"
+format = "ndjson"
+settle = 0
+[streams.readings.columns]
+device = "string"
+temp = "double"
+hits = "int"
+[streams.quiet]
+event_time = { column = "ts", unit = "s" }
+levels = ["1m forever"]
+[streams.quiet.source]
+path = "nothing/*"
+format = "ndjson"
+settle = 0
+"""
+
+
+def land(settings: Settings, name: str, readings: list[dict[str, Any]]) -> None:
+    folder = settings.home.parent / "landing"
+    folder.mkdir(exist_ok=True)
+    text = "".join(json.dumps(reading) + "\n" for reading in readings)
+    (folder / name).write_text(text + "not json\n", encoding="ascii")
+
+
+def reading(second: int) -> dict[str, Any]:
+    temp = None if second % 11 == 0 else second * 0.1 - 20
+    return {"ts": T0 + second, "device": "abc"[second % 3], "temp": temp, "hits": second % 7 - 3}
+
+
+def settled(settings: Settings, spark: SparkSession) -> dict[str, Any]:
+    ingest.run(settings, spark, "readings")
+    build_rollups.run(settings, spark, "readings")
+    return publish.run(settings, spark)
+
+
+def asked(home: Path, measure: str, agg: str, exact: bool) -> Answer:
+    start, end = 10**6 * T0 + 47_300_000, 10**6 * T0 + 1_234_500_000
+    return ask(home, "readings", measure, agg, start, end, {"device": "b"}, exact=exact)[0]
+
+
+def test_what_spark_rolled_up_is_what_analysts_are_answered(
+    spark: SparkSession, lakehouse_of: Callable[[str], Settings]
+) -> None:
+    settings = lakehouse_of(CONFIG)
+    land(settings, "a.ndjson", [reading(second) for second in range(400, 1500)])
+    first = settled(settings, spark)
+    again = publish.run(settings, spark)
+    land(settings, "late.ndjson", [reading(second) for second in range(400)])
+    after_late = settled(settings, spark)
+    maintain.run(settings, spark, "readings")
+    compacted = publish.run(settings, spark)
+
+    assert [done["version"] for done in (first, again, after_late, compacted)] == [1, 1, 2, 2]
+    assert [done["is_new"] for done in (first, again, after_late, compacted)] == [True, False, True, False]
+    assert first["totals_compared"] == 3 * 2 * 3
+    assert not list(settings.layout.serving.glob(".*"))
+    for agg in AGGREGATES:
+        found, exact = asked(settings.home, "temp", agg, False), asked(settings.home, "temp", agg, True)
+        assert found.low is not None and exact.low is not None and found.low <= exact.low, (found, exact)
+        assert found.high is not None and exact.high is not None and found.high >= exact.high, (found, exact)
+    assert asked(settings.home, "hits", "count", True).rows == 396
+    assert ask(settings.home, "quiet", "*", "count", 0, 1)[0].value == 0
