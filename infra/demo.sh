@@ -29,7 +29,7 @@ step status
 step ask telemetry temp --agg avg
 step ask telemetry temp --agg max --where device=sensor-007
 step ask flows bytes --by proto
-step sql "SELECT * FROM range_sum('telemetry', 'temp')"
+step sql "SELECT * FROM range_sum('telemetry', 'temp', TIMESTAMP '2026-01-01 06:00', TIMESTAMP '2026-01-01 09:30')"
 printf '\nThe demo took %s s. Go on with:\n' "$((SECONDS - started))"
 printf '  export TIDEMARK_CONFIG=%s TIDEMARK_HOME=%s\n' "$TIDEMARK_CONFIG" "$TIDEMARK_HOME"
 printf '  .venv/bin/tidemark --help\n'

@@ -57,7 +57,8 @@ install_packages() {
     .venv/bin/python -c '' 2>/dev/null || .tools/bin/uv venv --quiet --clear --python "$python" .venv
     echo "setup: installing the pinned packages into .venv (1.6 GB the first time)"
     .tools/bin/uv pip install --quiet --python .venv/bin/python --require-hashes -r requirements.lock
-    .tools/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --editable .
+    .tools/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation \
+        --config-settings editable_mode=compat --editable .
 }
 
 if [ "${1:-}" = uv ]; then

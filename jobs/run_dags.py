@@ -6,6 +6,7 @@ Airflow's own words go to ``<home>/airflow/logs/run.log``. A failure stops what 
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -77,6 +78,8 @@ def _session_meanwhile(settings: Settings, log: Path) -> Iterator[None]:
     from lakehouse.spark.session import build_session
 
     def start() -> None:
+        # Its bridge tells of every connection it closes, the last ones after the log is closed.
+        logging.getLogger("py4j").setLevel(logging.WARNING)
         # The JVM keeps the error stream that it was born with, and says a lot there.
         kept = os.dup(STDERR)
         os.dup2(_opened(log).fileno(), STDERR)

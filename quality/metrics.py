@@ -5,8 +5,8 @@ meanwhile is not mistaken for a mistake. Raw rows are read only for batches that
 cover them all.
 
 Cost: one pass each over ledger and quarantine, one over the new raw rows (two with a declared identity), and one
-count of all raw rows. Guarantee: what leaves this module are batch numbers, counts and differences, never a key,
-a reading or an identity.
+count of all raw rows; what they find is joined on the driver, a row per batch. Guarantee: what leaves this module
+are batch numbers, counts and differences, never a key, a reading or an identity.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from quality.columns import any_of, count_if, is_not_a_number
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from lakehouse.catalog.layout import Home
     from lakehouse.catalog.stream import Stream
 
 COUNTS = ("received", "requeued", "accepted", "quarantined", "duplicates")
 GAINED = "coalesce(received, 0) + coalesce(requeued, 0)"
+RAW_CLAIMS = ("without_event_time", "out_of_bounds", "not_numbers", "without_origin")
 PLACED = "coalesce(accepted, 0) + coalesce(quarantined, 0) + coalesce(duplicates, 0)"
 
 
@@ -44,36 +45,34 @@ class Frame:
 
 @dataclass(frozen=True)
 class Tables:
-    """A stream's tables up to batch ``through``.
+    """A stream's tables up to batch ``through``; the ledger is already here, one row per batch.
 
     ``since`` is the last batch that an earlier check passed, -1 where there is none; later ones are new.
     """
 
     stream: Stream
-    ledger: DataFrame
+    ledger: Sequence[dict[str, Any]]
     raw: DataFrame
     quarantine: DataFrame
     since: int
-    through: int
 
     @property
-    def new_raw(self) -> DataFrame:
-        """The accepted rows that no earlier check has passed."""
-        return self.raw.where((F.col("batch") > self.since) & (F.col("batch") <= self.through))
+    def through(self) -> int:
+        """The newest batch in the ledger."""
+        return int(self.ledger[-1]["batch"])
+
+    def accepted(self, through: int) -> int:
+        """Return the rows accepted up to and including a batch."""
+        return sum(row["accepted"] or 0 for row in self.ledger if row["batch"] <= through)
 
 
 def open_tables(spark: SparkSession, home: Home, stream: Stream, since: int) -> Tables | None:
     """Return the stream's tables, None where nothing was ever ingested."""
     if not has_table(home.ledger(stream.name)):
         return None
-    ledger = read_table(spark, home.ledger(stream.name))
-    through = ledger.agg(F.max("batch")).first()
-    if through is None or through[0] is None:
-        return None
-    raw = read_table(spark, home.raw(stream.name))
-    quarantine = read_table(spark, home.quarantine(stream.name))
-    within = F.col("batch") <= through[0]
-    return Tables(stream, ledger.where(within), raw, quarantine.where(within), since, through[0])
+    ledger = ledger_rows(read_table(spark, home.ledger(stream.name)))
+    raw, quarantine = (read_table(spark, path(stream.name)) for path in (home.raw, home.quarantine))
+    return Tables(stream, ledger, raw, quarantine, since) if ledger else None
 
 
 def has_table(path: Path) -> bool:
@@ -86,92 +85,88 @@ def read_table(spark: SparkSession, path: Path) -> DataFrame:
     return spark.read.format("delta").load(str(path))
 
 
-def measure(tables: Tables) -> list[Frame]:
-    """Return the frames of ledger, totals, quarantine and, where there are new rows, raw."""
-    ledger = collect(_with_quarantine(tables))
-    frames = [
-        Frame("ledger", ("batch",), [_ledger_row(row) for row in ledger]),
-        Frame(
-            "totals", (), [_totals_row(ledger, tables.raw.where(F.col("batch") <= tables.through).count())]
-        ),
-        Frame("quarantine", ("batch",), collect(_quarantine(tables))),
-        Frame("raw", ("batch",), list(_raw_rows(tables, ledger))),
-    ]
-    return [frame for frame in frames if frame.rows]
-
-
 def collect(rows: DataFrame) -> list[dict[str, Any]]:
     """Bring a small frame to the driver, in the order of its first column."""
     return sorted((row.asDict() for row in rows.collect()), key=lambda row: tuple(row.values())[:1])
 
 
-def _with_quarantine(tables: Tables) -> DataFrame:
-    standing = tables.quarantine.groupBy("batch").agg(F.count("*").alias("standing"))
+def ledger_rows(ledger: DataFrame) -> list[dict[str, Any]]:
+    """Return the ledger by batch: its counts, and what is wrong in itself."""
     reasons = F.aggregate(F.map_values("reasons"), F.lit(0).cast("bigint"), lambda total, n: total + n)
-    ledger = tables.ledger.groupBy("batch").agg(
-        F.count("*").alias("entries"),
-        *(F.sum(name).alias(name) for name in COUNTS),
-        F.sum(F.abs(F.expr(GAINED) - F.expr(PLACED))).alias("imbalance"),
-        F.sum(F.abs(F.coalesce(reasons, F.lit(0)) - F.coalesce("quarantined", F.lit(0)))).alias(
-            "reasons_gap"
-        ),
-        F.sum(count_if(any_of(F.col(name).isNull() | (F.col(name) < 0) for name in COUNTS))).alias(
-            "negative_counts"
-        ),
-    )
-    return ledger.join(standing, "batch", "left").fillna(0, ["standing"])
-
-
-def _ledger_row(row: dict[str, Any]) -> dict[str, Any]:
-    # Rows put through again leave the quarantine of their old batch, whose entry in the ledger stays.
-    beyond = row["standing"] - (row["quarantined"] or 0)
-    return {
-        "batch": row["batch"],
-        "imbalance": row["imbalance"],
-        "repeats": row["entries"] - 1,
-        "negative_counts": row["negative_counts"],
-        "reasons_gap": row["reasons_gap"],
-        "quarantine_gap": max(0, beyond),
-    }
-
-
-def _totals_row(ledger: Sequence[dict[str, Any]], raw_rows: int) -> dict[str, Any]:
-    total = {name: sum(row[name] or 0 for row in ledger) for name in (*COUNTS, "standing")}
-    gone = total["accepted"] + total["quarantined"] + total["duplicates"]
-    return {
-        "imbalance": abs(total["received"] + total["requeued"] - gone),
-        "raw_gap": abs(raw_rows - total["accepted"]),
-        "quarantine_gap": abs(total["standing"] + total["requeued"] - total["quarantined"]),
-        "quarantined_share": total["standing"] / max(1, total["received"]),
-    }
-
-
-def _quarantine(tables: Tables) -> DataFrame:
-    known = tables.ledger.select("batch").distinct().withColumn("known", F.lit(1))
-    return (
-        tables.quarantine.join(F.broadcast(known), "batch", "left")
-        .groupBy("batch")
-        .agg(
-            F.sum(count_if(F.coalesce(F.col("reason"), F.lit("")) == "")).alias("without_reason"),
-            F.sum(count_if(F.col("source_file").isNull())).alias("without_origin"),
-            F.sum(count_if(F.col("known").isNull())).alias("unknown_batches"),
+    unlike = F.coalesce(reasons, F.lit(0)) - F.coalesce("quarantined", F.lit(0))
+    return collect(
+        ledger.groupBy("batch").agg(
+            *(F.sum(name).alias(name) for name in COUNTS),
+            F.sum(F.abs(F.expr(GAINED) - F.expr(PLACED))).alias("imbalance"),
+            (F.count("*") - 1).alias("repeats"),
+            F.sum(count_if(any_of(_not_a_count(name) for name in COUNTS))).alias("negative_counts"),
+            F.sum(F.abs(unlike)).alias("reasons_gap"),
         )
     )
 
 
-def _raw_rows(tables: Tables, ledger: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def measure(tables: Tables) -> list[Frame]:
+    """Return the frames of ledger and totals, and of quarantine and raw where they have rows to judge."""
+    quarantine = {row["batch"]: row for row in collect(_quarantine(tables))}
+    raw_rows = tables.raw.where(F.col("batch") <= tables.through).count()
+    frames = [
+        Frame("ledger", ("batch",), [_ledger_row(row, quarantine) for row in tables.ledger]),
+        Frame("totals", (), [_totals_row(tables, quarantine, raw_rows)]),
+        Frame("quarantine", ("batch",), [_quarantine_row(tables, row) for row in quarantine.values()]),
+        Frame("raw", ("batch",), list(_raw_rows(tables)) if tables.since < tables.through else []),
+    ]
+    return [frame for frame in frames if frame.rows]
+
+
+def _not_a_count(name: str) -> Column:
+    return F.col(name).isNull() | (F.col(name) < 0)
+
+
+def _ledger_row(row: dict[str, Any], quarantine: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    held = quarantine.get(row["batch"], {}).get("held", 0)
+    found = {name: row[name] for name in ("batch", "imbalance", "repeats", "negative_counts", "reasons_gap")}
+    return found | {"quarantine_gap": abs(held - (row["quarantined"] or 0))}
+
+
+def _totals_row(tables: Tables, quarantine: dict[int, dict[str, Any]], raw_rows: int) -> dict[str, Any]:
+    total = {name: sum(row[name] or 0 for row in tables.ledger) for name in COUNTS}
+    held = sum(row["held"] for row in quarantine.values())
+    gone = total["accepted"] + total["quarantined"] + total["duplicates"]
+    # Records put through again stay in quarantine; what became of them is in the batch that took them.
+    still_rejected = total["quarantined"] - total["requeued"]
+    return {
+        "imbalance": abs(total["received"] + total["requeued"] - gone),
+        "raw_gap": abs(raw_rows - total["accepted"]),
+        "quarantine_gap": abs(held - total["quarantined"]),
+        "rejected_share": still_rejected / max(1, total["received"]),
+    }
+
+
+def _quarantine(tables: Tables) -> DataFrame:
+    rows = tables.quarantine.where(F.col("batch") <= tables.through)
+    return rows.groupBy("batch").agg(
+        F.count("*").alias("held"),
+        F.sum(count_if(F.coalesce(F.col("reason"), F.lit("")) == "")).alias("without_reason"),
+        F.sum(count_if(F.col("source_file").isNull())).alias("without_origin"),
+    )
+
+
+def _quarantine_row(tables: Tables, row: dict[str, Any]) -> dict[str, Any]:
+    is_known = any(entry["batch"] == row["batch"] for entry in tables.ledger)
+    found = {name: row[name] for name in ("batch", "without_reason", "without_origin")}
+    return found | {"unknown_batches": 0 if is_known else row["held"]}
+
+
+def _raw_rows(tables: Tables) -> Iterator[dict[str, Any]]:
     found = {row["batch"]: row for row in collect(_raw(tables))}
-    repeated = {row["batch"]: row["repeated"] for row in collect(_repeated(tables))}
-    accepted = {row["batch"]: row["accepted"] for row in ledger if row["batch"] > tables.since}
+    repeated = {row["batch"]: row["repeated"] for row in collect(_repeated(tables, list(found.values())))}
+    accepted = {row["batch"]: row["accepted"] or 0 for row in tables.ledger if row["batch"] > tables.since}
     for batch in sorted(accepted | found):
         row = found.get(batch, {})
         yield {
             "batch": batch,
-            "gap_to_ledger": abs(row.get("found", 0) - (accepted.get(batch) or 0)),
-            **{
-                name: row.get(name, 0)
-                for name in ("without_event_time", "out_of_bounds", "not_numbers", "without_origin")
-            },
+            "gap_to_ledger": abs(row.get("found", 0) - accepted.get(batch, 0)),
+            **{name: row.get(name, 0) for name in RAW_CLAIMS},
             "repeated_identities": repeated.get(batch, 0),
         }
 
@@ -180,26 +175,31 @@ def _raw(tables: Tables) -> DataFrame:
     low, high = tables.stream.event_time_bounds
     event = F.col("event_us")
     doubles = [name for name in tables.stream.measures if tables.stream.all_columns[name].type == "double"]
-    return tables.new_raw.groupBy("batch").agg(
+    claims = (
+        event.isNull(),
+        (event < low) | (event >= high),
+        any_of(is_not_a_number(name) for name in doubles),
+        F.col("source_file").isNull() | (F.col("source_line") < 1),
+    )
+    new = tables.raw.where((F.col("batch") > tables.since) & (F.col("batch") <= tables.through))
+    return new.groupBy("batch").agg(
         F.count("*").alias("found"),
-        F.sum(count_if(event.isNull())).alias("without_event_time"),
-        F.sum(count_if((event < low) | (event >= high))).alias("out_of_bounds"),
-        F.sum(count_if(any_of(is_not_a_number(name) for name in doubles))).alias("not_numbers"),
-        F.sum(count_if(F.col("source_file").isNull() | (F.col("source_line") < 1))).alias("without_origin"),
+        F.min("event_us").alias("low_us"),
+        F.max("event_us").alias("high_us"),
+        *(F.sum(count_if(claim)).alias(name) for name, claim in zip(RAW_CLAIMS, claims, strict=True)),
     )
 
 
-def _repeated(tables: Tables) -> DataFrame:
+def _repeated(tables: Tables, new: Sequence[dict[str, Any]]) -> DataFrame:
     """Count per new batch the rows whose identity stands again within ``duplicates_within``."""
     stream = tables.stream
     identity = ["record_hash"] if stream.identity_is_record else list(stream.identity)
-    if not identity:
-        return tables.new_raw.select("batch").limit(0).withColumn("repeated", F.lit(0))
-    span = tables.new_raw.agg(F.min("event_us").alias("low_us"), F.max("event_us").alias("high_us"))
-    near = (F.col("event_us") >= F.col("low_us") - stream.duplicates_within) & (
-        F.col("event_us") <= F.col("high_us") + stream.duplicates_within
-    )
-    rows = tables.raw.where(F.col("batch") <= tables.through).join(F.broadcast(span), near)
+    timed = [row for row in new if row["low_us"] is not None]
+    if not identity or not timed:
+        return tables.raw.select("batch").limit(0).withColumn("repeated", F.lit(0))
+    low = min(row["low_us"] for row in timed) - stream.duplicates_within
+    high = max(row["high_us"] for row in timed) + stream.duplicates_within
+    rows = tables.raw.where((F.col("batch") <= tables.through) & F.col("event_us").between(low, high))
     before = Window.partitionBy(*identity).orderBy("event_us")
     gap = F.col("event_us") - F.lag("event_us").over(before)
     newest = F.greatest("batch", F.lag("batch").over(before))

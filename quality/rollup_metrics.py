@@ -41,10 +41,9 @@ def rollup_frames(nodes: DataFrame, tables: Tables) -> list[Frame]:
     newest = nodes.where("level = 0").agg(F.max("start_us"), F.max("batch")).first()
     if newest is None or newest[0] is None:
         return []
-    accepted = tables.ledger.where(F.col("batch") <= newest[1]).agg(F.sum("accepted")).first()
     kept = horizons(tables.stream.levels, newest[0])
     found = collect(_by_level(nodes.where("level > 0"), tables.stream, kept))
-    rows = list(_rows(tables.stream, found, accepted[0] if accepted else 0))
+    rows = list(_rows(tables.stream, found, tables.accepted(newest[1])))
     return [Frame("rollup", ("level", "grouping"), rows)]
 
 

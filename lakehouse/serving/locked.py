@@ -1,4 +1,4 @@
-"""The one way a published file is opened: read-only, without files, network or extensions, and nothing can change that.
+"""The one way a published file is opened: read-only, no files, network or extensions, and nothing can change that.
 
 Everything is set while connecting, and the same everywhere: DuckDB shares one instance per file in a process, and
 refuses a second connection that asks for other settings.
@@ -11,11 +11,13 @@ from pathlib import Path
 import duckdb
 
 MEMORY_LIMIT = "512MB"
-THREADS = 2
 
 
-def connect_locked(path: Path) -> duckdb.DuckDBPyConnection:
-    """Open a published file so that a statement can read it and do nothing else."""
+def connect_locked(path: Path, threads: int = 1) -> duckdb.DuckDBPyConnection:
+    """Open a published file so that a statement can read it and do nothing else.
+
+    A range question reads a few thousand rows: a second thread costs it more than it brings.
+    """
     return duckdb.connect(
         str(path),
         read_only=True,
@@ -27,7 +29,7 @@ def connect_locked(path: Path) -> duckdb.DuckDBPyConnection:
             "allow_persistent_secrets": False,
             "python_enable_replacements": False,
             "memory_limit": MEMORY_LIMIT,
-            "threads": THREADS,
+            "threads": threads,
             "temp_directory": "",
             "lock_configuration": True,
         },

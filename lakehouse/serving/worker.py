@@ -19,6 +19,7 @@ from typing import Any
 ADDRESS_SPACE = (
     3 * 1024**3
 )  # DuckDB's own limit is 512 MB; the rest is code, thread stacks and what it does not count
+THREADS = 2
 LARGEST_ANSWER = 64 * 1024**2
 
 
@@ -40,8 +41,6 @@ def main() -> None:
 
 
 def _limit(timeout_s: float) -> None:
-    from lakehouse.serving.locked import THREADS
-
     seconds = math.ceil(timeout_s + 2) * THREADS
     for what, most in (
         (resource.RLIMIT_AS, ADDRESS_SPACE),
@@ -59,7 +58,7 @@ def answer_to(path: Path, text: str, row_limit: int, timeout_s: float) -> dict[s
     from lakehouse.serving.guard import StatementRefused, check_statement
     from lakehouse.serving.locked import connect_locked
 
-    connection = connect_locked(path)
+    connection = connect_locked(path, THREADS)
     timer = threading.Timer(timeout_s, connection.interrupt)
     timer.daemon = True
     timer.start()

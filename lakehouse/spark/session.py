@@ -52,6 +52,8 @@ def _options(settings: Settings) -> dict[str, str]:
         "spark.default.parallelism": partitions,
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+        # Rows of a batch are held for seconds: compressing them costs more than it saves.
+        "spark.sql.inMemoryColumnarStorage.compressed": "false",
         "spark.sql.warehouse.dir": str(settings.home / "spark-warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -34,42 +34,44 @@ CREATE MACRO range_avg(stream_name, measure_name, range_start, range_end, keys :
         FROM turned
     ), grouped AS (
         SELECT
-            by_values, any_value(facts) AS facts,
+            key_json,
+            any_value(grouping_text) AS grouping_text, any_value(version) AS version, any_value(divisor) AS divisor,
+            any_value(has_values) AS has_values, any_value(is_forgotten) AS is_forgotten, any_value(is_final) AS is_final,
             count(width_us) AS nodes_read, min(width_us) AS finest_granularity_us,
             CAST(sum(at_least) AS BIGINT) AS rows_low, CAST(sum(at_most) AS BIGINT) AS rows_high,
             sum(least(greatest(n * share, at_least), at_most)) AS rows_spread,
-            any_value(facts).divisor AS divisor,
             any_value(is_exact) AS is_exact,
             CASE WHEN any_value(is_exact) THEN CAST(sum(exact_total) FILTER (at_least = n) AS DOUBLE)
                 ELSE ifnull(fsum(total) FILTER (at_least = n), 0) END AS certain,
             ifnull(sum(n) FILTER (at_least = n), 0) AS certain_n,
+            ifnull(bool_and(at_least = at_most AND part_low = part_high) FILTER (is_open), true) AS is_settled,
             ifnull(sum(least(greatest(total * share, part_low), part_high)) FILTER (is_open), 0) AS open_sum,
             list(cut_sums(n, total, lowest, highest, at_least, at_most)) FILTER (is_open) AS cuts,
             min(lowest) FILTER (at_most > 0) AS bottom,
             max(highest) FILTER (at_most > 0) AS top,
             2.220446049250313e-16 * (sum(n) + 8) * sum(magnitude) AS rounding
-        FROM bounded GROUP BY by_values
+        FROM bounded GROUP BY key_json
     ), climbed AS (
         SELECT
             *,
             rounding / greatest(rows_low, 1) / divisor AS slack,
             bottom / divisor AS least_avg,
             top / divisor AS most_avg,
-            CASE WHEN cuts IS NULL THEN certain / nullif(certain_n * divisor, 0)
+            CASE WHEN is_settled THEN (certain + open_sum) / nullif(rows_low * divisor, 0)
                 ELSE -largest_ratio(-certain, certain_n, mirrored(cuts), -top, -bottom, rounding) / divisor END AS ratio_low,
-            CASE WHEN cuts IS NULL THEN certain / nullif(certain_n * divisor, 0)
+            CASE WHEN is_settled THEN (certain + open_sum) / nullif(rows_low * divisor, 0)
                 ELSE largest_ratio(certain, certain_n, uppers(cuts), bottom, top, rounding) / divisor END AS ratio_high
         FROM grouped
     ), ended AS (
         SELECT
             *,
             CASE
-                WHEN cuts IS NULL AND is_exact THEN ratio_low
+                WHEN is_settled AND is_exact THEN ratio_low
                 WHEN is_exact THEN greatest(ratio_low - slack, least_avg)
                 ELSE greatest(ratio_low, least_avg) - slack
             END AS avg_low,
             CASE
-                WHEN cuts IS NULL AND is_exact THEN ratio_high
+                WHEN is_settled AND is_exact THEN ratio_high
                 WHEN is_exact THEN least(ratio_high + slack, most_avg)
                 ELSE least(ratio_high, most_avg) + slack
             END AS avg_high
@@ -81,12 +83,12 @@ CREATE MACRO range_avg(stream_name, measure_name, range_start, range_end, keys :
         FROM ended
     )
     SELECT
-        MAP(facts.by_names, by_values) AS key,
-        needs_values(measure_name, spread_avg) AS value,
-        CASE WHEN NOT facts.is_forgotten THEN avg_low END AS low,
-        CASE WHEN NOT facts.is_forgotten THEN avg_high END AS high,
-        ratio_low IS NOT DISTINCT FROM ratio_high AND NOT facts.is_forgotten AS exact,
+        CAST(CAST(key_json AS JSON) AS MAP(VARCHAR, VARCHAR)) AS key,
+        needs_values(has_values, spread_avg) AS value,
+        CASE WHEN NOT is_forgotten THEN avg_low END AS low,
+        CASE WHEN NOT is_forgotten THEN avg_high END AS high,
+        is_settled AND NOT is_forgotten AS exact,
         CAST(round(rows_spread) AS BIGINT) AS rows, rows_low, rows_high, nodes_read, finest_granularity_us,
-        facts.version AS as_of_version, facts.grouping AS grouping, facts.is_final AS final
+        version AS as_of_version, CAST(grouping_text AS VARCHAR[]) AS grouping, is_final AS final
     FROM spread
-    WHERE rows_high > 0 OR len(facts.by_names) = 0;
+    WHERE rows_high > 0 OR key_json = '{}';

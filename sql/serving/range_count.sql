@@ -10,20 +10,22 @@
 CREATE MACRO range_count(stream_name, measure_name, range_start, range_end, keys := MAP {}, "by" := []) AS TABLE
     WITH grouped AS (
         SELECT
-            by_values, any_value(facts) AS facts,
+            key_json,
+            any_value(grouping_text) AS grouping_text, any_value(version) AS version, any_value(divisor) AS divisor,
+            any_value(has_values) AS has_values, any_value(is_forgotten) AS is_forgotten, any_value(is_final) AS is_final,
             count(width_us) AS nodes_read, min(width_us) AS finest_granularity_us,
             CAST(sum(at_least) AS BIGINT) AS rows_low, CAST(sum(at_most) AS BIGINT) AS rows_high,
             sum(least(greatest(n * share, at_least), at_most)) AS rows_spread
         FROM range_nodes(stream_name, measure_name, range_start, range_end, keys := keys, "by" := "by")
-        GROUP BY by_values
+        GROUP BY key_json
     )
     SELECT
-        MAP(facts.by_names, by_values) AS key,
+        CAST(CAST(key_json AS JSON) AS MAP(VARCHAR, VARCHAR)) AS key,
         rows_spread AS value,
         CAST(rows_low AS DOUBLE) AS low,
-        CASE WHEN NOT facts.is_forgotten THEN CAST(rows_high AS DOUBLE) END AS high,
-        rows_low = rows_high AND NOT facts.is_forgotten AS exact,
+        CASE WHEN NOT is_forgotten THEN CAST(rows_high AS DOUBLE) END AS high,
+        rows_low = rows_high AND NOT is_forgotten AS exact,
         CAST(round(rows_spread) AS BIGINT) AS rows, rows_low, rows_high, nodes_read, finest_granularity_us,
-        facts.version AS as_of_version, facts.grouping AS grouping, facts.is_final AS final
+        version AS as_of_version, CAST(grouping_text AS VARCHAR[]) AS grouping, is_final AS final
     FROM grouped
-    WHERE rows_high > 0 OR len(facts.by_names) = 0;
+    WHERE rows_high > 0 OR key_json = '{}';

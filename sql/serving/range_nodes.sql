@@ -16,56 +16,62 @@
 -- inside. Of a cut node at_least..at_most are, from the event times of its first and last row, and `share` is the
 -- part of its time inside. Where nothing is asked by key, one row with n = 0 stands for "no rows".
 
-CREATE MACRO needs_values(measure_name, answer) AS
-    CASE WHEN measure_name = '*' THEN error('measure * has rows but no values: only range_count can answer it')
-    ELSE answer END;
+CREATE MACRO needs_values(has_values, answer) AS
+    CASE WHEN has_values THEN answer
+    ELSE error(concat('measure * has rows but no values: only range_count can answer it', answer)) END;
 
 CREATE MACRO range_nodes(stream_name, measure_name, range_start, range_end, keys := MAP {}, "by" := []) AS TABLE
-    WITH asked AS MATERIALIZED (
+    WITH given AS (
+        -- Each parameter once, as a column: a prepared question is then planned once, whatever is asked.
+        SELECT
+            CAST(stream_name AS VARCHAR) AS asked_stream,
+            CAST(measure_name AS VARCHAR) AS asked_measure,
+            CAST(range_start AS VARCHAR) AS start_text,
+            CAST(range_end AS VARCHAR) AS end_text,
+            CAST(keys AS MAP(VARCHAR, VARCHAR)) AS wanted,
+            CAST("by" AS VARCHAR[]) AS by_names
+    ), asked AS MATERIALIZED (
         SELECT
             CASE
                 WHEN stream IS NULL THEN error(concat(
-                    'no measure ', stream_name, '.', measure_name, ' here; published: ', catalog))
+                    'no measure ', asked_stream, '.', asked_measure, ' here; published: ', catalog))
                 WHEN chosen IS NULL THEN error(concat(
                     'no grouping of ', stream, ' holds the keys ', CAST(wanted AS VARCHAR), ' and ',
                     CAST(by_names AS VARCHAR), '; declared: ', declared))
                 WHEN a_us < b_us THEN a_us
-                ELSE error(concat('the range must begin before it ends; from ', a_us, ' to ', b_us, ' us'))
+                ELSE error(concat('the range must begin before it ends; from ', start_text, ' to ', end_text))
             END AS a_us,
-            b_us, wanted, by_names, chosen.id AS grouping_id,
-            level, first_slot, width_us, parent_width_us, finer_us, is_exact,
-            {
-                version: version, by_names: by_names, grouping: chosen.key_names, divisor: divisor,
-                is_forgotten: greatest(a_us, earliest_us) < least(b_us, kept_us), is_final: b_us <= final_before_us
-            } AS facts
+            b_us, wanted, by_names, chosen.id AS grouping_id, CAST(chosen.key_names AS VARCHAR) AS grouping_text,
+            level, first_slot, width_us, parent_width_us, finer_us, is_exact, divisor, version,
+            measure <> '*' AS has_values,
+            greatest(a_us, earliest_us) < least(b_us, kept_us) AS is_forgotten,
+            b_us <= final_before_us AS is_final
         FROM (
             SELECT
                 given.*, ladder.*, version, catalog,
+                moment_us(start_text) AS a_us,
+                moment_us(end_text) AS b_us,
                 list_filter(groupings, lambda g: list_has_all(g.key_names, map_keys(wanted) || by_names))[1] AS chosen
-            FROM (
-                SELECT
-                    moment_us(range_start) AS a_us,
-                    moment_us(range_end) AS b_us,
-                    CAST(keys AS MAP(VARCHAR, VARCHAR)) AS wanted,
-                    CAST("by" AS VARCHAR[]) AS by_names
-            ) AS given
+            FROM given
             CROSS JOIN publication
-            LEFT JOIN ladder ON ladder.stream = stream_name AND ladder.measure = measure_name
+            LEFT JOIN ladder ON ladder.stream = asked_stream AND ladder.measure = asked_measure
         )
     ), reads AS (
         SELECT
-            a_us, b_us, width_us, parent_width_us, finer_us, is_exact, facts,
+            a_us, b_us, width_us, parent_width_us, finer_us, is_exact, divisor, version, has_values, is_forgotten,
+            is_final, grouping_text,
             first_slot + series_rank AS slot,
             unnest(list_distinct([
                 ifnull(floor_to(a_us, parent_width_us), -4611686018427387904),
                 ifnull(floor_to(b_us, parent_width_us), -4611686018427387904)
             ])) AS parent_us,
-            list_transform(by_names, lambda name: key[name]) AS by_values
+            CASE WHEN len(by_names) = 0 THEN '{}'
+                ELSE to_json(MAP(by_names, list_transform(by_names, lambda name: key[name]))) END AS key_json
         FROM asked JOIN series USING (grouping_id)
         WHERE len(list_filter(map_keys(wanted), lambda name: key[name] IS DISTINCT FROM wanted[name])) = 0
     )
     SELECT
-        by_values, facts, is_exact, width_us, start_us, n, total, exact_total, lowest, highest, magnitude,
+        key_json, grouping_text, version, is_exact, divisor, has_values, is_forgotten, is_final, width_us, start_us, n, total, exact_total, lowest, highest, magnitude,
         CASE
             WHEN first_us >= a_us AND last_us < b_us THEN n
             WHEN last_us < a_us OR first_us >= b_us THEN 0
@@ -88,5 +94,7 @@ CREATE MACRO range_nodes(stream_name, measure_name, range_start, range_end, keys
             ELSE start_us < finer_us
         END
     UNION ALL
-    SELECT [], facts, is_exact, NULL, NULL, 0, 0, 0, NULL, NULL, 0, 0, 0, 0
+    SELECT
+        '{}', grouping_text, version, is_exact, divisor, has_values, is_forgotten, is_final, NULL, NULL,
+        0, 0, 0, NULL, NULL, 0, 0, 0, 0
     FROM asked WHERE level = 1 AND len(by_names) = 0;

@@ -37,7 +37,9 @@ CREATE MACRO range_sum(stream_name, measure_name, range_start, range_end, keys :
         FROM turned
     ), grouped AS (
         SELECT
-            by_values, any_value(facts) AS facts,
+            key_json,
+            any_value(grouping_text) AS grouping_text, any_value(version) AS version, any_value(divisor) AS divisor,
+            any_value(has_values) AS has_values, any_value(is_forgotten) AS is_forgotten, any_value(is_final) AS is_final,
             count(width_us) AS nodes_read, min(width_us) AS finest_granularity_us,
             CAST(sum(at_least) AS BIGINT) AS rows_low, CAST(sum(at_most) AS BIGINT) AS rows_high,
             sum(least(greatest(n * share, at_least), at_most)) AS rows_spread,
@@ -50,7 +52,7 @@ CREATE MACRO range_sum(stream_name, measure_name, range_start, range_end, keys :
             ifnull(sum(least(greatest(total * share, part_low), part_high)) FILTER (is_open), 0) AS open_sum,
             sum(magnitude) AS magnitude,
             2.220446049250313e-16 * (sum(n) + 8) AS unit
-        FROM bounded GROUP BY by_values
+        FROM bounded GROUP BY key_json
     ), ended AS (
         SELECT
             *,
@@ -59,12 +61,12 @@ CREATE MACRO range_sum(stream_name, measure_name, range_start, range_end, keys :
         FROM grouped
     )
     SELECT
-        MAP(facts.by_names, by_values) AS key,
-        needs_values(measure_name, (certain + open_sum) / facts.divisor) AS value,
-        CASE WHEN NOT facts.is_forgotten THEN (certain + open_low - rounding) / facts.divisor END AS low,
-        CASE WHEN NOT facts.is_forgotten THEN (certain + open_high + rounding) / facts.divisor END AS high,
-        open_low = open_high AND NOT facts.is_forgotten AS exact,
+        CAST(CAST(key_json AS JSON) AS MAP(VARCHAR, VARCHAR)) AS key,
+        needs_values(has_values, (certain + open_sum) / divisor) AS value,
+        CASE WHEN NOT is_forgotten THEN (certain + open_low - rounding) / divisor END AS low,
+        CASE WHEN NOT is_forgotten THEN (certain + open_high + rounding) / divisor END AS high,
+        open_low = open_high AND NOT is_forgotten AS exact,
         CAST(round(rows_spread) AS BIGINT) AS rows, rows_low, rows_high, nodes_read, finest_granularity_us,
-        facts.version AS as_of_version, facts.grouping AS grouping, facts.is_final AS final
+        version AS as_of_version, CAST(grouping_text AS VARCHAR[]) AS grouping, is_final AS final
     FROM ended
-    WHERE rows_high > 0 OR len(facts.by_names) = 0;
+    WHERE rows_high > 0 OR key_json = '{}';

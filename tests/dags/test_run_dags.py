@@ -74,7 +74,7 @@ def test_a_failed_gate_stops_the_publish_with_its_own_words(settings: Settings) 
 
     assert [(outcome["job"], outcome["ok"]) for outcome in outcomes][-1] == ("check_quality", False)
     assert outcomes[-1]["error"].startswith("stream alpha: 1 check failed, nothing will be published")
-    assert "quarantined_share is 0.666667, expected at most 0.5" in outcomes[-1]["error"]
+    assert "rejected_share is 0.666667, expected at most 0.5" in outcomes[-1]["error"]
     assert not (settings.layout.serving / "current").exists()
     recorded = json.loads((settings.layout.runs / "check_quality-alpha.json").read_text(encoding="utf-8"))
     assert recorded["error"] == outcomes[-1]["error"]

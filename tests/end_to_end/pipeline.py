@@ -47,7 +47,7 @@ def answers(settings: Settings, name: str) -> str:
 
     with open_published(settings.layout) as published:
         text = f"SELECT * EXCLUDE (as_of_version) FROM range_aggregate('{name}', 'temp', '2020-01-01', '2021-01-01')"
-        return digest(published.execute(text).fetchall())
+        return digest(published.connection.execute(text).fetchall())
 
 
 def main() -> None:

@@ -65,15 +65,13 @@ class Lake:
     nodes: tuple[tuple[Any, ...], ...]
 
     def tables(self, since: int = -1) -> Tables:
-        from quality.metrics import Tables
+        from quality.metrics import Tables, ledger_rows
 
-        ledger = self.spark.createDataFrame(list(self.ledger), LEDGER)
-        raw = self.spark.createDataFrame(list(self.raw), RAW)
-        quarantine = self.spark.createDataFrame(list(self.quarantine), QUARANTINE)
-        return Tables(self.stream, ledger, raw, quarantine, since, max(row[0] for row in self.ledger))
+        ledger = ledger_rows(self.frame("ledger"))
+        return Tables(self.stream, ledger, self.frame("raw"), self.frame("quarantine"), since)
 
-    def rollup(self) -> DataFrame:
-        return self.spark.createDataFrame(list(self.nodes), NODES)
+    def frame(self, table: str) -> DataFrame:
+        return self.spark.createDataFrame(list(getattr(self, table)), SCHEMAS[table])
 
     def with_row(self, table: str, index: int, column: str, value: object) -> Lake:
         """Return this lake with one field of one row changed."""

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,22 +10,20 @@ from quality import GateFailed
 from quality.history import verified_through
 from tests.quality.conftest import Lake
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def _save(lake: Lake, home: Settings) -> None:
-    tables, layout = lake.tables(), home.layout
-    found: dict[Path, DataFrame] = {
-        layout.ledger("telemetry"): tables.ledger,
-        layout.raw("telemetry"): tables.raw,
-        layout.quarantine("telemetry"): tables.quarantine,
-        layout.rollup("telemetry"): lake.rollup(),
+    layout = home.layout
+    paths = {
+        "ledger": layout.ledger,
+        "raw": layout.raw,
+        "quarantine": layout.quarantine,
+        "nodes": layout.rollup,
     }
-    for path, rows in found.items():
-        rows.coalesce(1).write.format("delta").mode("overwrite").save(str(path))
+    for table, path in paths.items():
+        rows = lake.frame(table).coalesce(1)
+        rows.write.format("delta").mode("overwrite").save(str(path("telemetry")))
 
 
 def test_a_stream_that_never_landed_anything_passes(lake: Lake, home: Settings) -> None:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 
 def _totals(**wrong: float) -> Frame:
-    well = {"imbalance": 0, "raw_gap": 0, "quarantine_gap": 0, "quarantined_share": 0.1}
+    well = {"imbalance": 0, "raw_gap": 0, "quarantine_gap": 0, "rejected_share": 0.1}
     return Frame("totals", (), [well | wrong])
 
 
@@ -33,12 +33,12 @@ def test_frames_without_deviation_pass_every_rule(home: Settings) -> None:
 
 
 def test_a_failed_rule_says_what_was_found_where_and_what_was_expected(home: Settings) -> None:
-    verdicts = judge(home, "telemetry", [_totals(quarantined_share=0.75), _raw(0, 3, 1)])
+    verdicts = judge(home, "telemetry", [_totals(rejected_share=0.75), _raw(0, 3, 1)])
 
     failed = [verdict for verdict in verdicts if not verdict.success]
     error = str(GateFailed("telemetry", failed, report_page(home.layout.reports)))
 
-    assert "totals.quarantined_share is 0.75, expected at most 0.5: " in error
+    assert "totals.rejected_share is 0.75, expected at most 0.5: " in error
     assert "raw.gap_to_ledger is 3 (batch 2), expected at most 0: " in error
     assert f"report: {home.home}/reports/site/index.html" in error
 

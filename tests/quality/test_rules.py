@@ -16,7 +16,7 @@ def test_every_table_has_rules_and_every_rule_a_sentence() -> None:
 
 
 def test_a_rule_may_take_its_limit_from_the_settings() -> None:
-    (share,) = (rule for rule in load_rules()["totals"] if rule.metric == "quarantined_share")
+    (share,) = (rule for rule in load_rules()["totals"] if rule.metric == "rejected_share")
 
     assert share.limit(QualitySettings(max_quarantined_share=0.25)) == 0.25
 

@@ -67,8 +67,8 @@ def close(left: float | None, right: float | None, magnitude: float = 1e12) -> b
     return abs(left - right) <= 1e-12 * max(abs(left), abs(right)) + EPS * magnitude
 
 
-SLOW = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-SLOWER = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SLOW = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SLOWER = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @SLOW
@@ -161,11 +161,8 @@ def test_the_tree_in_memory_gives_the_same_interval(lakehouse: Lakehouse, questi
     known = _tree(stream, measure).query(question.start_us, question.end_us, _aggregate(question))
 
     is_comparable = () in stream.groupings and (stream.newest_us is not None)
-    assert not is_comparable or (known.rows_low, known.nodes_read, known.exact) == (
-        found.rows_low,
-        found.nodes_read,
-        found.exact,
-    )
+    assert not is_comparable or (known.rows_low, known.nodes_read) == (found.rows_low, found.nodes_read)
+    assert not is_comparable or question.aggregate == "avg" or known.exact == found.exact
     assert not is_comparable or (close(known.low, found.low, 1e15) and close(known.high, found.high, 1e15))
 
 

@@ -1,0 +1,160 @@
+"""Five real sets through every job, then a thousand random ranges each, held against DuckDB over the raw files."""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+import pytest
+
+from jobs import build_rollups, check_quality, ingest, maintain, publish
+from lakehouse.catalog.settings import Settings, load_settings
+from lakehouse.serving.sandbox import open_published
+from lakehouse.spark import tables
+from tests.end_to_end.truth import rows_of, truths
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]
+RANGES = 1000
+KEYS = {"telemetry": "device", "rooms": "node", "conn": "proto", "lora": "gateway", "flows": "proto"}
+STREAMS = sorted(KEYS)
+
+
+@pytest.fixture(scope="module")
+def settings(data: Path, rooms: Path, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """All five sets ingested, rolled up, checked, published and maintained."""
+    folder = tmp_path_factory.mktemp("real")
+    text = (Path(__file__).parent / "real.toml").read_text(encoding="utf-8")
+    text = text.replace("{data}", str(data)).replace("{rooms}", str(rooms))
+    (folder / "tidemark.toml").write_text(text, encoding="utf-8")
+    found = load_settings(folder / "tidemark.toml")
+    for stream in STREAMS:
+        ingest.run(found, spark, stream)
+        build_rollups.run(found, spark, stream)
+        check_quality.run(found, spark, stream)
+    publish.run(found, spark)
+    maintain.run(found, spark, "conn")
+    return found
+
+
+@pytest.fixture(scope="module")
+def raw(data: Path, rooms: Path) -> duckdb.DuckDBPyConnection:
+    """The rows of every set as DuckDB itself reads them."""
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    for stream, query in rows_of(data, rooms).items():
+        connection.execute(f"CREATE TABLE {stream} AS {query}")
+    return connection
+
+
+def ledger(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
+    rows = tables.read(spark, settings.layout.ledger(stream)).collect()
+    assert len(rows) == 1
+    return rows[0].asDict()
+
+
+@pytest.mark.parametrize(
+    ("stream", "expected"),
+    [
+        ("telemetry", {"received": 25135, "accepted": 25135, "late": 0, "duplicates": 0}),
+        ("rooms", {"received": 273145, "accepted": 273145, "files": 60, "duplicates": 0}),
+        ("conn", {"received": 8462, "accepted": 8462, "late": 3574}),
+        ("flows", {"received": 12142, "accepted": 11927, "duplicates": 215, "late": 3576, "max_lateness_us": 59 * 10**6}),
+        ("lora", {"records": 14204, "received": 93435 + 436}),
+    ],
+)
+def test_ledger_tells_what_the_set_is_known_to_hold(
+    settings: Settings, spark: SparkSession, stream: str, expected: dict[str, int]
+) -> None:
+    found = ledger(settings, spark, stream)
+    assert {name: found[name] for name in expected} == expected
+    assert found["received"] == found["accepted"] + found["quarantined"] + found["duplicates"]
+
+
+def test_straggler_of_eighteen_hours_is_in_the_ledger_and_in_the_rollups(
+    settings: Settings, spark: SparkSession
+) -> None:
+    assert ledger(settings, spark, "conn")["max_lateness_us"] // 10**6 == 64430
+
+
+def test_gateways_with_wrong_clocks_are_in_quarantine(settings: Settings, spark: SparkSession) -> None:
+    reasons = ledger(settings, spark, "lora")["reasons"]
+    assert set(reasons) == {"clock", "no_event_time", "no_items"}
+    assert reasons["clock"] >= 804 and reasons["no_items"] == 436
+
+
+def test_raw_rows_are_those_that_duckdb_reads(
+    settings: Settings, spark: SparkSession, raw: duckdb.DuckDBPyConnection
+) -> None:
+    for stream in STREAMS:
+        expected = raw.execute(f"SELECT count(*), min(event_us), max(event_us), sum(event_us) FROM {stream}").fetchone()
+        assert expected is not None
+        own = tables.read(spark, settings.layout.raw(stream))
+        found = own.selectExpr("count(*)", "min(event_us)", "max(event_us)", "sum(cast(event_us as decimal(38)))")
+        assert [int(v) for v in found.collect()[0]] == [int(v) for v in expected]
+
+
+def random_ranges(raw: duckdb.DuckDBPyConnection, stream: str, seed: int) -> list[tuple[int, int, int, str | None]]:
+    """Ranges of all lengths, some on node edges, some outside, half of them for one key."""
+    random = np.random.default_rng(seed)
+    low, high = raw.execute(f"SELECT min(event_us), max(event_us) FROM {stream}").fetchone() or (0, 0)
+    keys = [row[0] for row in raw.execute(f"SELECT DISTINCT key FROM {stream} ORDER BY key").fetchall()]
+    span = high - low
+    result = []
+    for number in range(RANGES):
+        start = low + int(random.uniform(-0.05, 1.0) * span)
+        end = start + max(1, int(span * 10 ** random.uniform(-6, 0.1)))
+        width = int(random.choice([1, 10**6, 60 * 10**6, 3600 * 10**6]))
+        start, end = start - start % width, max(end - end % width, start - start % width + width)
+        result.append((number, start, end, str(random.choice(keys)) if number % 2 else None))
+    return result
+
+
+def answered(settings: Settings, stream: str, measure: str, ranges: list[tuple[Any, ...]]) -> dict[int, list[Any]]:
+    """Every aggregate of every range through the published macros."""
+    with open_published(settings.layout) as published:
+        # Names of our own configuration; times and keys are bound.
+        text = f"""SELECT aggregate, value, low, high, exact FROM range_aggregate('{stream}', '{measure}',
+            make_timestamp(?), make_timestamp(?), keys := CAST(? AS MAP(VARCHAR, VARCHAR)))"""
+        asked = {n: [a, b, {} if key is None else {KEYS[stream]: key}] for n, a, b, key in ranges}
+        return {n: published.connection.execute(text, parameters).fetchall() for n, parameters in asked.items()}
+
+
+def wrong(found: tuple[Any, ...], count: int, total: float, least: float | None, most: float | None) -> str | None:
+    """What is wrong with one answer, None for nothing."""
+    aggregate, value, low, high, exact = found
+    mean = total / count if count else None
+    truth = {"sum": total, "count": count, "avg": mean, "min": least, "max": most}[aggregate]
+    if truth is None:
+        return None if value is None or not exact else f"{aggregate}: {value} over no rows"
+    if (low is not None and low > truth) or (high is not None and high < truth):
+        return f"{aggregate}: {truth} is not in [{low}, {high}]"
+    if exact and not math.isclose(value, truth, rel_tol=1e-9, abs_tol=1e-9):
+        return f"{aggregate}: {value} is called exact, the truth is {truth}"
+    return None
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+def test_every_interval_of_a_thousand_ranges_holds_the_truth(
+    settings: Settings, raw: duckdb.DuckDBPyConnection, stream: str
+) -> None:
+    for number, measure in enumerate(settings.streams[stream].measures):
+        ranges = random_ranges(raw, stream, seed=number)
+        ranges = ranges[number :: len(settings.streams[stream].measures)]
+        raw.execute("CREATE OR REPLACE TABLE asked (id BIGINT, a_us BIGINT, b_us BIGINT, key VARCHAR)")
+        raw.executemany("INSERT INTO asked VALUES (?, ?, ?, ?)", ranges)
+        expected = truths(raw, stream, measure)
+        with ThreadPoolExecutor(2) as pool:
+            halves = list(pool.map(lambda part: answered(settings, stream, measure, part), (ranges[::2], ranges[1::2])))
+
+        found = halves[0] | halves[1]
+        problems = [(n, told) for n, rows in found.items() for row in rows if (told := wrong(row, *expected[n]))]
+        exact = sum(row[4] for rows in found.values() for row in rows)
+        assert (len(found), problems) == (len(ranges), [])
+        assert all(len(rows) == 5 for rows in found.values()) and exact > 0
