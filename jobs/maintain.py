@@ -34,6 +34,8 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
         if tables.exists(path):
             figures |= rollup.compact(spark, layout, settings.stream(stream))
             figures["files_deleted"] += maintenance.vacuum(spark, path)
+    if tables.exists(layout.quality):
+        figures["files_merged"] += maintenance.merge_small_files(spark, layout.quality)
     return figures
 
 

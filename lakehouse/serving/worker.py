@@ -51,14 +51,16 @@ def _limit(timeout_s: float) -> None:
         resource.setrlimit(what, (most, most))
 
 
-def answer_to(path: Path, text: str, row_limit: int, timeout_s: float) -> dict[str, Any]:
+def answer_to(
+    path: Path, text: str, row_limit: int, timeout_s: float, threads: int = THREADS
+) -> dict[str, Any]:
     """Return columns, types, rows and whether there were more; or ``error``."""
     import duckdb
 
     from lakehouse.serving.guard import StatementRefused, check_statement
     from lakehouse.serving.locked import connect_locked
 
-    connection = connect_locked(path, THREADS)
+    connection = connect_locked(path, threads)
     timer = threading.Timer(timeout_s, connection.interrupt)
     timer.daemon = True
     timer.start()

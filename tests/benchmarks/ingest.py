@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -138,7 +139,7 @@ def measure(rows: int, rounds: int) -> dict[str, float]:
         write_files(folder / "warm" / "landing", 20_000)
         write_files(folder / "full" / "landing", rows)
         spark = build_session(configured(folder / "full"))
-        ways = {
+        ways: dict[str, Callable[[Path], float]] = {
             "plain": lambda where: plain(spark, where),
             "ours": lambda where: ours(spark, where, ""),
             "ours_identity": lambda where: ours(spark, where, 'identity = ["device", "ts"]'),

@@ -1,6 +1,6 @@
 """The whole way of the data for one configuration, in a process of its own that a test may kill.
 
-    python -m tests.end_to_end.pipeline CONFIG [--without-idempotency]
+    python -m tests.end_to_end.pipeline CONFIG
 
 Prints one JSON object: a hash of the logical content of each table, whatever order rows stand in.
 """
@@ -34,11 +34,15 @@ def logical_content(spark: SparkSession, settings: Settings, name: str) -> dict[
     layout, stream = settings.layout, settings.streams[name]
     raw = tables.read(spark, layout.raw(name)).select("event_us", *stream.all_columns)
     quarantine = tables.read(spark, layout.quarantine(name)).select("reason", "record", "source_item")
-    counts = [f"sum({c})" for c in ("records", "received", "requeued", "accepted", "quarantined", "duplicates")]
+    counts = [
+        f"sum({c})" for c in ("records", "received", "requeued", "accepted", "quarantined", "duplicates")
+    ]
     ledger = tables.read(spark, layout.ledger(name)).selectExpr(*counts, "max(newest_us)")
     nodes = rollup.folded_nodes(spark, layout, stream)
     frames = {"raw": raw, "quarantine": quarantine, "ledger": ledger, "rollup": nodes}
-    return {table: digest(frame.collect()) for table, frame in frames.items()} | {"answers": answers(settings, name)}
+    return {table: digest(frame.collect()) for table, frame in frames.items()} | {
+        "answers": answers(settings, name)
+    }
 
 
 def answers(settings: Settings, name: str) -> str:
@@ -50,22 +54,22 @@ def answers(settings: Settings, name: str) -> str:
         return digest(published.connection.execute(text).fetchall())
 
 
-def main() -> None:
-    """Run every job once, then print the hashes."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("config", type=Path)
-    parser.add_argument("--without-idempotency", action="store_true")
-    asked = parser.parse_args()
-    settings = load_settings(asked.config)
-    if asked.without_idempotency:
-        tables.once = lambda writer, version: {}
-    spark = build_session(settings)
+def run(spark: SparkSession, settings: Settings) -> dict[str, dict[str, str]]:
+    """Run every job once; return the hashes per stream."""
     for name in settings.streams:
         ingest.run(settings, spark, name)
         build_rollups.run(settings, spark, name)
         maintain.run(settings, spark, name)
     publish.run(settings, spark)
-    print(json.dumps({name: logical_content(spark, settings, name) for name in settings.streams}))
+    return {name: logical_content(spark, settings, name) for name in settings.streams}
+
+
+def main() -> None:
+    """Run, and print the hashes."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("config", type=Path)
+    settings = load_settings(parser.parse_args().config)
+    print(json.dumps(run(build_session(settings), settings)))
 
 
 if __name__ == "__main__":

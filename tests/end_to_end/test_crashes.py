@@ -9,12 +9,18 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from lakehouse.catalog.crashpoint import CRASH_POINTS
+from lakehouse.catalog.settings import load_settings
+from lakehouse.spark import tables
+from tests.end_to_end import pipeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 T0 = 1_590_000_000
@@ -62,30 +68,23 @@ def land(folder: Path, parts: Iterable[int], reverse: bool = False) -> None:
         (folder / "landing" / name).write_text("\n".join(lines[part::3]) + "\n")
 
 
-def start(config: Path, *arguments: str, crash_at: str = "") -> subprocess.CompletedProcess[str]:
+def start(config: Path, crash_at: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {
         "TIDEMARK_CRASH_AT": crash_at,
         "TIDEMARK_SPARK__JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "SPARK_SUBMIT_OPTS": "",
     }
-    command = [sys.executable, "-m", "tests.end_to_end.pipeline", str(config), *arguments]
+    command = [sys.executable, "-m", "tests.end_to_end.pipeline", str(config)]
     root = Path(__file__).parents[2]
     return subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, check=False)
 
 
-def content(config: Path, *arguments: str) -> dict[str, Any]:
-    done = start(config, *arguments)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return dict(json.loads(done.stdout.splitlines()[-1])["readings"])
-
-
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return content(lake(tmp_path_factory.mktemp("undisturbed")))
+def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return pipeline.run(spark, load_settings(lake(tmp_path_factory.mktemp("undisturbed"))))["readings"]
 
 
 def test_killed_at_every_step_and_run_again_the_content_is_the_same(
-    tmp_path: Path, undisturbed: dict[str, Any]
+    tmp_path: Path, spark: SparkSession, undisturbed: dict[str, Any]
 ) -> None:
     config = lake(tmp_path, parts=(0, 1))
     for name in CRASH_POINTS:
@@ -95,20 +94,25 @@ def test_killed_at_every_step_and_run_again_the_content_is_the_same(
         killed = start(config, crash_at=name)
         assert killed.returncode == -signal.SIGKILL, f"{name} was not passed: {killed.stderr[-3000:]}"
 
-    assert content(config) == undisturbed
-    assert content(config) == undisturbed
+    assert pipeline.run(spark, load_settings(config))["readings"] == undisturbed
+    assert pipeline.run(spark, load_settings(config))["readings"] == undisturbed
 
 
 def test_another_order_of_files_in_one_batch_gives_the_same_content(
-    tmp_path: Path, undisturbed: dict[str, Any]
+    tmp_path: Path, spark: SparkSession, undisturbed: dict[str, Any]
 ) -> None:
-    assert content(lake(tmp_path, batch_files=3, reverse=True)) == undisturbed
+    config = lake(tmp_path, batch_files=3, reverse=True)
+    assert pipeline.run(spark, load_settings(config))["readings"] == undisturbed
 
 
-def test_without_idempotency_a_crash_is_noticed(tmp_path: Path, undisturbed: dict[str, Any]) -> None:
+def test_without_idempotency_a_crash_is_noticed(
+    tmp_path: Path, spark: SparkSession, undisturbed: dict[str, Any]
+) -> None:
     config = lake(tmp_path)
-    assert start(config, "--without-idempotency", crash_at="ingest.raw-appended").returncode == -signal.SIGKILL
+    assert start(config, crash_at="ingest.raw-appended").returncode == -signal.SIGKILL
 
-    found = content(config, "--without-idempotency")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "once", lambda writer, version: {})
+        found = pipeline.run(spark, load_settings(config))["readings"]
 
     assert found["raw"] != undisturbed["raw"] and found["answers"] != undisturbed["answers"]

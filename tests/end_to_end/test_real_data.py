@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +26,9 @@ STREAMS = sorted(KEYS)
 
 
 @pytest.fixture(scope="module")
-def settings(data: Path, rooms: Path, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+def settings(
+    data: Path, rooms: Path, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Settings:
     """All five sets ingested, rolled up, checked, published and maintained."""
     folder = tmp_path_factory.mktemp("real")
     text = (Path(__file__).parent / "real.toml").read_text(encoding="utf-8")
@@ -65,7 +66,16 @@ def ledger(settings: Settings, spark: SparkSession, stream: str) -> dict[str, An
         ("telemetry", {"received": 25135, "accepted": 25135, "late": 0, "duplicates": 0}),
         ("rooms", {"received": 273145, "accepted": 273145, "files": 60, "duplicates": 0}),
         ("conn", {"received": 8462, "accepted": 8462, "late": 3574}),
-        ("flows", {"received": 12142, "accepted": 11927, "duplicates": 215, "late": 3576, "max_lateness_us": 59 * 10**6}),
+        (
+            "flows",
+            {
+                "received": 12142,
+                "accepted": 11927,
+                "duplicates": 215,
+                "late": 3576,
+                "max_lateness_us": 59 * 10**6,
+            },
+        ),
         ("lora", {"records": 14204, "received": 93435 + 436}),
     ],
 )
@@ -93,14 +103,20 @@ def test_raw_rows_are_those_that_duckdb_reads(
     settings: Settings, spark: SparkSession, raw: duckdb.DuckDBPyConnection
 ) -> None:
     for stream in STREAMS:
-        expected = raw.execute(f"SELECT count(*), min(event_us), max(event_us), sum(event_us) FROM {stream}").fetchone()
+        expected = raw.execute(
+            f"SELECT count(*), min(event_us), max(event_us), sum(event_us) FROM {stream}"
+        ).fetchone()
         assert expected is not None
         own = tables.read(spark, settings.layout.raw(stream))
-        found = own.selectExpr("count(*)", "min(event_us)", "max(event_us)", "sum(cast(event_us as decimal(38)))")
+        found = own.selectExpr(
+            "count(*)", "min(event_us)", "max(event_us)", "sum(cast(event_us as decimal(38)))"
+        )
         assert [int(v) for v in found.collect()[0]] == [int(v) for v in expected]
 
 
-def random_ranges(raw: duckdb.DuckDBPyConnection, stream: str, seed: int) -> list[tuple[int, int, int, str | None]]:
+def random_ranges(
+    raw: duckdb.DuckDBPyConnection, stream: str, seed: int
+) -> list[tuple[int, int, int, str | None]]:
     """Ranges of all lengths, some on node edges, some outside, half of them for one key."""
     random = np.random.default_rng(seed)
     low, high = raw.execute(f"SELECT min(event_us), max(event_us) FROM {stream}").fetchone() or (0, 0)
@@ -116,17 +132,23 @@ def random_ranges(raw: duckdb.DuckDBPyConnection, stream: str, seed: int) -> lis
     return result
 
 
-def answered(settings: Settings, stream: str, measure: str, ranges: list[tuple[Any, ...]]) -> dict[int, list[Any]]:
+def answered(
+    settings: Settings, stream: str, measure: str, ranges: list[tuple[Any, ...]]
+) -> dict[int, list[Any]]:
     """Every aggregate of every range through the published macros."""
     with open_published(settings.layout) as published:
         # Names of our own configuration; times and keys are bound.
         text = f"""SELECT aggregate, value, low, high, exact FROM range_aggregate('{stream}', '{measure}',
             make_timestamp(?), make_timestamp(?), keys := CAST(? AS MAP(VARCHAR, VARCHAR)))"""
         asked = {n: [a, b, {} if key is None else {KEYS[stream]: key}] for n, a, b, key in ranges}
-        return {n: published.connection.execute(text, parameters).fetchall() for n, parameters in asked.items()}
+        return {
+            n: published.connection.execute(text, parameters).fetchall() for n, parameters in asked.items()
+        }
 
 
-def wrong(found: tuple[Any, ...], count: int, total: float, least: float | None, most: float | None) -> str | None:
+def wrong(
+    found: tuple[Any, ...], count: int, total: float, least: float | None, most: float | None
+) -> str | None:
     """What is wrong with one answer, None for nothing."""
     aggregate, value, low, high, exact = found
     mean = total / count if count else None
@@ -150,11 +172,10 @@ def test_every_interval_of_a_thousand_ranges_holds_the_truth(
         raw.execute("CREATE OR REPLACE TABLE asked (id BIGINT, a_us BIGINT, b_us BIGINT, key VARCHAR)")
         raw.executemany("INSERT INTO asked VALUES (?, ?, ?, ?)", ranges)
         expected = truths(raw, stream, measure)
-        with ThreadPoolExecutor(2) as pool:
-            halves = list(pool.map(lambda part: answered(settings, stream, measure, part), (ranges[::2], ranges[1::2])))
-
-        found = halves[0] | halves[1]
-        problems = [(n, told) for n, rows in found.items() for row in rows if (told := wrong(row, *expected[n]))]
+        found = answered(settings, stream, measure, ranges)
+        problems = [
+            (n, told) for n, rows in found.items() for row in rows if (told := wrong(row, *expected[n]))
+        ]
         exact = sum(row[4] for rows in found.values() for row in rows)
         assert (len(found), problems) == (len(ranges), [])
         assert all(len(rows) == 5 for rows in found.values()) and exact > 0

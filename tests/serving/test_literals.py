@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import duckdb
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse.serving import literals
+
+TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)))
+
+
+@given(st.lists(st.none() | TEXTS, min_size=1))
+def test_duckdb_reads_back_what_was_quoted(values: list[str | None]) -> None:
+    assert duckdb.execute(f"SELECT {literals.texts(values)}").fetchall() == [(values,)]
+
+
+@given(TEXTS.filter(bool))
+def test_a_quoted_name_is_one_name(name: str) -> None:
+    described = duckdb.execute(f"SELECT 1 AS {literals.name(name)}").description
+
+    assert described is not None
+    assert [column[0] for column in described] == [name]
+
+
+def test_a_nul_character_is_refused() -> None:
+    with pytest.raises(ValueError, match="NUL"):
+        literals.text("a\0'; DROP TABLE nodes")
