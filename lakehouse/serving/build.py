@@ -164,17 +164,18 @@ def _parent(levels: Sequence[Level]) -> str:
 
 def _measure_columns(measure: Measure) -> str:
     if measure.name == ROWS:
-        return '"rows", NULL, NULL, NULL, NULL, 0, first_us, last_us'
+        return '"rows", NULL, NULL, NULL, NULL, NULL, 0, first_us, last_us'
     n, total, low, high, first, last = (
         name(f"{measure.name}__{part}") for part in ("n", "sum", "min", "max", "first_us", "last_us")
     )
-    exact = "NULL"
+    exact = wide = "NULL"
     if measure.decimals is not None:
         exact, low, high = (_unscaled(column, measure.decimals) for column in (total, low, high))
-        total = exact
+        total, exact = exact, f"TRY_CAST({exact} AS BIGINT)"
+        wide = f"CASE WHEN {exact} IS NULL THEN {total} END"
     total, low, high = (f"CAST({column} AS DOUBLE)" for column in (total, low, high))
     magnitude = f"{n} * greatest(abs({low}), abs({high}))"
-    return f"{n}, {total}, {exact}, {low}, {high}, {magnitude}, {first}, {last}"
+    return f"{n}, {total}, {exact}, {wide}, {low}, {high}, {magnitude}, {first}, {last}"
 
 
 def _unscaled(column: str, decimals: int) -> str:

@@ -13,7 +13,8 @@ from lakehouse.serving.facts import ROWS, StreamFacts, Total
 
 _EPSILON = sys.float_info.epsilon
 _TOTALS = """
-    SELECT ladder.measure, ladder.level, series."grouping", sum(nodes.n), sum(nodes.exact_total),
+    SELECT ladder.measure, ladder.level, series."grouping", sum(nodes.n),
+        coalesce(sum(nodes.exact_total), 0) + coalesce(sum(nodes.wide_total), 0),
         fsum(nodes.total), sum(nodes.magnitude), count(*)
     FROM ladder
     JOIN streams ON streams.stream = ladder.stream

@@ -71,7 +71,8 @@ CREATE MACRO range_nodes(stream_name, measure_name, range_start, range_end, keys
         WHERE len(list_filter(map_keys(wanted), lambda name: key[name] IS DISTINCT FROM wanted[name])) = 0
     )
     SELECT
-        key_json, grouping_text, version, is_exact, divisor, has_values, is_forgotten, is_final, width_us, start_us, n, total, exact_total, lowest, highest, magnitude,
+        key_json, grouping_text, version, is_exact, divisor, has_values, is_forgotten, is_final,
+        width_us, start_us, n, total, exact_total, wide_total, lowest, highest, magnitude,
         CASE
             WHEN first_us >= a_us AND last_us < b_us THEN n
             WHEN last_us < a_us OR first_us >= b_us THEN 0
@@ -96,5 +97,5 @@ CREATE MACRO range_nodes(stream_name, measure_name, range_start, range_end, keys
     UNION ALL
     SELECT
         '{}', grouping_text, version, is_exact, divisor, has_values, is_forgotten, is_final, NULL, NULL,
-        0, 0, 0, NULL, NULL, 0, 0, 0, 0
+        0, 0, 0, NULL, NULL, NULL, 0, 0, 0, 0
     FROM asked WHERE level = 1 AND len(by_names) = 0;

@@ -44,8 +44,9 @@ CREATE MACRO range_sum(stream_name, measure_name, range_start, range_end, keys :
             CAST(sum(at_least) AS BIGINT) AS rows_low, CAST(sum(at_most) AS BIGINT) AS rows_high,
             sum(least(greatest(n * share, at_least), at_most)) AS rows_spread,
             any_value(is_exact) AS is_exact,
-            CASE WHEN any_value(is_exact) THEN CAST(sum(exact_total) FILTER (at_least = n) AS DOUBLE)
-                ELSE ifnull(fsum(total) FILTER (at_least = n), 0) END AS certain,
+            CASE WHEN any_value(is_exact) THEN CAST(
+                ifnull(sum(exact_total) FILTER (at_least = n), 0) + ifnull(sum(wide_total) FILTER (at_least = n), 0)
+            AS DOUBLE) ELSE ifnull(fsum(total) FILTER (at_least = n), 0) END AS certain,
             count(*) FILTER (is_open) AS open_n,
             ifnull(sum(part_low) FILTER (is_open), 0) AS open_low,
             ifnull(sum(part_high) FILTER (is_open), 0) AS open_high,

@@ -67,7 +67,7 @@ COMMENT ON COLUMN series.key IS 'Key names with their values as text; null where
 COMMENT ON COLUMN series.key_values IS 'The values alone, in the grouping''s order.';
 
 CREATE TABLE nodes (
-    slot BIGINT, parent_us BIGINT, start_us BIGINT, n BIGINT, total DOUBLE, exact_total HUGEINT,
+    slot BIGINT, parent_us BIGINT, start_us BIGINT, n BIGINT, total DOUBLE, exact_total BIGINT, wide_total HUGEINT,
     lowest DOUBLE, highest DOUBLE, magnitude DOUBLE, first_us BIGINT, last_us BIGINT
 );
 COMMENT ON TABLE nodes IS 'One row per measure, level, series and node that holds a value; sorted by slot and start.';
@@ -76,7 +76,8 @@ COMMENT ON COLUMN nodes.parent_us IS 'Start of the next coarser level''s node ar
 COMMENT ON COLUMN nodes.start_us IS 'Start of the node, aligned to its level''s width.';
 COMMENT ON COLUMN nodes.n IS 'Values in the node; rows for measure *.';
 COMMENT ON COLUMN nodes.total IS 'Their sum; for exact measures in units of the last digit.';
-COMMENT ON COLUMN nodes.exact_total IS 'Their exact sum in units of the last digit; null for doubles.';
+COMMENT ON COLUMN nodes.exact_total IS 'Their exact sum in units of the last digit; null for doubles, and where wide_total has it.';
+COMMENT ON COLUMN nodes.wide_total IS 'The exact sum where 64 bits do not hold it, else null; a HUGEINT is 50 times slower to read.';
 COMMENT ON COLUMN nodes.lowest IS 'Smallest value; for exact measures in units of the last digit.';
 COMMENT ON COLUMN nodes.highest IS 'Largest value; for exact measures in units of the last digit.';
 COMMENT ON COLUMN nodes.magnitude IS 'n * max(|lowest|, |highest|): no sum of its values'' sizes is larger.';

@@ -237,6 +237,7 @@ def _random_row(dice: random.Random, span_us: int, start_us: int) -> Row:
     )
     temp = dice.choice([dice.uniform(-40, 60), dice.gauss(0, 1e-3), 0.1, -7.25, 1e9 * dice.random(), None])
     hits = dice.choice([dice.randrange(-5, 100), 3, 2**40, None])
+    hits = 2**62 if start_us < 0 and hits == 2**40 else hits
     price = dice.choice([Decimal(dice.randrange(-100_000, 100_000)).scaleb(-2), Decimal("0.10"), None])
     device = dice.choice(["a", "b", "it's, {odd}=1", None])
     event = start_us + min(dice.choice(times), span_us - 1)

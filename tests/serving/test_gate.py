@@ -17,7 +17,7 @@ def facts(tmp_path_factory: pytest.TempPathFactory) -> StreamFacts:
     return STREAMS["deep"].write(folder)
 
 
-def with_total(facts: StreamFacts, measure: str, total: object) -> StreamFacts:
+def with_total(facts: StreamFacts, measure: str, total: float | Decimal) -> StreamFacts:
     place = (2, 1, measure)
     changed = [
         replace(t, total=total) if (t.level, t.grouping, t.measure) == place else t for t in facts.totals
