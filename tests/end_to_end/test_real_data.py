@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -133,17 +135,29 @@ def random_ranges(
 
 
 def answered(
-    settings: Settings, stream: str, measure: str, ranges: list[tuple[Any, ...]]
+    settings: Settings, stream: str, measure: str, ranges: list[tuple[int, int, int, str | None]]
 ) -> dict[int, list[Any]]:
     """Every aggregate of every range through the published macros."""
     with open_published(settings.layout) as published:
-        # Names of our own configuration; times and keys are bound.
-        text = f"""SELECT aggregate, value, low, high, exact FROM range_aggregate('{stream}', '{measure}',
-            make_timestamp(?), make_timestamp(?), keys := CAST(? AS MAP(VARCHAR, VARCHAR)))"""
-        asked = {n: [a, b, {} if key is None else {KEYS[stream]: key}] for n, a, b, key in ranges}
-        return {
-            n: published.connection.execute(text, parameters).fetchall() for n, parameters in asked.items()
+        published.connection.execute(f"""PREPARE asked AS SELECT aggregate, value, low, high, exact
+            FROM range_aggregate('{stream}', '{measure}', make_timestamp(CAST($1 AS BIGINT)),
+                make_timestamp(CAST($2 AS BIGINT)), keys := CAST($3 AS MAP(VARCHAR, VARCHAR)))""")
+        keys = {
+            n: "MAP {}" if key is None else f"MAP {{'{KEYS[stream]}': '{key}'}}" for n, _, _, key in ranges
         }
+        return {
+            n: published.connection.execute(f"EXECUTE asked({a}, {b}, {keys[n]})").fetchall()
+            for n, a, b, _ in ranges
+        }
+
+
+def at_once(
+    settings: Settings, stream: str, measure: str, ranges: list[tuple[int, int, int, str | None]]
+) -> dict[int, list[Any]]:
+    """The same on two connections side by side."""
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(partial(answered, settings, stream, measure), (ranges[::2], ranges[1::2]))
+    return first | second
 
 
 def wrong(
@@ -172,7 +186,7 @@ def test_every_interval_of_a_thousand_ranges_holds_the_truth(
         raw.execute("CREATE OR REPLACE TABLE asked (id BIGINT, a_us BIGINT, b_us BIGINT, key VARCHAR)")
         raw.executemany("INSERT INTO asked VALUES (?, ?, ?, ?)", ranges)
         expected = truths(raw, stream, measure)
-        found = answered(settings, stream, measure, ranges)
+        found = at_once(settings, stream, measure, ranges)
         problems = [
             (n, told) for n, rows in found.items() for row in rows if (told := wrong(row, *expected[n]))
         ]
