@@ -17,6 +17,10 @@ from lakehouse.catalog.settings import Settings
 from lakehouse.spark import rollup, tables
 
 
+class NothingIngested(RuntimeError):
+    """There is nothing to build from."""
+
+
 def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     """Append the nodes of new ingest batches; return how many batches and rows.
 
@@ -35,8 +39,14 @@ def rebuild(settings: Settings, spark: SparkSession, stream: str) -> dict[str, A
     """Build the stream's rollups again from raw, by today's declaration.
 
     The published answers stay as they are until the next publish.
+
+    Raises:
+        NothingIngested: when there is no ledger to build from.
+        LeaseHeld: when another process writes this stream's rollups now.
     """
     path = settings.layout.rollup(stream)
+    if not tables.exists(settings.layout.ledger(stream)):
+        raise NothingIngested(f"stream {stream}: nothing has been ingested yet; run `tidemark run`")
     with tables.lease(path):
         shutil.rmtree(path, ignore_errors=True)
         return rollup.append_new(spark, settings.layout, settings.stream(stream))

@@ -10,6 +10,7 @@ import json
 import shutil
 from argparse import ArgumentParser
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,11 +25,14 @@ if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
 
-def run(settings: Settings, spark: SparkSession) -> dict[str, Any]:
+def run(settings: Settings, spark: SparkSession, *, unchecked: bool = False) -> dict[str, Any]:
     """Publish all streams as one version; return its number, whether it is new, its nodes and bytes.
 
+    ``unchecked`` publishes also what the quality checks have not seen or not passed.
+
     Raises:
-        PublishRefused: when a total of the new file is not Spark's; readers keep the current version.
+        PublishRefused: when a total of the new file is not Spark's, or a stream holds batches that have not passed
+            the checks; readers keep the current version.
         LeaseHeld: when another process publishes, or builds or compacts one of the rollups, now.
     """
     from lakehouse.serving.publish import is_current, publish
@@ -36,8 +40,13 @@ def run(settings: Settings, spark: SparkSession) -> dict[str, Any]:
 
     layout = settings.layout
     scratch = layout.serving / ".nodes"
-    with tables.lease(layout.serving):
+    with ExitStack() as leases:
+        # Facts and nodes must be of one moment: a build or a fold between them would move horizons under nodes.
+        for path in (layout.serving, *(layout.rollup(name) for name in settings.streams)):
+            leases.enter_context(tables.lease(path))
         facts = [_facts(settings, spark, stream) for stream in settings.streams.values()]
+        if not unchecked:
+            _refuse_unchecked(settings, spark, facts)
         shutil.rmtree(scratch, ignore_errors=True)
         if not is_current(layout, facts):
             facts = [_with_nodes(settings, spark, told, scratch / told.name) for told in facts]
@@ -80,6 +89,19 @@ def _facts(settings: Settings, spark: SparkSession, stream: Stream) -> StreamFac
     )
 
 
+def _refuse_unchecked(settings: Settings, spark: SparkSession, facts: Sequence[StreamFacts]) -> None:
+    from lakehouse.serving.gate import PublishRefused
+    from quality.history import verified_through
+
+    for told in facts:
+        passed = verified_through(spark, settings.layout.quality, told.name)
+        if told.batch > max(passed, 0):
+            raise PublishRefused(
+                f"stream {told.name}: its rollups hold batches up to {told.batch}, the checks have passed those up to "
+                f"{max(passed, 0)}; run the checks (`tidemark run`), nothing is published before"
+            )
+
+
 def _with_nodes(settings: Settings, spark: SparkSession, facts: StreamFacts, folder: Path) -> StreamFacts:
     """Write the stream's folded nodes and its ledger as parquet, and add the nodes up independently."""
     from lakehouse.spark import rollup, tables
@@ -87,10 +109,9 @@ def _with_nodes(settings: Settings, spark: SparkSession, facts: StreamFacts, fol
     if not facts.batch:
         return facts
     layout, stream = settings.layout, settings.stream(facts.name)
-    with tables.lease(layout.rollup(stream.name)):
-        nodes = rollup.folded_nodes(spark, layout, stream)
-        nodes.write.parquet(str(folder / "nodes"))
-        totals = rollup.totals(nodes, stream).collect()
+    nodes = rollup.folded_nodes(spark, layout, stream)
+    nodes.write.parquet(str(folder / "nodes"))
+    totals = rollup.totals(nodes, stream).collect()
     ledger = tables.read(spark, layout.ledger(stream.name)).where(f"batch <= {facts.batch}")
     ledger.write.parquet(str(folder / "ledger"))
     added = [total for row in totals for total in _totals(row, facts.measures)]

@@ -2,7 +2,8 @@
 
     algorithms   pure methods over numbers and arrays: numpy and numba only
     catalog      pure names of things: streams, levels, tables, settings
-    spark        the only place that imports pyspark and delta
+    simulator    streams as they come in life: late, repeated, dirty; imports the catalog only
+    spark        adapters to Spark and Delta; above it, jobs and quality may handle DataFrames
     serving      the only place that imports duckdb for analysts
     cli          the command line, loading each layer only when a command needs it
 

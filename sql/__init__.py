@@ -1,4 +1,4 @@
-"""SQL kept as files: what one row of each table is, continuous queries, and the analysts' macros and views."""
+"""SQL kept as files: what one row of each table is, and the analysts' macros and views."""
 
 from __future__ import annotations
 

@@ -25,9 +25,11 @@ def rebuild(
     settings = globals_of(context).settings()
     declared(settings, [stream])
     from jobs import build_rollups
+    from jobs.outcome import recorded
     from lakehouse.spark.session import build_session
 
-    figures = build_rollups.rebuild(settings, build_session(settings), stream)
+    spark = build_session(settings)
+    figures = recorded("rebuild", settings, stream, lambda: build_rollups.rebuild(settings, spark, stream))
     if as_json:
         print_json({"stream": stream, **(figures or {})})
     else:

@@ -31,9 +31,11 @@ def requeue(
     settings = globals_of(context).settings()
     declared(settings, [stream])
     from jobs import requeue as job
+    from jobs.outcome import recorded
     from lakehouse.spark.session import build_session
 
-    figures = job.run(settings, build_session(settings), stream, reason or [])
+    spark = build_session(settings)
+    figures = recorded("requeue", settings, stream, lambda: job.run(settings, spark, stream, reason or []))
     if as_json:
         print_json({"stream": stream, **(figures or {})})
     else:

@@ -4,7 +4,10 @@ jars.py        which jars the session needs, and where they are
 session.py     one session per process
 tables.py      Delta tables: idempotent append, read, lease
 sources/       files -> manifests -> lines -> typed rows
-duplicates.py  identity: first accepted row stays
-ledger.py      one row per ingest batch: what came in and where it went
-rollup.py      raw rows -> nodes of every level; compaction
+ingest.py      one ingest batch: records to raw, quarantine and ledger
+duplicates.py  identity: the first accepted row stays
+lateness.py    how far rows stand behind the newest time before them
+quarantine.py  which rejected records are open, and taking them through again
+rollup.py      raw rows -> nodes of every level; folding
+maintenance.py merging small files, vacuum
 """

@@ -247,8 +247,9 @@ class Batch:
     def _late(self) -> dict[str, Any]:
         newest = {row["source_file"]: row["high"] for row in self.by_file if row["reason"] is None}
         rows = self.usable
-        if self.manifest.kind == "requeue":
-            rows = rows.repartition(1).sortWithinPartitions(*_ORIGIN)
+        if self.manifest.kind == "requeue" or self.tables.stream.source.format == "parquet":
+            # These do not come file by file: lines from quarantine are in no order, Spark cuts large Parquet files.
+            rows = rows.repartition("source_file").sortWithinPartitions(*_ORIGIN)
         late: Lateness = lateness_of(rows, newest, self.before.newest_us)
         return {"late": late.late, "lateness": list(late.bins), "max_lateness_us": late.max_us}
 
