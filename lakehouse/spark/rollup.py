@@ -172,7 +172,9 @@ def _raised(entered: DataFrame, stream: Stream) -> DataFrame:
     ups = [
         F.when(
             F.col("level") < number,
-            F.struct(F.lit(number).alias("level"), _floor(F.col("start_us"), level.width_us).alias("start_us")),
+            F.struct(
+                F.lit(number).alias("level"), _floor(F.col("start_us"), level.width_us).alias("start_us")
+            ),
         )
         for number, level in enumerate(stream.levels, start=1)
     ]

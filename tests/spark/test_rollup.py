@@ -23,9 +23,9 @@ DEVICES = ("a", "b", "c")
 def random_readings(seed: int, count: int) -> list[dict[str, Any]]:
     """Readings over half an hour, a third of them late by up to all of it, with gaps and missing values."""
     random = np.random.default_rng(seed)
-    times = np.sort(random.uniform(0, 1800, count)) - np.where(random.random(count) < 0.3, 1, 0) * random.uniform(
-        0, 1800, count
-    )
+    times = np.sort(random.uniform(0, 1800, count)) - np.where(
+        random.random(count) < 0.3, 1, 0
+    ) * random.uniform(0, 1800, count)
     return [
         {
             "ts": round(T0 + float(time), 3),
@@ -72,14 +72,20 @@ def test_tables_hold_the_nodes_of_the_tree_on_every_level(lake: Make, seed: int)
         stream.ingest()
         build(stream)
 
-    frame = rollup.folded_nodes(stream.spark, stream.settings.layout, stream.settings.streams["readings"]).collect()
+    frame = rollup.folded_nodes(
+        stream.spark, stream.settings.layout, stream.settings.streams["readings"]
+    ).collect()
 
     for grouping, device in [(0, d) for d in DEVICES] + [(1, None)]:
         for measure in ("temp", "count"):
             tree = tree_of(stream, readings, device, measure)
             for level in (1, 2, 3):
-                expected = {n.start: (n.n, n.min, n.max, n.first_us, n.last_us) for n in tree.nodes(level - 1)}
-                own = [r for r in frame if (r["level"], r["grouping"], r["device"]) == (level, grouping, device)]
+                expected = {
+                    n.start: (n.n, n.min, n.max, n.first_us, n.last_us) for n in tree.nodes(level - 1)
+                }
+                own = [
+                    r for r in frame if (r["level"], r["grouping"], r["device"]) == (level, grouping, device)
+                ]
                 parts = [f"{measure}__{p}" for p in ("n", "min", "max", "first_us", "last_us")]
                 found = {r["start_us"]: tuple(r[p] for p in parts) for r in own if r[parts[0]]}
                 sums = {r["start_us"]: float(r[f"{measure}__sum"]) for r in own if r[parts[0]]}
