@@ -30,6 +30,7 @@ step ask telemetry temp --agg avg
 step ask telemetry temp --agg max --where device=sensor-007
 step ask flows bytes --by proto
 step sql "SELECT * FROM range_sum('telemetry', 'temp', TIMESTAMP '2026-01-01 06:00', TIMESTAMP '2026-01-01 09:30')"
+echo "$((SECONDS - started))" >"$folder/seconds"
 printf '\nThe demo took %s s. Go on with:\n' "$((SECONDS - started))"
 printf '  export TIDEMARK_CONFIG=%s TIDEMARK_HOME=%s\n' "$TIDEMARK_CONFIG" "$TIDEMARK_HOME"
 printf '  .venv/bin/tidemark --help\n'

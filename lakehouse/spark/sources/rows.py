@@ -6,8 +6,6 @@ before, on the clock or on how files were cut into batches.
 
 from __future__ import annotations
 
-from functools import reduce
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -171,8 +169,3 @@ def _bad_value(name: str, column: StreamColumn) -> Column:
 
 def _told(reason: str, name: str, text: Column, expected: str) -> Column:
     return F.concat(F.lit(f"{reason}: {name} is '"), F.substring(text, 1, 100), F.lit(f"', {expected}"))
-
-
-def any_of(conditions: list[Column]) -> Column:
-    """Return the disjunction of conditions, false for none."""
-    return reduce(lambda a, b: a | b, conditions, F.lit(False))
