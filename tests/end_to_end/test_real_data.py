@@ -161,14 +161,21 @@ def at_once(
 
 
 def wrong(
-    found: tuple[Any, ...], count: int, total: float, least: float | None, most: float | None
+    found: tuple[Any, ...],
+    count: int,
+    total: float,
+    mean: float | None,
+    least: float | None,
+    most: float | None,
 ) -> str | None:
     """What is wrong with one answer, None for nothing."""
     aggregate, value, low, high, exact = found
-    mean = total / count if count else None
     truth = {"sum": total, "count": count, "avg": mean, "min": least, "max": most}[aggregate]
     if truth is None:
         return None if value is None or not exact else f"{aggregate}: {value} over no rows"
+    if aggregate == "avg" and low is not None and high is not None:
+        # A quotient is rounded once more than the sum it is made of.
+        low, high = math.nextafter(low, -math.inf), math.nextafter(high, math.inf)
     if (low is not None and low > truth) or (high is not None and high < truth):
         return f"{aggregate}: {truth} is not in [{low}, {high}]"
     if exact and not math.isclose(value, truth, rel_tol=1e-9, abs_tol=1e-9):
