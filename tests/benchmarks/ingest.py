@@ -35,6 +35,7 @@ CONFIG = """
 home = "var"
 [spark]
 driver_memory = "4g"
+java_options = ""
 [streams.readings]
 event_time = {{ column = "ts", unit = "us" }}
 {identity}
