@@ -30,7 +30,7 @@ test: setup ## Run the whole test suite
 	@$(BIN)/python -m pytest
 
 .PHONY: test-fast
-test-fast: setup ## Run the tests that need no JVM, no Airflow and under a minute
+test-fast: setup ## Run the tests that need no JVM, no Airflow and no long wait
 	@$(BIN)/python -m pytest -m "$(FAST)"
 
 .PHONY: lint
