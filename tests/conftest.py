@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakehouse.catalog.settings import Settings, SparkSettings, load_settings
+from lakehouse.catalog.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,9 +39,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session of this run."""
     from lakehouse.spark.session import build_session
 
-    # Tests run each piece of code a few times only: compiling it lightly saves half of the CPU they take.
-    options = SparkSettings(java_options="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-    session = build_session(Settings(home=tmp_path_factory.mktemp("spark"), spark=options))
+    session = build_session(Settings(home=tmp_path_factory.mktemp("spark")))
     yield session
     session.stop()
 

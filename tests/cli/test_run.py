@@ -32,7 +32,7 @@ def test_a_run_finds_what_was_simulated_and_answers_with_it(tidemark: Tidemark, 
     tidemark("init")
     tidemark("simulate", "--rows", "5000")
 
-    ran = tidemark("run", "--json", TIDEMARK_SPARK__JAVA_OPTIONS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    ran = tidemark("run", "--json")
 
     outcomes = json.loads(ran.stdout)
     assert (ran.returncode, [outcome["error"] for outcome in outcomes]) == (0, [None] * len(outcomes))

@@ -70,10 +70,7 @@ def land(folder: Path, parts: Iterable[int], reverse: bool = False) -> None:
 
 
 def start(config: Path, crash_at: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {
-        "TIDEMARK_CRASH_AT": crash_at,
-        "TIDEMARK_SPARK__JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    }
+    environment = os.environ | {"TIDEMARK_CRASH_AT": crash_at}
     command = [sys.executable, "-m", "tests.end_to_end.pipeline", str(config)]
     root = Path(__file__).parents[2]
     return subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, check=False)
