@@ -40,6 +40,9 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
         landing, before = _landing(target)
         files = landing.add_files(target.stream.source)
         totals = _drain(target, landing, before)
+    for manifest in landing.manifests[before.batch :]:
+        for change in manifest.schema_changes:
+            log.warning("stream %s, batch %s: %s", stream, manifest.batch, change)
     changed = landing.changed_files(target.stream.source)
     for path in changed:
         log.warning("%s changed after it was read; its new content is not read: give it a new name", path)
@@ -73,7 +76,7 @@ def _landing(target: StreamTables) -> tuple[Landing, Progress]:
 
 def _drain(target: StreamTables, landing: Landing, before: Progress) -> dict[str, Any]:
     """Run every manifest that has no ledger row yet, in order."""
-    totals: dict[str, Any] = {"batches": 0, **dict.fromkeys(COUNTS, 0)}
+    totals: dict[str, Any] = {"batches": 0, **dict.fromkeys(COUNTS, 0), "schema_changes": 0}
     if landing.last_batch == before.batch:
         return totals
     run = _Run(target, landing, totals, before)
@@ -122,13 +125,10 @@ class _Run:
             raise IngestRefused(
                 f"stream {name}: batch {manifest.batch} came after batch {self.finished.batch}"
             )
-        batch = Batch(self.target, manifest, self.landing, self.finished)
-        try:
-            entry = batch.commit()
-        finally:
-            batch.release()
+        entry = Batch(self.target, manifest, self.landing, self.finished).commit()
         self.finished = Progress(manifest.batch, entry["newest_us"])
         self.totals["batches"] += 1
+        self.totals["schema_changes"] += len(entry["schema_changes"])
         for name in COUNTS:
             self.totals[name] += entry[name]
 

@@ -1,10 +1,7 @@
-"""Rollup tables: raw rows -> partial nodes of every level and grouping; reading them whole; compaction.
+"""Rollup tables: appending the nodes of new batches once; reading them whole; compaction.
 
 A batch is one commit: nodes of all levels and groupings and a marker that says what is contained, so levels never
-disagree and horizons move with the data they belong to. Each row enters at the finest level that still keeps its
-time and is carried up from there, so an old row costs what a node costs, not what a second costs.
-
-Source: DSMGA-Tree (OLAgg), section 4, over tables instead of a tree; late rows and groupings are ours.
+disagree and horizons move with the data they belong to.
 """
 
 from __future__ import annotations
@@ -12,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 
-from pyspark import StorageLevel
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -21,6 +18,7 @@ from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.stream import Stream
 from lakehouse.spark import tables
+from lakehouse.spark.nodes import nodes_of
 
 _NODE = ["level", "grouping", "start_us"]
 
@@ -70,14 +68,11 @@ def append_new(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, i
     if contained is None:
         tables.append_once(mark, path, f"rollup-{stream.name}", last)
         return {"batches": last - before.batch, "rows": 0}
-    entered = _entered(rows, stream, contained).persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        nodes = _all_nodes(entered, stream).withColumn("batch", F.lit(last).cast("bigint"))
-        crash_point("rollup.before-append")
-        both = nodes.unionByName(mark, allowMissingColumns=True)
-        tables.append_once(both, path, f"rollup-{stream.name}", last)
-    finally:
-        entered.unpersist()
+    schema = tables.read(spark, path).schema
+    nodes = nodes_of(rows, stream, contained, schema).withColumn("batch", F.lit(last).cast("bigint"))
+    crash_point("rollup.before-append")
+    both = nodes.unionByName(mark, allowMissingColumns=True)
+    tables.append_once(both, path, f"rollup-{stream.name}", last)
     crash_point("rollup.appended")
     return {"batches": last - before.batch, "rows": accepted}
 
@@ -135,85 +130,6 @@ def _check_definition(spark: SparkSession, layout: Home, stream: Stream) -> None
         )
 
 
-def _entered(rows: DataFrame, stream: Stream, newest_us: int) -> DataFrame:
-    """Aggregate rows, with all keys, at the finest level that still keeps their time."""
-    level, start = F.lit(None).cast("int"), F.lit(None).cast("bigint")
-    kept_from = horizons(stream.levels, newest_us)
-    for number in range(len(stream.levels), 0, -1):
-        kept = F.col("event_us") >= kept_from[number - 1]
-        level = F.when(kept, F.lit(number)).otherwise(level)
-        start = F.when(kept, _floor(F.col("event_us"), stream.levels[number - 1].width_us)).otherwise(start)
-    placed = rows.withColumn("level", level).withColumn("start_us", start).where(F.col("level").isNotNull())
-    return placed.groupBy("level", "start_us", *stream.grouping_keys).agg(*_lifted(stream))
-
-
-def _all_nodes(entered: DataFrame, stream: Stream) -> DataFrame:
-    """Carry nodes up to every coarser level, then combine over the keys that each grouping leaves out.
-
-    What entered is already partial nodes of its own level with all keys: it is not grouped again.
-    """
-    keys = stream.grouping_keys
-    nodes = entered.unionByName(_raised(entered, stream))
-    whole = [number for number, grouping in enumerate(stream.groupings) if set(grouping) == set(keys)]
-    frames = [nodes.withColumn("grouping", F.lit(number)) for number in whole]
-    cuts = [
-        F.struct(F.lit(number).alias("grouping"), *(_kept_key(entered, key, grouping) for key in keys))
-        for number, grouping in enumerate(stream.groupings)
-        if number not in whole
-    ]
-    if cuts:
-        cut = nodes.withColumn("cut", F.explode(F.array(*cuts))).drop(*keys).select("cut.*", "*").drop("cut")
-        frames.append(cut.groupBy(*_NODE, *keys).agg(*_combined(stream)))
-    return reduce(DataFrame.unionByName, frames)
-
-
-def _raised(entered: DataFrame, stream: Stream) -> DataFrame:
-    """What nodes add to the levels above their own."""
-    ups = [
-        F.when(
-            F.col("level") < number,
-            F.struct(
-                F.lit(number).alias("level"), _floor(F.col("start_us"), level.width_us).alias("start_us")
-            ),
-        )
-        for number, level in enumerate(stream.levels, start=1)
-    ]
-    raised = entered.withColumn("up", F.explode(F.array_compact(F.array(*ups)))).drop("level", "start_us")
-    raised = raised.select("up.*", "*").drop("up")
-    return raised.groupBy("level", "start_us", *stream.grouping_keys).agg(*_combined(stream))
-
-
-def _kept_key(nodes: DataFrame, key: str, grouping: tuple[str, ...]) -> Column:
-    value = F.col(key) if key in grouping else F.lit(None).cast(nodes.schema[key].dataType)
-    return value.alias(key)
-
-
-def _floor(time_us: Column, width_us: int) -> Column:
-    return time_us - F.pmod(time_us, F.lit(width_us))
-
-
-def _lifted(stream: Stream) -> list[Column]:
-    """Aggregates of a node, from rows."""
-    parts = [
-        F.count("*").alias("rows"),
-        F.min("event_us").alias("first_us"),
-        F.max("event_us").alias("last_us"),
-    ]
-    for name in stream.measures:
-        value = F.col(name)
-        seen = F.when(value.isNotNull(), F.col("event_us"))
-        scale = stream.all_columns[name].scale
-        total = (
-            F.sum(value)
-            if scale is None
-            else F.sum(value.cast(f"decimal(38,{scale})")).cast(f"decimal(38,{scale})")
-        )
-        parts += [F.count(value).alias(f"{name}__n"), total.alias(f"{name}__sum")]
-        parts += [F.min(value).alias(f"{name}__min"), F.max(value).alias(f"{name}__max")]
-        parts += [F.min(seen).alias(f"{name}__first_us"), F.max(seen).alias(f"{name}__last_us")]
-    return parts
-
-
 def _combined(stream: Stream) -> list[Column]:
     """Aggregates of a node, from partial nodes."""
     parts = [
@@ -232,5 +148,15 @@ def _combined(stream: Stream) -> list[Column]:
 
 
 def _marker_row(spark: SparkSession, newest_us: int | None, batch: int, rows: int | None) -> DataFrame:
-    schema = "level int, grouping int, start_us bigint, batch bigint, rows bigint"
-    return spark.createDataFrame([(0, -1, newest_us, batch, rows or 0)], schema)
+    columns = {
+        "level": pa.int32(),
+        "grouping": pa.int32(),
+        "start_us": pa.int64(),
+        "batch": pa.int64(),
+        "rows": pa.int64(),
+    }
+    values = (0, -1, newest_us, batch, rows or 0)
+    # From Arrow, so that no Python worker is asked for one row.
+    return spark.createDataFrame(
+        pa.table([pa.array([v], t) for v, t in zip(values, columns.values(), strict=True)], [*columns])
+    )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import unquote
 
-from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.catalog.stream import Stream
@@ -49,14 +51,25 @@ def read(spark: SparkSession, table: Path) -> DataFrame:
     return spark.read.format("delta").load(str(table))
 
 
-def append_once(rows: DataFrame, table: Path, writer: str, version: int) -> None:
+def append_once(rows: DataFrame, table: Path, writer: str, version: int) -> list[Path] | None:
     """Append rows unless this writer already appended this version or a later one.
 
-    ``writer`` names a job and stream; versions are batch numbers, which only grow. A replay appends nothing.
+    ``writer`` names a job and stream; versions are batch numbers, which only grow. A replay appends nothing. Returns
+    the files written, None for a replay; the caller holds the table's lease.
     """
+    before = _last_commit(table)
     rows.write.format("delta").mode("append").options(**once(writer, version), mergeSchema="true").save(
         str(table)
     )
+    after = _last_commit(table)
+    return None if after == before else _files_of(table, after)
+
+
+def side_by_side(*steps: Callable[[], object]) -> None:
+    """Run steps at the same time: each is mostly Delta waiting for its own log."""
+    with ThreadPoolExecutor(len(steps)) as pool:
+        for done in [pool.submit(step) for step in steps]:
+            done.result()
 
 
 def once(writer: str, version: int) -> dict[str, str]:
@@ -106,8 +119,7 @@ def measure_columns(stream: Stream, measure: str) -> list[str]:
 
 def properties(spark: SparkSession, table: Path) -> dict[str, str]:
     """Return the table's own properties."""
-    detail = DeltaTable.forPath(spark, str(table)).detail().select("properties").collect()
-    return dict(detail[0][0])
+    return dict(map(tuple, spark.sql(f"SHOW TBLPROPERTIES delta.`{table}`").collect()))
 
 
 def _create(spark: SparkSession, table: Path, name: str, **parts: str) -> None:
@@ -117,3 +129,13 @@ def _create(spark: SparkSession, table: Path, name: str, **parts: str) -> None:
     for key, value in {"path": str(table), **parts}.items():
         text = text.replace("{" + key + "}", value)
     spark.sql(text)
+
+
+def _last_commit(table: Path) -> int:
+    return max(int(path.stem) for path in (table / "_delta_log").glob("*.json") if path.stem.isdigit())
+
+
+def _files_of(table: Path, commit: int) -> list[Path]:
+    actions = (table / "_delta_log" / f"{commit:020}.json").read_text().splitlines()
+    added = [json.loads(action)["add"]["path"] for action in actions if action.startswith('{"add"')]
+    return [table / unquote(path) for path in added]

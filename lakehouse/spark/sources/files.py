@@ -13,7 +13,9 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,20 +23,26 @@ import pyarrow.parquet
 
 from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.stream import Source
+from lakehouse.spark.sources.drift import Columns, json_columns, schema_changes
 
+_SAMPLE_LINES = 100
 HIDDEN = (".", "_")
 UNFINISHED = (".tmp", ".part", ".partial", ".inprogress", ".crdownload")
 
 
 @dataclass(frozen=True)
 class LandedFile:
-    """One file of a batch; ``fields`` are the names or the count of its columns, None where lines have none."""
+    """One file of a batch; ``fields`` are the names or the count of its columns, None where lines have none.
+
+    ``columns`` are the columns it was seen to have, each with its type where the file tells: a sample, to see changes.
+    """
 
     path: str
     size: int
     mtime_ns: int
     fields: tuple[str, ...] | None = None
     unreadable: str | None = None
+    columns: Columns = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -45,6 +53,7 @@ class Manifest:
     kind: str
     files: tuple[LandedFile, ...] = ()
     reasons: tuple[str, ...] = field(default=())
+    schema_changes: tuple[str, ...] = field(default=())
 
     def to_json(self) -> str:
         """Return the manifest as one line of JSON."""
@@ -58,7 +67,8 @@ class Manifest:
             LandedFile(**(f | {"fields": None if f["fields"] is None else tuple(f["fields"])}))
             for f in content["files"]
         )
-        return Manifest(content["batch"], content["kind"], files, tuple(content["reasons"]))
+        reasons, changes = tuple(content["reasons"]), tuple(content["schema_changes"])
+        return Manifest(content["batch"], content["kind"], files, reasons, changes)
 
 
 class Landing:
@@ -92,7 +102,7 @@ class Landing:
         found = self.new_files(source)
         for group in _groups(found, source):
             landed = tuple(_landed(path, stat, source) for path, stat in group)
-            self._add(Manifest(self.last_batch + 1, "files", landed))
+            self._add(Manifest(self.last_batch + 1, "files", landed, (), self._changes(landed)))
         return len(found)
 
     def add_requeue(self, reasons: tuple[str, ...]) -> Manifest:
@@ -100,6 +110,20 @@ class Landing:
         manifest = Manifest(self.last_batch + 1, "requeue", (), reasons)
         self._add(manifest)
         return manifest
+
+    def _changes(self, landed: tuple[LandedFile, ...]) -> tuple[str, ...]:
+        """What columns the files gained, lost or retyped, each against the file before it."""
+        told: list[str] = []
+        earlier = [file.columns for file in self.files.values() if file.columns]
+        seen = set[str]().union(*earlier)
+        before = earlier[-1] if earlier else {}
+        for file in landed:
+            if file.columns:
+                if seen:
+                    told += schema_changes(os.path.basename(file.path), before, file.columns, seen)
+                seen |= set(file.columns)
+                before = file.columns
+        return tuple(told)
 
     def _add(self, manifest: Manifest) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -141,34 +165,48 @@ def _groups(
 
 
 def _landed(path: str, stat: os.stat_result, source: Source) -> LandedFile:
+    fields, unreadable = None, None
+    columns: Columns = {}
     try:
-        fields, unreadable = _fields(path, source), None
+        fields, columns = _fields(path, source)
     except (OSError, EOFError, ValueError, pa.ArrowException) as error:
-        fields, unreadable = None, f"{type(error).__name__}: {error}"
-    return LandedFile(path, stat.st_size, stat.st_mtime_ns, fields, unreadable)
+        unreadable = f"{type(error).__name__}: {error}"
+    return LandedFile(path, stat.st_size, stat.st_mtime_ns, fields, unreadable, columns)
 
 
-def _fields(path: str, source: Source) -> tuple[str, ...] | None:
+def _fields(path: str, source: Source) -> tuple[tuple[str, ...] | None, Columns]:
     if source.format == "ndjson":
-        return None
+        return None, json_columns(_sample(path))
     if source.format == "parquet":
-        return tuple(pyarrow.parquet.read_schema(path).names)
+        schema = pyarrow.parquet.read_schema(path)
+        return tuple(schema.names), {column.name: str(column.type) for column in schema}
     if source.format == "zeek":
         return _zeek_fields(path)
     line = next(_head(path), "")
     fields = next(csv.reader([line], delimiter=source.separator, quotechar=source.quote), [])
     if source.header == "names":
-        return tuple(name.strip() for name in fields)
-    return tuple(str(position) for position in range(len(fields)))
+        names = tuple(name.strip() for name in fields)
+        return names, dict.fromkeys(names, "text")
+    places = tuple(str(position) for position in range(len(fields)))
+    return places, {f"field {place}": "text" for place in places}
 
 
-def _zeek_fields(path: str) -> tuple[str, ...] | None:
+def _zeek_fields(path: str) -> tuple[tuple[str, ...] | None, Columns]:
+    fields: tuple[str, ...] | None = None
     for line in _head(path):
         if not line.startswith("#"):
-            return None
+            break
         if line.startswith("#fields"):
-            return tuple(line.split("\t")[1:])
-    return None
+            fields = tuple(line.split("\t")[1:])
+        if line.startswith("#types") and fields:
+            return fields, dict(zip(fields, line.split("\t")[1:], strict=False))
+    return fields, dict.fromkeys(fields or (), "text")
+
+
+def _sample(path: str) -> Iterator[str]:
+    """The first lines; where the file breaks off, what could be read."""
+    with suppress(OSError, EOFError):
+        yield from islice(_head(path), _SAMPLE_LINES)
 
 
 def _head(path: str) -> Iterator[str]:

@@ -97,3 +97,42 @@ def test_manifests_are_ordered_by_time_as_by_number(tmp_path: Path) -> None:
     Landing(tmp_path / "landing").add_files(source(tmp_path, batch_files=1))
     times = [path.stat().st_mtime for path in sorted((tmp_path / "landing").glob("*.json"))]
     assert times == [1, 2, 3]
+
+
+def test_columns_gained_lost_and_retyped_are_told_with_the_batch_that_brings_them(tmp_path: Path) -> None:
+    records = [
+        '{"ts": 1, "temp": 2.5}',
+        '{"ts": 2, "temp": "warm", "gps": {"lat": 1}}',
+        '{"ts": 3, "temp": null}',
+    ]
+    for number, record in enumerate(records):
+        (tmp_path / f"{number}.ndjson").write_text(record + "\n")
+    landing = Landing(tmp_path / "landing")
+
+    landing.add_files(source(tmp_path, format="ndjson", batch_files=1))
+
+    assert [manifest.schema_changes for manifest in Landing(tmp_path / "landing").manifests] == [
+        (),
+        ("1.ndjson: gained gps.lat", "1.ndjson: temp was number, is string"),
+        ("2.ndjson: lost gps.lat",),
+    ]
+
+
+def test_header_names_are_columns_and_one_that_comes_back_is_no_gain(tmp_path: Path) -> None:
+    for name, header in {"a": "ts,temp", "b": "ts", "c": "ts,temp"}.items():
+        (tmp_path / name).write_text(header + "\n1,2\n")
+    landing = Landing(tmp_path / "landing")
+
+    landing.add_files(source(tmp_path))
+
+    assert landing.manifests[0].schema_changes == ("b: lost temp",)
+
+
+def test_a_file_that_breaks_off_is_still_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    whole = gzip.compress(b'{"ts": 1}\n' * 50)
+    (tmp_path / "a.ndjson.gz").write_bytes(whole[: len(whole) - 6])
+    landing = Landing(tmp_path / "landing")
+
+    landing.add_files(source(tmp_path, format="ndjson"))
+
+    assert landing.manifests[0].files[0].unreadable is None
