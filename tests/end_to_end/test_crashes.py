@@ -19,38 +19,19 @@ from lakehouse.catalog.crashpoint import CRASH_POINTS
 from lakehouse.catalog.settings import load_settings
 from lakehouse.spark import tables
 from tests.end_to_end import pipeline
+from tests.readings import declared
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 T0 = 1_590_000_000
-CONFIG = """
-home = "var"
-[streams.readings]
-event_time = { column = "ts", unit = "s" }
-identity = ["device", "ts"]
-keys = ["device"]
-measures = ["temp", "count"]
-groupings = [["device"], []]
-levels = ["1s for 1m", "10s for 10m", "1m forever"]
-[streams.readings.source]
-path = "landing/*"
-format = "ndjson"
-settle = 0
-batch_files = %d
-[streams.readings.columns]
-device = "string"
-ts = { type = "decimal", decimals = 3 }
-temp = "double"
-count = "int"
-"""
 
 
 def lake(folder: Path, batch_files: int = 1, reverse: bool = False, parts: Iterable[int] = range(3)) -> Path:
     """Make a lakehouse with some of three files; return its configuration."""
     (folder / "landing").mkdir(parents=True)
-    (folder / "tidemark.toml").write_text(CONFIG % batch_files)
+    (folder / "tidemark.toml").write_text(declared(options=f"batch_files = {batch_files}"))
     land(folder, parts, reverse)
     return folder / "tidemark.toml"
 
