@@ -9,6 +9,8 @@ UV := .tools/bin/uv
 READY := $(VENV)/.ready
 CODE := lakehouse jobs dags quality infra tests
 FAST := not spark and not airflow and not slow
+# Each process of the whole suite starts a Spark of its own, so two; a file's tests share what they set up.
+SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help
 help: ## Print this list
@@ -27,11 +29,11 @@ demo: setup ## Set up, then simulate two streams, run the real DAGs and ask a fe
 
 .PHONY: test
 test: setup ## Run the whole test suite
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 .PHONY: test-fast
 test-fast: setup ## Run the tests that need no JVM, no Airflow and no long wait
-	@$(BIN)/python -m pytest -m "$(FAST)"
+	@$(BIN)/python -m pytest -m "$(FAST)" -n logical --dist worksteal
 
 .PHONY: lint
 lint: setup ## Check style and formatting

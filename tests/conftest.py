@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start the files that take longest first, so that processes side by side end together."""
+    slow, spark = (
+        {item.path for item in items if item.get_closest_marker(name)} for name in ("slow", "spark")
+    )
+    items.sort(key=lambda item: (item.path not in slow, item.path not in spark))
+
+
 @pytest.fixture(scope="session")
 def data() -> Path:
     """The folder of real data sets; the test is skipped where it is absent."""

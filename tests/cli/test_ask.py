@@ -19,8 +19,8 @@ def _truth(aggregate: str, condition: str = "true") -> float:
 
 
 @pytest.mark.parametrize("aggregate", ["sum", "count", "avg", "min", "max"])
-def test_whole_nodes_give_the_exact_answer(tidemark: Tidemark, published_home: Path, aggregate: str) -> None:
-    ended = tidemark("--home", published_home, "ask", "telemetry", "temp", "--agg", aggregate, "--json")
+def test_whole_nodes_give_the_exact_answer(called: Tidemark, published_home: Path, aggregate: str) -> None:
+    ended = called("--home", published_home, "ask", "telemetry", "temp", "--agg", aggregate, "--json")
 
     answer = json.loads(ended.stdout)
     truth = _truth(aggregate)
@@ -85,9 +85,9 @@ def test_the_table_shows_the_interval_and_how_it_was_found(tidemark: Tidemark, p
     ],
 )
 def test_what_cannot_be_answered_is_refused_with_the_reason(
-    tidemark: Tidemark, published_home: Path, words: tuple[str, ...], code: int, told: str
+    called: Tidemark, published_home: Path, words: tuple[str, ...], code: int, told: str
 ) -> None:
-    ended = tidemark("--home", published_home, "ask", *words)
+    ended = called("--home", published_home, "ask", *words)
 
     assert (ended.returncode, ended.stdout) == (code, "")
     assert told in ended.stderr

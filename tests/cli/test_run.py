@@ -28,6 +28,7 @@ def test_an_undeclared_stream_is_refused_before_anything_starts(tidemark: Tidema
 @pytest.mark.spark
 @pytest.mark.airflow
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_a_run_finds_what_was_simulated_and_answers_with_it(tidemark: Tidemark, tmp_path: Path) -> None:
     tidemark("init")
     tidemark("simulate", "--rows", "5000")

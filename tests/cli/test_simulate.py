@@ -68,9 +68,9 @@ def test_options_reach_the_rows(tidemark: Tidemark, tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_simulated_is_refused_and_nothing_is_written(
-    tidemark: Tidemark, tmp_path: Path, arguments: list[str], told: str
+    called: Tidemark, tmp_path: Path, arguments: list[str], told: str
 ) -> None:
-    ended = tidemark("simulate", *arguments)
+    ended = called("simulate", *arguments)
 
     assert ended.returncode == 2
     assert told in ended.stderr

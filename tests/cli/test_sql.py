@@ -48,9 +48,9 @@ def test_more_rows_than_the_limit_are_told(tidemark: Tidemark, published_home: P
     ["DROP TABLE nodes", "SELECT * FROM read_text('/etc/passwd')", "SELEC 1", "SELECT * FROM nowhere"],
 )
 def test_what_is_not_a_harmless_select_fails_with_a_message(
-    tidemark: Tidemark, published_home: Path, query: str
+    called: Tidemark, published_home: Path, query: str
 ) -> None:
-    ended = tidemark("--home", published_home, "sql", query)
+    ended = called("--home", published_home, "sql", query)
 
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr.startswith("tidemark: ")

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,38 +21,20 @@ from lakehouse.catalog.crashpoint import CRASH_POINTS
 from lakehouse.catalog.settings import load_settings
 from lakehouse.spark import tables
 from tests.end_to_end import pipeline
+from tests.end_to_end.pipeline import JOBS
+from tests.readings import declared
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 T0 = 1_590_000_000
-CONFIG = """
-home = "var"
-[streams.readings]
-event_time = { column = "ts", unit = "s" }
-identity = ["device", "ts"]
-keys = ["device"]
-measures = ["temp", "count"]
-groupings = [["device"], []]
-levels = ["1s for 1m", "10s for 10m", "1m forever"]
-[streams.readings.source]
-path = "landing/*"
-format = "ndjson"
-settle = 0
-batch_files = %d
-[streams.readings.columns]
-device = "string"
-ts = { type = "decimal", decimals = 3 }
-temp = "double"
-count = "int"
-"""
 
 
 def lake(folder: Path, batch_files: int = 1, reverse: bool = False, parts: Iterable[int] = range(3)) -> Path:
     """Make a lakehouse with some of three files; return its configuration."""
     (folder / "landing").mkdir(parents=True)
-    (folder / "tidemark.toml").write_text(CONFIG % batch_files)
+    (folder / "tidemark.toml").write_text(declared(options=f"batch_files = {batch_files}"))
     land(folder, parts, reverse)
     return folder / "tidemark.toml"
 
@@ -69,11 +53,17 @@ def land(folder: Path, parts: Iterable[int], reverse: bool = False) -> None:
         (folder / "landing" / name).write_text("\n".join(lines[part::3]) + "\n")
 
 
-def start(config: Path, crash_at: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"TIDEMARK_CRASH_AT": crash_at}
-    command = [sys.executable, "-m", "tests.end_to_end.pipeline", str(config)]
+def kill(config: Path, point: str) -> None:
+    """Start the job that passes this point in a process of its own, which dies there."""
+    environment = os.environ | {"TIDEMARK_CRASH_AT": point}
+    command = [sys.executable, "-m", "tests.end_to_end.pipeline", str(config), job_of(point)]
     root = Path(__file__).parents[2]
-    return subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, check=False)
+    ended = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, check=False)
+    assert ended.returncode == -signal.SIGKILL, f"{point} was not passed: {ended.stderr[-3000:]}"
+
+
+def job_of(point: str) -> str:
+    return point.partition(".")[0]
 
 
 @pytest.fixture(scope="module")
@@ -81,16 +71,21 @@ def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
     return pipeline.run(spark, load_settings(lake(tmp_path_factory.mktemp("undisturbed"))))["readings"]
 
 
-def killed_at(folder: Path, points: Sequence[str]) -> Path:
-    """Run one lakehouse until each of these points in turn, killed there; return its configuration."""
+def killed_at(folder: Path, points: Sequence[str], spark: SparkSession) -> Path:
+    """Let each of these points in turn kill its job on one lakehouse; return its configuration.
+
+    Jobs that come before a killed one are run to their end, in the session that is there already.
+    """
     config = lake(folder, parts=(0, 1))
-    for name in points:
-        if name == "maintain.compacted":
+    for job, of_job in groupby(points, key=job_of):
+        if job == "maintain":
             # Folding needs nodes of two builds.
             land(folder, (2,))
-        killed = start(config, crash_at=name)
-        assert killed.returncode == -signal.SIGKILL, f"{name} was not passed: {killed.stderr[-3000:]}"
-    if "maintain.compacted" not in points:
+        for earlier in JOBS[: JOBS.index(job)]:
+            pipeline.run_job(earlier, spark, load_settings(config))
+        for point in of_job:
+            kill(config, point)
+    if "maintain" not in map(job_of, points):
         land(folder, (2,))
     return config
 
@@ -98,10 +93,11 @@ def killed_at(folder: Path, points: Sequence[str]) -> Path:
 def test_killed_at_every_step_and_run_again_the_content_is_the_same(
     tmp_path: Path, spark: SparkSession, undisturbed: dict[str, Any]
 ) -> None:
-    of_ingest = [name for name in CRASH_POINTS if name.startswith("ingest.")]
+    of_ingest = [name for name in CRASH_POINTS if job_of(name) == "ingest"]
     later = [name for name in CRASH_POINTS if name not in of_ingest]
     with ThreadPoolExecutor(2) as pool:
-        configs = list(pool.map(killed_at, (tmp_path / "ingest", tmp_path / "later"), (of_ingest, later)))
+        folders = (tmp_path / "ingest", tmp_path / "later")
+        configs = list(pool.map(partial(killed_at, spark=spark), folders, (of_ingest, later)))
 
     for config in configs:
         assert pipeline.run(spark, load_settings(config))["readings"] == undisturbed
@@ -119,7 +115,7 @@ def test_without_idempotency_a_crash_is_noticed(
     tmp_path: Path, spark: SparkSession, undisturbed: dict[str, Any]
 ) -> None:
     config = lake(tmp_path)
-    assert start(config, crash_at="ingest.raw-appended").returncode == -signal.SIGKILL
+    kill(config, "ingest.raw-appended")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "once", lambda writer, version: {})

@@ -4,6 +4,7 @@ import json
 import os
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from urllib.request import Request, urlopen
 
 import psutil
@@ -53,8 +54,14 @@ def _sessions() -> set[int]:
 
 
 def _members(sessions: set[int]) -> list[str]:
-    found = [process for process in psutil.process_iter(["status"]) if os.getsid(process.pid) in sessions]
+    found = [process for process in psutil.process_iter(["status"]) if _session(process.pid) in sessions]
     return [str(process) for process in found if process.info["status"] != psutil.STATUS_ZOMBIE]
+
+
+def _session(pid: int) -> int | None:
+    with suppress(ProcessLookupError):
+        return os.getsid(pid)
+    return None
 
 
 def test_airflow_serves_the_dags_on_loopback_and_leaves_nothing_behind(

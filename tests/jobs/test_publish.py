@@ -9,6 +9,7 @@ import pytest
 from jobs import build_rollups, ingest, maintain, publish
 from lakehouse.catalog.settings import Settings
 from lakehouse.serving.ask import AGGREGATES, Answer, ask
+from tests.readings import declared
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,22 +18,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 T0 = 1_600_000_000
-CONFIG = """
-home = "var"
-[streams.readings]
-event_time = { column = "ts", unit = "s" }
-keys = ["device"]
-measures = ["temp", "hits"]
-groupings = [["device"], []]
-levels = ["1s for 1m", "10s for 10m", "1m forever"]
-[streams.readings.source]
-path = "landing/*"
-format = "ndjson"
-settle = 0
-[streams.readings.columns]
-device = "string"
-temp = "double"
-hits = "int"
+QUIET = """
 [streams.quiet]
 event_time = { column = "ts", unit = "s" }
 levels = ["1m forever"]
@@ -52,7 +38,7 @@ def land(settings: Settings, name: str, readings: list[dict[str, Any]]) -> None:
 
 def reading(second: int) -> dict[str, Any]:
     temp = None if second % 11 == 0 else second * 0.1 - 20
-    return {"ts": T0 + second, "device": "abc"[second % 3], "temp": temp, "hits": second % 7 - 3}
+    return {"ts": T0 + second, "device": "abc"[second % 3], "temp": temp, "count": second % 7 - 3}
 
 
 def settled(settings: Settings, spark: SparkSession) -> dict[str, Any]:
@@ -69,7 +55,7 @@ def asked(home: Path, measure: str, agg: str, exact: bool) -> Answer:
 def test_what_spark_rolled_up_is_what_analysts_are_answered(
     spark: SparkSession, lakehouse_of: Callable[[str], Settings]
 ) -> None:
-    settings = lakehouse_of(CONFIG)
+    settings = lakehouse_of(declared() + QUIET)
     land(settings, "a.ndjson", [reading(second) for second in range(400, 1500)])
     first = settled(settings, spark)
     again = publish.run(settings, spark, unchecked=True)
@@ -86,5 +72,5 @@ def test_what_spark_rolled_up_is_what_analysts_are_answered(
         found, exact = asked(settings.home, "temp", agg, False), asked(settings.home, "temp", agg, True)
         assert found.low is not None and exact.low is not None and found.low <= exact.low, (found, exact)
         assert found.high is not None and exact.high is not None and found.high >= exact.high, (found, exact)
-    assert asked(settings.home, "hits", "count", True).rows == 396
+    assert asked(settings.home, "count", "count", True).rows == 396
     assert ask(settings.home, "quiet", "*", "count", 0, 1)[0].value == 0

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -120,17 +121,18 @@ def test_killed_anywhere_the_next_publish_ends_in_one_whole_version(
     tmp_path: Path, facts: StreamFacts, place: str
 ) -> None:
     code = (
-        "import sys; from pathlib import Path; from lakehouse.catalog.layout import Home\n"
-        "from lakehouse.serving.publish import publish; from tests.serving.conftest import STREAMS\n"
-        "root = Path(sys.argv[1]); publish(Home(root), [STREAMS['pair'].write(root / 'pair')])"
+        "import pickle, sys; from pathlib import Path; from lakehouse.catalog.layout import Home\n"
+        "from lakehouse.serving.publish import publish\n"
+        "publish(Home(Path(sys.argv[1])), [pickle.load(sys.stdin.buffer)])"
     )
     killed = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)],
+        input=pickle.dumps(facts),
         env=os.environ | {"TIDEMARK_CRASH_AT": place},
         check=False,
     )
 
-    done = publish(Home(tmp_path), [STREAMS["pair"].write(tmp_path / "pair")])
+    done = publish(Home(tmp_path), [facts])
 
     assert killed.returncode == -signal.SIGKILL
     assert ask(tmp_path, "pair", "*", "count", 0, 1000)[0].as_of_version == done.version

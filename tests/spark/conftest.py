@@ -12,33 +12,10 @@ import pytest
 from jobs import ingest
 from lakehouse.catalog.settings import Settings
 from lakehouse.spark import tables
+from tests.readings import declared
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-READINGS = """
-home = "var"
-[streams.readings]
-event_time = {{ column = "ts", unit = "s" }}
-arrival_time = {{ column = "received", unit = "s" }}
-clock_bounds = {{ behind = "30d", ahead = "1h" }}
-identity = ["device", "ts"]
-duplicates_within = "1d"
-keys = ["device"]
-measures = ["temp", "count"]
-groupings = [["device"], []]
-levels = ["1s for 1m", "10s for 10m", "1m forever"]
-[streams.readings.source]
-path = "landing/*"
-format = "{format}"
-settle = 0
-{options}
-[streams.readings.columns]
-device = "string"
-ts = "decimal"
-temp = "double"
-count = "int"
-"""
 
 
 @dataclass(frozen=True)
@@ -70,8 +47,6 @@ def lake(spark: SparkSession, lakehouse_of: Callable[[str], Settings]) -> Callab
     """Return a lakehouse of readings in the asked format."""
 
     def make(file_format: str = "ndjson", options: str = "") -> Lake:
-        text = READINGS.format(format=file_format, options=options)
-        text = text.replace('ts = "decimal"', 'ts = { type = "decimal", decimals = 3 }')
-        return Lake(spark, lakehouse_of(text))
+        return Lake(spark, lakehouse_of(declared(file_format, options)))
 
     return make
