@@ -64,7 +64,7 @@ class StreamTables:
 
     def progress(self) -> Progress:
         """Return how far the ledger has come."""
-        ledger = tables.read(self.spark, self.layout.ledger(self.stream.name))
+        ledger = tables.read(self.spark, self.layout.ledger(self.stream.name)).coalesce(1)
         last, newest = ledger.agg(F.max("batch"), F.max("newest_us")).first() or (None, None)
         return Progress(int(last or 0), newest)
 

@@ -40,7 +40,8 @@ def marker(spark: SparkSession, layout: Home, stream: Stream) -> Marker:
     path = layout.rollup(stream.name)
     if not tables.exists(path):
         return Marker(None, 0)
-    marks = tables.read(spark, path).where("level = 0")
+    # One task each for the few rows of markers and ledger: a shuffle would cost more than reading them.
+    marks = tables.read(spark, path).where("level = 0").coalesce(1)
     newest, batch = marks.agg(F.max("start_us"), F.max("batch")).first() or (None, None)
     return Marker(newest, int(batch or 0))
 
@@ -56,7 +57,7 @@ def append_new(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, i
     _check_definition(spark, layout, stream)
     before = marker(spark, layout, stream)
     ledger = tables.read(spark, layout.ledger(stream.name))
-    new = ledger.where(F.col("batch") > before.batch)
+    new = ledger.where(F.col("batch") > before.batch).coalesce(1)
     last, newest, accepted = (
         new.agg(F.max("batch"), F.max("newest_us"), F.sum("accepted")).first() or (None,) * 3
     )

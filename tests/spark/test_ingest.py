@@ -11,6 +11,8 @@ import pytest
 from jobs import ingest
 from lakehouse.catalog.settings import Settings, load_settings
 from lakehouse.spark import tables
+from lakehouse.spark.ingest import Batch, Progress, StreamTables
+from lakehouse.spark.sources.files import Landing
 from tests.spark.conftest import Lake
 
 pytestmark = pytest.mark.spark
@@ -268,3 +270,70 @@ def test_lateness_is_told_per_batch_from_the_newest_time_before(lake: Make) -> N
     stream.land("b.ndjson", reading(40) + reading(200) + reading(190))
     stream.ingest()
     assert stream.rows("ledger", "batch", "late", "max_lateness_us") == [(1, 0, 0), (2, 2, 60 * 10**6)]
+
+
+MIXED = (
+    reading(100) + reading(40, temp=None) + '{"ts": 1\n',
+    '{"device": "a"}\n' + reading(90) + reading(200, device="b") + reading(190),
+)
+
+
+def without_identity(stream: Lake) -> Lake:
+    config = stream.settings.home.parent / "tidemark.toml"
+    config.write_text(config.read_text().replace('identity = ["device", "ts"]', ""))
+    return Lake(stream.spark, load_settings(config))
+
+
+LEDGER = ("batch", "records", "received", "accepted", "quarantined", "duplicates", "reasons", "missing")
+TIMES = ("min_event_us", "max_event_us", "newest_us", "late", "lateness", "max_lateness_us")
+
+
+def test_rows_written_as_they_are_read_are_counted_as_held_ones_are(lake: Make, tmp_path: Path) -> None:
+    held = lake()
+    for number, text in enumerate(MIXED):
+        held.land(f"{number}.ndjson", text)
+    held.ingest()
+    without_identity(held)
+    passed = Lake(held.spark, load_settings(tmp_path / "tidemark.toml", tmp_path / "other"))
+    assert not passed.settings.stream("readings").identity
+
+    passed.ingest()
+
+    for table, columns in {
+        "ledger": LEDGER + TIMES,
+        "quarantine": ("source_line", "reason", "record"),
+    }.items():
+        assert passed.rows(table, *columns) == held.rows(table, *columns)
+    assert passed.rows("raw", "event_us", "device", "temp") == held.rows("raw", "event_us", "device", "temp")
+
+
+def test_batch_that_died_after_raw_counts_what_it_would_have_counted(lake: Make, tmp_path: Path) -> None:
+    undisturbed = without_identity(lake())
+    for number, text in enumerate(MIXED):
+        undisturbed.land(f"{number}.ndjson", text)
+    undisturbed.ingest()
+    died = Lake(undisturbed.spark, load_settings(tmp_path / "tidemark.toml", tmp_path / "other"))
+    target = StreamTables(died.spark, died.settings.layout, died.settings.stream("readings"))
+    target.create()
+    landing = Landing(died.settings.layout.landing("readings"))
+    landing.add_files(target.stream.source)
+    batch = Batch(target, landing.manifests[0], landing, Progress(0, None))
+    assert batch.append_raw(batch.rows.where("reason is null"))
+
+    died.ingest()
+
+    assert died.rows("ledger", *LEDGER, *TIMES) == undisturbed.rows("ledger", *LEDGER, *TIMES)
+    assert died.rows("raw", "event_us", "device") == undisturbed.rows("raw", "event_us", "device")
+    assert died.rows("quarantine", "reason") == undisturbed.rows("quarantine", "reason")
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", '{"ts": 1\n' * 3])
+def test_batch_without_a_usable_row_is_finished_too(lake: Make, text: str) -> None:
+    stream = without_identity(lake())
+    stream.land("a.ndjson", text)
+
+    stream.ingest()
+
+    assert stream.rows("ledger", "batch", "accepted", "quarantined", "newest_us") == [
+        (1, 0, text.count("{"), None)
+    ]

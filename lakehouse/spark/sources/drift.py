@@ -15,10 +15,10 @@ _KINDS = {bool: "boolean", int: "number", float: "number", str: "string", list: 
 
 
 def json_columns(lines: Iterable[str]) -> Columns:
-    """Return the columns of JSON records, nested ones by dotted path: name -> boolean, number, string, list
-    or null.
+    """Return the columns of JSON records: name, dotted where nested -> boolean, number, string, list or null.
 
-    Lines that hold no object are passed over; null gives way to any other. Give the first lines of a file: each is parsed.
+    Lines that hold no object are passed over; null gives way to any other. For the first lines of a file: it parses
+    each of them.
     """
     found: Columns = {}
     for line in lines:

@@ -12,22 +12,15 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from lakehouse.catalog.stream import Source
 from lakehouse.spark.sources.files import LandedFile
 from lakehouse.spark.sources.split import numbered_lines
 
 Layout = tuple[str, ...] | None
-LINES = T.StructType(
-    [
-        T.StructField("source_file", T.StringType()),
-        T.StructField("source_line", T.LongType()),
-        T.StructField("layout", T.IntegerType()),
-        T.StructField("record", T.BinaryType()),
-        T.StructField("fault", T.StringType()),
-    ]
-)
+_LINE = "source_line bigint, layout int, record binary, fault string"
+LINES = f"source_file string, {_LINE}"
+_LINE_NAMES = ("source_line", "layout", "record", "fault")
 _UNKNOWN_LAYOUT = -1
 _PARTITION_BYTES = 128 * 1024 * 1024
 
@@ -64,9 +57,13 @@ def read_lines(spark: SparkSession, files: tuple[LandedFile, ...], source: Sourc
 def _text_lines(spark: SparkSession, readable: list[tuple[str, int]], size: int, source: Source) -> DataFrame:
     cores = spark.sparkContext.defaultParallelism
     partitions = max(1, min(len(readable), max(cores, -(-size // _PARTITION_BYTES))))
-    paths = spark.sparkContext.parallelize(readable, partitions)
-    frame = spark.createDataFrame(paths, "path string, layout int")
-    return frame.mapInArrow(_splitter(source.format, source.header), LINES)
+    numbered = [(number, path, layout) for number, (path, layout) in enumerate(readable)]
+    paths = spark.sparkContext.parallelize(numbered, partitions)
+    frame = spark.createDataFrame(paths, "file int, path string, layout int")
+    lines = frame.mapInArrow(_splitter(source.format, source.header), f"file int, {_LINE}")
+    # Lines carry their file's number; the path, much longer, is looked up in one constant.
+    names = F.split(F.lit("\0".join(path for path, _ in readable)), "\0")
+    return lines.select(F.get(names, F.col("file")).alias("source_file"), *_LINE_NAMES)
 
 
 def _splitter(
@@ -76,21 +73,17 @@ def _splitter(
 
     def split(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for path, layout in zip(*batch.to_pydict().values(), strict=True):
+            for file, path, layout in zip(*batch.to_pydict().values(), strict=True):
                 for lines in numbered_lines(path, skip_header, skip_hash):
-                    yield _located(lines, path, layout)
+                    yield _located(lines, file, layout)
 
     return split
 
 
-def _located(lines: pa.RecordBatch, path: str, layout: int) -> pa.RecordBatch:
-    count = lines.num_rows
-    paths = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), count), pa.array([path])).cast(
-        pa.string()
-    )
-    layouts = pa.repeat(pa.scalar(layout, pa.int32()), count)
-    columns = [paths, lines.column(0), layouts, lines.column(1), lines.column(2)]
-    return pa.record_batch(columns, LINES.names)
+def _located(lines: pa.RecordBatch, file: int, layout: int) -> pa.RecordBatch:
+    files, layouts = (pa.repeat(pa.scalar(value, pa.int32()), lines.num_rows) for value in (file, layout))
+    columns = [files, lines.column(0), layouts, lines.column(1), lines.column(2)]
+    return pa.record_batch(columns, ["file", *_LINE_NAMES])
 
 
 def _parquet_lines(spark: SparkSession, readable: list[tuple[str, int]]) -> DataFrame:
