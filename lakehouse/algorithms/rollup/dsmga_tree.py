@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lakehouse.algorithms.rollup.bounds import with_forgotten_rows
+import numpy as np
+
+from lakehouse.algorithms.rollup.bounds import open_sides, with_forgotten_rows
 from lakehouse.algorithms.rollup.contract import Snapshot
 from lakehouse.algorithms.rollup.level_stack import LevelStack, batch_of
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, floor_to, horizons, next_move, validate_levels
 
 if TYPE_CHECKING:
-    from lakehouse.algorithms.rollup.contract import Aggregate, Answer, Level, Node, Times, Values
+    from lakehouse.algorithms.rollup.contract import Aggregate, Answer, Answers, Level, Node, Times, Values
 
 
 class DsmgaTree:
@@ -88,6 +90,18 @@ class DsmgaTree:
         if self._earliest_us is not None and max(start_us, self._earliest_us) < min(end_us, oldest):
             return with_forgotten_rows(known, aggregate)
         return known
+
+    def query_batch(self, starts: Times, ends: Times, aggregate: Aggregate) -> Answers:
+        """Answer one aggregate over every ``[starts[i], ends[i])``: as ``query`` would, many times faster.
+
+        Cost: as that of a query, without Python; nothing is allocated per range but its answer.
+        """
+        oldest = int(self._stack.horizons[-1])
+        known = self._stack.answer_ranges(np.maximum(starts, oldest), ends, aggregate)
+        if self._earliest_us is None or self._earliest_us >= oldest:
+            return known
+        reaches = np.maximum(starts, self._earliest_us) < np.minimum(ends, oldest)
+        return open_sides(known, aggregate, reaches)
 
     def nodes(self, level_index: int) -> list[Node]:
         """Return the nodes that a level keeps, oldest first; level 0 is the finest."""

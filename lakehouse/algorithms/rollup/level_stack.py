@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from lakehouse.algorithms.rollup.bounds import EPS
+from lakehouse.algorithms.rollup.contract import AGGREGATES, Answers
 from lakehouse.algorithms.rollup.descent import Descent
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, floor_to
 from lakehouse.algorithms.rollup.node_kernels import (
@@ -27,11 +28,12 @@ from lakehouse.algorithms.rollup.node_kernels import (
     take_sorted,
 )
 from lakehouse.algorithms.rollup.nodes import NODE, KeptLevel, coarser
+from lakehouse.algorithms.rollup.query_kernels import ANSWER, answer_ranges
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from lakehouse.algorithms.rollup.contract import Times, Values
+    from lakehouse.algorithms.rollup.contract import Aggregate, Times, Values
     from lakehouse.algorithms.rollup.descent import Spread
     from lakehouse.algorithms.rollup.nodes import Nodes
 
@@ -133,6 +135,18 @@ class LevelStack:
     def read(self, start_us: int, end_us: int, spread: Spread = "remainder") -> Descent:
         """Return what the levels know about ``[start_us, end_us)``."""
         return Descent(self.arrays, self.horizons.tolist(), spread).read(start_us, end_us)
+
+    def answer_ranges(
+        self, starts: Times, ends: Times, aggregate: Aggregate, spread: Spread = "remainder"
+    ) -> Answers:
+        """Answer one aggregate over every ``[starts[i], ends[i])`` in one compiled call."""
+        begin, stop = (np.ascontiguousarray(side, dtype=np.int64) for side in (starts, ends))
+        if begin.shape != stop.shape:
+            raise ValueError(f"expected one end per start, found {begin.size} starts and {stop.size} ends")
+        out = np.empty(len(begin), ANSWER)
+        levels = self.store, self.spans, self.widths, self.horizons
+        answer_ranges(*levels, spread == "whole", begin, stop, AGGREGATES.index(aggregate), out)
+        return Answers(*[out[name] for name in ANSWER.names or ()])
 
     def check(self) -> None:
         """Raise AssertionError if a level is broken, reaches below its horizon or contradicts the finer."""

@@ -9,7 +9,7 @@ from lakehouse.algorithms.rollup.level_stack import LevelStack, batch_of
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, floor_to
 
 if TYPE_CHECKING:
-    from lakehouse.algorithms.rollup.contract import Aggregate, Answer, Node, Times, Values
+    from lakehouse.algorithms.rollup.contract import Aggregate, Answer, Answers, Node, Times, Values
     from lakehouse.algorithms.rollup.descent import Spread
 
 
@@ -80,6 +80,13 @@ class PaperTree:
     def query(self, start_us: int, end_us: int, aggregate: Aggregate) -> Answer:
         """Answer one aggregate over ``[start_us, end_us)``; an end before the start is an empty range."""
         return self._stack.read(start_us, end_us, self.spread).answer(aggregate)
+
+    def query_batch(self, starts: Times, ends: Times, aggregate: Aggregate) -> Answers:
+        """Answer one aggregate over every ``[starts[i], ends[i])``: as ``query`` would, many times faster.
+
+        Cost: as that of a query, without Python; nothing is allocated per range but its answer.
+        """
+        return self._stack.answer_ranges(starts, ends, aggregate, self.spread)
 
     def nodes(self, level_index: int) -> list[Node]:
         """Return the nodes that a level keeps, oldest first; level 0 is the finest."""
