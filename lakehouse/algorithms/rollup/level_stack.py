@@ -109,7 +109,7 @@ class LevelStack:
         if batch.in_order:
             self._take(batch.times, batch.values, slots)
         elif slots > 2 * len(batch.times) + ROOM:
-            order = np.argsort(batch.times)
+            order = batch.times.argsort()
             self._take(batch.times[order], batch.values[order], slots)
         else:
             self._take_scattered(batch, slots)
