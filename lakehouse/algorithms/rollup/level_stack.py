@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     Ints = npt.NDArray[np.int64]
 
 ROOM = 16
-# Partials of a batch larger than this get memory of their own, given back with the batch.
-KEPT_ROOM = 1 << 16
+PIECE = 1 << 14
 
 
 class Batch(NamedTuple):
@@ -107,10 +106,10 @@ class LevelStack:
             return
         slots = (batch.last_us - batch.first_us) // int(self.widths[0]) + 2
         if batch.in_order:
-            self._take(batch.times, batch.values, slots)
+            self._take(batch.times, batch.values)
         elif slots > 2 * len(batch.times) + ROOM:
             order = batch.times.argsort()
-            self._take(batch.times[order], batch.values[order], slots)
+            self._take(batch.times[order], batch.values[order])
         else:
             self._take_scattered(batch, slots)
 
@@ -158,10 +157,13 @@ class LevelStack:
             whole_from = -floor_to(coarse.width_us, -horizon)
             coarse.check_against(fine, whole_from, EPS)
 
-    def _take(self, times: Ints, values: npt.NDArray[np.float64], slots: int) -> None:
-        partials = self._partials_for(min(slots, len(times)))
-        state = take_sorted(self.store, self.spans, self.widths, self.horizons, times, values, partials)
-        self._finish(partials, *state)
+    def _take(self, times: Ints, values: npt.NDArray[np.float64]) -> None:
+        """Take rows in order of time, in pieces whose partials stay in the processor's cache."""
+        for at in range(0, len(times), PIECE):
+            piece = times[at : at + PIECE], values[at : at + PIECE]
+            partials = self._partials_for(len(piece[0]))
+            state = take_sorted(self.store, self.spans, self.widths, self.horizons, *piece, partials)
+            self._finish(partials, *state)
 
     def _take_scattered(self, batch: Batch, slots: int) -> None:
         partials = self._partials_for(slots)
@@ -179,7 +181,7 @@ class LevelStack:
             level, count = state
 
     def _partials_for(self, count: int) -> Nodes:
-        if count > KEPT_ROOM:
+        if count > PIECE:
             return np.empty(count, NODE)
         if len(self._partials) < count:
             self._partials = np.empty(2 * count, NODE)

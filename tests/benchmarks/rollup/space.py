@@ -12,7 +12,7 @@ from tests.benchmarks.rollup import page
 
 CENTURY = 100 * 365 * 24 * 3600
 ALPHA, EXPONENT = 2, 2
-PIECE = 10_000_000
+PIECE = 1_000_000
 
 
 def figures(quick: bool) -> dict[str, Any]:
