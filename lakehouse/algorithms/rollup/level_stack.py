@@ -129,7 +129,7 @@ class LevelStack:
     def move_horizons(self, horizons: Sequence[int]) -> None:
         """Set every level's horizon and forget what lies below."""
         self.horizons[:] = horizons
-        drop_before(self.store, self.spans, self.horizons)
+        drop_before(self.store, self.spans, self.widths, self.horizons)
 
     def read(self, start_us: int, end_us: int, spread: Spread = "remainder") -> Descent:
         """Return what the levels know about ``[start_us, end_us)``."""

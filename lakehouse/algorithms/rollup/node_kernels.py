@@ -21,12 +21,18 @@ BASE, END, HEAD, TAIL = range(4)
 
 
 @njit(cache=True)
-def find(nodes: Any, head: int, tail: int, start: int) -> Any:
-    """Return the index of the first node that starts at or after ``start``."""
-    # Most rows and queries are about the newest nodes: look there before halving.
-    if tail > head and nodes[tail - 1].start < start:
+def find(nodes: Any, head: int, tail: int, start: int, width: int) -> Any:
+    """Return the index of the first node that starts at or after ``start``, a multiple of the width.
+
+    Starts are different multiples of the width, so no more nodes than slots lie before ``start``, or after it: where
+    no slot is empty the two bounds meet, and nothing is left to halve.
+    """
+    if tail == head or nodes[tail - 1].start < start:
         return tail
-    low, high = head, tail
+    if start <= nodes[head].start:
+        return head
+    low = max(head, tail - 1 - (nodes[tail - 1].start - start) // width)
+    high = min(tail - 1, head + (start - nodes[head].start + width - 1) // width)
     while low < high:
         middle = (low + high) // 2
         if nodes[middle].start < start:
@@ -37,24 +43,12 @@ def find(nodes: Any, head: int, tail: int, start: int) -> Any:
 
 
 @njit(cache=True)
-def _seek(nodes: Any, at: int, tail: int, start: int) -> Any:
-    """Do as ``find`` does, from ``at`` on in growing steps: cost O(log of how far it is)."""
-    if tail > at and nodes[tail - 1].start < start:
-        return tail
-    step = 1
-    while at + step < tail and nodes[at + step].start < start:
-        at += step
-        step *= 2
-    return find(nodes, at, min(at + step, tail), start)
-
-
-@njit(cache=True)
 def plus(total: float, carry: float, value: float) -> Any:
     """Return ``(total, carry)`` after one more value, what rounding cuts off going to the carry."""
     together = total + value
-    if abs(total) >= abs(value):
-        return together, carry + ((total - together) + value)
-    return together, carry + ((value - together) + total)
+    # Knuth's way finds what was cut off without asking which of the two is larger: no branch to guess wrong.
+    seen = together - total
+    return together, carry + ((total - (together - seen)) + (value - seen))
 
 
 @njit(cache=True)
@@ -179,10 +173,10 @@ def raise_partials(
     """
     while level < len(widths):
         count = coarsen(partials, count, widths[level])
-        first = find(partials, 0, count, horizons[level])
+        first = find(partials, 0, count, horizons[level], widths[level])
         if not _has_room(store, spans[level], count - first):
             break
-        _combine(store, spans[level], partials, first, count)
+        _combine(store, spans[level], widths[level], partials, first, count)
         level += 1
     return level, count
 
@@ -202,12 +196,12 @@ def _has_room(store: Any, span: Any, extra: int) -> Any:
 
 
 @njit(cache=True)
-def _combine(store: Any, span: Any, partials: Any, first: int, count: int) -> None:
+def _combine(store: Any, span: Any, width: int, partials: Any, first: int, count: int) -> None:
     """Combine sorted partials into the nodes of their start, then move apart for those that have none."""
     at, tail, missing = span[HEAD], span[TAIL], 0
     for index in range(first, count):
         start = partials[index].start
-        at = _seek(store, at, tail, start)
+        at = find(store, at, tail, start, width)
         if at < tail and store[at].start == start:
             _take_node(store[at], partials[index])
         else:
@@ -244,18 +238,18 @@ def take_sorted(
 
 
 @njit(cache=True)
-def drop_before(store: Any, spans: Any, horizons: Any) -> None:
+def drop_before(store: Any, spans: Any, widths: Any, horizons: Any) -> None:
     """Forget the nodes of every level that start before its horizon."""
     for level in range(len(spans)):
         span = spans[level]
         if span[HEAD] < span[TAIL] and store[span[HEAD]].start < horizons[level]:
-            span[HEAD] = find(store, span[HEAD], span[TAIL], horizons[level])
+            span[HEAD] = find(store, span[HEAD], span[TAIL], horizons[level], widths[level])
 
 
 @njit(cache=True)
-def fold_range(store: Any, head: int, tail: int, start: int, end: int) -> Any:
+def fold_range(store: Any, head: int, tail: int, width: int, start: int, end: int) -> Any:
     """Return ``(nodes, n, total, carry, min, max, magnitude)`` of all nodes that start in ``[start, end)``."""
-    first = find(store, head, tail, start)
+    first = find(store, head, tail, start, width)
     index = first
     n, total, carry, magnitude = 0, 0.0, 0.0, 0.0
     low, high = np.inf, -np.inf
@@ -263,7 +257,12 @@ def fold_range(store: Any, head: int, tail: int, start: int, end: int) -> Any:
         node = store[index]
         n += node.n
         total, carry = plus(total, carry + node.carry, node.total)
-        low, high = min(low, node.min), max(high, node.max)
-        magnitude += node.n * max(abs(node.min), abs(node.max))
+        # Python's min and max ask about NaN first, which no node holds; the larger size is of the least or greatest.
+        least, greatest = node.min, node.max
+        if least < low:
+            low = least
+        if greatest > high:
+            high = greatest
+        magnitude += node.n * (greatest if greatest > -least else -least)
         index += 1
     return index - first, n, total, carry, low, high, magnitude

@@ -1,7 +1,7 @@
 """The nodes of one level: how one is stored, found and folded, and what must hold for all of them.
 
 Invariant: starts are multiples of the width and strictly increase, every node holds at least one row.
-A node's sum is the pair ``total + carry`` (Neumaier's compensated addition): ``carry`` gathers what
+A node's sum is the pair ``total + carry`` (compensated addition): ``carry`` gathers what
 rounding cut off ``total``, so that a sum is as good as rounded once, however many rows and in whichever
 order they came. This is what makes the rounding bound of bounds.py, linear in n, a true one; plain
 additions would need n squared.
@@ -68,7 +68,7 @@ class KeptLevel:
 
     def at(self, start: int) -> np.void | None:
         """Return the node that starts there, None where there are no rows."""
-        index = find(self._store, self._head, self._tail, start)
+        index = find(self._store, self._head, self._tail, start, self.width_us)
         if index == self._tail or self._store[index]["start"] != start:
             return None
         found: np.void = self._store[index]
@@ -76,7 +76,7 @@ class KeptLevel:
 
     def fold(self, start: int, end: int) -> Fold:
         """Return all nodes that start in ``[start, end)`` as one."""
-        return Fold(*fold_range(self._store, self._head, self._tail, start, end))
+        return Fold(*fold_range(self._store, self._head, self._tail, self.width_us, start, end))
 
     def nodes(self) -> list[Node]:
         """Return the kept nodes, oldest first."""

@@ -122,7 +122,8 @@ def _collect(
 
 @njit(cache=True)
 def _fold_whole(store: Any, span: Any, width: int, start: int, end: int, inside: Any) -> None:
-    nodes, n, total, carry, low, high, magnitude = fold_range(store, span[HEAD], span[TAIL], start, end)
+    head, tail = span[HEAD], span[TAIL]
+    nodes, n, total, carry, low, high, magnitude = fold_range(store, head, tail, width, start, end)
     inside.n += n
     inside.total, inside.carry = plus(inside.total, inside.carry + carry, total)
     inside.min, inside.max = min(inside.min, low), max(inside.max, high)
@@ -145,7 +146,7 @@ def _cut(
     """Note the node of a level that ``[start, end)`` cuts; return 1 if rows of it may be inside, else 0."""
     width, span = widths[level], spans[level]
     node_start = start - start % width
-    index = find(store, span[HEAD], span[TAIL], node_start)
+    index = find(store, span[HEAD], span[TAIL], node_start, width)
     if index == span[TAIL] or store[index].start != node_start:
         return 0
     _count(inside, 1, width)
@@ -175,7 +176,7 @@ def _leave_children(
     store: Any, span: Any, width: int, node: Any, covered: int, node_end: int, inside: Any, cut: Any
 ) -> None:
     """Leave in the cut node what its kept children do not hold."""
-    nodes, n, total, carry, _, _, _ = fold_range(store, span[HEAD], span[TAIL], covered, node_end)
+    nodes, n, total, carry, _, _, _ = fold_range(store, span[HEAD], span[TAIL], width, covered, node_end)
     _count(inside, nodes, width)
     left, rest = plus(node.total, node.carry, -total)
     left, rest = plus(left, rest, -carry)
