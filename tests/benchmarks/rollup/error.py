@@ -1,8 +1,8 @@
 """Bytes of all levels against raw, and the error of unaligned ranges by age and length.
 
 One declaration for all histories: a minute's nodes for 128 minutes, then four times wider for four times longer,
-the last one forever. Age is from the newest row back to the end of the range. An error is relative to the truth;
-where the truth is zero and the answer is not, it is infinite.
+the last one forever. Age is from the newest row back to the end of the range, seen from one moment, the end of the
+history. An error is relative to the truth; where the truth is zero and the answer is not, it is infinite.
 """
 
 from __future__ import annotations
