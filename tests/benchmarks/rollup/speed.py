@@ -129,8 +129,8 @@ def _write(inserts: dict[str, int], queries: dict[str, int], peers: dict[str, in
         "speed",
         "Rows taken in and ranges answered, one core",
         "Levels `1s for 1h, 1m for 2d, 1h for 1y, 1d forever`, ten rows a second; late: a tenth of the rows is "
-        "late by up to an hour. A second is one of processor time, best of some rounds. The yardstick keeps every row. pandas and DuckDB (one thread) "
-        "group by minute only and answer exactly from all rows.",
+        "late by up to an hour. A second is one of processor time, best of some rounds. The yardstick keeps every "
+        "row. pandas and DuckDB (one thread) group by minute only and answer exactly from all rows.",
         page.table(["rows a batch", "order", "rows/s"], sizes),
         page.table(["aggregate", "ranges/s"], list(queries.items())),
         page.table(["peer", "per s"], list(peers.items())),
