@@ -51,8 +51,8 @@ types: setup ## Check types, strictly
 
 .PHONY: bench
 bench: setup ## Run every benchmark in full
-	@for file in tests/benchmarks/[a-z]*.py; do \
-		name=$$(basename $$file .py); echo "== $$name"; $(BIN)/python -m tests.benchmarks.$$name; \
+	@for path in tests/benchmarks/[a-z]*.py tests/benchmarks/[a-z]*/__main__.py; do \
+		name=$$(basename $${path%/__main__.py} .py); echo "== $$name"; $(BIN)/python -m tests.benchmarks.$$name; \
 	done
 
 .PHONY: lock

@@ -129,9 +129,9 @@ def test_algorithms_import_numpy_and_numba_and_the_standard_library_only() -> No
     ("module", "absent"),
     [
         ("lakehouse.algorithms", {"pyspark", "duckdb", "airflow", "pandas", "delta"}),
-        ("lakehouse.catalog.settings", {"pyspark", "duckdb", "airflow", "pandas", "delta"}),
+        ("lakehouse.catalog.settings", {"pyspark", "duckdb", "airflow", "pandas", "delta", "numba"}),
         ("lakehouse.serving", {"pyspark", "airflow", "delta", "great_expectations"}),
-        ("lakehouse.cli", {"pyspark", "airflow", "delta", "duckdb", "great_expectations", "pandas"}),
+        ("lakehouse.cli", {"pyspark", "airflow", "delta", "duckdb", "great_expectations", "pandas", "numba"}),
         ("quality.rules", {"great_expectations", "duckdb", "airflow"}),
     ],
 )

@@ -6,6 +6,7 @@ Problem    Question                                    Method      Yardstick    
 ingest     which rows repeat one already accepted      duplicates  duplicates_scan  -
 rollup     any range of a long past, in small space    DsmgaTree   Recompute        Liu et al., DSMGA-Tree
 rollup     the same, with levels that grow             PaperTree   Recompute        Liu et al., DSMGA-Tree
+rollup     how far a counter grew, through resets      CounterTree CounterScan      -
 
 The top level is bare on purpose: import what you need from the folders.
 """

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lakehouse.algorithms.rollup.contract import Aggregate, Answer
+from lakehouse.algorithms.rollup.contract import Aggregate, Answer, Answers
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -203,6 +203,17 @@ def with_forgotten_rows(known: Answer, aggregate: Aggregate) -> Answer:
     low = known.low if aggregate in ("count", "max") else None
     high = known.high if aggregate == "min" else None
     return replace(known, low=low, high=high, exact=False, rows_high=None)
+
+
+def open_sides(known: Answers, aggregate: Aggregate, reaches: Bools) -> Answers:
+    """Do as ``with_forgotten_rows`` for the answers marked, in place; return them."""
+    if aggregate not in ("count", "max"):
+        known.low[reaches] = np.nan
+    if aggregate != "min":
+        known.high[reaches] = np.nan
+    known.exact[reaches] = False
+    known.rows_high[reaches] = -1
+    return known
 
 
 class _Sides(NamedTuple):

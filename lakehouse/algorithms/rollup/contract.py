@@ -73,6 +73,45 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class Answers:
+    """The answers to many ranges as columns, each as in ``Answer``; one of them is ``answers[i]``.
+
+    A value or side that is None is NaN here, ``rows_high`` then -1, ``finest_granularity_us`` 0.
+    """
+
+    value: npt.NDArray[np.float64]
+    low: npt.NDArray[np.float64]
+    high: npt.NDArray[np.float64]
+    exact: npt.NDArray[np.bool_]
+    rows: npt.NDArray[np.float64]
+    rows_low: npt.NDArray[np.int64]
+    rows_high: npt.NDArray[np.int64]
+    nodes_read: npt.NDArray[np.int64]
+    finest_granularity_us: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def __getitem__(self, index: int) -> Answer:
+        rows_high, finest = int(self.rows_high[index]), int(self.finest_granularity_us[index])
+        return Answer(
+            value=_none_if_nan(self.value[index]),
+            low=_none_if_nan(self.low[index]),
+            high=_none_if_nan(self.high[index]),
+            exact=bool(self.exact[index]),
+            rows=float(self.rows[index]),
+            rows_low=int(self.rows_low[index]),
+            rows_high=None if rows_high < 0 else rows_high,
+            nodes_read=int(self.nodes_read[index]),
+            finest_granularity_us=finest or None,
+        )
+
+
+def _none_if_nan(number: np.float64) -> float | None:
+    return None if number != number else float(number)
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """A rollup's whole state as plain values: equal states give equal snapshots.
 

@@ -29,7 +29,7 @@ from lakehouse.algorithms.rollup.nodes import as_node
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.rollup.contract import Aggregate, Answer, Node
-    from lakehouse.algorithms.rollup.nodes import Fold, NodeArray
+    from lakehouse.algorithms.rollup.nodes import Fold, KeptLevel
 
 Spread = Literal["remainder", "whole"]
 
@@ -38,7 +38,7 @@ Spread = Literal["remainder", "whole"]
 class Descent:
     """One walk down the levels; ``levels`` and ``horizons`` are finest first."""
 
-    levels: Sequence[NodeArray]
+    levels: Sequence[KeptLevel]
     horizons: Sequence[int]
     spread: Spread = "remainder"
     folds: list[Fold] = field(default_factory=list)

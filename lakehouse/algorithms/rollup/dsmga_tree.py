@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakehouse.algorithms.rollup.bounds import with_forgotten_rows
+from lakehouse.algorithms.rollup.bounds import open_sides, with_forgotten_rows
 from lakehouse.algorithms.rollup.contract import Snapshot
-from lakehouse.algorithms.rollup.level_stack import LevelStack
-from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, floor_to, horizons, validate_levels
-from lakehouse.algorithms.rollup.nodes import finite_rows
+from lakehouse.algorithms.rollup.level_stack import LevelStack, batch_of
+from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, floor_to, horizons, next_move, validate_levels
 
 if TYPE_CHECKING:
-    from lakehouse.algorithms.rollup.contract import Aggregate, Answer, Level, Node, Times, Values
+    from lakehouse.algorithms.rollup.contract import Aggregate, Answer, Answers, Level, Node, Times, Values
 
 
 class DsmgaTree:
@@ -48,13 +46,14 @@ class DsmgaTree:
         self.levels = tuple(levels)
         self._stack = LevelStack(level.width_us for level in levels)
         self._newest_us: int | None = None
+        self._next_move_us = KEPT_FOREVER_US
         self._earliest_us: int | None = None
         self._missing = 0
 
     @property
     def horizons(self) -> tuple[int, ...]:
         """The start of the oldest node that each level keeps, finest first."""
-        return tuple(self._stack.horizons)
+        return tuple(self._stack.horizons.tolist())
 
     @property
     def missing(self) -> int:
@@ -65,39 +64,48 @@ class DsmgaTree:
         """Move the newest event time on, as a row of another series of the same stream does; never back."""
         if self._newest_us is None or newest_us > self._newest_us:
             self._newest_us = newest_us
-            self._stack.move_horizons(horizons(self.levels, newest_us))
+            if newest_us >= self._next_move_us:
+                self._move_horizons(newest_us)
 
     def insert(self, time_us: int, value: float | None) -> None:
         """Add one row to every level that still keeps its time; one without a number is only counted."""
-        self.advance(time_us)
-        if value is None or not math.isfinite(value):
-            self._missing += 1
-            return
-        self._earliest_us = time_us if self._earliest_us is None else min(self._earliest_us, time_us)
-        self._stack.add_row(time_us, value + 0.0)
+        self.insert_batch([time_us], [value])
 
     def insert_batch(self, times: Times, values: Values) -> None:
         """Add rows in any order, folded once; horizons move before, so what they pass is not made at all."""
-        at, what = finite_rows(times, values)
-        self._missing += len(times) - len(at)
-        if len(times):
-            self.advance(int(np.max(times)))
-        if len(at):
-            first = int(at[0])
-            self._earliest_us = first if self._earliest_us is None else min(self._earliest_us, first)
-            self._stack.add_rows(at, what)
+        batch = batch_of(times, values)
+        if batch is None:
+            return
+        self._missing += len(batch.times) - batch.finite
+        self.advance(batch.newest_us)
+        if batch.finite:
+            known = batch.first_us if self._earliest_us is None else self._earliest_us
+            self._earliest_us = min(known, batch.first_us)
+            self._stack.add(batch)
 
     def query(self, start_us: int, end_us: int, aggregate: Aggregate) -> Answer:
         """Answer one aggregate over ``[start_us, end_us)``; an end before the start is an empty range."""
-        oldest = self._stack.horizons[-1]
+        oldest = int(self._stack.horizons[-1])
         known = self._stack.read(max(start_us, oldest), end_us).answer(aggregate)
         if self._earliest_us is not None and max(start_us, self._earliest_us) < min(end_us, oldest):
             return with_forgotten_rows(known, aggregate)
         return known
 
+    def query_batch(self, starts: Times, ends: Times, aggregate: Aggregate) -> Answers:
+        """Answer one aggregate over every ``[starts[i], ends[i])``: as ``query`` would, many times faster.
+
+        Cost: as that of a query, without Python; nothing is allocated per range but its answer.
+        """
+        oldest = int(self._stack.horizons[-1])
+        known = self._stack.answer_ranges(np.maximum(starts, oldest), ends, aggregate)
+        if self._earliest_us is None or self._earliest_us >= oldest:
+            return known
+        reaches = np.maximum(starts, self._earliest_us) < np.minimum(ends, oldest)
+        return open_sides(known, aggregate, reaches)
+
     def nodes(self, level_index: int) -> list[Node]:
         """Return the nodes that a level keeps, oldest first; level 0 is the finest."""
-        return self._stack.arrays[level_index].nodes()
+        return self._stack.level(level_index).nodes()
 
     def snapshot(self) -> Snapshot:
         """Return the whole state; later inserts do not change it."""
@@ -109,6 +117,7 @@ class DsmgaTree:
             raise ValueError(f"expected a snapshot of {self._name()}, found one of {snapshot.method}")
         self._stack = LevelStack.unpacked([level.width_us for level in self.levels], snapshot.parts)
         self._newest_us = None
+        self._next_move_us = KEPT_FOREVER_US
         if snapshot.newest_us is not None:
             self.advance(snapshot.newest_us)
         self._earliest_us = snapshot.earliest_us
@@ -117,9 +126,13 @@ class DsmgaTree:
     def check(self) -> None:
         """Raise AssertionError if a level is broken or a horizon passes through a parent."""
         self._stack.check()
-        for level, horizon in zip(self.levels[1:], self._stack.horizons[:-1], strict=True):
+        for level, horizon in zip(self.levels[1:], self.horizons[:-1], strict=True):
             aligned = horizon in (floor_to(level.width_us, horizon), KEPT_FOREVER_US)
             assert aligned, f"horizon {horizon} passes through a parent {level.width_us} us wide"
+
+    def _move_horizons(self, newest_us: int) -> None:
+        self._stack.move_horizons(horizons(self.levels, newest_us))
+        self._next_move_us = next_move(self.levels, newest_us)
 
     def _name(self) -> str:
         spans = ", ".join(f"{level.width_us} for {level.keep_us}" for level in self.levels)

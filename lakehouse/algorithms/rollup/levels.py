@@ -52,6 +52,20 @@ def horizons(levels: Sequence[Level], newest_us: int) -> list[int]:
     return [horizon(index, levels, newest_us) for index in range(len(levels))]
 
 
+def next_move(levels: Sequence[Level], newest_us: int) -> int:
+    """Return the newest event time at which the next horizon moves.
+
+    >>> next_move([Level(1, 10), Level(4, None)], newest_us=25)
+    26
+    """
+    moves = [
+        floor_to(parent.width_us, newest_us - level.keep_us) + parent.width_us + level.keep_us
+        for level, parent in zip(levels, [*levels[1:], levels[-1]], strict=True)
+        if level.keep_us is not None
+    ]
+    return min(moves, default=2**63 - 1)
+
+
 def validate_levels(levels: Sequence[Level]) -> list[str]:
     """Return what is wrong with the levels, one sentence each; an empty list means that they nest.
 

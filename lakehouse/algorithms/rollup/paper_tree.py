@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from lakehouse.algorithms.rollup.contract import Snapshot
-from lakehouse.algorithms.rollup.level_stack import LevelStack
+from lakehouse.algorithms.rollup.level_stack import LevelStack, batch_of
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, floor_to
-from lakehouse.algorithms.rollup.nodes import finite_rows
 
 if TYPE_CHECKING:
-    from lakehouse.algorithms.rollup.contract import Aggregate, Answer, Node, Times, Values
+    from lakehouse.algorithms.rollup.contract import Aggregate, Answer, Answers, Node, Times, Values
     from lakehouse.algorithms.rollup.descent import Spread
 
 
@@ -62,7 +58,7 @@ class PaperTree:
     @property
     def horizons(self) -> tuple[int, ...]:
         """The start of the oldest slot that each level keeps, finest first."""
-        return tuple(self._stack.horizons)
+        return tuple(self._stack.horizons.tolist())
 
     @property
     def missing(self) -> int:
@@ -71,28 +67,30 @@ class PaperTree:
 
     def insert(self, time_us: int, value: float | None) -> None:
         """Add one row to every level that still keeps its time; one without a number is only counted."""
-        if value is None or not math.isfinite(value):
-            self._missing += 1
-            self._stretch(time_us, None)
-        else:
-            self._stretch(time_us, time_us)
-            self._stack.add_row(time_us, value + 0.0)
+        self.insert_batch([time_us], [value])
 
     def insert_batch(self, times: Times, values: Values) -> None:
         """Add rows in any order, folded once; the levels they need are made before."""
-        at, what = finite_rows(times, values)
-        self._missing += len(times) - len(at)
-        if len(times):
-            self._stretch(int(np.max(times)), int(at[0]) if len(at) else None)
-        self._stack.add_rows(at, what)
+        batch = batch_of(times, values)
+        if batch is not None:
+            self._missing += len(batch.times) - batch.finite
+            self._stretch(batch.newest_us, batch.first_us if batch.finite else None)
+            self._stack.add(batch)
 
     def query(self, start_us: int, end_us: int, aggregate: Aggregate) -> Answer:
         """Answer one aggregate over ``[start_us, end_us)``; an end before the start is an empty range."""
         return self._stack.read(start_us, end_us, self.spread).answer(aggregate)
 
+    def query_batch(self, starts: Times, ends: Times, aggregate: Aggregate) -> Answers:
+        """Answer one aggregate over every ``[starts[i], ends[i])``: as ``query`` would, many times faster.
+
+        Cost: as that of a query, without Python; nothing is allocated per range but its answer.
+        """
+        return self._stack.answer_ranges(starts, ends, aggregate, self.spread)
+
     def nodes(self, level_index: int) -> list[Node]:
         """Return the nodes that a level keeps, oldest first; level 0 is the finest."""
-        return self._stack.arrays[level_index].nodes()
+        return self._stack.level(level_index).nodes()
 
     def snapshot(self) -> Snapshot:
         """Return the whole state; later inserts do not change it."""
@@ -123,9 +121,13 @@ class PaperTree:
         if (newest, earliest) == (self._newest_us, self._earliest_us):
             return
         self._newest_us, self._earliest_us = newest, earliest
-        while earliest is not None and earliest < self._oldest_slot(self._stack.arrays[-1].width_us, newest):
-            self._stack.add_top(self._stack.arrays[-1].width_us * self.alpha)
+        while earliest is not None and earliest < self._oldest_slot(self._top_width_us, newest):
+            self._stack.add_top(self._top_width_us * self.alpha)
         self._move_horizons()
+
+    @property
+    def _top_width_us(self) -> int:
+        return int(self._stack.widths[-1])
 
     def _oldest_slot(self, width_us: int, newest_us: int) -> int:
         return floor_to(width_us, newest_us) - self.slots_before * width_us
@@ -133,7 +135,7 @@ class PaperTree:
     def _move_horizons(self) -> None:
         if self._newest_us is None:
             return
-        below = [self._oldest_slot(array.width_us, self._newest_us) for array in self._stack.arrays[:-1]]
+        below = [self._oldest_slot(width, self._newest_us) for width in self._stack.widths[:-1].tolist()]
         self._stack.move_horizons([*below, KEPT_FOREVER_US])
 
     def _name(self) -> str:

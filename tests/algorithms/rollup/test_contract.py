@@ -140,6 +140,22 @@ def test_arrival_order_leaves_no_trace(
 
 @every_method
 @moderate
+@given(rows=WHOLE_ROWS, cuts=st.lists(st.integers(0, 40), max_size=5), data=st.data())
+def test_any_order_any_split_and_a_restart_after_every_batch_leave_no_trace(
+    make: Callable[[], Rollup], rows: list[Row], cuts: list[int], data: st.DataObject
+) -> None:
+    shuffled = data.draw(st.permutations(rows))
+    rollup = make()
+
+    for start, end in pairwise([0, *sorted(cuts), len(rows)]):
+        insert_all(rollup, list(shuffled[start:end]))
+        rollup = restored(make, rollup.snapshot())
+
+    assert rollup.snapshot() == filled(make, rows).snapshot()
+
+
+@every_method
+@moderate
 @given(rows=ROWS, later=ROWS)
 def test_a_restored_snapshot_goes_on_like_the_original(
     make: Callable[[], Rollup], rows: list[Row], later: list[Row]

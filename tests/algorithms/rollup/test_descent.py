@@ -2,18 +2,16 @@ from __future__ import annotations
 
 from lakehouse.algorithms.rollup.bounds import CutNode
 from lakehouse.algorithms.rollup.descent import Descent, Spread
+from lakehouse.algorithms.rollup.level_stack import LevelStack
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
-from lakehouse.algorithms.rollup.nodes import NodeArray
 
 
 def descent(horizon: int, times: range, spread: Spread = "remainder") -> Descent:
     """Nodes of width 1 from the horizon on below nodes of width 4; the row at t has value t."""
-    fine, coarse = NodeArray(1), NodeArray(4)
-    for time_us in times:
-        fine.add_row(time_us, float(time_us))
-        coarse.add_row(time_us, float(time_us))
-    fine.drop_before(horizon)
-    return Descent([fine, coarse], [horizon, KEPT_FOREVER_US], spread)
+    stack = LevelStack([1, 4])
+    stack.add_rows(times, [float(time_us) for time_us in times])
+    stack.move_horizons([horizon, KEPT_FOREVER_US])
+    return Descent(stack.arrays, stack.horizons.tolist(), spread)
 
 
 def test_whole_nodes_come_from_the_coarsest_level() -> None:
@@ -67,8 +65,8 @@ def test_the_whole_node_is_spread_where_asked() -> None:
 
 
 def test_nodes_below_a_horizon_are_ignored_even_before_they_are_deleted() -> None:
-    kept = descent(6, range(12))
-    kept.levels[0].add_nodes(descent(0, range(6)).levels[0].live)
+    kept = descent(0, range(12))
+    kept.horizons = [6, KEPT_FOREVER_US]
 
     found = kept.read(5, 7)
 

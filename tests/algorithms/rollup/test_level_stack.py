@@ -23,8 +23,8 @@ def test_rows_enter_every_level(stack: LevelStack) -> None:
 def test_a_row_below_a_horizon_enters_the_coarser_levels_alone(stack: LevelStack) -> None:
     stack.move_horizons([5, KEPT_FOREVER_US])
 
-    stack.add_row(3, 100.0)
-    stack.add_rows(np.array([2]), np.array([50.0]))
+    stack.add_rows([3], [100.0])
+    stack.add_rows([2], [50.0])
 
     assert [len(array) for array in stack.arrays] == [5, 2]
     assert stack.arrays[1].nodes()[0].sum == 160.0
@@ -40,7 +40,7 @@ def test_a_new_top_is_folded_from_the_old_one(stack: LevelStack) -> None:
 def test_unpacking_gives_back_what_was_packed(stack: LevelStack) -> None:
     copy = LevelStack.unpacked([1, 5], stack.packed())
 
-    copy.add_row(3, 1.0)
+    copy.add_rows([3], [1.0])
 
     assert copy.arrays[1].nodes()[0].sum == 11.0
     assert stack.arrays[1].nodes()[0].sum == 10.0

@@ -8,24 +8,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.algorithms.rollup.contract import Node
-from lakehouse.algorithms.rollup.nodes import NodeArray, coarser, finite_rows, nodes_of_rows
+from lakehouse.algorithms.rollup.level_stack import LevelStack, batch_of
+from lakehouse.algorithms.rollup.nodes import KeptLevel, coarser
 
 ROWS = st.lists(st.tuples(st.integers(-40, 40), st.integers(-9, 9).map(float)), min_size=1, max_size=30)
 moderate = settings(max_examples=60, deadline=None)
 
 
-def added(rows: list[tuple[int, float]], width_us: int) -> NodeArray:
-    array = NodeArray(width_us)
+def added(rows: list[tuple[int, float]], width_us: int) -> KeptLevel:
+    stack = LevelStack([width_us])
     for time_us, value in rows:
-        array.add_row(time_us, value)
-    return array
+        stack.add_rows([time_us], [value])
+    return stack.level(0)
 
 
-def folded(rows: list[tuple[int, float]], width_us: int) -> NodeArray:
-    times, values = finite_rows([time_us for time_us, _ in rows], [value for _, value in rows])
-    array = NodeArray(width_us)
-    array.add_nodes(nodes_of_rows(times, values, width_us))
-    return array
+def folded(rows: list[tuple[int, float]], width_us: int) -> KeptLevel:
+    stack = LevelStack([width_us])
+    stack.add_rows([time_us for time_us, _ in rows], [value for _, value in rows])
+    return stack.level(0)
 
 
 def test_rows_of_one_interval_share_a_node() -> None:
@@ -56,21 +56,25 @@ def test_folding_a_batch_equals_adding_its_rows(rows: list[tuple[int, float]], w
 def test_partial_nodes_combine_into_the_kept_ones(
     rows: list[tuple[int, float]], more: list[tuple[int, float]]
 ) -> None:
-    array = added(rows, 4)
+    stack = LevelStack([4])
 
-    array.add_nodes(folded(more, 4).live)
+    stack.add_rows(*zip(*rows, strict=True))
+    stack.add_rows(*zip(*more, strict=True))
 
-    assert array.nodes() == added(rows + more, 4).nodes()
+    assert stack.level(0).nodes() == added(rows + more, 4).nodes()
 
 
 @moderate
 @given(rows=ROWS)
 def test_coarser_nodes_are_those_of_the_rows(rows: list[tuple[int, float]]) -> None:
-    coarse = NodeArray(12, coarser(added(rows, 4).live, 12))
+    stack = LevelStack([4, 12])
+    stack.add_rows(*zip(*rows, strict=True))
 
-    coarse.check()
-    coarse.check_against(added(rows, 4), -100, eps=0.0)
+    fine, coarse = stack.arrays
+
+    coarse.check_against(fine, -100, eps=0.0)
     assert coarse.nodes() == added(rows, 12).nodes()
+    assert len(coarser(fine.live, 12)) == len(coarse)
 
 
 @moderate
@@ -91,13 +95,24 @@ def test_what_rounding_cuts_off_is_not_lost() -> None:
 
 
 def test_dropping_makes_room_for_what_follows() -> None:
-    array = NodeArray(1)
+    stack = LevelStack([1])
     for time_us in range(1000):
-        array.add_row(time_us, 1.0)
-        array.drop_before(time_us - 4)
+        stack.add_rows([time_us], [1.0])
+        stack.move_horizons([time_us - 4])
 
-    assert [node.start for node in array.nodes()] == [995, 996, 997, 998, 999]
-    assert len(array._nodes) <= 16
+    assert [node.start for node in stack.level(0).nodes()] == [995, 996, 997, 998, 999]
+    assert len(stack.store) <= 16
+
+
+def test_a_level_without_room_grows_and_the_others_stay() -> None:
+    stack = LevelStack([1, 1000])
+
+    stack.add_rows(range(500), [1.0] * 500)
+    stack.add_rows(range(0, 1000, 2), [1.0] * 500)
+
+    assert [len(array) for array in stack.arrays] == [750, 1]
+    assert stack.level(1).nodes()[0].n == 1000
+    stack.check()
 
 
 def test_a_node_is_found_by_its_start_alone() -> None:
@@ -108,11 +123,16 @@ def test_a_node_is_found_by_its_start_alone() -> None:
     assert array.at(20) is None
 
 
-def test_rows_are_put_in_order_of_time_and_those_without_a_number_left_out() -> None:
-    times, values = finite_rows([3, 1, 2, 5], [3.0, -0.0, None, math.nan])
+def test_one_look_at_a_batch_tells_its_times_and_order() -> None:
+    batch = batch_of([3, 1, 2, 5], [3.0, -0.0, None, math.nan])
 
-    assert (times.tolist(), values.tolist()) == ([1, 3], [0.0, 3.0])
-    assert not np.signbit(values[0])
+    assert batch is not None
+    assert batch[2:] == (2, 1, 3, 5, False)
+
+
+def test_a_negative_zero_leaves_no_trace() -> None:
+    assert not np.signbit(folded([(1, -0.0)], 10).nodes()[0].sum)
+    assert not np.signbit(folded([(3, 0.0), (1, -0.0)], 1).nodes()[0].min)
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,14 @@ def test_a_sum_is_rounded_once() -> None:
     assert rollup.query(0, 4, "sum").value == 1.0
 
 
+def test_the_mean_of_equal_values_is_that_value() -> None:
+    """The rounded sum of three 0.1 divided by three is above each of them."""
+    rollup = Recompute()
+    rollup.insert_batch([1, 2, 3], [0.1, 0.1, 0.1])
+
+    assert rollup.query(0, 4, "avg").value == 0.1
+
+
 def test_check_finds_a_row_newer_than_the_newest(history: Recompute) -> None:
     history._newest_us = 15
 

@@ -1,0 +1,47 @@
+"""What the rollup tree keeps, how far it is off, how fast it is: one JSON object, and pages in a full run.
+
+    python -m tests.benchmarks.rollup [--quick] [--json]
+
+A full run inserts a hundred years of seconds and writes docs/benchmarks/rollup.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+import time
+from typing import Any
+
+# Each has figures(quick) -> dict; a full run may take minutes and write pages.
+PARTS = (
+    "tests.benchmarks.rollup.space",
+    "tests.benchmarks.rollup.error",
+    "tests.benchmarks.rollup.intervals",
+    "tests.benchmarks.rollup.aaquery",
+    "tests.benchmarks.rollup.speed",
+)
+
+
+def main() -> None:
+    """Run every part and print its figures."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="small sizes, under a minute, no pages")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    asked = parser.parse_args()
+    found: dict[str, Any] = {}
+    for part in PARTS:
+        started = time.perf_counter()
+        found |= importlib.import_module(part).figures(asked.quick)
+        print(f"{part.rsplit('.', 1)[1]:12} {time.perf_counter() - started:6.1f} s", file=sys.stderr)
+    if asked.json:
+        print(json.dumps(found))
+    else:
+        print("\n".join(f"{name:28} {value}" for name, value in found.items()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Pages and pictures of a full run, below docs/benchmarks/rollup, each with the command that makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parents[3] / "docs" / "benchmarks" / "rollup"
+COMMAND = "python -m tests.benchmarks.rollup"
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Return a markdown table; numbers are shortened."""
+    lines = [heads, ["---"] * len(heads), *[[_cell(value) for value in row] for row in rows]]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def write(name: str, title: str, *parts: str) -> None:
+    """Write one page."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    head = f"# {title}\n\nMade by `{COMMAND}`; do not edit by hand."
+    (FOLDER / f"{name}.md").write_text("\n\n".join([head, *parts]) + "\n")
+
+
+def picture(name: str) -> tuple[Any, Any]:
+    """Return an empty figure and its axes; ``save`` writes it."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    # Without these two every run would write other bytes for the same picture.
+    matplotlib.rcParams["svg.hashsalt"] = name
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")
+    return figure, axes
+
+
+def save(figure: Any, name: str) -> str:
+    """Write the picture and return the markdown that shows it."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    figure.savefig(FOLDER / f"{name}.svg", metadata={"Date": None})
+    return f"![{name}]({name}.svg)"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
