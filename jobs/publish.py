@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, horizons
+from lakehouse.catalog.corrections import RETRACT, raw_from, read_corrections, removed
 from lakehouse.catalog.settings import Settings, load_settings
 from lakehouse.catalog.stream import Stream
 from lakehouse.serving.facts import ROWS, Measure, StreamFacts, Total
@@ -59,7 +59,7 @@ def run(settings: Settings, spark: SparkSession, *, unchecked: bool = False) -> 
 
 def _facts(settings: Settings, spark: SparkSession, stream: Stream) -> StreamFacts:
     """Return what a publisher is told of a stream, without its nodes."""
-    from lakehouse.spark import quarantine, rollup, tables
+    from lakehouse.spark import declared, quarantine, rollup, tables
     from lakehouse.spark.sources.files import Landing
 
     layout = settings.layout
@@ -70,8 +70,7 @@ def _facts(settings: Settings, spark: SparkSession, stream: Stream) -> StreamFac
         earliest = (ledger.agg({"min_event_us": "min"}).first() or [None])[0]
         rejected = quarantine.open_records(spark, layout, stream, Landing(layout.landing(stream.name)))
         waiting = {row["reason"]: row["count"] for row in rejected.groupBy("reason").count().collect()}
-    newest = contained.newest_us
-    kept_from = [KEPT_FOREVER_US] * len(stream.levels) if newest is None else horizons(stream.levels, newest)
+    known = read_corrections(layout, stream.name)
     columns = stream.all_columns
     return StreamFacts(
         name=stream.name,
@@ -79,13 +78,18 @@ def _facts(settings: Settings, spark: SparkSession, stream: Stream) -> StreamFac
         groupings=stream.groupings,
         measures=[Measure(name, columns[name].type, columns[name].scale) for name in stream.measures],
         levels=stream.levels,
-        horizons=kept_from,
-        newest_us=newest,
+        horizons=declared.require_current(spark, layout, stream).horizons(contained.newest_us),
+        newest_us=contained.newest_us,
         batch=contained.batch,
         latest_us=stream.latest,
         raw_path=str(layout.raw(stream.name).relative_to(layout.root)),
         earliest_us=earliest,
         quarantine=waiting,
+        entered=rollup.entered(spark, layout, stream) if contained.batch else (),
+        correction=max((found.number for found in known), default=0),
+        raw_from_us=raw_from(known),
+        retracted=removed(known, [RETRACT]),
+        unchecked=sum(found.unchecked for found in known if found.done),
     )
 
 

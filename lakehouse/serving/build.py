@@ -73,10 +73,11 @@ def _write_stream(connection: duckdb.DuckDBPyConnection, number: int, stream: St
     _write_levels(connection, stream)
     nodes = _scalar(connection, "SELECT count(*) FROM nodes WHERE slot >= ? AND slot < ?", [first_slot, slot])
     connection.execute(
-        "INSERT INTO streams VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO streams VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             *(number, stream.name, stream.definition, stream.newest_us, stream.earliest_us, stream.batch),
             *(stream.latest_us, stream.raw_path, list(stream.key_names), count, nodes),
+            *(stream.raw_from_us, stream.retracted, stream.unchecked),
         ],
     )
     for reason, records in sorted(stream.quarantine.items()):
@@ -230,7 +231,7 @@ def _write_levels(connection: duckdb.DuckDBPyConnection, stream: StreamFacts) ->
             """
             INSERT INTO levels
             SELECT $stream, $level, $width, $keep, $width_us, $keep_us, $horizon_us,
-                count(*), min(start_us), max(start_us) + $width_us
+                count(*), min(start_us), max(start_us) + $width_us, $entered
             FROM ranked WHERE level = $level
             """,
             {
@@ -240,6 +241,7 @@ def _write_levels(connection: duckdb.DuckDBPyConnection, stream: StreamFacts) ->
                 "keep": format_duration(level.keep_us),
                 "width_us": level.width_us,
                 "keep_us": level.keep_us,
+                "entered": stream.entered[index] if stream.entered else None,
                 "horizon_us": None if level.keep_us is None else stream.horizons[index],
             },
         )

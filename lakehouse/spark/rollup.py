@@ -17,16 +17,15 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.algorithms.rollup.levels import horizons
+from lakehouse.catalog.built import Built
 from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.stream import Stream
 from lakehouse.spark import tables
+from lakehouse.spark.declared import RollupOutdated as RollupOutdated
+from lakehouse.spark.declared import require_current
 
 _NODE = ["level", "grouping", "start_us"]
-
-
-class RollupOutdated(RuntimeError):
-    """The stream is declared differently from what its rollups were built for."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ def append_new(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, i
     """
     path = layout.rollup(stream.name)
     tables.create_rollup(spark, path, stream)
-    _check_definition(spark, layout, stream)
+    require_current(spark, layout, stream)
     before = marker(spark, layout, stream)
     ledger = tables.read(spark, layout.ledger(stream.name))
     new = ledger.where(F.col("batch") > before.batch)
@@ -66,7 +65,7 @@ def append_new(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, i
         return {"batches": 0, "rows": 0}
     rows = tables.read(spark, layout.raw(stream.name)).where(F.col("batch").between(before.batch + 1, last))
     contained = max((t for t in (newest, before.newest_us) if t is not None), default=None)
-    mark = _marker_row(spark, contained, last, accepted)
+    mark = marker_row(spark, contained, last, accepted)
     if contained is None:
         tables.append_once(mark, path, f"rollup-{stream.name}", last)
         return {"batches": last - before.batch, "rows": 0}
@@ -74,7 +73,7 @@ def append_new(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, i
     try:
         nodes = _all_nodes(entered, stream).withColumn("batch", F.lit(last).cast("bigint"))
         crash_point("rollup.before-append")
-        both = nodes.unionByName(mark, allowMissingColumns=True)
+        both = nodes.unionByName(mark.unionByName(_counts(entered, last)), allowMissingColumns=True)
         tables.append_once(both, path, f"rollup-{stream.name}", last)
     finally:
         entered.unpersist()
@@ -83,18 +82,42 @@ def append_new(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, i
 
 
 def folded_nodes(spark: SparkSession, layout: Home, stream: Stream) -> DataFrame:
-    """Return one row per node: partial nodes combined, those below their level's horizon left out."""
+    """Return one row per node: partial nodes combined, those below their level's horizon left out.
+
+    Raises:
+        RollupOutdated: when levels, groupings or measures are not those the table was built for.
+    """
+    built = require_current(spark, layout, stream)
+    return combined(kept_nodes(spark, layout, stream, built), stream)
+
+
+def kept_nodes(spark: SparkSession, layout: Home, stream: Stream, built: Built) -> DataFrame:
+    """Return partial nodes at or above their level's horizon, as the table was built."""
     table = tables.read(spark, layout.rollup(stream.name)).where("level > 0")
     contained = marker(spark, layout, stream)
     if contained.newest_us is None:
-        return table.drop("batch").where("false")
+        return table.where("false")
     kept = reduce(
         lambda condition, pair: condition | ((F.col("level") == pair[0]) & (F.col("start_us") >= pair[1])),
-        enumerate(horizons(stream.levels, contained.newest_us), start=1),
+        enumerate(built.horizons(contained.newest_us), start=1),
         F.lit(False),
     )
-    by = [*_NODE, *stream.grouping_keys]
-    return table.where(kept).groupBy(*by).agg(*_combined(stream))
+    return table.where(kept)
+
+
+def combined(nodes: DataFrame, stream: Stream) -> DataFrame:
+    """Return one row per node of partial ones."""
+    return nodes.groupBy(*_NODE, *stream.grouping_keys).agg(*_combined(stream))
+
+
+def over_keys(nodes: DataFrame, stream: Stream, grouping: tuple[str, ...]) -> DataFrame:
+    """Return nodes with the keys that a grouping leaves out set to null."""
+    return nodes.withColumns({key: _kept_key(nodes, key, grouping) for key in stream.grouping_keys})
+
+
+def nodes_of(rows: DataFrame, stream: Stream, newest_us: int) -> DataFrame:
+    """Return the nodes that raw rows make on every level and grouping, by the horizons of a newest time."""
+    return _all_nodes(_entered(rows, stream, newest_us), stream)
 
 
 def totals(nodes: DataFrame, stream: Stream) -> DataFrame:
@@ -107,32 +130,35 @@ def totals(nodes: DataFrame, stream: Stream) -> DataFrame:
     return nodes.groupBy("level", "grouping").agg(*sums)
 
 
+def entered(spark: SparkSession, layout: Home, stream: Stream) -> list[int]:
+    """Return how many rows entered at each level, finest first: the finest that kept their time when they came."""
+    table = tables.read(spark, layout.rollup(stream.name)).where("level < 0")
+    found = {
+        -row["level"]: row["rows"]
+        for row in table.groupBy("level").agg(F.sum("rows").alias("rows")).collect()
+    }
+    return [found.get(number, 0) for number in range(1, len(stream.levels) + 1)]
+
+
 def compact(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, int]:
     """Rewrite the table as one row per node and one marker, in one commit; nodes below horizons go."""
     path = layout.rollup(stream.name)
     table = tables.read(spark, path)
-    before = table.count()
+    before = table.where("level >= 0").count()
     if table.where("level = 0").count() <= 1:
         return {"rows_before": before, "rows_after": before}
     contained = marker(spark, layout, stream)
     added = table.where("level = 0").agg(F.sum("rows")).first()
-    mark = _marker_row(spark, contained.newest_us, contained.batch, added[0] if added else 0)
+    mark = marker_row(spark, contained.newest_us, contained.batch, added[0] if added else 0)
     nodes = folded_nodes(spark, layout, stream).withColumn("batch", F.lit(contained.batch).cast("bigint"))
-    whole = nodes.unionByName(mark, allowMissingColumns=True).select(*table.columns)
+    counts = table.where("level < 0").groupBy("level", "grouping", "start_us")
+    all_entered = counts.agg(F.max("batch").alias("batch"), F.sum("rows").alias("rows"))
+    whole = nodes.unionByName(mark.unionByName(all_entered), allowMissingColumns=True).select(*table.columns)
     # Parquet skips what a filter on level or start rules out, if rows stand in that order.
     ordered = whole.repartition(1).sortWithinPartitions(*_NODE)
     ordered.write.format("delta").mode("overwrite").save(str(path))
     crash_point("maintain.compacted")
-    return {"rows_before": before, "rows_after": tables.read(spark, path).count()}
-
-
-def _check_definition(spark: SparkSession, layout: Home, stream: Stream) -> None:
-    built_for = tables.properties(spark, layout.rollup(stream.name)).get("tidemark.definition")
-    if built_for != stream.definition():
-        raise RollupOutdated(
-            f"stream {stream.name}: its rollups were built for {built_for}; it is now declared as "
-            f"{stream.definition()}; run `tidemark rebuild {stream.name}` to build them again from raw"
-        )
+    return {"rows_before": before, "rows_after": tables.read(spark, path).where("level >= 0").count()}
 
 
 def _entered(rows: DataFrame, stream: Stream, newest_us: int) -> DataFrame:
@@ -165,6 +191,18 @@ def _all_nodes(entered: DataFrame, stream: Stream) -> DataFrame:
         cut = nodes.withColumn("cut", F.explode(F.array(*cuts))).drop(*keys).select("cut.*", "*").drop("cut")
         frames.append(cut.groupBy(*_NODE, *keys).agg(*_combined(stream)))
     return reduce(DataFrame.unionByName, frames)
+
+
+def _counts(entered: DataFrame, batch: int) -> DataFrame:
+    """Count the rows that entered at each level, as rows of the level's number below zero."""
+    counted = entered.groupBy("level").agg(F.sum("rows").alias("rows"))
+    return counted.selectExpr(
+        "-level AS level",
+        "-1 AS grouping",
+        "CAST(null AS bigint) AS start_us",
+        f"CAST({batch} AS bigint) AS batch",
+        "rows",
+    )
 
 
 def _raised(entered: DataFrame, stream: Stream) -> DataFrame:
@@ -231,6 +269,7 @@ def _combined(stream: Stream) -> list[Column]:
     return parts
 
 
-def _marker_row(spark: SparkSession, newest_us: int | None, batch: int, rows: int | None) -> DataFrame:
+def marker_row(spark: SparkSession, newest_us: int | None, batch: int, rows: int | None) -> DataFrame:
+    """Return the row that says what the table contains: batches up to this one, times up to the newest."""
     schema = "level int, grouping int, start_us bigint, batch bigint, rows bigint"
     return spark.createDataFrame([(0, -1, newest_us, batch, rows or 0)], schema)
