@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.catalog.corrections import RETRACT, raw_from, read_corrections, removed
+from lakehouse.catalog.corrections import published_facts, read_corrections
 from lakehouse.catalog.settings import Settings, load_settings
 from lakehouse.catalog.stream import Stream
 from lakehouse.serving.facts import ROWS, Measure, StreamFacts, Total
@@ -70,7 +70,7 @@ def _facts(settings: Settings, spark: SparkSession, stream: Stream) -> StreamFac
         earliest = (ledger.agg({"min_event_us": "min"}).first() or [None])[0]
         rejected = quarantine.open_records(spark, layout, stream, Landing(layout.landing(stream.name)))
         waiting = {row["reason"]: row["count"] for row in rejected.groupBy("reason").count().collect()}
-    known = read_corrections(layout, stream.name)
+    built = declared.require_current(spark, layout, stream)
     columns = stream.all_columns
     return StreamFacts(
         name=stream.name,
@@ -78,7 +78,7 @@ def _facts(settings: Settings, spark: SparkSession, stream: Stream) -> StreamFac
         groupings=stream.groupings,
         measures=[Measure(name, columns[name].type, columns[name].scale) for name in stream.measures],
         levels=stream.levels,
-        horizons=declared.require_current(spark, layout, stream).horizons(contained.newest_us),
+        horizons=built.horizons(contained.newest_us),
         newest_us=contained.newest_us,
         batch=contained.batch,
         latest_us=stream.latest,
@@ -86,10 +86,8 @@ def _facts(settings: Settings, spark: SparkSession, stream: Stream) -> StreamFac
         earliest_us=earliest,
         quarantine=waiting,
         entered=rollup.entered(spark, layout, stream) if contained.batch else (),
-        correction=max((found.number for found in known), default=0),
-        raw_from_us=raw_from(known),
-        retracted=removed(known, [RETRACT]),
-        unchecked=sum(found.unchecked for found in known if found.done),
+        since=built.since,
+        **published_facts(read_corrections(layout, stream.name)),
     )
 
 

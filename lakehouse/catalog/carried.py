@@ -6,8 +6,9 @@ node has all rows of its time whatever its width. A grouping is combined from th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
 from lakehouse.catalog.built import Built, declared, descending
@@ -29,11 +30,33 @@ class Carried:
     refusals: Sequence[str] = ()
 
 
-def carried(stream: Stream, built: Built | None, raw_us: int | None, earliest_us: int | None) -> Carried:
-    """Return what goes over when all raw rows from ``raw_us`` on (None: all) are there."""
-    now = declared(stream)
+def new_columns(stream: Stream, built: Built | None) -> list[str]:
+    """Return the measures and keys that no old node knows: raw rows may lack them too."""
+    if built is None:
+        return []
+    known = {key for keys in built.groupings for key in keys}
+    now = declared(stream).measures
+    measures = [name for name, kind in now.items() if built.measures.get(name) != kind]
+    return [*measures, *(key for key in stream.grouping_keys if key not in known)]
+
+
+def carried(
+    stream: Stream,
+    built: Built | None,
+    raw_us: int | None,
+    earliest_us: int | None,
+    later: Mapping[str, int] | None = None,
+) -> Carried:
+    """Return what goes over when all raw rows from ``raw_us`` on (None: all) are there.
+
+    ``later`` tells of new columns that older raw rows lack since when these are there.
+    """
+    now, later = declared(stream), later or {}
+    lacking = list(_lacking(now, later))
+    unknown = {name: since for name, since in later.items() if name in now.measures}
     if raw_us is None or built is None:
-        return Carried(KEPT_FOREVER_US, now)
+        made = Built(now.levels, now.groupings, now.measures, now.floors, unknown)
+        return Carried(KEPT_FOREVER_US, made, refusals=lacking)
     top = now.levels[-1].width_us
     from_us = -(-raw_us // top) * top
     sources, floors, refusals = _levels(now, built, from_us, earliest_us)
@@ -49,8 +72,18 @@ def carried(stream: Stream, built: Built | None, raw_us: int | None, earliest_us
         name: min(built.since.get(name, from_us), from_us) for name in now.measures if name in built.since
     }
     new = {name: from_us for name, kind in now.measures.items() if built.measures.get(name) != kind}
+    new = {name: max(start, unknown.get(name, start)) for name, start in new.items()}
     made = Built(now.levels, now.groupings, now.measures, tuple(floors), since | new)
-    return Carried(from_us, made, sources, groupings, refusals)
+    return Carried(from_us, made, sources, groupings, [*lacking, *refusals])
+
+
+def _lacking(now: Built, later: Mapping[str, int]) -> Iterator[str]:
+    """Tell which groupings have a key that older raw rows lack: their series would be wrong for those times."""
+    for keys in now.groupings:
+        lacked = [key for key in keys if key in later]
+        if lacked:
+            since = _moment(max(later[key] for key in lacked))
+            yield f"grouping {list(keys)} cannot be had: raw rows before {since} have no {', '.join(lacked)}"
 
 
 def _levels(
@@ -75,6 +108,10 @@ def _levels(
             f"keep a last level of {old} or a multiple of it"
         )
     return sources, descending(floors), refusals
+
+
+def _moment(time_us: int) -> str:
+    return f"{datetime.fromtimestamp(time_us // 10**6, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def _grouping(keys: Sequence[str], built: Built) -> int | None:

@@ -6,9 +6,10 @@ of the same number). Killed between, it is carried out again. So raw rows = acce
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.table_log import read_rows
@@ -59,6 +60,16 @@ def raw_from(corrections: Iterable[Correction]) -> int | None:
     Counts what is only begun: rows may be gone as soon as that is written.
     """
     return max((found.to_us or 0 for found in corrections if found.kind == RETENTION), default=None)
+
+
+def published_facts(corrections: Sequence[Correction]) -> dict[str, Any]:
+    """Return what a published version tells of a stream's corrections."""
+    return {
+        "correction": max((found.number for found in corrections), default=0),
+        "raw_from_us": raw_from(corrections),
+        "retracted": removed(corrections, [RETRACT]),
+        "unchecked": sum(found.unchecked for found in corrections if found.done),
+    }
 
 
 def removed(corrections: Iterable[Correction], kinds: Iterable[str], through: int | None = None) -> int:

@@ -7,7 +7,7 @@ measures
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -29,11 +29,17 @@ class Redeclared:
 
 
 def redeclared(
-    stream: Stream, built: Built, newest_us: int | None, raw_us: int | None, earliest_us: int | None
+    stream: Stream,
+    built: Built,
+    newest_us: int | None,
+    raw_us: int | None,
+    earliest_us: int | None,
+    later: Mapping[str, int] | None = None,
 ) -> Redeclared:
     """Compare a stream with what its rollup was built for.
 
-    ``raw_us`` is since when all raw rows are kept (None: all are), ``earliest_us`` the earliest event time accepted.
+    ``raw_us`` is since when all raw rows are kept (None: all are), ``earliest_us`` the earliest event time accepted,
+    ``later`` since when new columns are in raw that older rows lack.
     """
     now = declared(stream)
     if newest_us is None:
@@ -42,7 +48,7 @@ def redeclared(
     if same_but_keeps(now, built):
         told = tuple(_keeps(now, held, newest_us))
         return Redeclared(False, told, (), tuple(_erased(now, held, newest_us, earliest_us)))
-    plan = carried(stream, held, raw_us, earliest_us)
+    plan = carried(stream, held, raw_us, earliest_us, later)
     source = (
         f"raw rows since {_moment(plan.from_us)}, and before that from the nodes that are there"
         if raw_us

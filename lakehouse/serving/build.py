@@ -208,7 +208,7 @@ def _write_ladder(
             "INSERT INTO ladder VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [
                 *(stream.name, measure.name, index + 1, slot + index * count, level.width_us, coarser, finer),
-                *(measure.is_exact, 10.0 ** (decimals or 0), stream.newest_us, *_edges(stream)),
+                *(measure.is_exact, 10.0 ** (decimals or 0), stream.newest_us, *_edges(stream, measure.name)),
                 *(groupings, str([list(stream.groupings[index]) for index in order])),
             ],
         )
@@ -218,11 +218,15 @@ def _grouping_id(number: int, grouping: int) -> int:
     return number * 1000 + grouping
 
 
-def _edges(stream: StreamFacts) -> tuple[int, int, int]:
-    """Return before which instant answers are final, since when rows came, and where the kept past begins."""
+def _edges(stream: StreamFacts, measure: str) -> tuple[int, int, int]:
+    """Return before which instant answers are final, since when rows came, and where the kept past begins.
+
+    A measure that came later begins there: what its values were before is not known.
+    """
     final = KEPT_FOREVER_US if stream.newest_us is None else stream.newest_us - stream.latest_us
     earliest = KEPT_FOREVER_US if stream.earliest_us is None else stream.earliest_us
-    return final, earliest, stream.horizons[-1] if stream.horizons else KEPT_FOREVER_US
+    kept = stream.horizons[-1] if stream.horizons else KEPT_FOREVER_US
+    return final, earliest, max(kept, stream.since.get(measure, kept))
 
 
 def _write_levels(connection: duckdb.DuckDBPyConnection, stream: StreamFacts) -> None:

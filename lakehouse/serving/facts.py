@@ -60,6 +60,7 @@ class StreamFacts:
     ``nodes`` is a folder of parquet files with folded nodes at or above their horizons, ``ledger`` one with a row
     per ingest batch; None where there are none yet. ``horizons`` has one entry per level, finest first.
     ``entered`` counts per level the rows for which it was the finest that kept their time when they came.
+    ``since`` says of measures that came later since when their values are known.
     ``correction`` numbers the last correction of its history; all raw rows from ``raw_from_us`` on are there.
     """
 
@@ -79,6 +80,7 @@ class StreamFacts:
     quarantine: Mapping[str, int] = field(default_factory=dict)
     totals: Sequence[Total] = ()
     entered: Sequence[int] = ()
+    since: Mapping[str, int] = field(default_factory=dict)
     correction: int = 0
     raw_from_us: int | None = None
     retracted: int = 0

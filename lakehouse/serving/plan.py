@@ -14,6 +14,7 @@ import duckdb
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, floor_to
 from lakehouse.catalog.built import Built, declared, of_properties
+from lakehouse.catalog.carried import new_columns
 from lakehouse.catalog.corrections import raw_from, read_corrections
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.redeclared import redeclared
@@ -31,7 +32,8 @@ def plan(layout: Home, stream: Stream) -> Facts:
     newest, placed = _nodes(log, built) if log else (None, {})
     raw_us = raw_from(read_corrections(layout, stream.name))
     earliest = _earliest(layout, stream)
-    change = redeclared(stream, built, newest, raw_us, earliest)
+    later = _later(layout, stream, newest, new_columns(stream, built)) if log else {}
+    change = redeclared(stream, built, newest, raw_us, earliest, later)
     share = (log.bytes / max(1, sum(placed.values()))) if log else 0.0
     return {
         "stream": stream.name,
@@ -49,10 +51,9 @@ def _nodes(log: TableFacts, built: Built) -> tuple[int | None, dict[int, int]]:
     keys = "".join(
         f", {name(key)}" for key in sorted({key for grouping in built.groupings for key in grouping})
     )
-    files = ", ".join(text(str(path)) for path in log.files)
-    if not files:
+    if not log.files:
         return None, {}
-    source = f"read_parquet([{files}], union_by_name => true)"
+    source = _parquet(log)
     with duckdb.connect(":memory:") as connection:
         row = connection.execute(f"SELECT max(start_us) FROM {source} WHERE level = 0").fetchone()
         newest = row[0] if row else None
@@ -97,11 +98,36 @@ def _raw(layout: Home, stream: Stream, newest_us: int | None, raw_us: int | None
     }
 
 
+def _later(layout: Home, stream: Stream, newest_us: int | None, names: Sequence[str]) -> dict[str, int]:
+    """Return since when new columns are in raw, of those that the first raw rows lack; as a rebuild finds it."""
+    raw, ledger = read_log(layout.raw(stream.name)), read_log(layout.ledger(stream.name))
+    if not (names and raw and raw.files and ledger and newest_us is not None):
+        return {}
+    source, entries = _parquet(raw), _parquet(ledger)
+    later = {}
+    with duckdb.connect(":memory:") as connection:
+        stored = {row[0] for row in connection.execute(f"DESCRIBE FROM {source}").fetchall()}
+        for column in names:
+            value = name(column) if column in stored else "NULL"
+            found = connection.execute(
+                f"SELECT min(batch), min(CASE WHEN {value} IS NOT NULL THEN batch END) FROM {source}"
+            ).fetchone() or (None, None)
+            before = "true" if found[1] is None else f"batch < {found[1]}"
+            last = connection.execute(f"SELECT max(max_event_us) FROM {entries} WHERE {before}").fetchone()
+            if last and last[0] is not None and found[0] != found[1]:
+                later[column] = last[0] + 1
+    return later
+
+
+def _parquet(log: TableFacts) -> str:
+    files = ", ".join(text(str(path)) for path in log.files)
+    return f"read_parquet([{files}], union_by_name => true)"
+
+
 def _earliest(layout: Home, stream: Stream) -> int | None:
     log = read_log(layout.ledger(stream.name))
     if log is None or not log.files:
         return None
-    files = ", ".join(text(str(path)) for path in log.files)
     with duckdb.connect(":memory:") as connection:
-        row = connection.execute(f"SELECT min(min_event_us) FROM read_parquet([{files}])").fetchone()
+        row = connection.execute(f"SELECT min(min_event_us) FROM {_parquet(log)}").fetchone()
     return row[0] if row else None

@@ -14,6 +14,7 @@ Readers see the table before or after, never between.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import reduce
@@ -23,12 +24,13 @@ from pyspark.sql import functions as F
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, floor_to
 from lakehouse.catalog.built import Built, declared, read_built
-from lakehouse.catalog.carried import Carried, carried
+from lakehouse.catalog.carried import Carried, carried, new_columns
 from lakehouse.catalog.corrections import raw_from, read_corrections
 from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.stream import Stream
 from lakehouse.spark import rollup, tables
+from lakehouse.spark.sources.rows import sql_type
 
 ENDLESS_US = 2**62
 
@@ -125,7 +127,9 @@ def plan_all(spark: SparkSession, layout: Home, stream: Stream) -> tuple[Built |
             f"{_moment(kept_us)}: restore that folder; without it older history would be lost"
         )
     earliest = tables.read(spark, layout.ledger(stream.name)).agg(F.min("min_event_us")).collect()[0][0]
-    plan = carried(stream, built, kept_us, earliest)
+    plan = carried(
+        stream, built, kept_us, earliest, _later(spark, layout, stream, new_columns(stream, built))
+    )
     if plan.refusals:
         raise RawIncomplete(f"stream {stream.name}: " + "; ".join(plan.refusals))
     return built, plan
@@ -160,7 +164,33 @@ def _with_measures(old: DataFrame, stream: Stream, built: Built) -> DataFrame:
 
 
 def _rows(spark: SparkSession, layout: Home, stream: Stream, through: int) -> DataFrame:
-    return tables.read(spark, layout.raw(stream.name)).where(f"batch <= {through}")
+    """Return raw rows of finished batches; a column that none of them has yet is there without values."""
+    raw = tables.read(spark, layout.raw(stream.name)).where(f"batch <= {through}")
+    missing = {name: column for name, column in stream.all_columns.items() if name not in raw.columns}
+    return raw.withColumns({name: F.lit(None).cast(sql_type(column)) for name, column in missing.items()})
+
+
+def _later(spark: SparkSession, layout: Home, stream: Stream, names: Sequence[str]) -> dict[str, int]:
+    """Return since when each of these columns is in raw; nothing for one that the first rows have.
+
+    A column is known from the first batch on that has a value of it: whether it was not sent before, or not declared,
+    raw does not tell, so nothing is promised.
+    """
+    if not names:
+        return {}
+    ledger = tables.read(spark, layout.ledger(stream.name))
+    rows = _rows(spark, layout, stream, 2**62)
+    firsts = rows.agg(
+        F.min("batch"), *(F.min(F.when(F.col(name).isNotNull(), F.col("batch"))) for name in names)
+    )
+    earliest, *found = firsts.collect()[0]
+    later = {}
+    for name, first in zip(names, found, strict=True):
+        before = ledger if first is None else ledger.where(F.col("batch") < first)
+        last = before.agg(F.max("max_event_us")).collect()[0][0]
+        if last is not None and first != earliest:
+            later[name] = last + 1
+    return later
 
 
 def _moment(time_us: int) -> str:

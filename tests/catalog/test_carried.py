@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
 from lakehouse.catalog.built import Built, declared
-from lakehouse.catalog.carried import carried
+from lakehouse.catalog.carried import carried, new_columns
 from tests.catalog.streams import DAY, HOUR, SECOND, stream_of
 
 NEWEST = 1000 * DAY + 5 * HOUR
@@ -20,7 +20,7 @@ def built_for(**changes: object) -> Built:
 def test_with_all_raw_rows_nothing_is_carried_over_and_nothing_lacks() -> None:
     plan = carried(stream_of(levels=["1m for 1d", "1d forever"]), built_for(), None, 0)
 
-    assert (plan.from_us, plan.sources, plan.built.floors, plan.refusals) == (KEPT_FOREVER_US, {}, (), ())
+    assert (plan.from_us, plan.sources, plan.built.floors, plan.refusals) == (KEPT_FOREVER_US, {}, (), [])
 
 
 def test_a_level_comes_from_the_coarsest_that_divides_it_and_reaches_as_far_back() -> None:
@@ -77,6 +77,21 @@ def test_a_grouping_that_no_old_one_has_the_keys_of_is_refused() -> None:
     (refusal,) = carried(stream_of(groupings=[["device"], ["room"]]), built_for(), RAW, 0).refusals
 
     assert refusal.startswith("grouping ['room'] cannot be had for times whose raw rows are gone")
+
+
+def test_what_older_raw_rows_lack_is_known_since_later_or_refused() -> None:
+    later = {"volts": 995 * DAY, "room": 996 * DAY}
+    stream = stream_of(measures=["temp", "volts"], groupings=[["device"], ["room"]])
+    old = built_for(groupings=[["device"]])
+
+    assert new_columns(stream, old) == ["volts", "room"]
+    for raw_us in (None, RAW):
+        plan = carried(stream, old, raw_us, 0, later)
+        assert plan.built.since == {"volts": 995 * DAY}
+        assert (
+            "grouping ['room'] cannot be had: raw rows before 1972-09-23 00:00:00 have no room"
+            in plan.refusals
+        )
 
 
 def test_a_measure_that_is_new_or_of_another_type_is_known_since_raw() -> None:
