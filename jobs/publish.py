@@ -60,6 +60,7 @@ def run(settings: Settings, spark: SparkSession, *, unchecked: bool = False) -> 
 def _facts(settings: Settings, spark: SparkSession, stream: Stream) -> StreamFacts:
     """Return what a publisher is told of a stream, without its nodes."""
     from lakehouse.spark import declared, quarantine, rollup, tables
+    from lakehouse.spark.entered import entered
     from lakehouse.spark.sources.files import Landing
 
     layout = settings.layout
@@ -85,7 +86,7 @@ def _facts(settings: Settings, spark: SparkSession, stream: Stream) -> StreamFac
         raw_path=str(layout.raw(stream.name).relative_to(layout.root)),
         earliest_us=earliest,
         quarantine=waiting,
-        entered=rollup.entered(spark, layout, stream) if contained.batch else (),
+        entered=entered(spark, layout, stream) if contained.batch else (),
         since=built.since,
         **published_facts(read_corrections(layout, stream.name)),
     )

@@ -9,6 +9,7 @@ duplicates.py  identity: the first accepted row stays
 lateness.py    how far rows stand behind the newest time before them
 quarantine.py  which rejected records are open, and taking them through again
 rollup.py      raw rows -> nodes of every level; folding
+entered.py     how many rows entered at each level
 declared.py    is a rollup what its stream declares now?
 corrections.py corrections: begun, carried out, done
 retention.py   raw rows that are kept no longer

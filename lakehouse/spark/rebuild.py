@@ -30,6 +30,7 @@ from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.stream import Stream
 from lakehouse.spark import rollup, tables
+from lakehouse.spark.entered import folded_counts
 from lakehouse.spark.sources.rows import sql_type
 
 ENDLESS_US = 2**62
@@ -78,7 +79,7 @@ def rebuild_range(
         return
     nodes = rollup.nodes_of(rows, stream, newest).withColumn("batch", F.lit(contained.batch).cast("bigint"))
     if becomes is not None:
-        mark = rollup.marker_row(spark, becomes.newest_us, becomes.batch, 0)
+        mark = rollup.marked(spark, becomes.newest_us, becomes.batch)
         nodes, replaced = nodes.unionByName(mark, allowMissingColumns=True), f"level = 0 OR ({replaced})"
     nodes = nodes.select(*tables.read(spark, path).columns)
     nodes.write.format("delta").mode("overwrite").option("replaceWhere", replaced).save(str(path))
@@ -97,12 +98,15 @@ def rebuild_all(spark: SparkSession, layout: Home, stream: Stream) -> None:
     last, newest = ledger.agg(F.max("batch"), F.max("newest_us")).first() or (None, None)
     contained = rollup.marker(spark, layout, stream)
     rows = _rows(spark, layout, stream, last or 0)
-    mark = rollup.marker_row(spark, newest, last or 0, 0)
+    mark = rollup.marked(spark, newest, last or 0)
     frames = [mark]
     if newest is not None:
         fresh = rows.where(f"event_us >= {plan.from_us} OR batch > {contained.batch}")
         nodes = rollup.nodes_of(fresh if built else rows, stream, newest)
         frames = [nodes.withColumn("batch", F.lit(last).cast("bigint")), mark]
+        if built and [v.width_us for v in built.levels] == [v.width_us for v in stream.levels]:
+            # What came how late stays true; under other widths it would be a count of other levels.
+            frames.append(folded_counts(tables.read(spark, path)))
         if built and plan.sources:
             old = rollup.kept_nodes(spark, layout, stream, built)
             frames.append(_carried_over(old, stream, built, plan))

@@ -24,6 +24,7 @@ from lakehouse.catalog.stream import Stream
 from lakehouse.spark import tables
 from lakehouse.spark.declared import RollupOutdated as RollupOutdated
 from lakehouse.spark.declared import require_current
+from lakehouse.spark.entered import counts_of, folded_counts
 
 _NODE = ["level", "grouping", "start_us"]
 
@@ -65,15 +66,16 @@ def append_new(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, i
         return {"batches": 0, "rows": 0}
     rows = tables.read(spark, layout.raw(stream.name)).where(F.col("batch").between(before.batch + 1, last))
     contained = max((t for t in (newest, before.newest_us) if t is not None), default=None)
-    mark = marker_row(spark, contained, last, accepted)
+    mark = _marker_row(spark, contained, last, accepted)
     if contained is None:
         tables.append_once(mark, path, f"rollup-{stream.name}", last)
         return {"batches": last - before.batch, "rows": 0}
+    mark = mark.unionByName(counts_of(rows, stream, contained, last))
     entered = _entered(rows, stream, contained).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         nodes = _all_nodes(entered, stream).withColumn("batch", F.lit(last).cast("bigint"))
         crash_point("rollup.before-append")
-        both = nodes.unionByName(mark.unionByName(_counts(entered, last)), allowMissingColumns=True)
+        both = nodes.unionByName(mark, allowMissingColumns=True)
         tables.append_once(both, path, f"rollup-{stream.name}", last)
     finally:
         entered.unpersist()
@@ -112,7 +114,13 @@ def combined(nodes: DataFrame, stream: Stream) -> DataFrame:
 
 def over_keys(nodes: DataFrame, stream: Stream, grouping: tuple[str, ...]) -> DataFrame:
     """Return nodes with the keys that a grouping leaves out set to null."""
-    return nodes.withColumns({key: _kept_key(nodes, key, grouping) for key in stream.grouping_keys})
+    left_out = [key for key in stream.grouping_keys if key not in grouping]
+    return nodes.withColumns({key: F.lit(None).cast(nodes.schema[key].dataType) for key in left_out})
+
+
+def marked(spark: SparkSession, newest_us: int | None, batch: int) -> DataFrame:
+    """Return the row that says what a table contains: batches up to this one, times up to the newest."""
+    return _marker_row(spark, newest_us, batch, 0)
 
 
 def nodes_of(rows: DataFrame, stream: Stream, newest_us: int) -> DataFrame:
@@ -130,16 +138,6 @@ def totals(nodes: DataFrame, stream: Stream) -> DataFrame:
     return nodes.groupBy("level", "grouping").agg(*sums)
 
 
-def entered(spark: SparkSession, layout: Home, stream: Stream) -> list[int]:
-    """Return how many rows entered at each level, finest first: the finest that kept their time when they came."""
-    table = tables.read(spark, layout.rollup(stream.name)).where("level < 0")
-    found = {
-        -row["level"]: row["rows"]
-        for row in table.groupBy("level").agg(F.sum("rows").alias("rows")).collect()
-    }
-    return [found.get(number, 0) for number in range(1, len(stream.levels) + 1)]
-
-
 def compact(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, int]:
     """Rewrite the table as one row per node and one marker, in one commit; nodes below horizons go."""
     path = layout.rollup(stream.name)
@@ -149,11 +147,11 @@ def compact(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, int]
         return {"rows_before": before, "rows_after": before}
     contained = marker(spark, layout, stream)
     added = table.where("level = 0").agg(F.sum("rows")).first()
-    mark = marker_row(spark, contained.newest_us, contained.batch, added[0] if added else 0)
+    mark = _marker_row(spark, contained.newest_us, contained.batch, added[0] if added else 0)
     nodes = folded_nodes(spark, layout, stream).withColumn("batch", F.lit(contained.batch).cast("bigint"))
-    counts = table.where("level < 0").groupBy("level", "grouping", "start_us")
-    all_entered = counts.agg(F.max("batch").alias("batch"), F.sum("rows").alias("rows"))
-    whole = nodes.unionByName(mark.unionByName(all_entered), allowMissingColumns=True).select(*table.columns)
+    whole = nodes.unionByName(mark.unionByName(folded_counts(table)), allowMissingColumns=True).select(
+        *table.columns
+    )
     # Parquet skips what a filter on level or start rules out, if rows stand in that order.
     ordered = whole.repartition(1).sortWithinPartitions(*_NODE)
     ordered.write.format("delta").mode("overwrite").save(str(path))
@@ -191,18 +189,6 @@ def _all_nodes(entered: DataFrame, stream: Stream) -> DataFrame:
         cut = nodes.withColumn("cut", F.explode(F.array(*cuts))).drop(*keys).select("cut.*", "*").drop("cut")
         frames.append(cut.groupBy(*_NODE, *keys).agg(*_combined(stream)))
     return reduce(DataFrame.unionByName, frames)
-
-
-def _counts(entered: DataFrame, batch: int) -> DataFrame:
-    """Count the rows that entered at each level, as rows of the level's number below zero."""
-    counted = entered.groupBy("level").agg(F.sum("rows").alias("rows"))
-    return counted.selectExpr(
-        "-level AS level",
-        "-1 AS grouping",
-        "CAST(null AS bigint) AS start_us",
-        f"CAST({batch} AS bigint) AS batch",
-        "rows",
-    )
 
 
 def _raised(entered: DataFrame, stream: Stream) -> DataFrame:
@@ -269,7 +255,6 @@ def _combined(stream: Stream) -> list[Column]:
     return parts
 
 
-def marker_row(spark: SparkSession, newest_us: int | None, batch: int, rows: int | None) -> DataFrame:
-    """Return the row that says what the table contains: batches up to this one, times up to the newest."""
+def _marker_row(spark: SparkSession, newest_us: int | None, batch: int, rows: int | None) -> DataFrame:
     schema = "level int, grouping int, start_us bigint, batch bigint, rows bigint"
     return spark.createDataFrame([(0, -1, newest_us, batch, rows or 0)], schema)

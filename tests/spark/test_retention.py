@@ -96,6 +96,7 @@ def test_a_row_later_than_raw_is_kept_counts_in_the_nodes_and_leaves_raw_again(
     found = status(stream.settings.home)["streams"][0]
     assert (found["rows"], found["unchecked"]) == (259, 1)
     assert found["levels"][2]["nodes"] == 2 * 30
+    assert [level["entered"] for level in found["levels"]] == [10, 85, 164]
 
 
 def test_exact_answers_need_raw_rows_unless_nodes_say_it_exactly(
