@@ -21,6 +21,7 @@ from lakehouse.catalog.durations import format_duration
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.stream import Stream
 from lakehouse.spark import corrections, rollup, tables
+from lakehouse.spark.sources.files import Landing
 
 
 def cut_us(stream: Stream, newest_us: int | None) -> int | None:
@@ -33,11 +34,12 @@ def cut_us(stream: Stream, newest_us: int | None) -> int | None:
 def drop_old_raw(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, int]:
     """Drop raw rows that the rollup contains and the stream keeps no longer; return how many, and how many unchecked.
 
-    Rows of batches that the rollup lacks stay. Whoever calls holds the leases of raw and rollup.
+    Rows of batches that the rollup lacks stay. Nothing is dropped while a batch was begun and is not finished: run
+    again, it must find the same repeats. Whoever calls holds the leases of raw and rollup.
     """
     contained = rollup.marker(spark, layout, stream)
     cut = cut_us(stream, contained.newest_us)
-    if cut is None:
+    if cut is None or _is_unfinished(spark, layout, stream):
         return {"raw_dropped": 0}
     known = read_corrections(layout, stream.name)
     before = raw_from(known)
@@ -53,6 +55,11 @@ def drop_old_raw(spark: SparkSession, layout: Home, stream: Stream) -> dict[str,
     asked = _asked(stream, cut, contained.batch, batches, unchecked)
     corrections.carry_out(spark, layout, stream, corrections.begin(spark, layout, stream, asked))
     return {"raw_dropped": asked.rows, "raw_dropped_unchecked": unchecked}
+
+
+def _is_unfinished(spark: SparkSession, layout: Home, stream: Stream) -> bool:
+    last = tables.read(spark, layout.ledger(stream.name)).agg(F.max("batch")).collect()[0][0]
+    return Landing(layout.landing(stream.name)).last_batch > (last or 0)
 
 
 def _asked(stream: Stream, cut: int, through: int, batches: dict[int, int], unchecked: int) -> Correction:
