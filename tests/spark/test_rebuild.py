@@ -10,7 +10,7 @@ from delta.tables import DeltaTable
 from jobs import build_rollups, maintain
 from lakehouse.catalog.settings import Settings, load_settings
 from lakehouse.spark import rollup
-from lakehouse.spark.declared import RollupOutdated
+from lakehouse.spark.declared import HistoryErased, RollupOutdated
 from lakehouse.spark.rebuild import RawIncomplete
 from tests.spark.conftest import Lake
 from tests.spark.test_retention import MINUTE, T0, deviations, forgetful, nodes, reading, take_in
@@ -133,6 +133,28 @@ def test_what_old_nodes_cannot_give_is_refused_with_the_reason(
 
     back = redeclared(by_temp, ('keys = ["device", "ts"]', 'keys = ["device"]'), ('[["ts"], [', "[["))
     assert nodes(back) == before
+
+
+def test_how_long_levels_keep_their_nodes_changes_without_a_rebuild(
+    spark: SparkSession, lakehouse_of: Callable[[str], Settings]
+) -> None:
+    stream = forgetful(spark, lakehouse_of)
+    before = folded(stream)
+    since = {level: min(row[2] for row in before if row[0] == level) for level in (1, 2)}
+
+    otherwise = redeclared(stream, ('"1s for 1m", "10s for 10m"', '"1s for 5m", "10s for 6m"'))
+    take_in(otherwise, "next.ndjson", [reading(second) for second in range(1806, 1830, 7)])
+    maintain.run(otherwise.settings, spark, "readings")
+
+    found = folded(otherwise)
+    newest, starts = (T0 + 1827) * US, {level: [r[2] for r in found if r[0] == level] for level in (1, 2)}
+    # The first level keeps all that it had; its horizon alone would claim four minutes more.
+    assert min(starts[1]) == since[1]
+    assert min(starts[2]) >= newest - 6 * MINUTE * US - MINUTE * US > since[2]
+    assert deviations(otherwise) == []
+    erasing = redeclared(otherwise, ('"1m forever"', '"1m for 20m"'))
+    with pytest.raises(HistoryErased, match="the last level would forget the time before 2020-09-13 12:3"):
+        build_rollups.run(erasing.settings, spark, "readings")
 
 
 def folded(stream: Lake) -> list[tuple[Any, ...]]:
