@@ -1,7 +1,7 @@
 """Build every rollup level and grouping of one stream from the raw rows ingested since the last time.
 
-One commit per run; running again adds nothing. ``rebuild`` builds everything again from raw, for a stream that is
-declared differently now.
+One commit per run; running again adds nothing. ``rebuild`` builds everything again, for a stream that is declared
+differently now, or the nodes of a range.
 """
 
 from __future__ import annotations
