@@ -105,7 +105,7 @@ def test_what_raw_no_longer_holds_cannot_be_taken_out(
     assert content(stream) == before
 
     # The newest row goes, and with it the time to which the finest level reaches back.
-    assert taken_out(stream, Wrong(where={"device": "a"}, from_us=(T0 + 1770) * US))["rows"] == 4
+    assert taken_out(stream, Wrong(where={"device": "a"}, from_us=(T0 + 1770) * US))["rows"] == 5
     assert content(stream)[2] == (T0 + 1764) * US == content(stream)[3]
     assert deviations(stream) == []
 
