@@ -6,6 +6,7 @@ ingest --raw--> rollups --rollup--> quality --checked--> publish --serving--> wh
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,8 +21,14 @@ INGEST_SCHEDULE = os.environ.get("TIDEMARK_INGEST_SCHEDULE", "*/5 * * * *")
 MAINTAIN_SCHEDULE = os.environ.get("TIDEMARK_MAINTAIN_SCHEDULE", "30 3 * * *")
 
 
-def dag_defaults() -> dict[str, Any]:
-    """Return the arguments that every DAG gives to ``@dag``.
+def range_end(what: str) -> Param:
+    """Return a parameter that holds one end of a range of event time, or nothing."""
+    told = f"{what}, such as 2026-01-05 or 2026-01-05T06:00+01:00; UTC without an offset; empty: no limit"
+    return Param(None, type=["null", "string"], pattern=r"^\d{4}-\d{2}-\d{2}(T.+)?$", description=told)
+
+
+def dag_defaults(more: Mapping[str, Param] | None = None) -> dict[str, Any]:
+    """Return the arguments that every DAG gives to ``@dag``, with ``more`` parameters of its own.
 
     One run at a time, because each table has one writer; no catching up, because a run takes all that has landed.
     """
@@ -42,5 +49,6 @@ def dag_defaults() -> dict[str, Any]:
                 type=["null", "string"],
                 description="path of tidemark.toml; empty: TIDEMARK_CONFIG, or ./tidemark.toml",
             ),
+            **(more or {}),
         },
     }

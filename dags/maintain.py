@@ -1,8 +1,8 @@
-"""Fold partial nodes, drop what is below the horizons, merge small files and vacuum.
+"""Drop old raw rows and nodes, fold partial nodes, merge small files and vacuum.
 
 - **Job** `jobs/maintain.py`, one task per stream
 - **Reads** every table
-- **Writes** every table, without changing an answer
+- **Writes** every table, without changing an answer; with `keep_raw`, raw rows that old go
 - **If it is late** tables grow and reading them slows down; answers stay right
 """
 

@@ -1,8 +1,10 @@
-"""Build every level and grouping of every stream from its new raw rows.
+"""Build every level and grouping of every stream from its new raw rows, or those of a range again.
 
 - **Job** `jobs/build_rollups.py`, one task per stream
 - **Reads** `raw` and `ledger`
 - **Writes** `rollup`, one commit per stream; a finished run starts `quality`
+- **Backfill** trigger it with `from` and `to`: the nodes of that range, widened to whole nodes of the last level, are
+  built again from raw in one commit; refused where raw rows are gone
 - **If it is late** exact recent rows wait in raw; published answers stay right for the time they cover
 """
 
@@ -12,10 +14,21 @@ from typing import Any
 
 from airflow.sdk import dag, task
 
-from dags._defaults import RAW, ROLLUP, dag_defaults
+from dags._defaults import RAW, ROLLUP, dag_defaults, range_end
 
 
-@dag(dag_id="rollups", schedule=[RAW], doc_md=__doc__, tags=["tidemark", "tables"], **dag_defaults())
+@dag(
+    dag_id="rollups",
+    schedule=[RAW],
+    doc_md=__doc__,
+    tags=["tidemark", "tables"],
+    **dag_defaults(
+        {
+            "from": range_end("first moment of a range to build again"),
+            "to": range_end("first moment after that range"),
+        }
+    ),
+)
 def rollups() -> None:
     """Roll each stream up, then tell that rollup is new."""
 
@@ -30,7 +43,7 @@ def rollups() -> None:
         from jobs import build_rollups
         from jobs.scheduled import run_stream
 
-        return run_stream(build_rollups.run, stream, params)
+        return run_stream(build_rollups.run_or_rebuild(params), stream, params)
 
     @task(outlets=[ROLLUP])
     def built(figures: Any) -> int:

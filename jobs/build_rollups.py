@@ -1,20 +1,22 @@
 """Build every rollup level and grouping of one stream from the raw rows ingested since the last time.
 
-One commit per run; running again adds nothing. ``rebuild`` builds everything again from raw, for a stream that is
-declared differently now.
+One commit per run; running again adds nothing. ``rebuild`` builds everything again, for a stream that is declared
+differently now, or the nodes of a range.
 """
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
+from lakehouse.catalog.corrections import read_corrections
 from lakehouse.catalog.settings import Settings
-from lakehouse.spark import rollup, tables
+from lakehouse.catalog.stream import instant_us
+from lakehouse.spark import corrections, rollup, tables
+from lakehouse.spark.rebuild import plan_all
 
 
 class NothingIngested(RuntimeError):
@@ -26,30 +28,55 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
 
     Raises:
         LeaseHeld: when another process writes this stream's rollups now.
+        RawIncomplete: when the rollup is gone and raw rows that it held are gone too.
         RollupOutdated: when the stream's levels, groupings or measures have changed since they were built.
     """
     path = settings.layout.rollup(stream)
     with tables.lease(path):
         if not tables.exists(settings.layout.ledger(stream)):
             return {"batches": 0, "rows": 0}
+        layout = settings.layout
+        if not tables.exists(path) and read_corrections(layout, stream):
+            plan_all(spark, layout, settings.stream(stream))
+        corrections.finish_open(spark, layout, settings.stream(stream), also=layout.raw(stream))
         return rollup.append_new(spark, settings.layout, settings.stream(stream))
 
 
-def rebuild(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
-    """Build the stream's rollups again from raw, by today's declaration.
+def rebuild(
+    settings: Settings,
+    spark: SparkSession,
+    stream: str,
+    from_us: int | None = None,
+    to_us: int | None = None,
+) -> dict[str, Any]:
+    """Build nodes again from raw: all by today's declaration, or those of a range, widened to whole top nodes.
 
-    The published answers stay as they are until the next publish.
+    One commit: readers see the table before or after. The published answers stay until the next publish.
 
     Raises:
         NothingIngested: when there is no ledger to build from.
-        LeaseHeld: when another process writes this stream's rollups now.
+        RawIncomplete: when raw rows for it are gone and older nodes cannot take their place.
+        RollupOutdated: when a range is asked for and the stream is declared differently now.
+        LeaseHeld: when another process writes this stream's tables now.
     """
-    path = settings.layout.rollup(stream)
-    if not tables.exists(settings.layout.ledger(stream)):
+    layout, declared = settings.layout, settings.stream(stream)
+    if not tables.exists(layout.ledger(stream)):
         raise NothingIngested(f"stream {stream}: nothing has been ingested yet; run `tidemark run`")
-    with tables.lease(path):
-        shutil.rmtree(path, ignore_errors=True)
-        return rollup.append_new(spark, settings.layout, settings.stream(stream))
+    with tables.lease(layout.raw(stream)), tables.lease(layout.rollup(stream)):
+        corrections.finish_open(spark, layout, declared)
+        return corrections.rebuild(spark, layout, declared, from_us, to_us)
+
+
+def run_or_rebuild(params: Mapping[str, Any]) -> Callable[..., dict[str, Any]]:
+    """Return ``run``, or what builds the range again that ``from`` and ``to`` of a DAG's parameters give."""
+    ends = [instant_us(params[name]) if params.get(name) else None for name in ("from", "to")]
+    if ends == [None, None]:
+        return run
+
+    def rebuild_range(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
+        return rebuild(settings, spark, stream, *ends)
+
+    return rebuild_range
 
 
 def main(argv: Sequence[str] | None = None) -> int:

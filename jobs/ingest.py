@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jobs.command import run_for_streams
 from lakehouse.catalog.settings import Settings
-from lakehouse.spark import tables
+from lakehouse.spark import corrections, tables
 from lakehouse.spark.ingest import COUNTS, Batch, Progress, StreamTables
 from lakehouse.spark.sources.files import Landing, Manifest
 
@@ -37,6 +37,7 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     layout = settings.layout
     target = StreamTables(spark, layout, settings.stream(stream))
     with tables.lease(layout.raw(stream)):
+        corrections.finish_open(spark, settings.layout, target.stream, also=settings.layout.rollup(stream))
         landing, before = _landing(target)
         files = landing.add_files(target.stream.source)
         totals = _drain(target, landing, before)
@@ -55,6 +56,7 @@ def requeue(
     """Put open quarantined records (of these reasons, or all) through again, by today's configuration."""
     target = StreamTables(spark, settings.layout, settings.stream(stream))
     with tables.lease(settings.layout.raw(stream)):
+        corrections.finish_open(spark, settings.layout, target.stream, also=settings.layout.rollup(stream))
         landing, before = _landing(target)
         if landing.last_batch > before.batch:
             _drain(target, landing, before)

@@ -1,42 +1,59 @@
-"""Keep the tables of one stream small: fold partial nodes, drop nodes below horizons, merge small files, vacuum.
+"""Keep the tables of one stream small: drop old raw rows and nodes, fold partial nodes, merge small files, vacuum.
 
-Changes no answer. Safe to run at any time, again, and to kill anywhere.
+Changes no answer but those that need raw rows which the stream keeps no longer. Safe to run at any time, again, and
+to kill anywhere.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
 from lakehouse.catalog.settings import Settings
-from lakehouse.spark import maintenance, rollup, tables
+from lakehouse.spark import corrections, maintenance, retention, rollup, tables
+from lakehouse.spark.declared import require_current
 
 
 def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
-    """Maintain the stream's tables; return rows of the rollup before and after, and files merged.
+    """Maintain the stream's tables; return what was dropped, folded, merged and deleted, and what files are left.
 
     Raises:
         LeaseHeld: when another process writes one of these tables now.
+        RollupOutdated: when the stream is declared differently from what its rollups were built for.
     """
     layout = settings.layout
-    figures: dict[str, Any] = {"files_merged": 0, "files_deleted": 0}
-    written_by_ingest: list[Path] = [layout.raw(stream), layout.quarantine(stream), layout.ledger(stream)]
-    with tables.lease(layout.raw(stream)):
-        for path in filter(tables.exists, written_by_ingest):
-            figures["files_merged"] += maintenance.merge_small_files(spark, path)
-            figures["files_deleted"] += maintenance.vacuum(spark, path)
-    path = layout.rollup(stream)
-    with tables.lease(path):
-        if tables.exists(path):
-            figures |= rollup.compact(spark, layout, settings.stream(stream))
-            figures["files_deleted"] += maintenance.vacuum(spark, path)
+    figures: Counter[str] = Counter()
+    by_ingest = [
+        layout.raw(stream),
+        layout.quarantine(stream),
+        layout.ledger(stream),
+        layout.corrections(stream),
+    ]
+    with tables.lease(layout.raw(stream)), tables.lease(layout.rollup(stream)):
+        if tables.exists(layout.rollup(stream)):
+            figures.update(_dropped(settings, spark, stream))
+            figures.update(rollup.compact(spark, layout, settings.stream(stream)))
+        for path in filter(tables.exists, [*by_ingest, layout.rollup(stream)]):
+            figures.update(maintenance.tend(spark, path))
     if tables.exists(layout.quality):
-        figures["files_merged"] += maintenance.merge_small_files(spark, layout.quality)
-    return figures
+        # One table for all streams: whoever comes second leaves it to the first.
+        with suppress(tables.LeaseHeld), tables.lease(layout.quality):
+            figures.update(maintenance.tend(spark, layout.quality))
+    return dict(figures)
+
+
+def _dropped(settings: Settings, spark: SparkSession, stream: str) -> dict[str, int]:
+    """Drop raw rows that the stream keeps no longer; first what an earlier run began."""
+    declared = settings.stream(stream)
+    # Raw rows may be needed to build by a new declaration: they stay until that is done.
+    require_current(spark, settings.layout, declared)
+    corrections.finish_open(spark, settings.layout, declared)
+    return retention.drop_old_raw(spark, settings.layout, declared)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

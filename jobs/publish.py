@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, horizons
+from lakehouse.catalog.corrections import published_facts, read_corrections
 from lakehouse.catalog.settings import Settings, load_settings
 from lakehouse.catalog.stream import Stream
 from lakehouse.serving.facts import ROWS, Measure, StreamFacts, Total
@@ -59,7 +59,8 @@ def run(settings: Settings, spark: SparkSession, *, unchecked: bool = False) -> 
 
 def _facts(settings: Settings, spark: SparkSession, stream: Stream) -> StreamFacts:
     """Return what a publisher is told of a stream, without its nodes."""
-    from lakehouse.spark import quarantine, rollup, tables
+    from lakehouse.spark import declared, quarantine, rollup, tables
+    from lakehouse.spark.entered import entered
     from lakehouse.spark.sources.files import Landing
 
     layout = settings.layout
@@ -70,8 +71,7 @@ def _facts(settings: Settings, spark: SparkSession, stream: Stream) -> StreamFac
         earliest = (ledger.agg({"min_event_us": "min"}).first() or [None])[0]
         rejected = quarantine.open_records(spark, layout, stream, Landing(layout.landing(stream.name)))
         waiting = {row["reason"]: row["count"] for row in rejected.groupBy("reason").count().collect()}
-    newest = contained.newest_us
-    kept_from = [KEPT_FOREVER_US] * len(stream.levels) if newest is None else horizons(stream.levels, newest)
+    built = declared.require_current(spark, layout, stream)
     columns = stream.all_columns
     return StreamFacts(
         name=stream.name,
@@ -79,13 +79,16 @@ def _facts(settings: Settings, spark: SparkSession, stream: Stream) -> StreamFac
         groupings=stream.groupings,
         measures=[Measure(name, columns[name].type, columns[name].scale) for name in stream.measures],
         levels=stream.levels,
-        horizons=kept_from,
-        newest_us=newest,
+        horizons=built.horizons(contained.newest_us),
+        newest_us=contained.newest_us,
         batch=contained.batch,
         latest_us=stream.latest,
         raw_path=str(layout.raw(stream.name).relative_to(layout.root)),
         earliest_us=earliest,
         quarantine=waiting,
+        entered=entered(spark, layout, stream) if contained.batch else (),
+        since=built.since,
+        **published_facts(read_corrections(layout, stream.name)),
     )
 
 

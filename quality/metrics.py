@@ -11,6 +11,7 @@ are batch numbers, counts and differences, never a key, a reading or an identity
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
+from lakehouse.catalog.corrections import RETENTION, RETRACT, Correction, read_corrections, removed
 from quality.columns import any_of, count_if, is_not_a_number
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ class Tables:
     raw: DataFrame
     quarantine: DataFrame
     since: int
+    corrections: Sequence[Correction] = ()
 
     @property
     def through(self) -> int:
@@ -62,8 +65,18 @@ class Tables:
         return int(self.ledger[-1]["batch"])
 
     def accepted(self, through: int) -> int:
-        """Return the rows accepted up to and including a batch."""
-        return sum(row["accepted"] or 0 for row in self.ledger if row["batch"] <= through)
+        """Return the rows accepted up to and including a batch, less those retracted since."""
+        taken_in = sum(row["accepted"] or 0 for row in self.ledger if row["batch"] <= through)
+        return taken_in - removed(self.corrections, [RETRACT], through)
+
+    def kept(self) -> dict[int, tuple[int, int]]:
+        """Return per batch how many raw rows there are, least and most: a removal that goes on may be either."""
+        gone = Counter[int]()
+        going = Counter[int]()
+        for found in self.corrections:
+            (gone if found.done else going).update(found.batches)
+        most = {row["batch"]: (row["accepted"] or 0) - gone[row["batch"]] for row in self.ledger}
+        return {batch: (rows - going[batch], rows) for batch, rows in most.items()}
 
 
 def open_tables(spark: SparkSession, home: Home, stream: Stream, since: int) -> Tables | None:
@@ -71,8 +84,9 @@ def open_tables(spark: SparkSession, home: Home, stream: Stream, since: int) -> 
     if not has_table(home.ledger(stream.name)):
         return None
     ledger = ledger_rows(read_table(spark, home.ledger(stream.name)))
+    corrections = read_corrections(home, stream.name)
     raw, quarantine = (read_table(spark, path(stream.name)) for path in (home.raw, home.quarantine))
-    return Tables(stream, ledger, raw, quarantine, since) if ledger else None
+    return Tables(stream, ledger, raw, quarantine, since, corrections) if ledger else None
 
 
 def has_table(path: Path) -> bool:
@@ -130,14 +144,17 @@ def _ledger_row(row: dict[str, Any], quarantine: dict[int, dict[str, Any]]) -> d
 
 def _totals_row(tables: Tables, quarantine: dict[int, dict[str, Any]], raw_rows: int) -> dict[str, Any]:
     total = {name: sum(row[name] or 0 for row in tables.ledger) for name in COUNTS}
-    held = sum(row["held"] for row in quarantine.values())
+    held, kept = sum(row["held"] for row in quarantine.values()), tables.kept().values()
     gone = total["accepted"] + total["quarantined"] + total["duplicates"]
     # Records put through again stay in quarantine; what became of them is in the batch that took them.
     still_rejected = total["quarantined"] - total["requeued"]
     return {
         "imbalance": abs(total["received"] + total["requeued"] - gone),
-        "raw_gap": abs(raw_rows - total["accepted"]),
+        "raw_gap": _outside(raw_rows, sum(low for low, _ in kept), sum(high for _, high in kept)),
         "quarantine_gap": abs(held - total["quarantined"]),
+        "unfinished_corrections": sum(
+            not found.done and found.kind != RETENTION for found in tables.corrections
+        ),
         "rejected_share": still_rejected / max(1, total["received"]),
     }
 
@@ -160,15 +177,20 @@ def _quarantine_row(tables: Tables, row: dict[str, Any]) -> dict[str, Any]:
 def _raw_rows(tables: Tables) -> Iterator[dict[str, Any]]:
     found = {row["batch"]: row for row in collect(_raw(tables))}
     repeated = {row["batch"]: row["repeated"] for row in collect(_repeated(tables, list(found.values())))}
-    accepted = {row["batch"]: row["accepted"] or 0 for row in tables.ledger if row["batch"] > tables.since}
-    for batch in sorted(accepted | found):
+    new = {row["batch"] for row in tables.ledger if row["batch"] > tables.since}
+    kept = tables.kept()
+    for batch in sorted(new | set(found)):
         row = found.get(batch, {})
         yield {
             "batch": batch,
-            "gap_to_ledger": abs(row.get("found", 0) - accepted.get(batch, 0)),
+            "gap_to_ledger": _outside(row.get("found", 0), *kept.get(batch, (0, 0))),
             **{name: row.get(name, 0) for name in RAW_CLAIMS},
             "repeated_identities": repeated.get(batch, 0),
         }
+
+
+def _outside(found: int, least: int, most: int) -> int:
+    return max(least - found, found - most, 0)
 
 
 def _raw(tables: Tables) -> DataFrame:

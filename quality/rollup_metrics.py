@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from lakehouse.algorithms.rollup.levels import horizons
+from lakehouse.catalog.built import Built, read_built
 from quality.columns import any_of, count_if, is_not_a_number
-from quality.metrics import Frame, Tables, collect, has_table, read_table
+from quality.metrics import Frame, Tables, collect, read_table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -33,15 +33,16 @@ DISORDERS = ("disordered_values", "disordered_counts", "disordered_times", "not_
 def measure_rollup(spark: SparkSession, home: Home, tables: Tables) -> list[Frame]:
     """Return the frame of the stream's rollup; none where nothing was rolled up yet."""
     table = home.rollup(tables.stream.name)
-    return rollup_frames(read_table(spark, table), tables) if has_table(table) else []
+    built = read_built(table)
+    return rollup_frames(read_table(spark, table), tables, built) if built else []
 
 
-def rollup_frames(nodes: DataFrame, tables: Tables) -> list[Frame]:
+def rollup_frames(nodes: DataFrame, tables: Tables, built: Built) -> list[Frame]:
     """Return the frame of these nodes, judged as of the newest marker among them; none without a marker."""
     newest = nodes.where("level = 0").agg(F.max("start_us"), F.max("batch")).first()
     if newest is None or newest[0] is None:
         return []
-    kept = horizons(tables.stream.levels, newest[0])
+    kept = built.horizons(newest[0])
     found = collect(_by_level(nodes.where("level > 0"), tables.stream, kept))
     rows = list(_rows(tables.stream, found, tables.accepted(newest[1])))
     return [Frame("rollup", ("level", "grouping"), rows)]

@@ -8,5 +8,10 @@ refusals.py    what pydantic refused, in our words, and what else is wrong besid
 settings.py    tidemark.toml + environment -> Settings, or every problem at once
 places.py      which configuration and which home a command works on
 outcomes.py    how each job last ended
+built.py       what a rollup table was built for, and what it lacks
+carried.py     what of an old rollup goes over into one of another declaration
+redeclared.py  what a changed declaration will do
+table_log.py   what a Delta table's log says: properties, files, rows
+corrections.py what was changed in a stream's history after it had been taken in
 layout.py      where a table, checkpoint or report lives under the home
 """

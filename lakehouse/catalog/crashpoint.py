@@ -22,6 +22,14 @@ CRASH_POINTS = (
     "publish.file-written",
     "publish.pointer-moved",
 )
+# Passed by corrections, which an ordinary run has none of.
+CORRECTION_POINTS = (
+    "correction.begun",
+    "correction.raw-deleted",
+    "correction.rollup-replaced",
+    "correction.ledger-mended",
+    "correction.done",
+)
 _passed: Counter[str] = Counter()
 
 

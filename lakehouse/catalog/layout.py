@@ -4,6 +4,7 @@
     quarantine/<stream>   rejected records, Delta           jobs/ingest
     ledger/<stream>       one row per ingest batch, Delta   jobs/ingest
     rollup/<stream>       nodes of all levels, Delta        jobs/build_rollups, jobs/maintain
+    corrections/<stream>  what was changed later, Delta     jobs/maintain, jobs/retract, jobs/build_rollups
     quality/              history of check results, Delta   jobs/check_quality
     reports/              Great Expectations and its pages  jobs/check_quality
     serving/              <version>.duckdb and `current`    jobs/publish
@@ -42,6 +43,10 @@ class Home:
     def rollup(self, stream: str) -> Path:
         """Nodes of every level and grouping of a stream."""
         return self.root / "rollup" / stream
+
+    def corrections(self, stream: str) -> Path:
+        """What was changed in a stream's history after it had been taken in."""
+        return self.root / "corrections" / stream
 
     def landing(self, stream: str) -> Path:
         """Manifests of a stream: which files make up which ingest batch."""

@@ -21,6 +21,10 @@ def _duration(value: Any) -> int:
     return parse_duration(value if isinstance(value, str) else "")
 
 
+def _kept(value: Any) -> int | None:
+    return None if value in (None, "forever") else _duration(value)
+
+
 def _level(value: Any) -> Any:
     if isinstance(value, Level):
         return value
@@ -31,7 +35,7 @@ def _level(value: Any) -> Any:
     return Level(parse_duration(found[1]), keep)
 
 
-def _instant(value: Any) -> int:
+def instant_us(value: Any) -> int:
     """Return the microseconds of ISO text or of TOML's own dates; a time without an offset is UTC."""
     try:
         moment = datetime.fromisoformat(value.isoformat() if isinstance(value, date) else value)
@@ -50,7 +54,8 @@ def _zone(value: str) -> str:
 
 
 Microseconds = Annotated[int, BeforeValidator(_duration), Field(description=EXPECTED)]
-Instant = Annotated[int, BeforeValidator(_instant)]
+Kept = Annotated[int | None, BeforeValidator(_kept)]
+Instant = Annotated[int, BeforeValidator(instant_us)]
 Zone = Annotated[str, AfterValidator(_zone)]
 StreamLevel = Annotated[Level, BeforeValidator(_level)]
 NULLS_BY_FORMAT = {"csv": ("", "NA", "N/A", "NULL", "null"), "zeek": (), "ndjson": (), "parquet": ()}
@@ -110,7 +115,8 @@ class Stream(_Part):
     measures: tuple[str, ...] = ()
     groupings: tuple[tuple[str, ...], ...] = ((),)
     levels: tuple[StreamLevel, ...]
-    event_time_bounds: tuple[Instant, Instant] = (_instant("2000-01-01"), _instant("2100-01-01"))
+    keep_raw: Kept = None
+    event_time_bounds: tuple[Instant, Instant] = (instant_us("2000-01-01"), instant_us("2100-01-01"))
     latest: Microseconds = parse_duration("1d")
     columns: dict[str, Column] = Field(default_factory=dict)
 

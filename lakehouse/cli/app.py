@@ -11,7 +11,20 @@ from typing import Annotated
 import typer
 
 from lakehouse.catalog.problems import ConfigError
-from lakehouse.cli import airflow, ask, doctor, init, rebuild, requeue, run, simulate, sql, status
+from lakehouse.cli import (
+    airflow,
+    ask,
+    doctor,
+    init,
+    plan,
+    rebuild,
+    requeue,
+    retract,
+    run,
+    simulate,
+    sql,
+    status,
+)
 from lakehouse.cli.options import Globals, WrongUsage
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
@@ -62,9 +75,11 @@ app.command(epilog=_examples(run.EXAMPLES))(run.run)
 app.command(epilog=_examples(ask.EXAMPLES))(ask.ask)
 app.command(epilog=_examples(sql.EXAMPLES))(sql.sql)
 app.command(epilog=_examples(status.EXAMPLES))(status.status)
+app.command(epilog=_examples(plan.EXAMPLES))(plan.plan)
 app.command(epilog=_examples(doctor.EXAMPLES))(doctor.doctor)
 app.command(epilog=_examples(requeue.EXAMPLES))(requeue.requeue)
 app.command(epilog=_examples(rebuild.EXAMPLES))(rebuild.rebuild)
+app.command(epilog=_examples(retract.EXAMPLES))(retract.retract)
 app.command(epilog=_examples(airflow.EXAMPLES))(airflow.airflow)
 
 

@@ -24,10 +24,13 @@ def run(
 ) -> int:
     """Run the DAGs once over what has landed.
 
-    In order: ingest, rollups, quality, publish, maintain. Progress goes to stderr. Safe to repeat, and to
+    First tells what a changed tidemark.toml will do (`tidemark plan`). Then in order: ingest, rollups, quality,
+    publish, maintain. Progress goes to stderr. Safe to repeat, and to
     kill anywhere. Exit code 1 when a job failed.
     """
     from lakehouse.cli.output import print_json
+    from lakehouse.cli.plan import changes
+    from lakehouse.serving.plan import plan
 
     settings = globals_of(context).settings()
     declared(settings, stream or [])
@@ -36,6 +39,9 @@ def run(
     def progress(line: str) -> None:
         print(f"[{time.monotonic() - started:6.1f} s] {line}", file=sys.stderr, flush=True)
 
+    for name in stream or settings.streams:
+        for sentence in changes(plan(settings.layout, settings.stream(name))):
+            progress(f"{name}: {sentence}")
     progress("starting Airflow and Spark in this process")
     from jobs import run_dags
 

@@ -51,7 +51,7 @@ def _headline(found: Facts) -> str:
 
 _STREAM = (
     *("stream", "rows", "late", "late by p50", "p95", "max", "quarantined", "duplicates"),
-    *("newest", "nodes", "batches waiting", "open quarantine"),
+    *("newest", "raw from", "nodes", "batches waiting", "open quarantine"),
 )
 
 
@@ -59,7 +59,7 @@ def _stream(stream: Facts) -> tuple[Any, ...]:
     late = f"{stream['late']:,} ({stream['late_share']:.1%})" if "late" in stream else None
     lateness = (_span(stream.get(f"lateness_{part}_us")) for part in ("p50", "p95", "max"))
     counts = (stream.get("quarantined"), stream.get("duplicates"))
-    ages = (moment(stream.get("newest_us")), stream.get("nodes"), stream["landing"]["waiting"])
+    ages = (moment(stream.get("newest_us")), moment(stream.get("raw_from_us")))
     return (
         stream["stream"],
         stream.get("rows"),
@@ -67,17 +67,26 @@ def _stream(stream: Facts) -> tuple[Any, ...]:
         *lateness,
         *counts,
         *ages,
+        stream.get("nodes"),
+        stream["landing"]["waiting"],
         stream.get("quarantine") or "-",
     )
 
 
-_LEVEL = ("level", "width", "kept for", "nodes", "from", "to")
+_LEVEL = ("level", "width", "kept for", "nodes", "from", "to", "rows entered")
 
 
 def _level(level: Facts) -> tuple[Any, ...]:
     kept = format_duration(level["keep_us"])
     times = (moment(level["from_us"]), moment(level["to_us"]))
-    return (level["level"], format_duration(level["width_us"]), kept, level["nodes"], *times)
+    return (
+        level["level"],
+        format_duration(level["width_us"]),
+        kept,
+        level["nodes"],
+        *times,
+        level["entered"],
+    )
 
 
 _JOB = ("job", "stream", "state", "ended", "seconds", "figures or error")

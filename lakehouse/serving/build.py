@@ -73,10 +73,11 @@ def _write_stream(connection: duckdb.DuckDBPyConnection, number: int, stream: St
     _write_levels(connection, stream)
     nodes = _scalar(connection, "SELECT count(*) FROM nodes WHERE slot >= ? AND slot < ?", [first_slot, slot])
     connection.execute(
-        "INSERT INTO streams VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO streams VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             *(number, stream.name, stream.definition, stream.newest_us, stream.earliest_us, stream.batch),
             *(stream.latest_us, stream.raw_path, list(stream.key_names), count, nodes),
+            *(stream.raw_from_us, stream.retracted, stream.unchecked),
         ],
     )
     for reason, records in sorted(stream.quarantine.items()):
@@ -207,7 +208,7 @@ def _write_ladder(
             "INSERT INTO ladder VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [
                 *(stream.name, measure.name, index + 1, slot + index * count, level.width_us, coarser, finer),
-                *(measure.is_exact, 10.0 ** (decimals or 0), stream.newest_us, *_edges(stream)),
+                *(measure.is_exact, 10.0 ** (decimals or 0), stream.newest_us, *_edges(stream, measure.name)),
                 *(groupings, str([list(stream.groupings[index]) for index in order])),
             ],
         )
@@ -217,11 +218,15 @@ def _grouping_id(number: int, grouping: int) -> int:
     return number * 1000 + grouping
 
 
-def _edges(stream: StreamFacts) -> tuple[int, int, int]:
-    """Return before which instant answers are final, since when rows came, and where the kept past begins."""
+def _edges(stream: StreamFacts, measure: str) -> tuple[int, int, int]:
+    """Return before which instant answers are final, since when rows came, and where the kept past begins.
+
+    A measure that came later begins there: what its values were before is not known.
+    """
     final = KEPT_FOREVER_US if stream.newest_us is None else stream.newest_us - stream.latest_us
     earliest = KEPT_FOREVER_US if stream.earliest_us is None else stream.earliest_us
-    return final, earliest, stream.horizons[-1] if stream.horizons else KEPT_FOREVER_US
+    kept = stream.horizons[-1] if stream.horizons else KEPT_FOREVER_US
+    return final, earliest, max(kept, stream.since.get(measure, kept))
 
 
 def _write_levels(connection: duckdb.DuckDBPyConnection, stream: StreamFacts) -> None:
@@ -230,7 +235,7 @@ def _write_levels(connection: duckdb.DuckDBPyConnection, stream: StreamFacts) ->
             """
             INSERT INTO levels
             SELECT $stream, $level, $width, $keep, $width_us, $keep_us, $horizon_us,
-                count(*), min(start_us), max(start_us) + $width_us
+                count(*), min(start_us), max(start_us) + $width_us, $entered
             FROM ranked WHERE level = $level
             """,
             {
@@ -240,6 +245,7 @@ def _write_levels(connection: duckdb.DuckDBPyConnection, stream: StreamFacts) ->
                 "keep": format_duration(level.keep_us),
                 "width_us": level.width_us,
                 "keep_us": level.keep_us,
+                "entered": stream.entered[index] if stream.entered else None,
                 "horizon_us": None if level.keep_us is None else stream.horizons[index],
             },
         )

@@ -59,6 +59,9 @@ class StreamFacts:
 
     ``nodes`` is a folder of parquet files with folded nodes at or above their horizons, ``ledger`` one with a row
     per ingest batch; None where there are none yet. ``horizons`` has one entry per level, finest first.
+    ``entered`` counts per level the rows for which it was the finest that kept their time when they came.
+    ``since`` says of measures that came later since when their values are known.
+    ``correction`` numbers the last correction of its history; all raw rows from ``raw_from_us`` on are there.
     """
 
     name: str
@@ -76,6 +79,12 @@ class StreamFacts:
     earliest_us: int | None = None
     quarantine: Mapping[str, int] = field(default_factory=dict)
     totals: Sequence[Total] = ()
+    entered: Sequence[int] = ()
+    since: Mapping[str, int] = field(default_factory=dict)
+    correction: int = 0
+    raw_from_us: int | None = None
+    retracted: int = 0
+    unchecked: int = 0
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -91,7 +100,9 @@ class StreamFacts:
             list(self.measures),
         )
         times = (list(self.levels), list(self.horizons), self.newest_us, self.earliest_us, self.latest_us)
-        return repr((*shown, *times, self.batch, self.raw_path, sorted(self.quarantine.items())))
+        return repr(
+            (*shown, *times, self.batch, self.raw_path, sorted(self.quarantine.items()), self.correction)
+        )
 
 
 def fingerprint(streams: Sequence[StreamFacts]) -> str:

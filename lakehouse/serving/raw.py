@@ -7,12 +7,15 @@ a statement of anybody else. Names of columns come from the published catalogue,
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
+from lakehouse.catalog.corrections import RETRACT, raw_from, read_corrections
+from lakehouse.catalog.layout import Home
 from lakehouse.serving.ask import Answer, AskError, Question, answer, order
 from lakehouse.serving.literals import name, text, texts
 from lakehouse.serving.sandbox import PublishedReader
@@ -22,8 +25,11 @@ def exact_answers(reader: PublishedReader, question: Question) -> list[Answer]:
     """Answer a checked question from raw rows: those of the batches that the version contains.
 
     Raises:
-        AskError: when the raw rows, or some of them, are no longer there.
+        AskError: when the raw rows, or some of them, are no longer there and the nodes alone do not say it exactly.
     """
+    corrections = read_corrections(Home(reader.home), question.stream)
+    if answered := _from_nodes(reader, question, raw_from(corrections)):
+        return answered
     published, stream = reader.connection, text(question.stream)
     facts = published.execute(
         f"SELECT raw_path, batch, newest_us - latest_us FROM streams WHERE stream = {stream}"
@@ -44,8 +50,27 @@ def exact_answers(reader: PublishedReader, question: Question) -> list[Answer]:
     grouping = _grouping(published, question)
     final = final_before is not None and question.end_us <= final_before
     answers = [_answer(question, row, reader.version, grouping, final) for row in rows]
-    _check_complete(question, answers, estimates)
+    retracted = any(found.kind == RETRACT for found in corrections)
+    _check_complete(question, answers, estimates, retracted)
     return sorted(answers, key=order)
+
+
+def _from_nodes(reader: PublishedReader, question: Question, kept_us: int | None) -> list[Answer]:
+    """Answer from nodes where raw rows of the range were dropped for their age; nothing where none were."""
+    row = reader.connection.execute(
+        f"SELECT earliest_us FROM streams WHERE stream = {text(question.stream)}"
+    ).fetchone()
+    earliest = row[0] if row and row[0] is not None else question.end_us
+    if kept_us is None or max(question.start_us, earliest) >= min(question.end_us, kept_us):
+        return []
+    answers = answer(reader.connection, question)
+    if not all(found.exact for found in answers):
+        moment = f"{datetime.fromtimestamp(kept_us // 10**6, UTC):%Y-%m-%d %H:%M:%S}"
+        raise AskError(
+            f"exact needs the raw rows of the range, and {question.stream} keeps those from {moment} on: ask "
+            "from there on, or on edges of nodes; without exact the answer comes with its interval"
+        )
+    return answers
 
 
 def _connection() -> duckdb.DuckDBPyConnection:
@@ -129,13 +154,17 @@ def _values(found: Answer) -> tuple[str | None, ...]:
 
 
 def _check_complete(
-    question: Question, exact: list[Answer], estimates: dict[tuple[str | None, ...], Answer]
+    question: Question,
+    exact: list[Answer],
+    estimates: dict[tuple[str | None, ...], Answer],
+    retracted: bool,
 ) -> None:
-    """Raw rows may be deleted when they are old: then a count that the rollups know to be too small gives it away."""
+    """Raw rows may have gone since the publish: then a count that the rollups know to be too small gives it away."""
+    why = "; some were retracted, `tidemark run` publishes what is left" if retracted else ""
     counts = {_values(found): found.rows for found in exact}
     for key, estimate in estimates.items():
         if counts.get(key, 0) < estimate.rows_low:
             raise AskError(
                 f"exact needs all raw rows of the range, and {question.stream} keeps only {counts.get(key, 0)} of at "
-                f"least {estimate.rows_low}; without exact the answer comes with its interval"
+                f"least {estimate.rows_low}{why}; without exact the answer comes with its interval"
             )

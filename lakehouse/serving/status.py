@@ -52,6 +52,7 @@ def _publication(layout: Home, connection: duckdb.DuckDBPyConnection) -> Facts:
 
 def _streams(layout: Home, connection: duckdb.DuckDBPyConnection) -> list[Facts]:
     columns = "stream, definition, newest_us, earliest_us, batch, latest_us, key_names, series_count, nodes"
+    columns += ", raw_from_us, retracted, unchecked"
     rows = connection.execute(f"SELECT {columns} FROM streams ORDER BY stream").fetchall()
     return [_stream(layout, connection, dict(zip(columns.split(", "), row, strict=True))) for row in rows]
 
@@ -69,7 +70,8 @@ def _stream(layout: Home, connection: duckdb.DuckDBPyConnection, facts: Facts) -
         **facts,
         "newest": _moment(facts["newest_us"]),
         "earliest": _moment(facts["earliest_us"]),
-        **_ledger(connection, name),
+        "raw_from": _moment(facts["raw_from_us"]),
+        **_ledger(connection, name, facts["retracted"]),
         "quarantine": dict(quarantine),
         "measures": [{"measure": m, "type": t, "decimals": d} for m, t, d in measures if m != "*"],
         "levels": _levels(connection, name),
@@ -78,7 +80,7 @@ def _stream(layout: Home, connection: duckdb.DuckDBPyConnection, facts: Facts) -
 
 
 def _levels(connection: duckdb.DuckDBPyConnection, stream: str) -> list[Facts]:
-    columns = "level, width, keep, width_us, keep_us, horizon_us, nodes, from_us, to_us"
+    columns = "level, width, keep, width_us, keep_us, horizon_us, nodes, from_us, to_us, entered"
     rows = connection.execute(
         f"SELECT {columns} FROM levels WHERE stream = {text(stream)} ORDER BY level"
     ).fetchall()
@@ -94,7 +96,7 @@ def _levels(connection: duckdb.DuckDBPyConnection, stream: str) -> list[Facts]:
     ]
 
 
-def _ledger(connection: duckdb.DuckDBPyConnection, stream: str) -> Facts:
+def _ledger(connection: duckdb.DuckDBPyConnection, stream: str, retracted: int) -> Facts:
     sums = "received, requeued, accepted, quarantined, duplicates, late"
     row = connection.execute(
         f"SELECT {', '.join(f'coalesce(sum({name}), 0)::BIGINT' for name in sums.split(', '))}, count(*), "
@@ -105,7 +107,7 @@ def _ledger(connection: duckdb.DuckDBPyConnection, stream: str) -> Facts:
     bins = connection.execute(f"SELECT lateness FROM ledger WHERE stream = {text(stream)}").fetchall()
     histogram = [sum(column) for column in zip(*(row[0] for row in bins if row[0]), strict=False)]
     return facts | {
-        "rows": facts["accepted"],
+        "rows": facts["accepted"] - retracted,
         "late_share": facts["late"] / arrived if arrived else 0.0,
         "lateness_p50_us": lateness_quantile(histogram, 0.50, facts["lateness_max_us"]),
         "lateness_p95_us": lateness_quantile(histogram, 0.95, facts["lateness_max_us"]),

@@ -9,5 +9,12 @@ duplicates.py  identity: the first accepted row stays
 lateness.py    how far rows stand behind the newest time before them
 quarantine.py  which rejected records are open, and taking them through again
 rollup.py      raw rows -> nodes of every level; folding
-maintenance.py merging small files, vacuum
+entered.py     how many rows entered at each level
+declared.py    is a rollup what its stream declares now?
+corrections.py corrections: begun, carried out, done
+retention.py   raw rows that are kept no longer
+rebuild.py     nodes built again from raw: of a range, or all
+retract.py     wrong rows: which they are, and whether they can be taken out
+retracted.py   what follows from it for nodes, newest time and ledger
+maintenance.py merging small files, vacuum, a log that ends
 """

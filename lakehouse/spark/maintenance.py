@@ -1,4 +1,8 @@
-"""Housekeeping of Delta tables: merging small files, and deleting files that no version in reach uses."""
+"""Housekeeping of Delta tables: merging small files, deleting files that no version in reach uses, a log that ends.
+
+Any version of the last week can be read (time travel), so a reader that began before a merge is never broken. Files
+and log entries older than that go: the files by ``vacuum``, the entries by Delta itself when it writes a checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +12,36 @@ from pathlib import Path
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
+from lakehouse.catalog.table_log import TableFacts, read_log
+from lakehouse.spark.tables import KEPT
+
 SMALL_FILES = 16
+# Larger files are left alone: a merge then costs what came in since, not what a table holds.
+SMALL_BYTES = 64 * 1024 * 1024
 RETENTION_HOURS = 168
 
 
+def tend(spark: SparkSession, table: Path) -> dict[str, int]:
+    """Merge small files, delete unused ones and bound the log; contents stay the same.
+
+    Returns:
+        How many files were merged and deleted, and how many files and log entries there are now.
+    """
+    _bound_log(spark, table)
+    figures = {"files_merged": merge_small_files(spark, table), "files_deleted": vacuum(spark, table)}
+    after = read_log(table)
+    return figures | ({"files": len(after.files), "log_entries": after.log_entries} if after else {})
+
+
 def merge_small_files(spark: SparkSession, table: Path) -> int:
-    """Merge files when there are many; return how many were merged. Contents stay the same."""
-    delta = DeltaTable.forPath(spark, str(table))
-    files = delta.detail().select("numFiles").first()
-    if files is None or files[0] < SMALL_FILES:
+    """Merge files when there are many small ones; return how many were merged."""
+    facts = read_log(table)
+    if facts is None or sum(size < SMALL_BYTES for size in facts.files.values()) < SMALL_FILES:
         return 0
-    metrics = delta.optimize().executeCompaction().select("metrics.numFilesRemoved").first()
-    return int(metrics[0]) if metrics else 0
+    spark.conf.set("spark.databricks.delta.optimize.minFileSize", str(SMALL_BYTES))
+    metrics = DeltaTable.forPath(spark, str(table)).optimize().executeCompaction()
+    removed = metrics.select("metrics.numFilesRemoved").first()
+    return int(removed[0]) if removed else 0
 
 
 def vacuum(spark: SparkSession, table: Path) -> int:
@@ -27,10 +49,24 @@ def vacuum(spark: SparkSession, table: Path) -> int:
 
     Looking through the folder first is cheap; Spark's own listing is not, so it runs only when there is work.
     """
-    oldest = time.time() - RETENTION_HOURS * 3600
-    before = [path for path in table.rglob("*.parquet") if path.stat().st_mtime < oldest]
-    in_use = DeltaTable.forPath(spark, str(table)).detail().select("numFiles").first()
-    if in_use is None or len(before) <= in_use[0]:
+    facts = read_log(table)
+    if facts is None:
         return 0
-    DeltaTable.forPath(spark, str(table)).vacuum(RETENTION_HOURS)
-    return sum(not path.exists() for path in before)
+    unused = _unused(table, facts)
+    if unused:
+        DeltaTable.forPath(spark, str(table)).vacuum(RETENTION_HOURS)
+    return sum(not path.exists() for path in unused)
+
+
+def _unused(table: Path, facts: TableFacts) -> list[Path]:
+    oldest = time.time() - RETENTION_HOURS * 3600
+    in_reach = {*facts.files, *(path for path, at_ms in facts.removed.items() if at_ms / 1000 >= oldest)}
+    data = (path for path in table.rglob("*.parquet") if "_delta_log" not in path.parts)
+    return [path for path in data if path not in in_reach and path.stat().st_mtime < oldest]
+
+
+def _bound_log(spark: SparkSession, table: Path) -> None:
+    facts = read_log(table)
+    if facts is not None and any(facts.properties.get(name) != value for name, value in KEPT.items()):
+        told = ", ".join(f"'{name}' = '{value}'" for name, value in KEPT.items())
+        spark.sql(f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES ({told})")

@@ -20,24 +20,29 @@ from pyspark.sql.types import StructType
 
 from lakehouse.algorithms.rollup.levels import horizons
 from lakehouse.catalog.stream import Stream
+from lakehouse.spark.tables import rollup_schema
 
 _PLACE = ["level", "start_us"]
 _TIMES = (("first_us", "min"), ("last_us", "max"))
 _DECIMALS = 38
 
 
-def nodes_of(rows: DataFrame, stream: Stream, newest_us: int, table: StructType) -> DataFrame:
+def nodes_of(rows: DataFrame, stream: Stream, newest_us: int) -> DataFrame:
     """Return partial nodes of every level and grouping that rows add to, given the newest event time contained.
 
-    Rows need ``event_us``, the grouping keys and the measures. ``table`` is the rollup table's schema: all of its
-    columns but ``batch`` come back. Rows older than every level are in no node. Cost: one pass, no shuffle; memory:
-    the nodes that one partition touches.
+    Rows need ``event_us``, the grouping keys and the measures; every column of the rollup table but ``batch`` comes
+    back. Rows older than every level are in no node. Cost: one pass, no shuffle; memory: the nodes that one
+    partition touches.
 
     Raises:
         OverflowError: when an exact sum needs more than 38 digits.
     """
-    wanted = [name for name in table.fieldNames() if name != "batch"]
-    schema = StructType([table[name] for name in wanted])
+    return nodes_and_counts(rows, stream, newest_us).where("level > 0")
+
+
+def nodes_and_counts(rows: DataFrame, stream: Stream, newest_us: int) -> DataFrame:
+    """Return nodes, and how many rows entered at each level: as rows of the level's number below zero."""
+    schema = StructType([field for field in rollup_schema(stream) if field.name != "batch"])
     needed = dict.fromkeys(["event_us", *stream.grouping_keys, *stream.measures])
     folder = NodeFolder(stream, newest_us, to_arrow_schema(schema))
     return rows.select(*needed).mapInArrow(folder.folding(), schema)
@@ -58,6 +63,7 @@ class NodeFolder:
             entered = self.entered(pa.Table.from_batches([b]) for b in batches if b.num_rows)
             if entered is not None:
                 yield from self.grouped(self.raised(entered)).to_batches()
+                yield from self.counts(entered).to_batches()
 
         return fold
 
@@ -104,6 +110,14 @@ class NodeFolder:
         whole = pa.concat_tables(frames)
         self._check_sums(whole)
         return whole
+
+    def counts(self, entered: pa.Table) -> pa.Table:
+        """Return how many rows entered at each level, under the level's number below zero."""
+        found = entered.group_by("level").aggregate([("rows", "sum")])
+        columns = {name: pa.nulls(found.num_rows, self.schema.field(name).type) for name in self.schema.names}
+        columns |= {"level": pc.negate(found["level"]), "rows": found["rows_sum"]}
+        columns |= {"grouping": pa.repeat(pa.scalar(-1, pa.int32()), found.num_rows)}
+        return pa.table(columns, self.schema)
 
     def _lifted(self, rows: pa.Table) -> pa.Table:
         """Rows as nodes: aggregates from values."""

@@ -13,18 +13,17 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.algorithms.rollup.levels import horizons
+from lakehouse.catalog.built import Built
 from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.stream import Stream
 from lakehouse.spark import tables
-from lakehouse.spark.nodes import nodes_of
+from lakehouse.spark.declared import RollupOutdated as RollupOutdated
+from lakehouse.spark.declared import require_current
+from lakehouse.spark.entered import folded_counts
+from lakehouse.spark.nodes import nodes_and_counts
 
 _NODE = ["level", "grouping", "start_us"]
-
-
-class RollupOutdated(RuntimeError):
-    """The stream is declared differently from what its rollups were built for."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ def append_new(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, i
     """
     path = layout.rollup(stream.name)
     tables.create_rollup(spark, path, stream)
-    _check_definition(spark, layout, stream)
+    require_current(spark, layout, stream)
     before = marker(spark, layout, stream)
     ledger = tables.read(spark, layout.ledger(stream.name))
     new = ledger.where(F.col("batch") > before.batch).coalesce(1)
@@ -69,8 +68,7 @@ def append_new(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, i
     if contained is None:
         tables.append_once(mark, path, f"rollup-{stream.name}", last)
         return {"batches": last - before.batch, "rows": 0}
-    schema = tables.read(spark, path).schema
-    nodes = nodes_of(rows, stream, contained, schema).withColumn("batch", F.lit(last).cast("bigint"))
+    nodes = nodes_and_counts(rows, stream, contained).withColumn("batch", F.lit(last).cast("bigint"))
     crash_point("rollup.before-append")
     both = nodes.unionByName(mark, allowMissingColumns=True)
     tables.append_once(both, path, f"rollup-{stream.name}", last)
@@ -79,18 +77,43 @@ def append_new(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, i
 
 
 def folded_nodes(spark: SparkSession, layout: Home, stream: Stream) -> DataFrame:
-    """Return one row per node: partial nodes combined, those below their level's horizon left out."""
+    """Return one row per node: partial nodes combined, those below their level's horizon left out.
+
+    Raises:
+        RollupOutdated: when levels, groupings or measures are not those the table was built for.
+    """
+    built = require_current(spark, layout, stream)
+    return combined(kept_nodes(spark, layout, stream, built), stream)
+
+
+def kept_nodes(spark: SparkSession, layout: Home, stream: Stream, built: Built) -> DataFrame:
+    """Return partial nodes at or above their level's horizon, as the table was built."""
     table = tables.read(spark, layout.rollup(stream.name)).where("level > 0")
     contained = marker(spark, layout, stream)
     if contained.newest_us is None:
-        return table.drop("batch").where("false")
+        return table.where("false")
     kept = reduce(
         lambda condition, pair: condition | ((F.col("level") == pair[0]) & (F.col("start_us") >= pair[1])),
-        enumerate(horizons(stream.levels, contained.newest_us), start=1),
+        enumerate(built.horizons(contained.newest_us), start=1),
         F.lit(False),
     )
-    by = [*_NODE, *stream.grouping_keys]
-    return table.where(kept).groupBy(*by).agg(*_combined(stream))
+    return table.where(kept)
+
+
+def combined(nodes: DataFrame, stream: Stream) -> DataFrame:
+    """Return one row per node of partial ones."""
+    return nodes.groupBy(*_NODE, *stream.grouping_keys).agg(*_combined(stream))
+
+
+def over_keys(nodes: DataFrame, stream: Stream, grouping: tuple[str, ...]) -> DataFrame:
+    """Return nodes with the keys that a grouping leaves out set to null."""
+    left_out = [key for key in stream.grouping_keys if key not in grouping]
+    return nodes.withColumns({key: F.lit(None).cast(nodes.schema[key].dataType) for key in left_out})
+
+
+def marked(spark: SparkSession, newest_us: int | None, batch: int) -> DataFrame:
+    """Return the row that says what a table contains: batches up to this one, times up to the newest."""
+    return _marker_row(spark, newest_us, batch, 0)
 
 
 def totals(nodes: DataFrame, stream: Stream) -> DataFrame:
@@ -107,28 +130,21 @@ def compact(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, int]
     """Rewrite the table as one row per node and one marker, in one commit; nodes below horizons go."""
     path = layout.rollup(stream.name)
     table = tables.read(spark, path)
-    before = table.count()
+    before = table.where("level >= 0").count()
     if table.where("level = 0").count() <= 1:
         return {"rows_before": before, "rows_after": before}
     contained = marker(spark, layout, stream)
     added = table.where("level = 0").agg(F.sum("rows")).first()
     mark = _marker_row(spark, contained.newest_us, contained.batch, added[0] if added else 0)
     nodes = folded_nodes(spark, layout, stream).withColumn("batch", F.lit(contained.batch).cast("bigint"))
-    whole = nodes.unionByName(mark, allowMissingColumns=True).select(*table.columns)
+    whole = nodes.unionByName(mark.unionByName(folded_counts(table)), allowMissingColumns=True).select(
+        *table.columns
+    )
     # Parquet skips what a filter on level or start rules out, if rows stand in that order.
     ordered = whole.repartition(1).sortWithinPartitions(*_NODE)
     ordered.write.format("delta").mode("overwrite").save(str(path))
     crash_point("maintain.compacted")
-    return {"rows_before": before, "rows_after": tables.read(spark, path).count()}
-
-
-def _check_definition(spark: SparkSession, layout: Home, stream: Stream) -> None:
-    built_for = tables.properties(spark, layout.rollup(stream.name)).get("tidemark.definition")
-    if built_for != stream.definition():
-        raise RollupOutdated(
-            f"stream {stream.name}: its rollups were built for {built_for}; it is now declared as "
-            f"{stream.definition()}; run `tidemark rebuild {stream.name}` to build them again from raw"
-        )
+    return {"rows_before": before, "rows_after": tables.read(spark, path).where("level >= 0").count()}
 
 
 def _combined(stream: Stream) -> list[Column]:

@@ -51,6 +51,8 @@ def _options(settings: Settings) -> dict[str, str]:
         "spark.sql.shuffle.partitions": partitions,
         "spark.default.parallelism": partitions,
         "spark.databricks.delta.snapshotPartitions": "1",
+        # A vacuum lists a table's folder with ten thousand tasks otherwise.
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
         # Rows of a batch are held for seconds: compressing them costs more than it saves.
         "spark.sql.inMemoryColumnarStorage.compressed": "false",

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import fcntl
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from lakehouse.catalog.stream import Stream
 from lakehouse.spark.sources.rows import sql_type
 from sql import statement
+
+_STATS = {"delta.dataSkippingStatsColumns": "level,grouping,start_us,batch"}
+# How long old versions can be read, and how long the log remembers them.
+KEPT = {
+    "delta.logRetentionDuration": "interval 7 days",
+    "delta.deletedFileRetentionDuration": "interval 7 days",
+    "delta.checkpointInterval": "10",
+}
 
 
 class LeaseHeld(RuntimeError):
@@ -93,13 +104,49 @@ def create_ledger(spark: SparkSession, table: Path) -> None:
     _create(spark, table, "tables/ledger")
 
 
+def create_corrections(spark: SparkSession, table: Path) -> None:
+    """Create a stream's table of corrections when there is none."""
+    _create(spark, table, "tables/corrections")
+
+
 def create_rollup(spark: SparkSession, table: Path, stream: Stream) -> None:
     """Create a stream's rollup table when there is none."""
+    if not exists(table):
+        spark.sql(_rollup_statement(stream).replace("{path}", str(table)))
+
+
+def _rollup_statement(stream: Stream) -> str:
     keys = "".join(f"`{key}` {sql_type(stream.all_columns[key])},\n    " for key in stream.grouping_keys)
     measures = "".join(
         f",\n    {column}" for name in stream.measures for column in measure_columns(stream, name)
     )
-    _create(spark, table, "tables/rollup", keys=keys, measures=measures, definition=stream.definition())
+    parts = {"keys": keys, "measures": measures, "definition": stream.definition()}
+    return _filled(statement("tables/rollup"), parts)
+
+
+def rollup_schema(stream: Stream) -> StructType:
+    """Return the columns of a stream's rollup table, with their types and comments."""
+    text = _rollup_statement(stream)
+    return cast(StructType, StructType.fromDDL(text[text.index("(\n") + 1 : text.index("\n) USING DELTA")]))
+
+
+def replace_rollup(
+    spark: SparkSession, table: Path, stream: Stream, rows: DataFrame, properties: Mapping[str, str]
+) -> None:
+    """Make the stream's rollup table of these rows and today's declaration, in one commit.
+
+    What was there stays for readers of earlier versions; which writes were already made is remembered.
+    """
+    told = {**_STATS, "tidemark.definition": stream.definition(), **KEPT, **properties}
+    columns = [
+        F.col(f.name).cast(f.dataType).alias(f.name, metadata=f.metadata) for f in rollup_schema(stream)
+    ]
+    # Parquet skips what a filter on level or start rules out, if rows stand in that order.
+    ordered = rows.select(*columns).repartition(1).sortWithinPartitions("level", "grouping", "start_us")
+    writer = ordered.writeTo(f"delta.`{table}`").using("delta")
+    for name, value in told.items():
+        writer = writer.tableProperty(name, value)
+    writer.createOrReplace()
 
 
 def measure_columns(stream: Stream, measure: str) -> list[str]:
@@ -125,10 +172,13 @@ def properties(spark: SparkSession, table: Path) -> dict[str, str]:
 def _create(spark: SparkSession, table: Path, name: str, **parts: str) -> None:
     if exists(table):
         return
-    text = statement(name)
-    for key, value in {"path": str(table), **parts}.items():
+    spark.sql(_filled(statement(name), {"path": str(table), **parts}))
+
+
+def _filled(text: str, parts: Mapping[str, str]) -> str:
+    for key, value in parts.items():
         text = text.replace("{" + key + "}", value)
-    spark.sql(text)
+    return text
 
 
 def _last_commit(table: Path) -> int:

@@ -16,7 +16,8 @@ COMMENT ON COLUMN publication.catalog IS 'Every stream.measure that can be asked
 
 CREATE TABLE streams (
     stream_id INTEGER, stream VARCHAR, definition VARCHAR, newest_us BIGINT, earliest_us BIGINT, batch BIGINT,
-    latest_us BIGINT, raw_path VARCHAR, key_names VARCHAR[], series_count BIGINT, nodes BIGINT
+    latest_us BIGINT, raw_path VARCHAR, key_names VARCHAR[], series_count BIGINT, nodes BIGINT,
+    raw_from_us BIGINT, retracted BIGINT, unchecked BIGINT
 );
 COMMENT ON TABLE streams IS 'One row per published stream.';
 COMMENT ON COLUMN streams.stream_id IS 'Number of the stream inside this version.';
@@ -30,6 +31,9 @@ COMMENT ON COLUMN streams.raw_path IS 'Folder of its raw rows below the home, fo
 COMMENT ON COLUMN streams.key_names IS 'Every key that some grouping holds.';
 COMMENT ON COLUMN streams.series_count IS 'Series over all groupings.';
 COMMENT ON COLUMN streams.nodes IS 'Rows of this stream in nodes.';
+COMMENT ON COLUMN streams.raw_from_us IS 'Since when all raw rows are kept; null when none was dropped for its age.';
+COMMENT ON COLUMN streams.retracted IS 'Accepted rows that were taken back out.';
+COMMENT ON COLUMN streams.unchecked IS 'Rows that came after raw rows of their time had gone: no repeat was looked for.';
 
 CREATE TABLE measures (stream VARCHAR, measure VARCHAR, type VARCHAR, decimals INTEGER, slot_base BIGINT);
 COMMENT ON TABLE measures IS 'One row per stream and measure; measure * counts rows.';
@@ -41,7 +45,7 @@ COMMENT ON COLUMN measures.slot_base IS 'First slot of its nodes.';
 
 CREATE TABLE levels (
     stream VARCHAR, level INTEGER, width VARCHAR, keep VARCHAR, width_us BIGINT, keep_us BIGINT, horizon_us BIGINT,
-    nodes BIGINT, from_us BIGINT, to_us BIGINT
+    nodes BIGINT, from_us BIGINT, to_us BIGINT, entered BIGINT
 );
 COMMENT ON TABLE levels IS 'One row per stream and level, finest first.';
 COMMENT ON COLUMN levels.stream IS 'Stream.';
@@ -54,6 +58,7 @@ COMMENT ON COLUMN levels.horizon_us IS 'It holds the nodes that start here or la
 COMMENT ON COLUMN levels.nodes IS 'Nodes of all groupings and series, whatever their measures.';
 COMMENT ON COLUMN levels.from_us IS 'Start of its oldest node.';
 COMMENT ON COLUMN levels.to_us IS 'End of its newest node.';
+COMMENT ON COLUMN levels.entered IS 'Rows that came when this was the finest level that kept their time; null where it was not counted.';
 
 CREATE TABLE series (
     stream_id INTEGER, "grouping" INTEGER, grouping_id BIGINT, series_rank BIGINT, key MAP(VARCHAR, VARCHAR), key_values VARCHAR[]

@@ -1,8 +1,8 @@
 -- rollup/<stream>: one row is a partial node: what one or more batches add to one (level, grouping, keys, start).
 -- Combine partial nodes: rows, n and sum add; min and first take the least; max and last the greatest.
--- A row of level 0 marks what is contained: batch and newest event time.
+-- A row of level 0 marks what is contained: batch and newest event time. A row of level -i counts rows that entered at i.
 CREATE TABLE IF NOT EXISTS delta.`{path}` (
-    level INT COMMENT '1 = finest; 0 = marker',
+    level INT COMMENT '1 = finest; 0 = marker; -i = count of rows that entered at level i',
     grouping INT COMMENT 'which of the declared groupings, from 0; -1 on a marker',
     start_us BIGINT COMMENT 'start of the node; on a marker: the newest event time contained',
     batch BIGINT COMMENT 'last ingest batch contained',

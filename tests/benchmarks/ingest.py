@@ -63,7 +63,7 @@ FILES = 8
 def write_files(folder: Path, devices: int) -> None:
     """Write CSV files of devices that report every second: a day, and the minute before it.
 
-    The minute before is what a table already holds when the day comes: its file is in ``landing``, the day's in ``day``.
+    The minute before is what tables already hold when the day comes: its file is in ``landing``, the others in ``day``.
     """
     _write(folder / "landing" / "before.csv", T0 - 60_000_000, 60, devices)
     for part in range(FILES):

@@ -8,7 +8,10 @@ HOME = Home(Path("/home"))
 
 
 def test_no_two_things_live_in_the_same_place() -> None:
-    tables = [place("s") for place in (HOME.raw, HOME.quarantine, HOME.ledger, HOME.rollup, HOME.landing)]
+    tables = [
+        place("s")
+        for place in (HOME.raw, HOME.quarantine, HOME.ledger, HOME.rollup, HOME.corrections, HOME.landing)
+    ]
     single = [HOME.quality, HOME.reports, HOME.serving, HOME.runs, HOME.airflow]
     checkpoints = [
         HOME.checkpoint("ingest", "s"),

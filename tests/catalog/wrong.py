@@ -37,6 +37,7 @@ ALONE: list[tuple[dict[str, Any], tuple[str, str, str]]] = [
     ({"levels": "1d forever"}, ("levels", "'1d forever'", "a list")),
     ({"latest": 3}, ("latest", "3", "a whole number and a unit")),
     ({"duplicates_within": "0s"}, ("duplicates_within", "'0s'", "a whole number and a unit")),
+    ({"keep_raw": 90}, ("keep_raw", "90", "a whole number and a unit")),
     ({"duplicates_within": "99999999y"}, ("duplicates_within", "'99999999y'", "at most 29000y")),
     ({"clock_bounds": {"behind": "x"}}, ("clock_bounds.behind", "'x'", "a whole number and a unit")),
     (
@@ -80,6 +81,7 @@ TOGETHER: list[tuple[dict[str, Any], tuple[str, str, str]]] = [
     ({"measures": ["Temp"]}, ("columns.Temp", "'Temp'", 'declare it as NAME = { path = "Temp" }')),
     ({"measures": ["batch"]}, ("columns.batch", "'batch'", "another name")),
     ({"measures": ["temp__n"]}, ("columns.temp__n", "'temp__n'", "another name")),
+    ({"keep_raw": "12h"}, ("keep_raw", "12h", "at least duplicates_within, 1d")),
     ({"identity": ["*", "ts"]}, ("identity", "['*', 'ts']", '["*"] alone')),
     (
         {"event_time_bounds": ["2100-01-01", "2000-01-01"]},

@@ -9,11 +9,24 @@ from types import ModuleType
 
 import pytest
 
-from lakehouse.cli import airflow, ask, doctor, init, rebuild, requeue, run, simulate, sql, status
+from lakehouse.cli import (
+    airflow,
+    ask,
+    doctor,
+    init,
+    plan,
+    rebuild,
+    requeue,
+    retract,
+    run,
+    simulate,
+    sql,
+    status,
+)
 from lakehouse.cli.app import call
 from tests.cli.conftest import Tidemark
 
-COMMANDS = (init, simulate, run, ask, sql, status, doctor, requeue, rebuild, airflow)
+COMMANDS = (init, simulate, run, ask, sql, status, plan, doctor, requeue, rebuild, retract, airflow)
 HEAVY = (
     "pyspark",
     "delta",

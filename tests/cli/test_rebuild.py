@@ -17,3 +17,12 @@ def test_an_undeclared_stream_is_refused_before_anything_starts(tidemark: Tidema
 
     assert ended.returncode == 2
     assert ended.stderr == "tidemark: no stream 'rivers'; declared: flows, telemetry\n"
+
+
+def test_a_range_that_ends_before_it_begins_is_refused(tidemark: Tidemark) -> None:
+    tidemark("init")
+
+    ended = tidemark("rebuild", "telemetry", "--from", "2026-01-02", "--to", "2026-01-01")
+
+    assert ended.returncode == 2
+    assert "--from 2026-01-02 is not before --to 2026-01-01" in ended.stderr

@@ -24,7 +24,7 @@ def test_people_get_tables(tidemark: Tidemark, published_home: Path) -> None:
     lines = [line.split() for line in tidemark("--home", published_home, "status").stdout.splitlines()]
 
     assert ["levels", "of", "telemetry"] in lines
-    assert ["1", "1m", "2d", "90", "2026-01-01", "00:00:00", "2026-01-01", "00:30:00"] in lines
+    assert ["1", "1m", "2d", "90", "2026-01-01", "00:00:00", "2026-01-01", "00:30:00", "-"] in lines
     assert ["clock", "3"] in [line[-2:] for line in lines]
 
 

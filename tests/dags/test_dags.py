@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -47,10 +48,19 @@ def test_a_dag_runs_one_at_a_time_and_never_catches_up(name: str) -> None:
 def test_parameters_are_typed_and_described(name: str) -> None:
     params = _dag(name).params
 
-    assert set(params) == {"streams", "config"}
-    for param in ("streams", "config"):
+    assert set(params) == {"streams", "config"} | ({"from", "to"} if name == "rollups" else set())
+    for param in params:
         assert params.get_param(param).schema["type"]
         assert params.get_param(param).description
+
+
+@pytest.mark.parametrize(
+    ("value", "is_right"), [("2026-01-05", True), ("2026-01-05T06:00+01:00", True), ("5.1.", False)]
+)
+def test_a_range_to_build_again_is_given_in_iso_times(value: str, is_right: bool) -> None:
+    with nullcontext() if is_right else pytest.raises(ValueError, match="does not match"):
+        for end in ("from", "to"):
+            _dag("rollups").params.get_param(end).resolve(value)
 
 
 @pytest.mark.parametrize("value", ["", "a b", "a;b", "Telemetry", "a,,b"])

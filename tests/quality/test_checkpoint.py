@@ -14,7 +14,13 @@ pytestmark = pytest.mark.slow
 
 
 def _totals(**wrong: float) -> Frame:
-    well = {"imbalance": 0, "raw_gap": 0, "quarantine_gap": 0, "rejected_share": 0.1}
+    well = {
+        "imbalance": 0,
+        "raw_gap": 0,
+        "quarantine_gap": 0,
+        "unfinished_corrections": 0,
+        "rejected_share": 0.1,
+    }
     return Frame("totals", (), [well | wrong])
 
 
@@ -27,7 +33,7 @@ def _raw(*gaps: int) -> Frame:
 def test_frames_without_deviation_pass_every_rule(home: Settings) -> None:
     verdicts = judge(home, "telemetry", [_totals(), _raw(0, 0)])
 
-    assert len(verdicts) == 10
+    assert len(verdicts) == 11
     assert all(verdict.success for verdict in verdicts)
     assert report_page(home.layout.reports).is_file()
 

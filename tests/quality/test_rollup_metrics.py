@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import pytest
 
+from lakehouse.catalog.built import parsed
 from quality.metrics import Frame
 from quality.rollup_metrics import rollup_frames
 from quality.rules import load_rules
 from tests.quality.conftest import SECOND, Lake
 
 pytestmark = pytest.mark.spark
+BUILT = parsed("levels [1s for 1m, 1m for forever] groupings [device; ] measures [temp:double:None]")
 
 
 def _deviations(frames: list[Frame]) -> set[tuple[str, int, int]]:
@@ -24,14 +26,14 @@ def _index(lake: Lake, level: int, grouping: int) -> int:
 
 
 def test_right_nodes_deviate_nowhere(lake: Lake) -> None:
-    frames = rollup_frames(lake.frame("nodes"), lake.tables())
+    frames = rollup_frames(lake.frame("nodes"), lake.tables(), BUILT)
 
     assert _deviations(frames) == set()
     assert [(row["level"], row["grouping"]) for row in frames[0].rows] == [(1, 0), (1, 1), (2, 0), (2, 1)]
 
 
 def test_a_table_without_a_marker_is_not_judged(lake: Lake) -> None:
-    assert rollup_frames(lake.frame("nodes").where("level > 0"), lake.tables()) == []
+    assert rollup_frames(lake.frame("nodes").where("level > 0"), lake.tables(), BUILT) == []
 
 
 def test_each_wrong_field_of_a_node_shows_in_its_own_metric(lake: Lake) -> None:
@@ -42,7 +44,7 @@ def test_each_wrong_field_of_a_node_shows_in_its_own_metric(lake: Lake) -> None:
     at = lake.nodes[_index(lake, 2, 1)][2]
     broken = broken.with_rows("nodes", [*broken.nodes, (3, 1, at, 2, None, 1, at, at, *[None] * 6)])
 
-    assert _deviations(rollup_frames(broken.frame("nodes"), lake.tables())) == {
+    assert _deviations(rollup_frames(broken.frame("nodes"), lake.tables(), BUILT)) == {
         ("disordered_values", 1, 0),
         ("not_numbers", 2, 0),
         ("disordered_counts", 1, 1),
@@ -60,14 +62,14 @@ def test_a_wrong_number_of_rows_shows_between_the_levels(
 ) -> None:
     broken = lake.with_row("nodes", _index(lake, level, 1), "rows", 7)
 
-    assert _deviations(rollup_frames(broken.frame("nodes"), lake.tables())) == expected
+    assert _deviations(rollup_frames(broken.frame("nodes"), lake.tables(), BUILT)) == expected
 
 
 def test_a_node_off_its_grid_is_unaligned(lake: Lake) -> None:
     at = _index(lake, 2, 0)
     broken = lake.with_row("nodes", at, "start_us", lake.nodes[at][2] - SECOND)
 
-    assert ("unaligned", 2, 0) in _deviations(rollup_frames(broken.frame("nodes"), lake.tables()))
+    assert ("unaligned", 2, 0) in _deviations(rollup_frames(broken.frame("nodes"), lake.tables(), BUILT))
 
 
 def test_a_missing_late_row_shows_only_where_its_level_still_keeps_the_time(lake: Lake) -> None:
@@ -76,16 +78,21 @@ def test_a_missing_late_row_shows_only_where_its_level_still_keeps_the_time(lake
     pruned = lake.with_rows("nodes", [node for node in lake.nodes if node not in forgotten])
 
     assert forgotten
-    assert _deviations(rollup_frames(pruned.frame("nodes"), lake.tables())) == set()
+    assert _deviations(rollup_frames(pruned.frame("nodes"), lake.tables(), BUILT)) == set()
 
 
 def test_a_grouping_that_was_never_built_lacks_every_row(lake: Lake) -> None:
     pruned = lake.with_rows("nodes", [node for node in lake.nodes if node[1] != 1])
 
-    assert _deviations(rollup_frames(pruned.frame("nodes"), lake.tables())) == {("gap_to_accepted", 2, 1)}
+    assert _deviations(rollup_frames(pruned.frame("nodes"), lake.tables(), BUILT)) == {
+        ("gap_to_accepted", 2, 1)
+    }
 
 
 def test_batches_not_rolled_up_yet_are_not_missed(lake: Lake) -> None:
     first = [node for node in lake.nodes if node[3] == 1]
 
-    assert _deviations(rollup_frames(lake.with_rows("nodes", first).frame("nodes"), lake.tables())) == set()
+    assert (
+        _deviations(rollup_frames(lake.with_rows("nodes", first).frame("nodes"), lake.tables(), BUILT))
+        == set()
+    )

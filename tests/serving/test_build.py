@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from lakehouse.catalog.layout import Home
+from lakehouse.serving.ask import ask
+from lakehouse.serving.publish import publish
 from tests.serving.conftest import STREAMS, Lakehouse
 
 
@@ -60,3 +65,15 @@ def test_exact_sums_are_kept_in_units_of_the_last_digit(lakehouse: Lakehouse) ->
     )
 
     assert stored == [(int(total * 100), 100.0)]
+
+
+def test_a_measure_that_came_later_promises_nothing_of_the_time_before(tmp_path: Path) -> None:
+    facts = STREAMS["pair"].write(tmp_path / "pair")
+    publish(Home(tmp_path), [replace(facts, since={"temp": 500})])
+
+    (before,) = ask(tmp_path, "pair", "temp", "sum", 0, 400)
+    (after,) = ask(tmp_path, "pair", "temp", "sum", 500, 1000)
+    (other,) = ask(tmp_path, "pair", "hits", "sum", 0, 1000)
+
+    assert (before.low, before.high, before.exact) == (None, None, False)
+    assert after.low is not None and other.low is not None

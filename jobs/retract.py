@@ -1,0 +1,40 @@
+"""Take wrong rows of one stream back out of raw and every level, with a record of who asked and why.
+
+Exactly once, also when it is killed: what was begun is finished by the next job of the stream. What is published stays
+until the next publish.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from lakehouse.catalog.settings import Settings
+from lakehouse.spark import corrections, tables
+from lakehouse.spark.retract import RetractRefused, Wrong, retract
+
+
+def run(
+    settings: Settings,
+    spark: SparkSession,
+    stream: str,
+    wrong: Wrong,
+    by: str,
+    why: str,
+    dry_run: bool = False,
+) -> dict[str, Any]:
+    """Retract rows; return how many of how many batches, and the number of the correction.
+
+    Raises:
+        RetractRefused: when nothing was ingested, a batch is not finished, or rows are not named as they can be.
+        RawIncomplete: when raw rows of the time asked for are gone.
+        RollupOutdated: when the stream is declared differently from what its rollups were built for.
+        LeaseHeld: when another process writes the stream's tables now.
+    """
+    layout, declared = settings.layout, settings.stream(stream)
+    if not tables.exists(layout.ledger(stream)):
+        raise RetractRefused(f"stream {stream}: nothing has been ingested yet; run `tidemark run`")
+    with tables.lease(layout.raw(stream)), tables.lease(layout.rollup(stream)):
+        corrections.finish_open(spark, layout, declared)
+        return retract(spark, layout, declared, wrong, by, why, dry_run)

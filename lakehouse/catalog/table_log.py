@@ -1,0 +1,100 @@
+"""What the log of a Delta table says: its properties, files, rows and bytes, read without an engine.
+
+    _delta_log/00000000000000000012.json          what one commit added and removed
+    _delta_log/00000000000000000010.checkpoint.parquet   everything up to a commit, so that older ones may go
+
+For looking only: whoever writes goes through Spark. Cost: one small file per commit since the last checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """A table's current version: ``files`` with their bytes; ``rows`` is None where one came without its count.
+
+    ``removed`` are files of earlier versions that the log still knows, with when they left, in milliseconds.
+    """
+
+    version: int
+    properties: Mapping[str, str]
+    files: Mapping[Path, int]
+    removed: Mapping[Path, int]
+    bytes: int
+    rows: int | None
+    log_entries: int
+
+
+def read_log(table: Path) -> TableFacts | None:
+    """Return what the table's log says, None where there is no table."""
+    commits = sorted(path for path in (table / "_delta_log").glob("*.json") if path.stem.isdigit())
+    if not commits:
+        return None
+    properties: dict[str, str] = {}
+    files: dict[str, Mapping[str, Any]] = {}
+    removed: dict[Path, int] = {}
+    for action in _actions(table / "_delta_log", commits):
+        if action.get("metaData"):
+            properties = dict(action["metaData"].get("configuration") or {})
+        if action.get("remove"):
+            files.pop(action["remove"]["path"], None)
+            removed[table / unquote(action["remove"]["path"])] = (
+                action["remove"].get("deletionTimestamp") or 0
+            )
+        if action.get("add"):
+            files[action["add"]["path"]] = action["add"]
+    counts = [json.loads(added.get("stats") or "{}").get("numRecords") for added in files.values()]
+    return TableFacts(
+        version=int(commits[-1].stem),
+        properties=properties,
+        files={table / unquote(path): added["size"] for path, added in files.items()},
+        removed=removed,
+        bytes=sum(added["size"] for added in files.values()),
+        rows=None if None in counts else sum(counts),
+        log_entries=len(commits),
+    )
+
+
+def read_rows(table: Path) -> list[dict[str, Any]]:
+    """Return every row of a small table, none where there is no table; maps come as lists of pairs."""
+    found = read_log(table)
+    if found is None or not found.files:
+        return []
+    import pyarrow.parquet
+
+    return [row for path in found.files for row in pyarrow.parquet.read_table(path).to_pylist()]
+
+
+def _actions(log: Path, commits: list[Path]) -> Iterator[dict[str, Any]]:
+    checkpoint = max(log.glob("*.checkpoint.parquet"), default=None)
+    first = 0
+    if checkpoint is not None:
+        yield from _checkpointed(checkpoint)
+        first = int(checkpoint.name.partition(".")[0]) + 1
+    for commit in commits:
+        if int(commit.stem) >= first:
+            yield from map(json.loads, commit.read_text(encoding="utf-8").splitlines())
+
+
+def _checkpointed(checkpoint: Path) -> Iterator[dict[str, Any]]:
+    import pyarrow.parquet
+
+    columns = [
+        "metaData.configuration",
+        "add.path",
+        "add.size",
+        "add.stats",
+        "remove.path",
+        "remove.deletionTimestamp",
+    ]
+    for action in pyarrow.parquet.read_table(checkpoint, columns=columns).to_pylist():
+        if action["metaData"]:
+            action["metaData"]["configuration"] = dict(action["metaData"]["configuration"] or [])
+        yield action

@@ -1,0 +1,133 @@
+"""What is kept of a stream at which age, in how many bytes, and what a changed declaration will do; no JVM.
+
+Reads the tables as they are now, not the published version: the log of raw and rollup, and the columns of the rollup
+that place its nodes. Cost: one pass over those columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import duckdb
+
+from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, floor_to
+from lakehouse.catalog.built import Built, declared, of_properties
+from lakehouse.catalog.carried import new_columns
+from lakehouse.catalog.corrections import raw_from, read_corrections
+from lakehouse.catalog.layout import Home
+from lakehouse.catalog.redeclared import redeclared
+from lakehouse.catalog.stream import Stream
+from lakehouse.catalog.table_log import TableFacts, read_log
+from lakehouse.serving.literals import name, text
+
+Facts = dict[str, Any]
+
+
+def plan(layout: Home, stream: Stream) -> Facts:
+    """Return what the stream keeps and what will change, as plain values; times in microseconds, None for no limit."""
+    log = read_log(layout.rollup(stream.name))
+    built = of_properties(log.properties) if log else declared(stream)
+    newest, placed = _nodes(log, built) if log else (None, {})
+    raw_us = raw_from(read_corrections(layout, stream.name))
+    earliest = _earliest(layout, stream)
+    later = _later(layout, stream, newest, new_columns(stream, built)) if log else {}
+    change = redeclared(stream, built, newest, raw_us, earliest, later)
+    share = (log.bytes / max(1, sum(placed.values()))) if log else 0.0
+    return {
+        "stream": stream.name,
+        "newest_us": newest,
+        "earliest_us": earliest,
+        "levels": list(_levels(built, newest, placed, share)),
+        "raw": _raw(layout, stream, newest, raw_us),
+        "lacks_now": built.lacks(newest),
+        "change": asdict(change),
+    }
+
+
+def _nodes(log: TableFacts, built: Built) -> tuple[int | None, dict[int, int]]:
+    """Return the newest time contained, and how many nodes each level keeps."""
+    keys = "".join(
+        f", {name(key)}" for key in sorted({key for grouping in built.groupings for key in grouping})
+    )
+    if not log.files:
+        return None, {}
+    source = _parquet(log)
+    with duckdb.connect(":memory:") as connection:
+        row = connection.execute(f"SELECT max(start_us) FROM {source} WHERE level = 0").fetchone()
+        newest = row[0] if row else None
+        kept = " OR ".join(
+            f"(level = {number} AND start_us >= {start})"
+            for number, start in enumerate(built.horizons(newest), start=1)
+        )
+        counted = connection.execute(
+            f'SELECT level, count(*) FROM (SELECT DISTINCT level, "grouping", start_us{keys} FROM {source} '
+            f"WHERE {kept}) GROUP BY level"
+        ).fetchall()
+    return newest, dict(counted)
+
+
+def _levels(built: Built, newest_us: int | None, placed: Mapping[int, int], share: float) -> Sequence[Facts]:
+    starts = built.horizons(newest_us)
+    return [
+        {
+            "level": number,
+            "width_us": level.width_us,
+            "keep_us": level.keep_us,
+            "from_us": None if start == KEPT_FOREVER_US else start,
+            "nodes": placed.get(number, 0),
+            "bytes": round(share * placed.get(number, 0)),
+        }
+        for number, (level, start) in enumerate(zip(built.levels, starts, strict=True), start=1)
+    ]
+
+
+def _raw(layout: Home, stream: Stream, newest_us: int | None, raw_us: int | None) -> Facts:
+    log = read_log(layout.raw(stream.name))
+    cut = None
+    if stream.keep_raw is not None and newest_us is not None:
+        cut = floor_to(stream.levels[-1].width_us, newest_us - stream.keep_raw)
+    return {
+        "keep_us": stream.keep_raw,
+        "from_us": raw_us,
+        "next_from_us": cut if cut is not None and (raw_us is None or cut > raw_us) else None,
+        "rows": log.rows if log else 0,
+        "bytes": log.bytes if log else 0,
+        "files": len(log.files) if log else 0,
+    }
+
+
+def _later(layout: Home, stream: Stream, newest_us: int | None, names: Sequence[str]) -> dict[str, int]:
+    """Return since when new columns are in raw, of those that the first raw rows lack; as a rebuild finds it."""
+    raw, ledger = read_log(layout.raw(stream.name)), read_log(layout.ledger(stream.name))
+    if not (names and raw and raw.files and ledger and newest_us is not None):
+        return {}
+    source, entries = _parquet(raw), _parquet(ledger)
+    later = {}
+    with duckdb.connect(":memory:") as connection:
+        stored = {row[0] for row in connection.execute(f"DESCRIBE FROM {source}").fetchall()}
+        for column in names:
+            value = name(column) if column in stored else "NULL"
+            found = connection.execute(
+                f"SELECT min(batch), min(CASE WHEN {value} IS NOT NULL THEN batch END) FROM {source}"
+            ).fetchone() or (None, None)
+            before = "true" if found[1] is None else f"batch < {found[1]}"
+            last = connection.execute(f"SELECT max(max_event_us) FROM {entries} WHERE {before}").fetchone()
+            if last and last[0] is not None and found[0] != found[1]:
+                later[column] = last[0] + 1
+    return later
+
+
+def _parquet(log: TableFacts) -> str:
+    files = ", ".join(text(str(path)) for path in log.files)
+    return f"read_parquet([{files}], union_by_name => true)"
+
+
+def _earliest(layout: Home, stream: Stream) -> int | None:
+    log = read_log(layout.ledger(stream.name))
+    if log is None or not log.files:
+        return None
+    with duckdb.connect(":memory:") as connection:
+        row = connection.execute(f"SELECT min(min_event_us) FROM {_parquet(log)}").fetchone()
+    return row[0] if row else None

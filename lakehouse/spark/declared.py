@@ -1,0 +1,73 @@
+"""Whether a rollup table is what its stream declares now; how long levels keep their nodes may change as it is."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.catalog.built import Built, read_built
+from lakehouse.catalog.built import declared as declared_now
+from lakehouse.catalog.corrections import raw_from, read_corrections
+from lakehouse.catalog.layout import Home
+from lakehouse.catalog.redeclared import redeclared, same_but_keeps
+from lakehouse.catalog.stream import Stream
+from lakehouse.spark import tables
+
+log = logging.getLogger(__name__)
+
+
+class RollupOutdated(RuntimeError):
+    """The stream is declared differently from what its rollups were built for."""
+
+
+class HistoryErased(RuntimeError):
+    """The last level would forget what no other level holds."""
+
+
+def require_current(spark: SparkSession, layout: Home, stream: Stream) -> Built:
+    """Return what the stream's rollup was built for, with what it lacks; other keeps are taken on.
+
+    Whoever calls holds the rollup's lease.
+
+    Raises:
+        RollupOutdated: when widths, groupings or measures are not those the table was built for.
+        HistoryErased: when the last level is to keep less than it holds.
+    """
+    built, now = read_built(layout.rollup(stream.name)), declared_now(stream)
+    if built is None:
+        return now
+    if not same_but_keeps(now, built):
+        raise RollupOutdated(
+            f"stream {stream.name}: its rollups were built for other levels, groupings or measures; it is now declared "
+            f"as {stream.definition()}; `tidemark plan {stream.name}` tells what that means, "
+            f"`tidemark rebuild {stream.name}` builds them again"
+        )
+    if now.levels == built.levels:
+        return built
+    return _keep_otherwise(spark, layout, stream, built)
+
+
+def set_properties(spark: SparkSession, layout: Home, stream: Stream, built: Built) -> None:
+    """Write the stream's definition, and what its rollup lacks, into the table's properties, in one commit."""
+    properties = {"tidemark.definition": stream.definition(), **built.properties()}
+    told = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+    spark.sql(f"ALTER TABLE delta.`{layout.rollup(stream.name)}` SET TBLPROPERTIES ({told})")
+
+
+def _keep_otherwise(spark: SparkSession, layout: Home, stream: Stream, built: Built) -> Built:
+    """Take on how long levels keep their nodes; nodes that are gone already stay gone, as floors."""
+    marks = tables.read(spark, layout.rollup(stream.name)).where("level = 0")
+    newest = marks.agg(F.max("start_us")).collect()[0][0]
+    earliest = tables.read(spark, layout.ledger(stream.name)).agg(F.min("min_event_us")).collect()[0][0]
+    change = redeclared(stream, built, newest, raw_from(read_corrections(layout, stream.name)), earliest)
+    if change.refusals:
+        raise HistoryErased(f"stream {stream.name}: " + "; ".join(change.refusals))
+    for sentence in change.told:
+        log.warning("stream %s: %s", stream.name, sentence)
+    floors = () if newest is None else tuple(built.horizons(newest))
+    kept = replace(declared_now(stream), floors=floors, since=built.since)
+    set_properties(spark, layout, stream, kept)
+    return kept

@@ -1,0 +1,19 @@
+-- corrections/<stream>: one row is one correction of the stream's history, begun or done; a done one has two rows.
+-- raw rows = accepted rows of the ledger - rows of the corrections that are done.
+CREATE TABLE IF NOT EXISTS delta.`{path}` (
+    number BIGINT COMMENT 'number of the correction: 1, 2, 3, ...',
+    kind STRING COMMENT 'retention: raw rows dropped for their age; retract: wrong rows taken back out; rebuild: nodes built again',
+    done BOOLEAN COMMENT 'false: begun, this is what will be done; true: it is done',
+    by STRING COMMENT 'who asked for it',
+    why STRING COMMENT 'why, in their words',
+    what STRING COMMENT 'what it is about, for people',
+    condition STRING COMMENT 'which raw rows go, as SQL; empty for none',
+    from_us BIGINT COMMENT 'earliest event time it is about; null for no limit',
+    to_us BIGINT COMMENT 'first event time after it; null for no limit',
+    through BIGINT COMMENT 'last ingest batch it is about',
+    rows BIGINT COMMENT 'raw rows that go',
+    unchecked BIGINT COMMENT 'of these, rows that came after raw rows of their time had gone: not checked for repeats',
+    batches MAP<BIGINT, BIGINT> COMMENT 'raw rows that go, per ingest batch',
+    at TIMESTAMP COMMENT 'when this row was written'
+) USING DELTA
+COMMENT 'what was changed after it had been taken in'

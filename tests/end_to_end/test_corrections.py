@@ -1,0 +1,97 @@
+"""A correction killed at any step is finished by the next run, and leaves what an undisturbed one leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jobs import build_rollups, ingest, publish
+from lakehouse.catalog.corrections import read_corrections
+from lakehouse.catalog.crashpoint import CORRECTION_POINTS
+from lakehouse.catalog.settings import Settings, load_settings
+from tests.end_to_end import correcting, pipeline
+from tests.end_to_end.test_crashes import T0
+from tests.readings import declared
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+def home(spark: SparkSession, folder: Path, with_wrong: bool, keep_raw: str = "forever") -> Settings:
+    """Make a home of a quarter of an hour, with or without rows of device w, one of them the newest of all."""
+    (folder / "landing").mkdir(parents=True)
+    kept = f'duplicates_within = "1m"\nkeep_raw = "{keep_raw}"'
+    text = declared(options="batch_files = 10").replace('duplicates_within = "1d"', kept)
+    (folder / "tidemark.toml").write_text(text)
+    readings = [
+        {"ts": T0 + second, "device": "ab"[second % 2], "temp": second / 7, "count": second}
+        for second in range(0, 900, 3)
+    ]
+    if with_wrong:
+        readings += [
+            {"ts": T0 + second, "device": "w", "temp": -1.0, "count": 1} for second in (4, 333, 899, 2000)
+        ]
+    text = "".join(json.dumps(reading) + "\n" for reading in readings)
+    (folder / "landing" / "0.ndjson").write_text(text)
+    settings = load_settings(folder / "tidemark.toml")
+    ingest.run(settings, spark, "readings")
+    build_rollups.run(settings, spark, "readings")
+    return settings
+
+
+def killed_at(settings: Settings, what: str, point: str) -> int:
+    command = [sys.executable, "-m", "tests.end_to_end.correcting", str(settings.config), what]
+    environment = os.environ | {"TIDEMARK_CRASH_AT": point}
+    root = Path(__file__).parents[2]
+    return subprocess.run(command, env=environment, cwd=root, capture_output=True, check=False).returncode
+
+
+def content(spark: SparkSession, settings: Settings) -> dict[str, str]:
+    publish.run(settings, spark, unchecked=True)
+    found = pipeline.logical_content(spark, settings, "readings")
+    # What came in, came in: a retraction changes no count of the ledger.
+    return {table: found[table] for table in ("raw", "quarantine", "rollup", "answers")}
+
+
+def test_a_retraction_killed_at_every_step_leaves_what_a_home_without_those_rows_has(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    wrong, never = home(spark, tmp_path / "wrong", True), home(spark, tmp_path / "never", False)
+
+    for point in CORRECTION_POINTS:
+        assert killed_at(wrong, "retract", point) == -signal.SIGKILL, point
+    correcting.correct(spark, wrong, "retract")
+
+    assert content(spark, wrong) == content(spark, never)
+    (record,) = read_corrections(wrong.layout, "readings")
+    assert (record.done, record.rows, record.by) == (True, 4, "ann")
+
+
+def test_raw_rows_dropped_for_their_age_are_dropped_and_counted_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    disturbed = home(spark, tmp_path / "disturbed", False, keep_raw="5m")
+    calm = home(spark, tmp_path / "calm", False, keep_raw="5m")
+    correcting.correct(spark, calm, "maintain")
+
+    for point in ("correction.begun", "correction.raw-deleted", "correction.done"):
+        assert killed_at(disturbed, "maintain", point) == -signal.SIGKILL, point
+    # The next ingest finishes nothing twice, and finds nothing to do.
+    ingest.run(disturbed, spark, "readings")
+    correcting.correct(spark, disturbed, "maintain")
+
+    assert content(spark, disturbed) == content(spark, calm)
+    counted = [
+        [(c.rows, dict(c.batches), c.done) for c in read_corrections(one.layout, "readings")]
+        for one in (disturbed, calm)
+    ]
+    assert counted[0] == counted[1] and counted[0][0][2]

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from delta.tables import DeltaTable
+
+from lakehouse.catalog.table_log import read_log, read_rows
+from lakehouse.spark import maintenance
+from lakehouse.spark.tables import KEPT
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+APPENDS = 17
+
+
+@pytest.fixture(scope="module")
+def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of seventeen small files, whose log has a checkpoint."""
+    path = tmp_path_factory.mktemp("tables") / "small"
+    for number in range(APPENDS):
+        spark.range(number, number + 1).coalesce(1).write.format("delta").mode("append").save(str(path))
+    return path
+
+
+def versions(spark: SparkSession, table: Path, version: int) -> list[int]:
+    frame = spark.read.format("delta").option("versionAsOf", version).load(str(table))
+    return sorted(row.id for row in frame.collect())
+
+
+def test_tables_stay_small_and_no_reader_of_the_last_week_is_broken(spark: SparkSession, table: Path) -> None:
+    before = read_log(table)
+    detail = DeltaTable.forPath(spark, str(table)).detail().first()
+    assert before is not None and detail is not None
+    assert (len(before.files), before.bytes, before.rows) == (detail.numFiles, detail.sizeInBytes, APPENDS)
+    assert sorted(row["id"] for row in read_rows(table)) == list(range(APPENDS))
+    abandoned = table / "part-of-a-write-that-died.snappy.parquet"
+    abandoned.write_bytes(b"")
+    for path in table.glob("*.parquet"):
+        os.utime(path, (time.time() - 8 * 86_400,) * 2)
+
+    figures = maintenance.tend(spark, table)
+
+    assert (figures["files_merged"], figures["files"], figures["files_deleted"]) == (APPENDS, 1, 1)
+    assert not abandoned.exists()
+    after = read_log(table)
+    assert after is not None and {name: after.properties[name] for name in KEPT} == KEPT
+    assert len(after.removed) == APPENDS and after.rows == APPENDS
+    assert (
+        versions(spark, table, before.version)
+        == versions(spark, table, after.version)
+        == list(range(APPENDS))
+    )
+    again = maintenance.tend(spark, table)
+    assert (again["files_merged"], again["files_deleted"]) == (0, 0)
+    assert read_log(table) == after
+
+
+def test_a_folder_without_a_table_has_no_log(tmp_path: Path) -> None:
+    assert read_log(tmp_path) is None
+    assert read_rows(tmp_path) == []
