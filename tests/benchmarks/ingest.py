@@ -19,7 +19,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -176,6 +177,17 @@ def demo_seconds(run_it: bool) -> float | None:
 
 def measure(devices: int, rounds: int, quick: bool) -> dict[str, float | None]:
     """Return every figure, medians over rounds in which all ways take turns."""
+    with compared(devices, rounds, with_identity=not quick) as (settings, spark, found):
+        publish.run(settings, spark, unchecked=True)
+        asked = ask_ms(settings)
+    return found | {"ask_ms": round(asked, 1), "demo_s": demo_seconds(run_it=not quick)}
+
+
+@contextmanager
+def compared(
+    devices: int, rounds: int, with_identity: bool
+) -> Iterator[tuple[Settings, SparkSession, dict[str, float | None]]]:
+    """Time all ways; give the tables of the last one, while they last, and the figures."""
     with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
         folder = Path(name)
         write_files(folder / "warm", 1)
@@ -187,7 +199,7 @@ def measure(devices: int, rounds: int, quick: bool) -> dict[str, float | None]:
             "ours": lambda where: ours(spark, where, ""),
             "ours_with_identity": lambda where: ours(spark, where, identity),
         }
-        if quick:
+        if not with_identity:
             del ways["ours_with_identity"]
         for way in ways.values():
             way(folder / "warm")
@@ -195,15 +207,10 @@ def measure(devices: int, rounds: int, quick: bool) -> dict[str, float | None]:
         for _ in range(rounds):
             for key, way in ways.items():
                 taken[key].append(way(folder / "full"))
-        settings = configured(folder / "full", "" if quick else identity)
-        publish.run(settings, spark, unchecked=True)
-        asked = ask_ms(settings)
-        spark.stop()
         seconds = {key: statistics.median(values) for key, values in taken.items()}
-        return figures(devices * DAY_S, seconds) | {
-            "ask_ms": round(asked, 1),
-            "demo_s": demo_seconds(run_it=not quick),
-        }
+        settings = configured(folder / "full", identity if with_identity else "")
+        yield settings, spark, figures(devices * DAY_S, seconds)
+        spark.stop()
 
 
 def figures(rows: int, seconds: dict[str, float]) -> dict[str, float | None]:

@@ -21,6 +21,7 @@ PARTS = (
     "tests.benchmarks.rollup.intervals",
     "tests.benchmarks.rollup.aaquery",
     "tests.benchmarks.rollup.speed",
+    "tests.benchmarks.rollup.ingest",
 )
 
 
