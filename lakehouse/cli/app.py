@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from lakehouse.catalog.problems import ConfigError
-from lakehouse.cli import airflow, ask, doctor, init, rebuild, requeue, run, simulate, sql, status
+from lakehouse.cli import airflow, ask, doctor, init, plot, rebuild, requeue, run, simulate, sql, status
 from lakehouse.cli.options import Globals, WrongUsage
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
@@ -60,6 +60,7 @@ app.command(epilog=_examples(init.EXAMPLES))(init.init)
 app.command(epilog=_examples(simulate.EXAMPLES))(simulate.simulate)
 app.command(epilog=_examples(run.EXAMPLES))(run.run)
 app.command(epilog=_examples(ask.EXAMPLES))(ask.ask)
+app.command(epilog=_examples(plot.EXAMPLES))(plot.plot)
 app.command(epilog=_examples(sql.EXAMPLES))(sql.sql)
 app.command(epilog=_examples(status.EXAMPLES))(status.status)
 app.command(epilog=_examples(doctor.EXAMPLES))(doctor.doctor)

@@ -14,19 +14,24 @@ CREATE MACRO even_edges(a_us, b_us, points) AS list_transform(
 );
 
 CREATE MACRO bucket_aggregate(stream_name, measure_name, edges, wanted_aggregate, keys := MAP {}, "by" := []) AS TABLE
-    SELECT * FROM (
-        SELECT * FROM bucket_sum(stream_name, measure_name, edges, keys := keys, "by" := "by") WHERE wanted_aggregate = 'sum'
-        UNION ALL
-        SELECT * FROM bucket_count(stream_name, measure_name, edges, keys := keys, "by" := "by") WHERE wanted_aggregate = 'count'
-        UNION ALL
-        SELECT * FROM bucket_avg(stream_name, measure_name, edges, keys := keys, "by" := "by") WHERE wanted_aggregate = 'avg'
-        UNION ALL
-        SELECT * FROM bucket_min(stream_name, measure_name, edges, keys := keys, "by" := "by") WHERE wanted_aggregate = 'min'
-        UNION ALL
-        SELECT * FROM bucket_max(stream_name, measure_name, edges, keys := keys, "by" := "by") WHERE wanted_aggregate = 'max'
-    )
-    WHERE CASE WHEN wanted_aggregate IN ('sum', 'count', 'avg', 'min', 'max') THEN true
-        ELSE error(concat('aggregate must be sum, count, avg, min or max, found ', wanted_aggregate)) END;
+    SELECT * FROM bucket_sum(stream_name, measure_name, edges, keys := keys, "by" := "by")
+    WHERE wanted_aggregate = 'sum'
+    UNION ALL
+    SELECT * FROM bucket_count(stream_name, measure_name, edges, keys := keys, "by" := "by")
+    WHERE wanted_aggregate = 'count'
+    UNION ALL
+    SELECT * FROM bucket_avg(stream_name, measure_name, edges, keys := keys, "by" := "by")
+    WHERE wanted_aggregate = 'avg'
+    UNION ALL
+    SELECT * FROM bucket_min(stream_name, measure_name, edges, keys := keys, "by" := "by")
+    WHERE wanted_aggregate = 'min'
+    UNION ALL
+    SELECT * FROM bucket_max(stream_name, measure_name, edges, keys := keys, "by" := "by")
+    WHERE CASE
+        WHEN wanted_aggregate = 'max' THEN true
+        WHEN wanted_aggregate IN ('sum', 'count', 'avg', 'min') THEN false
+        ELSE error(concat('aggregate must be sum, count, avg, min or max, found ', wanted_aggregate))
+    END;
 
 CREATE MACRO range_series(
     stream_name, measure_name, range_start, range_end, points, keys := MAP {}, "by" := [], aggregate := 'avg'

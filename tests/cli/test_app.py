@@ -9,11 +9,11 @@ from types import ModuleType
 
 import pytest
 
-from lakehouse.cli import airflow, ask, doctor, init, rebuild, requeue, run, simulate, sql, status
+from lakehouse.cli import airflow, ask, doctor, init, plot, rebuild, requeue, run, simulate, sql, status
 from lakehouse.cli.app import call
 from tests.cli.conftest import Tidemark
 
-COMMANDS = (init, simulate, run, ask, sql, status, doctor, requeue, rebuild, airflow)
+COMMANDS = (init, simulate, run, ask, plot, sql, status, doctor, requeue, rebuild, airflow)
 HEAVY = (
     "pyspark",
     "delta",
@@ -132,6 +132,7 @@ def test_who_stops_reading_early_gets_no_complaint(tidemark: Tidemark, tmp_path:
         ["--help"],
         ["ask", "telemetry", "--help"],
         ["ask", "telemetry", "temp", "--by", "device", "--json"],
+        ["plot", "telemetry", "temp"],
         ["sql", "SELECT 1", "--csv"],
         ["status", "--json"],
     ],
