@@ -1,6 +1,6 @@
 """A series as one page: inline SVG, a little style and script, nothing from elsewhere; works from a file, offline.
 
-Names of streams and keys come from data: in markup they are escaped, in the script's data `<` is written as \\u003c,
+Names of streams and keys come from data: in markup they are escaped, the script's data holds no `<`,
 and the script puts text only where it cannot become markup.
 """
 

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 AGGREGATES = ("sum", "count", "avg", "min", "max")
 Moment = str | int | date | datetime
-_ALL = 2**62
-# Which macros a connection has planned; it forgets with the connection.
+# Which statements a connection has planned; it forgets with the connection.
 _PLANNED: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[str]] = WeakKeyDictionary()
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _COLUMNS = (
@@ -115,20 +114,20 @@ def answer(
 
     A connection plans each aggregate once: a further question costs half as much.
     """
-    macro = f"range_{question.aggregate}"
-    asked = (
-        f"{text(question.stream)}, {text(question.measure)}, {question.start_us}, {question.end_us}, "
-        f"{texts(question.where)}, {texts(question.where.values())}, {texts(question.by)}, {limit or _ALL}"
-    )
+    plan = f"asked_{question.aggregate}_{limit or 'all'}"
     planned = _PLANNED.setdefault(connection, set())
-    if macro not in planned:
+    if plan not in planned:
         connection.execute(
-            f"PREPARE {macro} AS SELECT {_COLUMNS} FROM {macro}($1::VARCHAR, $2::VARCHAR, make_timestamp($3::BIGINT), "
-            "make_timestamp($4::BIGINT), keys := MAP($5::VARCHAR[], $6::VARCHAR[]), by := $7::VARCHAR[]) "
-            "ORDER BY map_values(key) NULLS LAST LIMIT $8::BIGINT"
+            f"PREPARE {plan} AS SELECT {_COLUMNS} FROM bucket_{question.aggregate}($1::VARCHAR, $2::VARCHAR, "
+            "$3::BIGINT[], keys := MAP($4::VARCHAR[], $5::VARCHAR[]), by := $6::VARCHAR[]) "
+            + (f"ORDER BY map_values(key) NULLS LAST LIMIT {limit}" if limit else "")
         )
-        planned.add(macro)
-    rows = connection.execute(f"EXECUTE {macro}({asked})").fetchall()
+        planned.add(plan)
+    keys, values = texts(question.where), texts(question.where.values())
+    rows = connection.execute(
+        f"EXECUTE {plan}({text(question.stream)}, {text(question.measure)}, "
+        f"[{question.start_us}, {question.end_us}]::BIGINT[], {keys}, {values}, {texts(question.by)})"
+    ).fetchall()
     return sorted((Answer(*row) for row in rows), key=order)
 
 

@@ -77,10 +77,13 @@ CREATE MACRO bucket_nodes(stream_name, measure_name, edges, keys := MAP {}, "by"
             bucket, a_us, b_us, width_us, parent_width_us, finer_us, is_exact, divisor, version, has_values, is_forgotten,
             is_final, grouping_text,
             first_slot + series_rank AS slot,
-            unnest(list_distinct([
-                ifnull(floor_to(a_us, parent_width_us), -4611686018427387904),
-                ifnull(floor_to(b_us, parent_width_us), -4611686018427387904)
-            ])) AS parent_us,
+            unnest(list_filter(
+                list_distinct([
+                    ifnull(floor_to(a_us, parent_width_us), -4611686018427387904),
+                    ifnull(floor_to(b_us, parent_width_us), -4611686018427387904)
+                ]),
+                lambda parent: parent < a_us OR parent > b_us - parent_width_us AND parent < b_us
+            )) AS parent_us,
             CASE WHEN len(by_names) = 0 THEN '{}'
                 ELSE to_json(MAP(by_names, list_transform(by_names, lambda name: key[name]))) END AS key_json
         FROM asked JOIN series ON series.grouping_id = asked.grouping_id

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,7 +58,8 @@ def test_a_browser_shows_the_band_and_what_is_pointed_at_without_errors(tmp_path
         const faults = []; addEventListener("error", (event) => faults.push(event.message));
         addEventListener("load", () => {
             const svg = document.querySelector("svg"), box = svg.getBoundingClientRect();
-            svg.dispatchEvent(new PointerEvent("pointermove", {clientX: box.left + box.width / 2, clientY: box.top + 50}));
+            const middle = {clientX: box.left + box.width / 2, clientY: box.top + 50};
+            svg.dispatchEvent(new PointerEvent("pointermove", middle));
             const band = document.querySelector(".band").getBoundingClientRect();
             document.body.dataset.seen = JSON.stringify({faults, width: band.width / box.width, height: band.height,
                 fill: getComputedStyle(document.querySelector(".band")).fillOpacity,
@@ -74,7 +76,7 @@ def test_a_browser_shows_the_band_and_what_is_pointed_at_without_errors(tmp_path
     assert "value  14\ninterval  [13, 16]\nrows  5" in seen["tip"]
 
 
-def _in_browser(folder: Path) -> dict[str, object] | dict[str, str]:
+def _in_browser(folder: Path) -> dict[str, Any]:
     from html import unescape
 
     quiet = (
@@ -88,5 +90,5 @@ def _in_browser(folder: Path) -> dict[str, object] | dict[str, str]:
         f"file://{folder}/chart.html",
     ]
     dumped = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-    found: dict[str, object] = json.loads(unescape(re.findall(r'data-seen="(.*?)"', dumped)[0]))
+    found: dict[str, Any] = json.loads(unescape(re.findall(r'data-seen="(.*?)"', dumped)[0]))
     return found
