@@ -17,6 +17,7 @@ from lakehouse.cli import (
     doctor,
     init,
     plan,
+    plot,
     rebuild,
     requeue,
     retract,
@@ -73,6 +74,7 @@ app.command(epilog=_examples(init.EXAMPLES))(init.init)
 app.command(epilog=_examples(simulate.EXAMPLES))(simulate.simulate)
 app.command(epilog=_examples(run.EXAMPLES))(run.run)
 app.command(epilog=_examples(ask.EXAMPLES))(ask.ask)
+app.command(epilog=_examples(plot.EXAMPLES))(plot.plot)
 app.command(epilog=_examples(sql.EXAMPLES))(sql.sql)
 app.command(epilog=_examples(status.EXAMPLES))(status.status)
 app.command(epilog=_examples(plan.EXAMPLES))(plan.plan)

@@ -48,6 +48,9 @@ def ask(
     by: Annotated[
         list[str] | None, typer.Option(help="One answer per value of this key; may be repeated.")
     ] = None,
+    limit: Annotated[
+        int | None, typer.Option(help="Most answers of --by, in the order of their keys.", min=1)
+    ] = None,
     exact: Annotated[bool, typer.Option("--exact", help="Read raw rows too where they are kept.")] = False,
     timezone: Annotated[str, typer.Option(help="Of --from and --to without an offset.")] = "UTC",
     as_json: AsJson = False,
@@ -70,7 +73,9 @@ def ask(
     from lakehouse.serving.ask import ask as answers_to
 
     home, began = globals_of(context).home_folder(), time.perf_counter()
-    answers = answers_to(home, stream, measure, chosen, start_us, end_us, keys or None, by or None, exact)
+    answers = answers_to(
+        home, stream, measure, chosen, start_us, end_us, keys or None, by or None, exact, limit
+    )
     elapsed_ms = round(1000 * (time.perf_counter() - began), 1)
     question = {"stream": stream, "measure": measure, "agg": chosen, "from_us": start_us, "to_us": end_us}
     if as_json:
@@ -92,7 +97,7 @@ def _print(
     from lakehouse.catalog.durations import format_duration
     from lakehouse.cli.output import cell, print_table
 
-    headers = (*by, "value", "[low, high]", "exact", "rows", "nodes read", "finest", "version")
+    headers = (*by, "value", "[low, high]", "exact", "rows", "nodes read", "finest", "version", "grouping")
     rows = []
     for answer in answers:
         finest = (
@@ -100,7 +105,8 @@ def _print(
         )
         interval = f"[{cell(answer.low)}, {cell(answer.high)}]"
         counts = (answer.exact, answer.rows, answer.nodes_read, finest, answer.as_of_version)
-        rows.append((*(_key(answer, name) for name in by), answer.value, interval, *counts))
+        grouping = ", ".join(answer.grouping) or "all"
+        rows.append((*(_key(answer, name) for name in by), answer.value, interval, *counts, grouping))
     title = f"{question['agg']}({question['measure']}) of {question['stream']}"
     print_table(headers, rows, title=title)
     print(

@@ -43,8 +43,8 @@ def drafted(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def write_tables(connection: duckdb.DuckDBPyConnection, version: int, streams: Sequence[StreamFacts]) -> None:
-    """Fill every table of the version, then install the macros and views."""
-    for file in TABLE_FILES:
+    """Fill every table of the version, with the macros and views."""
+    for file in (*TABLE_FILES, *MACRO_FILES):
         connection.execute(statement(f"serving/{file}"))
     slot = 0
     for number, stream in enumerate(sorted(streams, key=lambda facts: facts.name)):
@@ -56,8 +56,6 @@ def write_tables(connection: duckdb.DuckDBPyConnection, version: int, streams: S
         f"INSERT INTO publication VALUES (?, ?, ?, ({catalog}))",
         [version, time.time_ns() // 1000, fingerprint(streams)],
     )
-    for file in MACRO_FILES:
-        connection.execute(statement(f"serving/{file}"))
 
 
 def _write_stream(connection: duckdb.DuckDBPyConnection, number: int, stream: StreamFacts, slot: int) -> int:
@@ -121,10 +119,13 @@ def _write_series(connection: duckdb.DuckDBPyConnection, number: int, stream: St
     connection.execute(
         f"""
         INSERT INTO series
-        SELECT $number, grouping, $number * 1000 + grouping, row_number() OVER (ORDER BY grouping, key_values) - 1,
-            MAP(($names::VARCHAR[][])[grouping + 1], key_values), key_values
-        FROM (SELECT DISTINCT grouping, {_key_values(stream)} AS key_values FROM wide)
-        ORDER BY grouping, key_values
+        SELECT $number, grouping, $number * 1000 + grouping, row_number() OVER (ORDER BY grouping, lookup) - 1,
+            MAP(($names::VARCHAR[][])[grouping + 1], key_values), key_values, lookup
+        FROM (
+            SELECT grouping, key_values, ifnull(lookup_of(key_values), '') AS lookup
+            FROM (SELECT DISTINCT grouping, {_key_values(stream)} AS key_values FROM wide)
+        )
+        ORDER BY grouping, lookup
         """,
         {"number": number, "names": names},
     )

@@ -16,12 +16,14 @@ MACRO_FILES = (
     "moments",
     "ratios",
     "range_nodes",
+    "range_parts",
     "range_sum",
     "range_count",
     "range_avg",
     "range_min",
     "range_max",
     "range_aggregate",
+    "range_series",
     "views",
 )
 ROWS = "*"

@@ -1,16 +1,16 @@
 -- Largest value of a measure over [range_start, range_end).
 --
 -- Purpose:    value is the largest of the nodes inside by half or more; low is null where the range may be empty.
--- Parameters: stream_name, measure_name, range_start, range_end, keys, by: see range_nodes
+-- Parameters: stream_name, measure_name, range_start, range_end, edges, keys, by: see range_nodes
 -- Usage:      FROM range_max('telemetry', 'temp', '2020-07-13T06:00', '2020-07-13T09:30', keys := {device: 'a'});
 --
 -- Answer: key, value, low, high, exact, rows (about so many), rows_low, rows_high, nodes_read, finest_granularity_us,
 -- as_of_version, grouping, final (rows later than the stream's `latest` apart, no row can still change it).
 
-CREATE MACRO range_max(stream_name, measure_name, range_start, range_end, keys := MAP {}, "by" := []) AS TABLE
+CREATE MACRO bucket_max(stream_name, measure_name, edges, keys := MAP {}, "by" := []) AS TABLE
     WITH grouped AS (
         SELECT
-            key_json,
+            bucket, any_value(a_us) AS a_us, any_value(b_us) AS b_us, key_json,
             any_value(grouping_text) AS grouping_text, any_value(version) AS version, any_value(divisor) AS divisor,
             any_value(has_values) AS has_values, any_value(is_forgotten) AS is_forgotten, any_value(is_final) AS is_final,
             count(width_us) AS nodes_read, min(width_us) AS finest_granularity_us,
@@ -19,8 +19,8 @@ CREATE MACRO range_max(stream_name, measure_name, range_start, range_end, keys :
             max(highest) FILTER (at_most > 0) AS extreme,
             max(CASE WHEN at_least = n THEN highest ELSE lowest END) FILTER (at_least > 0) AS certain,
             max(highest) FILTER (at_most > 0 AND share >= 0.5) AS likely
-        FROM range_nodes(stream_name, measure_name, range_start, range_end, keys := keys, "by" := "by")
-        GROUP BY key_json
+        FROM bucket_nodes(stream_name, measure_name, edges, keys := keys, "by" := "by")
+        GROUP BY bucket, key_json
     )
     SELECT
         CAST(CAST(key_json AS JSON) AS MAP(VARCHAR, VARCHAR)) AS key,
@@ -29,6 +29,12 @@ CREATE MACRO range_max(stream_name, measure_name, range_start, range_end, keys :
         CASE WHEN NOT is_forgotten THEN extreme / divisor END AS high,
         extreme IS NOT DISTINCT FROM certain AND NOT is_forgotten AS exact,
         CAST(round(rows_spread) AS BIGINT) AS rows, rows_low, rows_high, nodes_read, finest_granularity_us,
-        version AS as_of_version, CAST(grouping_text AS VARCHAR[]) AS grouping, is_final AS final
+        version AS as_of_version, CAST(grouping_text AS VARCHAR[]) AS grouping, is_final AS final,
+        bucket, a_us AS from_us, b_us AS to_us
     FROM grouped
     WHERE rows_high > 0 OR key_json = '{}';
+
+CREATE MACRO range_max(stream_name, measure_name, range_start, range_end, keys := MAP {}, "by" := []) AS TABLE
+    SELECT * EXCLUDE (bucket, from_us, to_us)
+    FROM bucket_max(stream_name, measure_name,
+        [moment_us(CAST(range_start AS VARCHAR)), moment_us(CAST(range_end AS VARCHAR))], keys := keys, "by" := "by");

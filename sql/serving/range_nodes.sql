@@ -1,8 +1,10 @@
 -- The nodes that answer a range, one row each: what they hold and how many of their rows can be inside.
 --
 -- Purpose:    AAQuery's reading step, which the aggregates share, and the way to see where an answer comes from.
+--             bucket_nodes takes several ranges at once, which touch each other; a chart is one question, not many.
 -- Parameters: stream_name, measure_name   as published; measure '*' counts rows
 --             range_start, range_end      half-open; text or time values, UTC unless they carry an offset
+--             edges                       microseconds UTC: bucket i is [edges[i], edges[i + 1])
 --             keys                        which series: {device: 'a'} or MAP {'device': 'a'}; NULL asks for missing keys
 --             by                          key names to answer by: ['device']
 -- Usage:      FROM range_nodes('telemetry', 'temp', '2020-07-13', '2020-07-14', by := ['device']);
@@ -14,20 +16,30 @@
 -- Horizons are aligned to the parent's width, so a parent has all its children or none. Below the top only children
 -- of the two nodes that the ends cut can be needed: that is the join on parent_us. Of a whole node all n rows are
 -- inside. Of a cut node at_least..at_most are, from the event times of its first and last row, and `share` is the
--- part of its time inside. Where nothing is asked by key, one row with n = 0 stands for "no rows".
+-- part of its time inside. Where nothing is asked by key, one row per bucket with n = 0 stands for "no rows".
+--
+-- A series is found by its `lookup`, the key values in the grouping's order: all values asked for are one text,
+-- the first few a range of texts. Blocks outside are not read, so it does not matter how many series there are.
 
 CREATE MACRO needs_values(has_values, answer) AS
     CASE WHEN has_values THEN answer
     ELSE error(concat('measure * has rows but no values: only range_count can answer it', answer)) END;
 
-CREATE MACRO range_nodes(stream_name, measure_name, range_start, range_end, keys := MAP {}, "by" := []) AS TABLE
+CREATE MACRO leading_keys(key_names, wanted) AS key_names[1:ifnull(
+    list_position(list_transform(key_names, lambda name: list_contains(map_keys(wanted), name)), false) - 1,
+    len(key_names)
+)];
+
+CREATE MACRO lookup_of(key_values) AS
+    list_aggregate(list_transform(key_values, lambda v: ifnull(v, chr(1)) || chr(31)), 'string_agg', '');
+
+CREATE MACRO bucket_nodes(stream_name, measure_name, edges, keys := MAP {}, "by" := []) AS TABLE
     WITH given AS (
         -- Each parameter once, as a column: a prepared question is then planned once, whatever is asked.
         SELECT
             CAST(stream_name AS VARCHAR) AS asked_stream,
             CAST(measure_name AS VARCHAR) AS asked_measure,
-            CAST(range_start AS VARCHAR) AS start_text,
-            CAST(range_end AS VARCHAR) AS end_text,
+            CAST(edges AS BIGINT[]) AS edges_us,
             CAST(keys AS MAP(VARCHAR, VARCHAR)) AS wanted,
             CAST("by" AS VARCHAR[]) AS by_names
     ), asked AS MATERIALIZED (
@@ -39,35 +51,43 @@ CREATE MACRO range_nodes(stream_name, measure_name, range_start, range_end, keys
                     'no grouping of ', stream, ' holds the keys ', CAST(wanted AS VARCHAR), ' and ',
                     CAST(by_names AS VARCHAR), '; declared: ', declared))
                 WHEN a_us < b_us THEN a_us
-                ELSE error(concat('the range must begin before it ends; from ', start_text, ' to ', end_text))
+                ELSE error(concat(
+                    'the range must begin before it ends; from ', make_timestamp(a_us), ' to ', make_timestamp(b_us)))
             END AS a_us,
-            b_us, wanted, by_names, chosen.id AS grouping_id, CAST(chosen.key_names AS VARCHAR) AS grouping_text,
+            bucket, b_us, wanted, by_names, chosen.id AS grouping_id, CAST(chosen.key_names AS VARCHAR) AS grouping_text,
+            ifnull(lookup_of(list_transform(leading_keys(chosen.key_names, wanted), lambda name: wanted[name])), '')
+                AS lookup_from,
             level, first_slot, width_us, parent_width_us, finer_us, is_exact, divisor, version,
             measure <> '*' AS has_values,
             greatest(a_us, earliest_us) < least(b_us, kept_us) AS is_forgotten,
             b_us <= final_before_us AS is_final
         FROM (
-            SELECT
-                given.*, ladder.*, version, catalog,
-                moment_us(start_text) AS a_us,
-                moment_us(end_text) AS b_us,
-                list_filter(groupings, lambda g: list_has_all(g.key_names, map_keys(wanted) || by_names))[1] AS chosen
-            FROM given
-            CROSS JOIN publication
-            LEFT JOIN ladder ON ladder.stream = asked_stream AND ladder.measure = asked_measure
+            SELECT *, edges_us[bucket] AS a_us, edges_us[bucket + 1] AS b_us
+            FROM (
+                SELECT
+                    given.*, ladder.*, version, catalog, unnest(range(1, len(edges_us))) AS bucket,
+                    list_filter(groupings, lambda g: list_has_all(g.key_names, map_keys(wanted) || by_names))[1] AS chosen
+                FROM given
+                CROSS JOIN publication
+                LEFT JOIN ladder ON ladder.stream = asked_stream AND ladder.measure = asked_measure
+            )
         )
     ), reads AS (
         SELECT
-            a_us, b_us, width_us, parent_width_us, finer_us, is_exact, divisor, version, has_values, is_forgotten,
+            bucket, a_us, b_us, width_us, parent_width_us, finer_us, is_exact, divisor, version, has_values, is_forgotten,
             is_final, grouping_text,
             first_slot + series_rank AS slot,
-            unnest(list_distinct([
-                ifnull(floor_to(a_us, parent_width_us), -4611686018427387904),
-                ifnull(floor_to(b_us, parent_width_us), -4611686018427387904)
-            ])) AS parent_us,
+            unnest(list_filter(
+                list_distinct([
+                    ifnull(floor_to(a_us, parent_width_us), -4611686018427387904),
+                    ifnull(floor_to(b_us, parent_width_us), -4611686018427387904)
+                ]),
+                lambda parent: parent < a_us OR parent > b_us - parent_width_us AND parent < b_us
+            )) AS parent_us,
             CASE WHEN len(by_names) = 0 THEN '{}'
                 ELSE to_json(MAP(by_names, list_transform(by_names, lambda name: key[name]))) END AS key_json
-        FROM asked JOIN series USING (grouping_id)
+        FROM asked JOIN series ON series.grouping_id = asked.grouping_id
+            AND series.lookup >= lookup_from AND series.lookup <= lookup_from || chr(1114111)
         WHERE len(list_filter(map_keys(wanted), lambda name: key[name] IS DISTINCT FROM wanted[name])) = 0
     )
     SELECT
@@ -85,7 +105,8 @@ CREATE MACRO range_nodes(stream_name, measure_name, range_start, range_end, keys
             WHEN first_us >= a_us OR last_us < b_us THEN n - 1
             ELSE n
         END AS at_most,
-        (least(b_us, start_us + width_us) - greatest(a_us, start_us)) / width_us AS share
+        (least(b_us, start_us + width_us) - greatest(a_us, start_us)) / width_us AS share,
+        bucket, a_us, b_us
     FROM reads
     JOIN nodes ON nodes.slot = reads.slot AND nodes.parent_us = reads.parent_us
         AND start_us < b_us AND start_us > a_us - width_us
@@ -97,5 +118,10 @@ CREATE MACRO range_nodes(stream_name, measure_name, range_start, range_end, keys
     UNION ALL
     SELECT
         '{}', grouping_text, version, is_exact, divisor, has_values, is_forgotten, is_final, NULL, NULL,
-        0, 0, 0, NULL, NULL, NULL, 0, 0, 0, 0
+        0, 0, 0, NULL, NULL, NULL, 0, 0, 0, 0, bucket, a_us, b_us
     FROM asked WHERE level = 1 AND len(by_names) = 0;
+
+CREATE MACRO range_nodes(stream_name, measure_name, range_start, range_end, keys := MAP {}, "by" := []) AS TABLE
+    SELECT * EXCLUDE (bucket, a_us, b_us)
+    FROM bucket_nodes(stream_name, measure_name,
+        [moment_us(CAST(range_start AS VARCHAR)), moment_us(CAST(range_end AS VARCHAR))], keys := keys, "by" := "by");

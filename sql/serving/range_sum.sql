@@ -2,42 +2,18 @@
 --
 -- Purpose:    value is the certain sum and each cut node's share of its sum; low and high add the extremes.
 --
--- Of a cut node with sum s and values in [m, M], k rows inside sum to at most least(k*M, s - (n-k)*m), which rises to
--- its bend and falls after it; only the whole numbers around the bend matter, and an end of k where m and M have one
--- sign. The lower side mirrors it. Adding N doubles in any order errs by at most eps/2 * N * sum|x|, and so does any
--- other way to add them: eps * N * magnitude holds both. Whole numbers below 2^53 are exact, so exact measures need it
--- only above.
--- Parameters: stream_name, measure_name, range_start, range_end, keys, by: see range_nodes
+-- Adding N doubles in any order errs by at most eps/2 * N * sum|x|, and so does any other way to add them: eps * N *
+-- magnitude holds both. Whole numbers below 2^53 are exact, so exact measures need it only above.
+-- Parameters: stream_name, measure_name, range_start, range_end, edges, keys, by: see range_nodes
 -- Usage:      FROM range_sum('telemetry', 'temp', '2020-07-13T06:00', '2020-07-13T09:30', keys := {device: 'a'});
 --
 -- Answer: key, value, low, high, exact, rows (about so many), rows_low, rows_high, nodes_read, finest_granularity_us,
 -- as_of_version, grouping, final (rows later than the stream's `latest` apart, no row can still change it).
 
-CREATE MACRO range_sum(stream_name, measure_name, range_start, range_end, keys := MAP {}, "by" := []) AS TABLE
-    WITH turned AS (
+CREATE MACRO bucket_sum(stream_name, measure_name, edges, keys := MAP {}, "by" := []) AS TABLE
+    WITH grouped AS (
         SELECT
-            *,
-            at_least < n AND at_most > 0 AS is_open,
-            CASE WHEN lowest >= 0 THEN at_most WHEN highest <= 0 THEN at_least
-                ELSE least(greatest(floor((total - n * lowest) / (highest - lowest)), at_least), at_most) END AS k_up,
-            CASE WHEN lowest >= 0 THEN at_least WHEN highest <= 0 THEN at_most
-                ELSE least(greatest(floor((n * highest - total) / (highest - lowest)), at_least), at_most) END AS k_down
-        FROM range_nodes(stream_name, measure_name, range_start, range_end, keys := keys, "by" := "by")
-    ), bounded AS (
-        SELECT
-            *,
-            greatest(
-                least(k_up * highest, total - (n - k_up) * lowest),
-                least(least(k_up + 1, at_most) * highest, total - (n - least(k_up + 1, at_most)) * lowest)
-            ) AS part_high,
-            least(
-                greatest(k_down * lowest, total - (n - k_down) * highest),
-                greatest(least(k_down + 1, at_most) * lowest, total - (n - least(k_down + 1, at_most)) * highest)
-            ) AS part_low
-        FROM turned
-    ), grouped AS (
-        SELECT
-            key_json,
+            bucket, any_value(a_us) AS a_us, any_value(b_us) AS b_us, key_json,
             any_value(grouping_text) AS grouping_text, any_value(version) AS version, any_value(divisor) AS divisor,
             any_value(has_values) AS has_values, any_value(is_forgotten) AS is_forgotten, any_value(is_final) AS is_final,
             count(width_us) AS nodes_read, min(width_us) AS finest_granularity_us,
@@ -53,7 +29,8 @@ CREATE MACRO range_sum(stream_name, measure_name, range_start, range_end, keys :
             ifnull(sum(least(greatest(total * share, part_low), part_high)) FILTER (is_open), 0) AS open_sum,
             sum(magnitude) AS magnitude,
             2.220446049250313e-16 * (sum(n) + 8) AS unit
-        FROM bounded GROUP BY key_json
+        FROM bucket_parts(stream_name, measure_name, edges, keys := keys, "by" := "by")
+        GROUP BY bucket, key_json
     ), ended AS (
         SELECT
             *,
@@ -68,6 +45,12 @@ CREATE MACRO range_sum(stream_name, measure_name, range_start, range_end, keys :
         CASE WHEN NOT is_forgotten THEN (certain + open_high + rounding) / divisor END AS high,
         open_low = open_high AND NOT is_forgotten AS exact,
         CAST(round(rows_spread) AS BIGINT) AS rows, rows_low, rows_high, nodes_read, finest_granularity_us,
-        version AS as_of_version, CAST(grouping_text AS VARCHAR[]) AS grouping, is_final AS final
+        version AS as_of_version, CAST(grouping_text AS VARCHAR[]) AS grouping, is_final AS final,
+        bucket, a_us AS from_us, b_us AS to_us
     FROM ended
     WHERE rows_high > 0 OR key_json = '{}';
+
+CREATE MACRO range_sum(stream_name, measure_name, range_start, range_end, keys := MAP {}, "by" := []) AS TABLE
+    SELECT * EXCLUDE (bucket, from_us, to_us)
+    FROM bucket_sum(stream_name, measure_name,
+        [moment_us(CAST(range_start AS VARCHAR)), moment_us(CAST(range_end AS VARCHAR))], keys := keys, "by" := "by");

@@ -61,15 +61,17 @@ COMMENT ON COLUMN levels.to_us IS 'End of its newest node.';
 COMMENT ON COLUMN levels.entered IS 'Rows that came when this was the finest level that kept their time; null where it was not counted.';
 
 CREATE TABLE series (
-    stream_id INTEGER, "grouping" INTEGER, grouping_id BIGINT, series_rank BIGINT, key MAP(VARCHAR, VARCHAR), key_values VARCHAR[]
+    stream_id INTEGER, "grouping" INTEGER, grouping_id BIGINT, series_rank BIGINT, key MAP(VARCHAR, VARCHAR), key_values VARCHAR[],
+    lookup VARCHAR
 );
 COMMENT ON TABLE series IS 'One row per stream, grouping and combination of its keys'' values.';
 COMMENT ON COLUMN series.stream_id IS 'Stream, see streams.';
 COMMENT ON COLUMN series."grouping" IS 'Place of the grouping among those of the stream, from 0.';
 COMMENT ON COLUMN series.grouping_id IS 'Number of stream and grouping together.';
-COMMENT ON COLUMN series.series_rank IS 'Number of the series inside its stream, from 0, sorted by grouping and values.';
+COMMENT ON COLUMN series.series_rank IS 'Number of the series inside its stream, from 0, sorted by grouping and lookup.';
 COMMENT ON COLUMN series.key IS 'Key names with their values as text; null where the row had none.';
 COMMENT ON COLUMN series.key_values IS 'The values alone, in the grouping''s order.';
+COMMENT ON COLUMN series.lookup IS 'The values as one text that sorts, to find a series among millions; see lookup_of.';
 
 CREATE TABLE nodes (
     slot BIGINT, parent_us BIGINT, start_us BIGINT, n BIGINT, total DOUBLE, exact_total BIGINT, wide_total HUGEINT,

@@ -15,6 +15,7 @@ from lakehouse.cli import (
     doctor,
     init,
     plan,
+    plot,
     rebuild,
     requeue,
     retract,
@@ -26,7 +27,7 @@ from lakehouse.cli import (
 from lakehouse.cli.app import call
 from tests.cli.conftest import Tidemark
 
-COMMANDS = (init, simulate, run, ask, sql, status, plan, doctor, requeue, rebuild, retract, airflow)
+COMMANDS = (init, simulate, run, ask, plot, sql, status, plan, doctor, requeue, rebuild, retract, airflow)
 HEAVY = (
     "pyspark",
     "delta",
@@ -145,6 +146,7 @@ def test_who_stops_reading_early_gets_no_complaint(tidemark: Tidemark, tmp_path:
         ["--help"],
         ["ask", "telemetry", "--help"],
         ["ask", "telemetry", "temp", "--by", "device", "--json"],
+        ["plot", "telemetry", "temp"],
         ["sql", "SELECT 1", "--csv"],
         ["status", "--json"],
     ],

@@ -55,6 +55,14 @@ def test_by_a_key_there_is_an_array_with_one_answer_each(tidemark: Tidemark, pub
     }
 
 
+def test_the_first_answers_alone_can_be_asked_for(tidemark: Tidemark, published_home: Path) -> None:
+    words = ("ask", "telemetry", "--by", "device", "--limit", "1", "--json")
+
+    (answer,) = json.loads(tidemark("--home", published_home, *words).stdout)
+
+    assert (answer["key"], answer["grouping"]) == ({"device": "sensor-1"}, ["device"])
+
+
 def test_one_key_can_be_asked_for_and_a_stream_alone_is_counted(
     tidemark: Tidemark, published_home: Path
 ) -> None:
@@ -69,7 +77,7 @@ def test_the_table_shows_the_interval_and_how_it_was_found(tidemark: Tidemark, p
 
     lines = [line.split() for line in ended.stdout.splitlines() if line.strip()]
     assert lines[0] == ["sum(temp)", "of", "telemetry"]
-    assert lines[3] == ["sensor-1", "4,005", "[4,005,", "4,005]", "yes", "90", "1", "1d", "1"]
+    assert lines[3] == ["sensor-1", "4,005", "[4,005,", "4,005]", "yes", "90", "1", "1d", "1", "device"]
     assert lines[5][1] == "ms;"
 
 

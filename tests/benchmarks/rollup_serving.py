@@ -1,0 +1,307 @@
+"""A range's sum from the published nodes, beside a scan of the raw rows and a ClickHouse rollup, as history grows.
+
+    python -m tests.benchmarks.rollup_serving [--quick] [--json]
+
+100 devices, ten readings a second together; nodes as the levels below keep them, published by the real build. Every way
+answers the same random ranges of one device, in turns, in one process:
+
+    ours        the macro range_sum through the Python way, planned once per connection
+    raw scan    DuckDB over the raw rows as Parquet sorted by time, with the same filter
+    clickhouse  an AggregatingMergeTree per device and minute, read with sumMerge, by chdb; its ranges fall on minutes
+
+A full run writes its table and picture to docs/benchmarks/rollup/serving.{md,png}. Ratios are what count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from lakehouse.algorithms.rollup.contract import Level
+from lakehouse.algorithms.rollup.levels import horizons
+from lakehouse.catalog.layout import Home
+from lakehouse.serving.ask import Question, answer
+from lakehouse.serving.facts import Measure, StreamFacts
+from lakehouse.serving.publish import publish
+from lakehouse.serving.sandbox import open_published
+
+SECOND_US, MINUTE_US, HOUR_US, DAY_US = 1_000_000, 60_000_000, 3_600_000_000, 86_400_000_000
+LEVELS = (
+    Level(SECOND_US, HOUR_US),
+    Level(MINUTE_US, 2 * DAY_US),
+    Level(HOUR_US, 365 * DAY_US),
+    Level(DAY_US, None),
+)
+START_US, STEP_US, DEVICES = 1_599_955_200_000_000, 100_000, 100
+COMMAND = "python -m tests.benchmarks.rollup_serving"
+REPORT = Path(__file__).parents[2] / "docs" / "benchmarks" / "rollup"
+ROWS = f"""
+    SELECT {START_US} + i * {STEP_US} AS event_us, (i * 7919 % {DEVICES})::INTEGER AS device,
+        20 + 5 * sin(i / 1000.0) + (hash(i) % 1000) / 100.0 AS temp
+    FROM range({{first}}, {{rows}}) AS t(i)
+"""
+
+
+@dataclass(frozen=True)
+class Range:
+    """One question: the sum of a device's readings over ``[start_us, end_us)``."""
+
+    device: int
+    start_us: int
+    end_us: int
+
+
+def figures(quick: bool) -> dict[str, Any]:
+    """Return the figures of the largest history measured, and one row per size under ``sizes``."""
+    sizes = [measure(rows, 40 if quick else 200) for rows in ((10**6,) if quick else (10**6, 10**7, 10**8))]
+    if not quick:
+        write_report(sizes)
+    return {**sizes[-1], "sizes": sizes}
+
+
+def measure(rows: int, questions: int) -> dict[str, Any]:
+    """Return one row of figures, times in milliseconds."""
+    with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
+        folder = Path(name)
+        raw = write_rows(folder, rows)
+        facts = write_nodes(folder / "nodes", rows)
+        seconds, nodes = published_in(folder, facts)
+        asked = ranges(rows, questions)
+        found: dict[str, Any] = {"rows": rows, "nodes": nodes, "publish_nodes_per_s": round(nodes / seconds)}
+        with open_published(folder / "home") as reader, duckdb.connect(config={"threads": 2}) as scan:
+            taken, read = timed([_ours(reader.connection), _raw_scan(scan, raw)], asked)
+        found |= _quantiles("range_sum", taken[0]) | _quantiles("raw_scan", taken[1])
+        found["nodes_read_p95"] = int(quantile(read, 0.95))
+        found["raw_scan_over_range_sum"] = round(statistics.median(taken[1]) / statistics.median(taken[0]), 1)
+        return found | clickhouse(folder, raw, asked)
+
+
+def ranges(rows: int, count: int) -> list[Range]:
+    """Return random ranges of the history, from minutes to all of it, their ends anywhere."""
+    dice, span = random.Random(7), rows * STEP_US
+    found = []
+    for _ in range(count):
+        length = int(span * 10 ** dice.uniform(-3, 0))
+        start = START_US + dice.randrange(span - length + 1)
+        found.append(Range(dice.randrange(DEVICES), start, start + max(length, 1)))
+    return found
+
+
+def write_rows(folder: Path, rows: int) -> str:
+    """Write the raw rows as Parquet, ten million a file; return the pattern that reads them."""
+    with duckdb.connect() as connection:
+        for part, first in enumerate(range(0, rows, 10**7)):
+            query = ROWS.format(first=first, rows=min(rows, first + 10**7))
+            connection.execute(f"COPY ({query}) TO '{folder}/raw-{part:03d}.parquet'")
+    return f"{folder}/raw-*.parquet"
+
+
+def write_nodes(folder: Path, rows: int) -> StreamFacts:
+    """Write the nodes that the levels keep after so many rows; return what a publisher is told."""
+    folder.mkdir()
+    newest = START_US + (rows - 1) * STEP_US
+    kept = horizons(LEVELS, newest)
+    with duckdb.connect() as connection:
+        for number, level in enumerate(LEVELS):
+            first = max(0, -((START_US - kept[number]) // STEP_US))
+            source = ROWS.format(first=first, rows=rows)
+            for grouping, device in enumerate(("'device-' || device", "NULL::VARCHAR")):
+                query = _node_query(number + 1, level.width_us, grouping, device, source)
+                connection.execute(f"COPY ({query}) TO '{folder}/{number}-{grouping}.parquet'")
+    return StreamFacts(
+        name="readings",
+        definition="benchmark",
+        groupings=(("device",), ()),
+        measures=(Measure("temp", "double"),),
+        levels=LEVELS,
+        horizons=kept,
+        newest_us=newest,
+        earliest_us=START_US,
+        batch=1,
+        latest_us=DAY_US,
+        raw_path="raw",
+        nodes=folder,
+    )
+
+
+def _node_query(level: int, width: int, grouping: int, device: str, source: str) -> str:
+    return f"""
+        SELECT {level} AS level, {grouping} AS grouping, {device} AS device, event_us - event_us % {width} AS start_us,
+            count(*) AS rows, min(event_us) AS first_us, max(event_us) AS last_us, count(temp) AS temp__n,
+            sum(temp) AS temp__sum, min(temp) AS temp__min, max(temp) AS temp__max,
+            min(event_us) AS temp__first_us, max(event_us) AS temp__last_us
+        FROM ({source}) GROUP BY ALL
+    """
+
+
+def published_in(folder: Path, facts: StreamFacts) -> tuple[float, int]:
+    """Publish; return the seconds it took and the nodes it holds."""
+    started = time.perf_counter()
+    done = publish(Home(folder / "home"), [facts])
+    return time.perf_counter() - started, done.nodes
+
+
+Way = Callable[[Range], int]
+
+
+def timed(ways: Sequence[Way], asked: Sequence[Range]) -> tuple[list[list[float]], list[float]]:
+    """Return milliseconds per way and question, ways taking turns, and what the first way read."""
+    for way in ways:
+        way(asked[0])
+    taken: list[list[float]] = [[] for _ in ways]
+    read = []
+    for one in asked:
+        for place, way in enumerate(ways):
+            started = time.perf_counter()
+            nodes = way(one)
+            taken[place].append((time.perf_counter() - started) * 1000)
+            if place == 0:
+                read.append(float(nodes))
+    return taken, read
+
+
+def _ours(connection: duckdb.DuckDBPyConnection) -> Way:
+    def ask(one: Range) -> int:
+        where: dict[str, str | None] = {"device": f"device-{one.device}"}
+        question = Question("readings", "temp", "sum", one.start_us, one.end_us, where, ())
+        return answer(connection, question)[0].nodes_read
+
+    return ask
+
+
+def _raw_scan(connection: duckdb.DuckDBPyConnection, raw: str) -> Way:
+    def ask(one: Range) -> int:
+        connection.execute(
+            f"SELECT sum(temp) FROM read_parquet('{raw}') WHERE device = {one.device} "
+            f"AND event_us >= {one.start_us} AND event_us < {one.end_us}"
+        ).fetchall()
+        return 0
+
+    return ask
+
+
+def clickhouse(folder: Path, raw: str, asked: Sequence[Range]) -> dict[str, Any]:
+    """Return the figures of the ClickHouse rollup, or that chdb is not installed."""
+    if find_spec("chdb") is None:
+        missing = "chdb is not installed: pip install chdb==4.4.0"
+        return {"clickhouse_p50_ms": None, "clickhouse_p95_ms": None, "clickhouse": missing}
+    # Untyped, and not there on every machine.
+    session: Any = import_module("chdb.session").Session(str(folder / "chdb"))
+    session.query("CREATE DATABASE b ENGINE = Atomic")
+    session.query(
+        "CREATE TABLE b.minutes (device Int32, start_us Int64, total AggregateFunction(sum, Float64)) "
+        "ENGINE = AggregatingMergeTree ORDER BY (device, start_us)"
+    )
+    session.query(
+        f"INSERT INTO b.minutes SELECT device, intDiv(event_us, {MINUTE_US}) * {MINUTE_US} AS start_us, "
+        f"sumState(assumeNotNull(temp)) FROM file('{raw}', Parquet) GROUP BY device, start_us "
+        "SETTINGS max_memory_usage = 4000000000"
+    )
+    session.query("OPTIMIZE TABLE b.minutes FINAL")
+
+    def ask(one: Range) -> int:
+        session.query(
+            f"SELECT sumMerge(total) FROM b.minutes WHERE device = {one.device} AND "
+            f"start_us >= {one.start_us - one.start_us % MINUTE_US} AND start_us < {one.end_us}"
+        )
+        return 0
+
+    taken, _ = timed([ask], asked)
+    session.close()
+    return _quantiles("clickhouse", taken[0])
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """Return the value that this share of them does not exceed."""
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+def _quantiles(name: str, taken: Sequence[float]) -> dict[str, float]:
+    return {f"{name}_p{n}_ms": round(quantile(taken, n / 100), 2) for n in (50, 95)}
+
+
+def write_report(sizes: Sequence[dict[str, Any]]) -> None:
+    """Write the table and the picture."""
+    REPORT.mkdir(parents=True, exist_ok=True)
+    columns = (
+        *("rows", "nodes", "nodes_read_p95", "range_sum_p50_ms", "range_sum_p95_ms", "raw_scan_p50_ms"),
+        *("raw_scan_p95_ms", "clickhouse_p50_ms", "clickhouse_p95_ms", "publish_nodes_per_s"),
+    )
+    lines = [
+        "# A range's sum as history grows",
+        "",
+        f"Written by `{COMMAND}`. Milliseconds; what each way does is told at the top of that file.",
+        "",
+        f"| {' | '.join(columns)} |",
+        f"|{' ---: |' * len(columns)}",
+        *(f"| {' | '.join(_cell(size[name]) for name in columns)} |" for size in sizes),
+        "",
+        "![p95 of each way over raw rows](serving.png)",
+    ]
+    (REPORT / "serving.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    draw(sizes)
+
+
+def _cell(value: float | None) -> str:
+    return "-" if value is None else f"{value:,}"
+
+
+def draw(sizes: Sequence[dict[str, Any]]) -> None:
+    """Draw p95 over raw rows, both in powers of ten; where matplotlib is missing, say so."""
+    if find_spec("matplotlib") is None:
+        print("no picture: matplotlib is not installed")
+        return
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 4.2))
+    for name, label in (
+        ("raw_scan", "DuckDB over raw Parquet"),
+        ("clickhouse", "ClickHouse rollup by minute"),
+        ("range_sum", "Tidemark range_sum"),
+    ):
+        points = [(s["rows"], s[f"{name}_p95_ms"]) for s in sizes if s[f"{name}_p95_ms"] is not None]
+        axes.plot([x for x, _ in points], [y for _, y in points], marker="o", label=label)
+    axes.set(
+        xscale="log", yscale="log", xlabel="raw rows", ylabel="p95, milliseconds", title="Sum over a range"
+    )
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.text(0.01, 0.01, COMMAND, fontsize=7, color="gray")
+    figure.tight_layout()
+    figure.savefig(REPORT / "serving.png", dpi=130)
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="one million rows only")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    asked = parser.parse_args()
+    found = figures(asked.quick)
+    if asked.json:
+        print(json.dumps(found))
+        return
+    for size in found["sizes"]:
+        print(
+            "\n".join(f"{name:26} {value if value is not None else '-'}" for name, value in size.items()),
+            "\n",
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import START_US, Tidemark
+
+
+def test_a_chart_is_drawn_as_text_for_a_pipe(tidemark: Tidemark, published_home: Path) -> None:
+    ended = tidemark("--home", published_home, "plot", "telemetry", "temp", "--where", "device=sensor-1")
+
+    lines = ended.stdout.splitlines()
+    assert lines[0] == "avg(temp) of telemetry, device=sensor-1, per 27s"
+    assert max(map(len, lines)) <= 80
+    assert "●" in ended.stdout and "\x1b" not in ended.stdout
+
+
+def test_the_same_as_json_has_every_bucket(tidemark: Tidemark, published_home: Path) -> None:
+    words = (
+        "plot",
+        "telemetry",
+        "--from",
+        "2026-01-01",
+        "--to",
+        "2026-01-01T00:30",
+        "--points",
+        "3",
+        "--json",
+    )
+
+    found = json.loads(tidemark("--home", published_home, *words).stdout)
+
+    assert (found["agg"], found["measure"], found["grouping"]) == ("count", "*", [])
+    assert [bucket["value"] for bucket in found["buckets"]] == [60, 60, 60]
+    assert [bucket["from_us"] for bucket in found["buckets"]] == [
+        START_US + i * 600_000_000 for i in range(3)
+    ]
+
+
+def test_a_page_can_be_written(tidemark: Tidemark, published_home: Path, tmp_path: Path) -> None:
+    words = ("plot", "telemetry", "temp", "--agg", "sum", "--html", "chart.html")
+
+    ended = tidemark("--home", published_home, *words)
+
+    assert (ended.returncode, ended.stdout) == (0, "wrote chart.html\n")
+    assert '<path class="band"' in (tmp_path / "chart.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("rivers",), 1, "rivers"),
+        (("telemetry", "temp", "--points", "0"), 2, "greater than or equal to 1"),
+        (("telemetry", "temp", "--from", "2026-01-02", "--to", "2026-01-01"), 2, "is not before"),
+        (("telemetry", "temp", "--where", "device"), 2, "expected KEY=VALUE"),
+        (("telemetry", "temp", "--html", "no/such/folder.html"), 1, "no/such/folder.html"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused_with_the_reason(
+    tidemark: Tidemark, published_home: Path, words: tuple[str, ...], code: int, told: str
+) -> None:
+    ended = tidemark("--home", published_home, "plot", *words)
+
+    assert (ended.returncode, ended.stdout) == (code, "")
+    assert told in ended.stderr

@@ -1,0 +1,101 @@
+"""A grouping with a million series: published by the real build, asked for one, some and all of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from lakehouse.algorithms.rollup.contract import Level
+from lakehouse.catalog.layout import Home
+from lakehouse.serving.ask import Question, answer
+from lakehouse.serving.facts import Measure, StreamFacts
+from lakehouse.serving.publish import publish
+from lakehouse.serving.sandbox import PublishedReader, open_published
+
+pytestmark = pytest.mark.slow
+KEYS = 1_000_000
+HOUR_US, DAY_US = 3_600_000_000, 86_400_000_000
+# Key i has one row, of value i, in hour i % 24 of the first day; 1000 sites of 1000 sensors.
+_NODES = """
+    SELECT {level} AS level, 0 AS grouping, printf('site-%03d', i // 1000) AS site,
+        printf('sensor-%03d', i % 1000) AS sensor, i % 24 * {hour} - i % 24 * {hour} % {width} AS start_us,
+        1 AS rows, event_us AS first_us, event_us AS last_us, 1 AS size__n, i AS size__sum, i AS size__min,
+        i AS size__max, event_us AS size__first_us, event_us AS size__last_us
+    FROM (SELECT i, i % 24 * {hour} + 60000000 AS event_us FROM range({keys}) AS t(i))
+"""
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublishedReader]:
+    folder: Path = tmp_path_factory.mktemp("many")
+    with duckdb.connect() as connection:
+        for level, width in ((1, HOUR_US), (2, DAY_US)):
+            query = _NODES.format(level=level, width=width, hour=HOUR_US, keys=KEYS)
+            connection.execute(f"COPY ({query}) TO '{folder}/{level}.parquet'")
+    facts = StreamFacts(
+        name="wide",
+        definition="made by hand",
+        groupings=(("site", "sensor"),),
+        measures=(Measure("size", "int", 0),),
+        levels=(Level(HOUR_US, 7 * DAY_US), Level(DAY_US, None)),
+        horizons=(0, -(2**62)),
+        newest_us=23 * HOUR_US + 60_000_000,
+        earliest_us=0,
+        batch=1,
+        latest_us=DAY_US,
+        raw_path="raw/wide",
+        nodes=folder,
+    )
+    publish(Home(folder / "home"), [facts])
+    with open_published(folder / "home") as reader:
+        yield reader
+
+
+def _question(where: dict[str, str | None], by: tuple[str, ...] = (), end_us: int = 12 * HOUR_US) -> Question:
+    return Question("wide", "size", "sum", 0, end_us, where, by)
+
+
+def test_one_key_of_a_million_is_found_without_reading_the_others(many: PublishedReader) -> None:
+    question = _question({"site": "site-123", "sensor": "sensor-456"}, end_us=DAY_US)
+    answer(many.connection, question)
+    began = time.thread_time()
+
+    (found,) = answer(many.connection, question)
+
+    # Looking at every series takes most of a second.
+    assert time.thread_time() - began < 0.2
+    assert (found.value, found.exact, found.nodes_read) == (123_456.0, True, 1)
+
+
+def test_a_key_that_is_not_there_sums_to_nothing(many: PublishedReader) -> None:
+    (found,) = answer(many.connection, _question({"site": "site-123", "sensor": "sensor-x"}))
+
+    assert (found.value, found.rows) == (0.0, 0)
+
+
+def test_the_keys_below_the_first_one_are_answered_one_by_one(many: PublishedReader) -> None:
+    found = answer(many.connection, _question({"site": "site-007"}, ("sensor",)))
+
+    truth = {f"sensor-{i % 1000:03d}": float(i) for i in range(7000, 8000) if i % 24 < 12}
+    assert {part.key["sensor"]: part.value for part in found} == truth
+
+
+def test_by_all_keys_the_first_answers_come_in_bounded_memory(many: PublishedReader) -> None:
+    found = answer(many.connection, _question({}, ("site", "sensor"), DAY_US), 3)
+
+    assert [(part.key["sensor"], part.value) for part in found] == [
+        ("sensor-000", 0.0),
+        ("sensor-001", 1.0),
+        ("sensor-002", 2.0),
+    ]
+
+
+def test_over_all_keys_every_row_is_counted(many: PublishedReader) -> None:
+    (found,) = answer(many.connection, _question({}, (), 12 * HOUR_US))
+
+    assert found.exact
+    assert found.value == sum(i for i in range(KEYS) if i % 24 < 12)
