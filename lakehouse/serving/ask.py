@@ -124,11 +124,24 @@ def answer(
         )
         planned.add(plan)
     keys, values = texts(question.where), texts(question.where.values())
-    rows = connection.execute(
+    asked = (
         f"EXECUTE {plan}({text(question.stream)}, {text(question.measure)}, "
         f"[{question.start_us}, {question.end_us}]::BIGINT[], {keys}, {values}, {texts(question.by)})"
-    ).fetchall()
+    )
+    rows = _bounded(connection, asked, question)
     return sorted((Answer(*row) for row in rows), key=order)
+
+
+def _bounded(connection: duckdb.DuckDBPyConnection, asked: str, question: Question) -> list[tuple[Any, ...]]:
+    import duckdb
+
+    try:
+        return connection.execute(asked).fetchall()
+    except duckdb.OutOfMemoryException:
+        raise AskError(
+            f"by {list(question.by)} {question.stream} has more series than fit in memory; "
+            "name some keys in where, or ask by fewer"
+        ) from None
 
 
 def order(found: Answer) -> list[tuple[bool, str]]:
