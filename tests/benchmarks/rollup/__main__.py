@@ -1,6 +1,6 @@
 """What the rollup tree keeps, how far it is off, how fast it is: one JSON object, and pages in a full run.
 
-    python -m tests.benchmarks.rollup [--quick] [--json]
+    python -m tests.benchmarks.rollup [--quick] [--json] [PART ...]
 
 A full run inserts a hundred years of seconds and writes docs/benchmarks/rollup.
 """
@@ -21,6 +21,7 @@ PARTS = (
     "tests.benchmarks.rollup.intervals",
     "tests.benchmarks.rollup.aaquery",
     "tests.benchmarks.rollup.speed",
+    "tests.benchmarks.rollup.serving",
     "tests.benchmarks.rollup.ingest",
 )
 
@@ -32,12 +33,18 @@ def main() -> None:
     )
     parser.add_argument("--quick", action="store_true", help="small sizes, under a minute, no pages")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    names = [part.rsplit(".", 1)[1] for part in PARTS]
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"only these: {', '.join(names)}")
     asked = parser.parse_args()
+    if unknown := set(asked.parts) - set(names):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(names)}")
     found: dict[str, Any] = {}
-    for part in PARTS:
+    for name, part in zip(names, PARTS, strict=True):
+        if asked.parts and name not in asked.parts:
+            continue
         started = time.perf_counter()
         found |= importlib.import_module(part).figures(asked.quick)
-        print(f"{part.rsplit('.', 1)[1]:12} {time.perf_counter() - started:6.1f} s", file=sys.stderr)
+        print(f"{name:12} {time.perf_counter() - started:6.1f} s", file=sys.stderr)
     if asked.json:
         print(json.dumps(found))
     else:

@@ -1,7 +1,5 @@
 """A range's sum from the published nodes, beside a scan of the raw rows and a ClickHouse rollup, as history grows.
 
-    python -m tests.benchmarks.rollup_serving [--quick] [--json]
-
 100 devices, ten readings a second together; nodes as the levels below keep them, published by the real build. Every way
 answers the same random ranges of one device, in turns, in one process:
 
@@ -9,13 +7,11 @@ answers the same random ranges of one device, in turns, in one process:
     raw scan    DuckDB over the raw rows as Parquet sorted by time, with the same filter
     clickhouse  an AggregatingMergeTree per device and minute, read with sumMerge, by chdb; its ranges fall on minutes
 
-A full run writes its table and picture to docs/benchmarks/rollup/serving.{md,png}. Ratios are what count.
+Ratios are what count.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import statistics
 import tempfile
@@ -36,6 +32,7 @@ from lakehouse.serving.ask import Question, answer
 from lakehouse.serving.facts import Measure, StreamFacts
 from lakehouse.serving.publish import publish
 from lakehouse.serving.sandbox import open_published
+from tests.benchmarks.rollup import page
 
 SECOND_US, MINUTE_US, HOUR_US, DAY_US = 1_000_000, 60_000_000, 3_600_000_000, 86_400_000_000
 LEVELS = (
@@ -45,8 +42,6 @@ LEVELS = (
     Level(DAY_US, None),
 )
 START_US, STEP_US, DEVICES = 1_599_955_200_000_000, 100_000, 100
-COMMAND = "python -m tests.benchmarks.rollup_serving"
-REPORT = Path(__file__).parents[2] / "docs" / "benchmarks" / "rollup"
 ROWS = f"""
     SELECT {START_US} + i * {STEP_US} AS event_us, (i * 7919 % {DEVICES})::INTEGER AS device,
         20 + 5 * sin(i / 1000.0) + (hash(i) % 1000) / 100.0 AS temp
@@ -64,11 +59,12 @@ class Range:
 
 
 def figures(quick: bool) -> dict[str, Any]:
-    """Return the figures of the largest history measured, and one row per size under ``sizes``."""
+    """Return the figures of the largest history measured."""
     sizes = [measure(rows, 40 if quick else 200) for rows in ((10**6,) if quick else (10**6, 10**7, 10**8))]
     if not quick:
-        write_report(sizes)
-    return {**sizes[-1], "sizes": sizes}
+        _write(sizes)
+    renamed = {"rows": "serving_rows", "nodes": "serving_nodes"}
+    return {renamed.get(name, name): value for name, value in sizes[-1].items()}
 
 
 def measure(rows: int, questions: int) -> dict[str, Any]:
@@ -232,76 +228,27 @@ def _quantiles(name: str, taken: Sequence[float]) -> dict[str, float]:
     return {f"{name}_p{n}_ms": round(quantile(taken, n / 100), 2) for n in (50, 95)}
 
 
-def write_report(sizes: Sequence[dict[str, Any]]) -> None:
-    """Write the table and the picture."""
-    REPORT.mkdir(parents=True, exist_ok=True)
-    columns = (
-        *("rows", "nodes", "nodes_read_p95", "range_sum_p50_ms", "range_sum_p95_ms", "raw_scan_p50_ms"),
-        *("raw_scan_p95_ms", "clickhouse_p50_ms", "clickhouse_p95_ms", "publish_nodes_per_s"),
-    )
-    lines = [
-        "# A range's sum as history grows",
-        "",
-        f"Written by `{COMMAND}`. Milliseconds; what each way does is told at the top of that file.",
-        "",
-        f"| {' | '.join(columns)} |",
-        f"|{' ---: |' * len(columns)}",
-        *(f"| {' | '.join(_cell(size[name]) for name in columns)} |" for size in sizes),
-        "",
-        "![p95 of each way over raw rows](serving.png)",
-    ]
-    (REPORT / "serving.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    draw(sizes)
-
-
-def _cell(value: float | None) -> str:
-    return "-" if value is None else f"{value:,}"
-
-
-def draw(sizes: Sequence[dict[str, Any]]) -> None:
-    """Draw p95 over raw rows, both in powers of ten; where matplotlib is missing, say so."""
-    if find_spec("matplotlib") is None:
-        print("no picture: matplotlib is not installed")
-        return
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(7, 4.2))
+def _write(sizes: Sequence[dict[str, Any]]) -> None:
+    figure, axes = page.picture("serving")
     for name, label in (
         ("raw_scan", "DuckDB over raw Parquet"),
         ("clickhouse", "ClickHouse rollup by minute"),
         ("range_sum", "Tidemark range_sum"),
     ):
         points = [(s["rows"], s[f"{name}_p95_ms"]) for s in sizes if s[f"{name}_p95_ms"] is not None]
-        axes.plot([x for x, _ in points], [y for _, y in points], marker="o", label=label)
-    axes.set(
-        xscale="log", yscale="log", xlabel="raw rows", ylabel="p95, milliseconds", title="Sum over a range"
-    )
-    axes.grid(alpha=0.3)
+        axes.loglog([x for x, _ in points], [y for _, y in points], "o-", label=label)
+    axes.set(xlabel="raw rows", ylabel="p95, milliseconds")
     axes.legend()
-    figure.text(0.01, 0.01, COMMAND, fontsize=7, color="gray")
-    figure.tight_layout()
-    figure.savefig(REPORT / "serving.png", dpi=130)
-
-
-def main() -> None:
-    """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one million rows only")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    asked = parser.parse_args()
-    found = figures(asked.quick)
-    if asked.json:
-        print(json.dumps(found))
-        return
-    for size in found["sizes"]:
-        print(
-            "\n".join(f"{name:26} {value if value is not None else '-'}" for name, value in size.items()),
-            "\n",
-        )
-
-
-if __name__ == "__main__":
-    main()
+    columns = (
+        *("rows", "nodes", "nodes_read_p95", "range_sum_p50_ms", "range_sum_p95_ms", "raw_scan_p50_ms"),
+        *("raw_scan_p95_ms", "clickhouse_p50_ms", "clickhouse_p95_ms", "publish_nodes_per_s"),
+    )
+    page.write(
+        "serving",
+        "A range's sum as history grows",
+        f"{DEVICES} devices, ten readings a second together; each way answers the same random ranges, in turns.",
+        page.table(
+            columns, [["-" if size[name] is None else size[name] for name in columns] for size in sizes]
+        ),
+        page.save(figure, "serving"),
+    )
