@@ -50,7 +50,8 @@ types: setup ## Check types, strictly
 	@$(BIN)/mypy
 
 .PHONY: bench
-bench: setup ## Run every benchmark in full
+bench: setup ## Run every benchmark in full; fetches the peers they compare with
+	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements-bench.lock
 	@for path in tests/benchmarks/[a-z]*.py tests/benchmarks/[a-z]*/__main__.py; do \
 		name=$$(basename $${path%/__main__.py} .py); echo "== $$name"; $(BIN)/python -m tests.benchmarks.$$name; \
 	done
@@ -59,6 +60,8 @@ bench: setup ## Run every benchmark in full
 lock: $(UV) ## Pin every package again in requirements.lock, with hashes
 	@$(UV) pip compile pyproject.toml --extra dev --universal --generate-hashes --no-header \
 		--python-version 3.11 --upgrade --quiet -o requirements.lock
+	@$(UV) pip compile --group pyproject.toml:bench -c requirements.lock --universal --generate-hashes --no-header \
+		--python-version 3.11 --upgrade --quiet -o requirements-bench.lock
 
 $(UV):
 	@infra/setup.sh uv

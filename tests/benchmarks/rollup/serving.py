@@ -191,7 +191,7 @@ def _raw_scan(connection: duckdb.DuckDBPyConnection, raw: str) -> Way:
 def clickhouse(folder: Path, raw: str, asked: Sequence[Range]) -> dict[str, Any]:
     """Return the figures of the ClickHouse rollup, or that chdb is not installed."""
     if find_spec("chdb") is None:
-        missing = "chdb is not installed: pip install chdb==4.4.0"
+        missing = "chdb is not installed; `make bench` installs it"
         return {"clickhouse_p50_ms": None, "clickhouse_p95_ms": None, "clickhouse": missing}
     # Untyped, and not there on every machine.
     session: Any = import_module("chdb.session").Session(str(folder / "chdb"))
