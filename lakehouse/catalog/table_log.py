@@ -86,14 +86,7 @@ def _actions(log: Path, commits: list[Path]) -> Iterator[dict[str, Any]]:
 def _checkpointed(checkpoint: Path) -> Iterator[dict[str, Any]]:
     import pyarrow.parquet
 
-    columns = [
-        "metaData.configuration",
-        "add.path",
-        "add.size",
-        "add.stats",
-        "remove.path",
-        "remove.deletionTimestamp",
-    ]
+    columns = ["metaData", "add", "remove"]
     for action in pyarrow.parquet.read_table(checkpoint, columns=columns).to_pylist():
         if action["metaData"]:
             action["metaData"]["configuration"] = dict(action["metaData"]["configuration"] or [])
