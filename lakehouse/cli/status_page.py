@@ -17,6 +17,9 @@ def print_status(found: Facts) -> None:
     streams = found["streams"]
     if streams:
         print_table(_STREAM, [_stream(stream) for stream in streams], title="streams")
+    changes = [(s["stream"], c["batch"], c["change"]) for s in streams for c in s.get("schema_changes", [])]
+    if changes:
+        print_table(("stream", "batch", "file: change"), changes, title="columns that changed, latest first")
     for stream in streams:
         if stream.get("levels"):
             title = f"levels of {stream['stream']}"

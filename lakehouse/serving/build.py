@@ -262,4 +262,4 @@ def _write_ledger(connection: duckdb.DuckDBPyConnection, streams: Sequence[Strea
 
 
 _LEDGER = """batch, kind, files, records, received, requeued, accepted, quarantined, duplicates, reasons, missing,
-    min_event_us, max_event_us, newest_us, late, lateness, max_lateness_us, committed_at"""
+    min_event_us, max_event_us, newest_us, late, lateness, max_lateness_us, schema_changes, committed_at"""

@@ -75,6 +75,7 @@ def _stream(layout: Home, connection: duckdb.DuckDBPyConnection, facts: Facts) -
         "quarantine": dict(quarantine),
         "measures": [{"measure": m, "type": t, "decimals": d} for m, t, d in measures if m != "*"],
         "levels": _levels(connection, name),
+        "schema_changes": _schema_changes(connection, name),
         "landing": _landing(layout, name, facts["batch"]),
     }
 
@@ -112,6 +113,15 @@ def _ledger(connection: duckdb.DuckDBPyConnection, stream: str, retracted: int) 
         "lateness_p50_us": lateness_quantile(histogram, 0.50, facts["lateness_max_us"]),
         "lateness_p95_us": lateness_quantile(histogram, 0.95, facts["lateness_max_us"]),
     }
+
+
+def _schema_changes(connection: duckdb.DuckDBPyConnection, stream: str, last: int = 5) -> list[Facts]:
+    """Return what columns the source gained, lost or retyped of late, newest first."""
+    rows = connection.execute(
+        "SELECT batch, unnest(schema_changes) AS change FROM ledger "
+        f"WHERE stream = {text(stream)} ORDER BY batch DESC LIMIT {last}"
+    ).fetchall()
+    return [{"batch": batch, "change": change} for batch, change in rows]
 
 
 def lateness_quantile(histogram: Sequence[int], share: float, largest_us: int | None) -> int | None:

@@ -164,11 +164,6 @@ def measure_columns(stream: Stream, measure: str) -> list[str]:
     return [f"{measure}__{part} {kind}" for part, kind in types.items()]
 
 
-def properties(spark: SparkSession, table: Path) -> dict[str, str]:
-    """Return the table's own properties."""
-    return dict(map(tuple, spark.sql(f"SHOW TBLPROPERTIES delta.`{table}`").collect()))
-
-
 def _create(spark: SparkSession, table: Path, name: str, **parts: str) -> None:
     if exists(table):
         return

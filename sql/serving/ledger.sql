@@ -10,7 +10,7 @@ CREATE TABLE ledger (
     stream VARCHAR, batch BIGINT, kind VARCHAR, files INTEGER, records BIGINT, received BIGINT, requeued BIGINT,
     accepted BIGINT, quarantined BIGINT, duplicates BIGINT, reasons MAP(VARCHAR, BIGINT), missing MAP(VARCHAR, BIGINT),
     min_event_us BIGINT, max_event_us BIGINT, newest_us BIGINT, late BIGINT, lateness BIGINT[], max_lateness_us BIGINT,
-    committed_at TIMESTAMPTZ
+    schema_changes VARCHAR[], committed_at TIMESTAMPTZ
 );
 COMMENT ON TABLE ledger IS 'One row per ingest batch of a stream.';
 COMMENT ON COLUMN ledger.stream IS 'Stream.';
@@ -31,4 +31,5 @@ COMMENT ON COLUMN ledger.newest_us IS 'Newest event time accepted up to and incl
 COMMENT ON COLUMN ledger.late IS 'Rows behind the newest event time when they came.';
 COMMENT ON COLUMN ledger.lateness IS 'Late rows per bin; bin i from 0 holds [2^i, 2^(i+1)) milliseconds.';
 COMMENT ON COLUMN ledger.max_lateness_us IS 'Lateness of the latest row, microseconds.';
+COMMENT ON COLUMN ledger.schema_changes IS 'Columns that its files gained, lost or retyped, one text each.';
 COMMENT ON COLUMN ledger.committed_at IS 'When the batch was committed.';

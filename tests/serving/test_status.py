@@ -21,6 +21,7 @@ def test_every_stream_tells_its_rows_levels_and_quarantine(lakehouse: Lakehouse)
     assert [level["horizon_us"] for level in deep["levels"]][:3] == STREAMS["deep"].horizons[:3]
     assert deep["levels"][3]["to_us"] > STREAMS["deep"].newest_us
     assert (deep["late"], deep["duplicates"], deep["lateness_max_us"]) == (9, 3, 7500)
+    assert deep["schema_changes"][0]["change"] == "b.ndjson: gained volts"
 
 
 def test_the_ledger_balances_as_published(lakehouse: Lakehouse) -> None:
