@@ -165,7 +165,8 @@ def _write_ledger(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
                 count(*) AS accepted, 2 AS quarantined, 1 AS duplicates, MAP {{'bad_value': 2}} AS reasons,
                 MAP {{'temp': count(*) - count(temp)}} AS missing, min(event_us) AS min_event_us,
                 max(event_us) AS max_event_us, max(event_us) AS newest_us, 3 AS late, [1, 1, 1] AS lateness,
-                7500 AS max_lateness_us, ['b.ndjson: gained volts'] AS schema_changes, TIMESTAMPTZ '2026-01-01 00:00:00+00' AS committed_at
+                7500 AS max_lateness_us,
+                ['b.ndjson: gained volts'] AS schema_changes, TIMESTAMPTZ '2026-01-01 00:00:00+00' AS committed_at
             FROM rows_of_stream GROUP BY batch
         ) TO '{folder}/part-0.parquet' (FORMAT parquet)
         """
