@@ -42,12 +42,19 @@ def rooms(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "datasets-location_A"
 
 
+def compile_plans(session: SparkSession, wanted: bool) -> None:
+    """Let Spark compile its plans, as it does outside of tests, or interpret them."""
+    session.conf.set("spark.sql.codegen.wholeStage", wanted)
+    session.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if wanted else "NO_CODEGEN")
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The session of this run."""
+    """The session of this run, which interprets its plans: for a handful of rows compiling them takes longest."""
     from lakehouse.spark.session import build_session
 
     session = build_session(Settings(home=tmp_path_factory.mktemp("spark")))
+    compile_plans(session, False)
     yield session
     session.stop()
 

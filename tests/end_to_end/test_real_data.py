@@ -14,6 +14,7 @@ from jobs import build_rollups, check_quality, ingest, maintain, publish
 from lakehouse.catalog.settings import Settings, load_settings
 from lakehouse.serving.sandbox import open_published
 from lakehouse.spark import tables
+from tests.conftest import compile_plans
 from tests.end_to_end.truth import rows_of, truths
 
 if TYPE_CHECKING:
@@ -37,12 +38,14 @@ def settings(
     text = text.replace("{data}", str(data)).replace("{rooms}", str(rooms))
     (folder / "tidemark.toml").write_text(text, encoding="utf-8")
     found = load_settings(folder / "tidemark.toml")
+    compile_plans(spark, True)
     for stream in STREAMS:
         ingest.run(found, spark, stream)
         build_rollups.run(found, spark, stream)
         check_quality.run(found, spark, stream)
     publish.run(found, spark)
     maintain.run(found, spark, "conn")
+    compile_plans(spark, False)
     return found
 
 

@@ -67,7 +67,7 @@ class Manifest:
             LandedFile(**(f | {"fields": None if f["fields"] is None else tuple(f["fields"])}))
             for f in content["files"]
         )
-        reasons, changes = tuple(content["reasons"]), tuple(content["schema_changes"])
+        reasons, changes = tuple(content["reasons"]), tuple(content.get("schema_changes", ()))
         return Manifest(content["batch"], content["kind"], files, reasons, changes)
 
 
