@@ -27,7 +27,6 @@ from lakehouse.catalog.table_log import read_log
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-EVERY = 10
 HOUR = 3600
 T0 = 1_600_000_000
 CONFIG = """
@@ -90,8 +89,8 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - started, result
 
 
-def measure(batches: int, told: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Run batches; return one sample per maintenance."""
+def measure(batches: int, every: int, told: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Run batches; return one sample per maintenance, which comes ``every`` so many batches."""
     from lakehouse.spark.session import build_session
 
     samples = []
@@ -107,8 +106,8 @@ def measure(batches: int, told: Callable[[str], None]) -> list[dict[str, Any]]:
             spent += timed(lambda: ingest.run(settings, spark, "readings"))[0]
             spent += timed(lambda: build_rollups.run(settings, spark, "readings"))[0]
             age(settings.home)
-            if batch % EVERY == 0:
-                samples.append(_sample(settings, spark, batch, spent / EVERY))
+            if batch % every == 0:
+                samples.append(_sample(settings, spark, batch, spent / every))
                 spent = 0.0
                 told(json.dumps(samples[-1]))
         spark.stop()
@@ -152,10 +151,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="20 batches instead of 500")
+    parser.add_argument("--quick", action="store_true", help="2 batches instead of 500")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     asked = parser.parse_args()
-    samples = measure(20 if asked.quick else 500, lambda line: print(line, file=sys.stderr, flush=True))
+    batches, every = (2, 1) if asked.quick else (500, 10)
+    samples = measure(batches, every, lambda line: print(line, file=sys.stderr, flush=True))
     found = figures(samples)
     if asked.json:
         print(json.dumps(found))
