@@ -14,12 +14,12 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 from lakehouse.algorithms.rollup.contract import Level
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, horizons
 from lakehouse.catalog.durations import format_duration, parse_duration
+from lakehouse.catalog.moments import format_moment
 from lakehouse.catalog.stream import Stream
 from lakehouse.catalog.table_log import read_log
 
@@ -49,12 +49,12 @@ class Built:
             return []
         pairs = zip(self.levels, self.horizons(newest_us), horizons(self.levels, newest_us), strict=True)
         told = [
-            f"level {format_duration(level.width_us)}: its nodes are kept since {_moment(start)} only"
+            f"level {format_duration(level.width_us)}: its nodes are kept since {format_moment(start)} only"
             for level, start, horizon in pairs
             if start > horizon
         ]
         return told + [
-            f"measure {name}: its values are known since {_moment(start)} only"
+            f"measure {name}: its values are known since {format_moment(start)} only"
             for name, start in self.since.items()
         ]
 
@@ -106,10 +106,6 @@ def of_properties(properties: Mapping[str, str]) -> Built:
     floors = tuple(json.loads(properties.get("tidemark.floors", "[]")))
     since = json.loads(properties.get("tidemark.since", "{}"))
     return Built(built.levels, built.groupings, built.measures, floors, since)
-
-
-def _moment(time_us: int) -> str:
-    return f"{datetime.fromtimestamp(time_us // 10**6, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def _level(text: str) -> Level:

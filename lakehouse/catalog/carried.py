@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
 from lakehouse.catalog.built import Built, declared, descending
 from lakehouse.catalog.durations import format_duration
+from lakehouse.catalog.moments import format_moment
 from lakehouse.catalog.stream import Stream
 
 
@@ -82,7 +82,7 @@ def _lacking(now: Built, later: Mapping[str, int]) -> Iterator[str]:
     for keys in now.groupings:
         lacked = [key for key in keys if key in later]
         if lacked:
-            since = _moment(max(later[key] for key in lacked))
+            since = format_moment(max(later[key] for key in lacked))
             yield f"grouping {list(keys)} cannot be had: raw rows before {since} have no {', '.join(lacked)}"
 
 
@@ -108,10 +108,6 @@ def _levels(
             f"keep a last level of {old} or a multiple of it"
         )
     return sources, descending(floors), refusals
-
-
-def _moment(time_us: int) -> str:
-    return f"{datetime.fromtimestamp(time_us // 10**6, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def _grouping(keys: Sequence[str], built: Built) -> int | None:

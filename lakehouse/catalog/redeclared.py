@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, horizons
 from lakehouse.catalog.built import Built, declared
 from lakehouse.catalog.carried import carried
 from lakehouse.catalog.durations import format_duration
+from lakehouse.catalog.moments import format_moment
 from lakehouse.catalog.stream import Stream
 
 
@@ -50,7 +50,7 @@ def redeclared(
         return Redeclared(False, told, (), tuple(_erased(now, held, newest_us, earliest_us)))
     plan = carried(stream, held, raw_us, earliest_us, later)
     source = (
-        f"raw rows since {_moment(plan.from_us)}, and before that from the nodes that are there"
+        f"raw rows since {format_moment(plan.from_us)}, and before that from the nodes that are there"
         if raw_us
         else "raw rows"
     )
@@ -76,9 +76,9 @@ def _keeps(now: Built, held: Built, newest_us: int) -> Iterator[str]:
         changed = f"level {width}: kept for {keep} instead of {before}"
         if ahead[place] > held.floors[place] and place + 1 < len(now.levels):
             coarser = format_duration(now.levels[place + 1].width_us)
-            yield f"{changed}: its nodes before {_moment(ahead[place])} go, {coarser} is the finest there then"
+            yield f"{changed}: its nodes before {format_moment(ahead[place])} go, {coarser} is the finest there then"
         elif ahead[place] < held.floors[place]:
-            yield f"{changed}: from now on; its nodes before {_moment(held.floors[place])} are gone and stay gone"
+            yield f"{changed}: from now on; its nodes before {format_moment(held.floors[place])} are gone and stay gone"
 
 
 def _erased(now: Built, held: Built, newest_us: int, earliest_us: int | None) -> Iterator[str]:
@@ -86,8 +86,8 @@ def _erased(now: Built, held: Built, newest_us: int, earliest_us: int | None) ->
     start = horizons(now.levels, newest_us)[-1]
     if start > max(held.floors[-1], KEPT_FOREVER_US if earliest_us is None else earliest_us):
         yield (
-            f"the last level would forget the time before {_moment(start)}, which no other holds: keep it, or add a "
-            "coarser level that keeps it"
+            f"the last level would forget the time before {format_moment(start)}, which no other holds: keep it, or "
+            "add a coarser level that keeps it"
         )
 
 
@@ -104,7 +104,3 @@ def _structure(now: Built, built: Built) -> Iterator[str]:
             yield f"measure {name} goes"
         elif now.measures[name] != built.measures[name]:
             yield f"measure {name} has another type: counted as new"
-
-
-def _moment(time_us: int) -> str:
-    return f"{datetime.fromtimestamp(time_us // 10**6, UTC):%Y-%m-%d %H:%M:%S}"

@@ -32,9 +32,20 @@ class TableFacts:
     log_entries: int
 
 
+def commits_of(table: Path) -> list[Path]:
+    """Return the commits that the table's log still holds, oldest first; none where there is no table."""
+    return sorted(path for path in (table / "_delta_log").glob("*.json") if path.stem.isdigit())
+
+
+def files_added(table: Path, commit: Path) -> list[Path]:
+    """Return the data files that one commit added."""
+    added = (action["add"] for action in _actions_of(commit) if action.get("add"))
+    return [table / unquote(file["path"]) for file in added]
+
+
 def read_log(table: Path) -> TableFacts | None:
     """Return what the table's log says, None where there is no table."""
-    commits = sorted(path for path in (table / "_delta_log").glob("*.json") if path.stem.isdigit())
+    commits = commits_of(table)
     if not commits:
         return None
     properties: dict[str, str] = {}
@@ -80,7 +91,11 @@ def _actions(log: Path, commits: list[Path]) -> Iterator[dict[str, Any]]:
         first = int(checkpoint.name.partition(".")[0]) + 1
     for commit in commits:
         if int(commit.stem) >= first:
-            yield from map(json.loads, commit.read_text(encoding="utf-8").splitlines())
+            yield from _actions_of(commit)
+
+
+def _actions_of(commit: Path) -> Iterator[dict[str, Any]]:
+    return map(json.loads, commit.read_text(encoding="utf-8").splitlines())
 
 
 def _checkpointed(checkpoint: Path) -> Iterator[dict[str, Any]]:

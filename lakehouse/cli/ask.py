@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakehouse.cli.options import AsJson, WrongUsage, globals_of, instant, pairs
+from lakehouse.cli.options import AsJson, Timezone, WhereKeys, WrongUsage, globals_of, instant, pairs
 
 if TYPE_CHECKING:
     from lakehouse.serving.ask import Answer
@@ -44,7 +44,7 @@ def ask(
     ] = None,
     start: Annotated[str, typer.Option("--from", help="First moment, ISO; default: the beginning.")] = "",
     end: Annotated[str, typer.Option("--to", help="First moment after, ISO; default: the end.")] = "",
-    where: Annotated[list[str] | None, typer.Option(help="KEY=VALUE; may be repeated.")] = None,
+    where: WhereKeys = None,
     by: Annotated[
         list[str] | None, typer.Option(help="One answer per value of this key; may be repeated.")
     ] = None,
@@ -52,7 +52,7 @@ def ask(
         int | None, typer.Option(help="Most answers of --by, in the order of their keys.", min=1)
     ] = None,
     exact: Annotated[bool, typer.Option("--exact", help="Read raw rows too where they are kept.")] = False,
-    timezone: Annotated[str, typer.Option(help="Of --from and --to without an offset.")] = "UTC",
+    timezone: Timezone = "UTC",
     as_json: AsJson = False,
 ) -> None:
     """Ask for an aggregate over a time range, with sure bounds.

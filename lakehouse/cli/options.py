@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from lakehouse.catalog.settings import Settings
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Timezone = Annotated[str, typer.Option(help="Of --from and --to without an offset.")]
+WhereKeys = Annotated[list[str] | None, typer.Option(help="KEY=VALUE; may be repeated.")]
 
 
 class WrongUsage(ValueError):

@@ -7,11 +7,12 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import Any
 
 import typer
 
+from lakehouse.catalog.moments import format_moment
 from lakehouse.catalog.problems import ConfigError
 
 
@@ -101,7 +102,7 @@ def moment(time_us: int | None) -> str:
     """
     if time_us is None:
         return "-"
-    return datetime.fromtimestamp(time_us // 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return format_moment(time_us)
 
 
 def tell_error(error: Exception, as_json: bool) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakehouse.cli.ask import Aggregate
-from lakehouse.cli.options import AsJson, WrongUsage, globals_of, instant, pairs
+from lakehouse.cli.options import AsJson, Timezone, WhereKeys, WrongUsage, globals_of, instant, pairs
 
 if TYPE_CHECKING:
     from lakehouse.serving.series import Series
@@ -34,9 +34,9 @@ def plot(
     points: Annotated[
         int | None, typer.Option(help="Most buckets; default: what fits.", min=1, max=10_000)
     ] = None,
-    where: Annotated[list[str] | None, typer.Option(help="KEY=VALUE; may be repeated.")] = None,
+    where: WhereKeys = None,
     html: Annotated[Path | None, typer.Option(help="Write a page with the chart here instead.")] = None,
-    timezone: Annotated[str, typer.Option(help="Of --from and --to without an offset.")] = "UTC",
+    timezone: Timezone = "UTC",
     as_json: AsJson = False,
 ) -> None:
     """Draw an aggregate over time, with sure bounds.

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from lakehouse.cli.options import AsJson, WrongUsage, declared, globals_of, instant
+from lakehouse.cli.options import AsJson, Timezone, WrongUsage, declared, globals_of, instant
 
 EXAMPLES = (
     "tidemark rebuild telemetry",
@@ -19,7 +19,7 @@ def rebuild(
     stream: Annotated[str, typer.Argument(help="A declared stream.")],
     start: Annotated[str, typer.Option("--from", help="First moment, ISO; default: the beginning.")] = "",
     end: Annotated[str, typer.Option("--to", help="First moment after, ISO; default: the end.")] = "",
-    timezone: Annotated[str, typer.Option(help="Of --from and --to without an offset.")] = "UTC",
+    timezone: Timezone = "UTC",
     as_json: AsJson = False,
 ) -> None:
     """Build a stream's rollups again from its raw rows.

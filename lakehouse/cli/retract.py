@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakehouse.cli.options import AsJson, WrongUsage, declared, globals_of, instant, pairs
+from lakehouse.cli.options import AsJson, Timezone, WrongUsage, declared, globals_of, instant, pairs
 
 if TYPE_CHECKING:
     from lakehouse.catalog.settings import Settings
@@ -31,7 +31,7 @@ def retract(
     ] = None,
     start: Annotated[str, typer.Option("--from", help="First event time, ISO.")] = "",
     end: Annotated[str, typer.Option("--to", help="First event time after, ISO.")] = "",
-    timezone: Annotated[str, typer.Option(help="Of --from and --to without an offset.")] = "UTC",
+    timezone: Timezone = "UTC",
     by: Annotated[str, typer.Option(help="Who asks for it.")] = "",
     why: Annotated[str, typer.Option(help="Why, for the record.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the rows.")] = False,

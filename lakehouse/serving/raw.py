@@ -7,7 +7,6 @@ a statement of anybody else. Names of columns come from the published catalogue,
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import duckdb
 
 from lakehouse.catalog.corrections import RETRACT, raw_from, read_corrections
 from lakehouse.catalog.layout import Home
+from lakehouse.catalog.moments import format_moment
 from lakehouse.serving.ask import Answer, AskError, Question, answer, order
 from lakehouse.serving.literals import name, text, texts
 from lakehouse.serving.sandbox import PublishedReader
@@ -65,7 +65,7 @@ def _from_nodes(reader: PublishedReader, question: Question, kept_us: int | None
         return []
     answers = answer(reader.connection, question)
     if not all(found.exact for found in answers):
-        moment = f"{datetime.fromtimestamp(kept_us // 10**6, UTC):%Y-%m-%d %H:%M:%S}"
+        moment = format_moment(kept_us)
         raise AskError(
             f"exact needs the raw rows of the range, and {question.stream} keeps those from {moment} on: ask "
             "from there on, or on edges of nodes; without exact the answer comes with its interval"

@@ -115,9 +115,6 @@ def per_batch(rows: DataFrame) -> dict[int, int]:
 
 def _append(spark: SparkSession, layout: Home, stream: Stream, correction: Correction) -> None:
     path = layout.corrections(stream.name)
-    schema = tables.read(spark, path).schema
-    told = asdict(replace(correction, at=datetime.now(UTC)))
-    row = tuple(told[name] for name in schema.names)
-    frame = spark.createDataFrame([row], schema).coalesce(1)
+    row = asdict(replace(correction, at=datetime.now(UTC)))
     version = 2 * correction.number + int(correction.done)
-    tables.append_once(frame, path, f"correct-{stream.name}", version)
+    tables.append_row(spark, row, path, f"correct-{stream.name}", version)

@@ -13,10 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.layout import Home
@@ -162,10 +160,8 @@ class Batch:
     def _append_ledger(self, entry: dict[str, Any]) -> None:
         name = self.tables.stream.name
         path = self.tables.layout.ledger(name)
-        schema = to_arrow_schema(tables.read(self.tables.spark, path).schema)
-        row = pa.Table.from_pylist([entry | {"committed_at": datetime.now(UTC)}], schema)
-        row_frame = self.tables.spark.createDataFrame(row)
-        tables.append_once(row_frame, path, f"ingest-{name}", self.manifest.batch)
+        row = entry | {"committed_at": datetime.now(UTC)}
+        tables.append_row(self.tables.spark, row, path, f"ingest-{name}", self.manifest.batch)
 
     def _ledger_row(self, counted: Counted) -> dict[str, Any]:
         requeue = self.manifest.kind == "requeue"

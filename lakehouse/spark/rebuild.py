@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
@@ -28,6 +27,7 @@ from lakehouse.catalog.carried import Carried, carried, new_columns
 from lakehouse.catalog.corrections import raw_from, read_corrections
 from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.layout import Home
+from lakehouse.catalog.moments import format_moment
 from lakehouse.catalog.stream import Stream
 from lakehouse.spark import rollup, tables
 from lakehouse.spark.entered import folded_counts
@@ -57,8 +57,8 @@ def check_range(layout: Home, stream: Stream, low: int) -> None:
     kept = raw_from(read_corrections(layout, stream.name))
     if kept is not None and low < kept:
         raise RawIncomplete(
-            f"stream {stream.name}: raw rows before {_moment(kept)} are gone (keep_raw), so nodes older than that "
-            f"cannot be built again and stay as they are; give --from {_moment(kept)} or later"
+            f"stream {stream.name}: raw rows before {format_moment(kept, 'T')} are gone (keep_raw), so nodes older "
+            f"than that cannot be built again and stay as they are; give --from {format_moment(kept, 'T')} or later"
         )
 
 
@@ -80,7 +80,7 @@ def rebuild_range(
         return
     nodes = nodes_of(rows, stream, newest).withColumn("batch", F.lit(contained.batch).cast("bigint"))
     if becomes is not None:
-        mark = rollup.marked(spark, becomes.newest_us, becomes.batch)
+        mark = rollup.marker_row(spark, becomes.newest_us, becomes.batch)
         nodes, replaced = nodes.unionByName(mark, allowMissingColumns=True), f"level = 0 OR ({replaced})"
     nodes = nodes.select(*tables.read(spark, path).columns)
     nodes.write.format("delta").mode("overwrite").option("replaceWhere", replaced).save(str(path))
@@ -99,7 +99,7 @@ def rebuild_all(spark: SparkSession, layout: Home, stream: Stream) -> None:
     last, newest = ledger.agg(F.max("batch"), F.max("newest_us")).first() or (None, None)
     contained = rollup.marker(spark, layout, stream)
     rows = _rows(spark, layout, stream, last or 0)
-    mark = rollup.marked(spark, newest, last or 0)
+    mark = rollup.marker_row(spark, newest, last or 0)
     frames = [mark]
     if newest is not None:
         fresh = rows.where(f"event_us >= {plan.from_us} OR batch > {contained.batch}")
@@ -129,7 +129,7 @@ def plan_all(spark: SparkSession, layout: Home, stream: Stream) -> tuple[Built |
     if kept_us is not None and built is None:
         raise RawIncomplete(
             f"stream {stream.name}: {layout.rollup(stream.name)} is gone, and so are raw rows before "
-            f"{_moment(kept_us)}: restore that folder; without it older history would be lost"
+            f"{format_moment(kept_us, 'T')}: restore that folder; without it older history would be lost"
         )
     earliest = tables.read(spark, layout.ledger(stream.name)).agg(F.min("min_event_us")).collect()[0][0]
     plan = carried(
@@ -196,7 +196,3 @@ def _later(spark: SparkSession, layout: Home, stream: Stream, names: Sequence[st
         if last is not None and first != earliest:
             later[name] = last + 1
     return later
-
-
-def _moment(time_us: int) -> str:
-    return datetime.fromtimestamp(time_us // 10**6, UTC).strftime("%Y-%m-%dT%H:%M:%S")

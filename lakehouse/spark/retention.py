@@ -19,6 +19,7 @@ from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.catalog.corrections import RETENTION, Correction, raw_from, read_corrections
 from lakehouse.catalog.durations import format_duration
 from lakehouse.catalog.layout import Home
+from lakehouse.catalog.moments import format_moment
 from lakehouse.catalog.stream import Stream
 from lakehouse.spark import corrections, rollup, tables
 from lakehouse.spark.sources.files import Landing
@@ -63,14 +64,13 @@ def _is_unfinished(spark: SparkSession, layout: Home, stream: Stream) -> bool:
 
 
 def _asked(stream: Stream, cut: int, through: int, batches: dict[int, int], unchecked: int) -> Correction:
-    moment = f"{datetime.fromtimestamp(cut // 10**6, UTC):%Y-%m-%d %H:%M:%S}"
     return Correction(
         number=0,
         kind=RETENTION,
         done=False,
         by="maintain",
         why=f'keep_raw = "{format_duration(stream.keep_raw)}"',
-        what=f"raw rows before {moment}",
+        what=f"raw rows before {format_moment(cut)}",
         condition=f"event_us < {cut}",
         from_us=None,
         to_us=cut,

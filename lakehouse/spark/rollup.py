@@ -24,6 +24,15 @@ from lakehouse.spark.entered import folded_counts
 from lakehouse.spark.nodes import nodes_and_counts
 
 _NODE = ["level", "grouping", "start_us"]
+_MARKER = pa.schema(
+    {
+        "level": pa.int32(),
+        "grouping": pa.int32(),
+        "start_us": pa.int64(),
+        "batch": pa.int64(),
+        "rows": pa.int64(),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -64,7 +73,7 @@ def append_new(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, i
         return {"batches": 0, "rows": 0}
     rows = tables.read(spark, layout.raw(stream.name)).where(F.col("batch").between(before.batch + 1, last))
     contained = max((t for t in (newest, before.newest_us) if t is not None), default=None)
-    mark = _marker_row(spark, contained, last, accepted)
+    mark = marker_row(spark, contained, last, accepted or 0)
     if contained is None:
         tables.append_once(mark, path, f"rollup-{stream.name}", last)
         return {"batches": last - before.batch, "rows": 0}
@@ -111,11 +120,6 @@ def over_keys(nodes: DataFrame, stream: Stream, grouping: tuple[str, ...]) -> Da
     return nodes.withColumns({key: F.lit(None).cast(nodes.schema[key].dataType) for key in left_out})
 
 
-def marked(spark: SparkSession, newest_us: int | None, batch: int) -> DataFrame:
-    """Return the row that says what a table contains: batches up to this one, times up to the newest."""
-    return _marker_row(spark, newest_us, batch, 0)
-
-
 def totals(nodes: DataFrame, stream: Stream) -> DataFrame:
     """Return per (level, grouping): nodes, rows and, per measure, n, sum and the largest magnitude."""
     sums: list[Column] = [F.count("*").alias("nodes"), F.sum("rows").alias("rows")]
@@ -135,7 +139,7 @@ def compact(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, int]
         return {"rows_before": before, "rows_after": before}
     contained = marker(spark, layout, stream)
     added = table.where("level = 0").agg(F.sum("rows")).first()
-    mark = _marker_row(spark, contained.newest_us, contained.batch, added[0] if added else 0)
+    mark = marker_row(spark, contained.newest_us, contained.batch, (added and added[0]) or 0)
     nodes = folded_nodes(spark, layout, stream).withColumn("batch", F.lit(contained.batch).cast("bigint"))
     whole = nodes.unionByName(mark.unionByName(folded_counts(table)), allowMissingColumns=True).select(
         *table.columns
@@ -164,16 +168,8 @@ def _combined(stream: Stream) -> list[Column]:
     return parts
 
 
-def _marker_row(spark: SparkSession, newest_us: int | None, batch: int, rows: int | None) -> DataFrame:
-    columns = {
-        "level": pa.int32(),
-        "grouping": pa.int32(),
-        "start_us": pa.int64(),
-        "batch": pa.int64(),
-        "rows": pa.int64(),
-    }
-    values = (0, -1, newest_us, batch, rows or 0)
+def marker_row(spark: SparkSession, newest_us: int | None, batch: int, rows: int = 0) -> DataFrame:
+    """Return the row that says what a table contains: batches up to this one, times up to the newest, rows added."""
+    values = {"level": 0, "grouping": -1, "start_us": newest_us, "batch": batch, "rows": rows}
     # From Arrow, so that no Python worker is asked for one row.
-    return spark.createDataFrame(
-        pa.table([pa.array([v], t) for v, t in zip(values, columns.values(), strict=True)], [*columns])
-    )
+    return spark.createDataFrame(pa.Table.from_pylist([values], _MARKER))

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import fcntl
-import json
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
-from urllib.parse import unquote
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakehouse.catalog.stream import Stream
+from lakehouse.catalog.table_log import commits_of, files_added
 from lakehouse.spark.sources.rows import sql_type
 from sql import statement
 
@@ -68,12 +69,21 @@ def append_once(rows: DataFrame, table: Path, writer: str, version: int) -> list
     ``writer`` names a job and stream; versions are batch numbers, which only grow. A replay appends nothing. Returns
     the files written, None for a replay; the caller holds the table's lease.
     """
-    before = _last_commit(table)
+    before = commits_of(table)[-1]
     rows.write.format("delta").mode("append").options(**once(writer, version), mergeSchema="true").save(
         str(table)
     )
-    after = _last_commit(table)
-    return None if after == before else _files_of(table, after)
+    after = commits_of(table)[-1]
+    return None if after == before else files_added(table, after)
+
+
+def append_row(
+    spark: SparkSession, row: Mapping[str, object], table: Path, writer: str, version: int
+) -> None:
+    """Append one row, by the names of the table's columns, as ``append_once`` does."""
+    schema = to_arrow_schema(read(spark, table).schema)
+    # From Arrow, so that no Python worker is asked for one row.
+    append_once(spark.createDataFrame(pa.Table.from_pylist([dict(row)], schema)), table, writer, version)
 
 
 def side_by_side(*steps: Callable[[], object]) -> None:
@@ -174,13 +184,3 @@ def _filled(text: str, parts: Mapping[str, str]) -> str:
     for key, value in parts.items():
         text = text.replace("{" + key + "}", value)
     return text
-
-
-def _last_commit(table: Path) -> int:
-    return max(int(path.stem) for path in (table / "_delta_log").glob("*.json") if path.stem.isdigit())
-
-
-def _files_of(table: Path, commit: int) -> list[Path]:
-    actions = (table / "_delta_log" / f"{commit:020}.json").read_text().splitlines()
-    added = [json.loads(action)["add"]["path"] for action in actions if action.startswith('{"add"')]
-    return [table / unquote(path) for path in added]
