@@ -22,6 +22,7 @@ def stream_problems(stream: Stream) -> list[Problem]:
         _identity,
         _keys,
         _measures,
+        _counters,
         _groupings,
         _levels,
         _raw,
@@ -53,7 +54,8 @@ def _names(stream: Stream) -> Iterator[Problem]:
 
 
 def _repeated(stream: Stream) -> Iterator[Problem]:
-    lists = {"keys": stream.keys, "measures": stream.measures, "identity": stream.identity}
+    lists = {"keys": stream.keys, "measures": stream.measures, "counters": stream.counters}
+    lists["identity"] = stream.identity
     lists |= {f"groupings.{place}": grouping for place, grouping in enumerate(stream.groupings)}
     for key, names in lists.items():
         for name, times in Counter(names).items():
@@ -89,6 +91,16 @@ def _measures(stream: Stream) -> Iterator[Problem]:
             yield Problem(
                 "measures", f"{measure!r} of type {column.type}", "an int, double or decimal column"
             )
+
+
+def _counters(stream: Stream) -> Iterator[Problem]:
+    for counter in dict.fromkeys(stream.counters):
+        if counter not in stream.measures:
+            yield Problem("counters", repr(counter), _nearest(counter, stream.measures))
+    keys = list(stream.grouping_keys)
+    if stream.counters and not any(set(grouping) == set(keys) for grouping in stream.groupings):
+        found = f"groupings {[list(grouping) for grouping in stream.groupings]}"
+        yield Problem("counters", found, f"a grouping of all keys, {keys}: a counter is read meter by meter")
 
 
 def _groupings(stream: Stream) -> Iterator[Problem]:

@@ -58,6 +58,8 @@ Kept = Annotated[int | None, BeforeValidator(_kept)]
 Instant = Annotated[int, BeforeValidator(instant_us)]
 Zone = Annotated[str, AfterValidator(_zone)]
 StreamLevel = Annotated[Level, BeforeValidator(_level)]
+# What a node holds of a counter beside its measure: readings, and bounds of what was lost in falls.
+COUNTER_PARTS = ("first", "last", "drops_low", "drops_high")
 NULLS_BY_FORMAT = {"csv": ("", "NA", "N/A", "NULL", "null"), "zeek": (), "ndjson": (), "parquet": ()}
 
 
@@ -113,6 +115,7 @@ class Stream(_Part):
     duplicates_within: Microseconds = parse_duration("1d")
     keys: tuple[str, ...] = ()
     measures: tuple[str, ...] = ()
+    counters: tuple[str, ...] = ()
     groupings: tuple[tuple[str, ...], ...] = ((),)
     levels: tuple[StreamLevel, ...]
     keep_raw: Kept = None
@@ -137,13 +140,22 @@ class Stream(_Part):
         """Every key that some grouping uses, in the order of ``keys``."""
         return tuple(key for key in self.keys if any(key in grouping for grouping in self.groupings))
 
+    @property
+    def counter_columns(self) -> tuple[str, ...]:
+        """The columns of a rollup table that only counters have."""
+        return tuple(f"{name}__{part}" for name in self.counters for part in COUNTER_PARTS)
+
     def definition(self) -> str:
         """What the rollups depend on, as one line; a change of it means that they must be rebuilt."""
         levels = ", ".join(
             f"{format_duration(v.width_us)} for {format_duration(v.keep_us)}" for v in self.levels
         )
-        measures = ", ".join(
-            f"{m}:{self.all_columns[m].type}:{self.all_columns[m].scale}" for m in self.measures
-        )
+        measures = ", ".join(f"{name}:{self._kind(name)}" for name in self.measures)
         groupings = "; ".join(",".join(grouping) for grouping in self.groupings)
         return f"levels [{levels}] groupings [{groupings}] measures [{measures}]"
+
+    def _kind(self, measure: str) -> str:
+        column = self.all_columns[measure]
+        # Other keys tell other meters apart: the counter is another one then.
+        meter = f":counter by {'+'.join(self.grouping_keys)}" if measure in self.counters else ""
+        return f"{column.type}:{column.scale}{meter}"

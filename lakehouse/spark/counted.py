@@ -30,7 +30,7 @@ class Counted:
 
 def totals(stream: Stream, good: Column) -> list[Column]:
     """Return aggregates of a batch's rows: all, records, then of good ones how many, their times, missing values."""
-    missing = [F.count_if(good & F.col(m).isNull()).alias(f"missing_{m}") for m in stream.measures]
+    missing = [F.count_if(good & _is_missing(stream, m)).alias(f"missing_{m}") for m in stream.measures]
     time = F.when(good, F.col("event_us"))
     return [
         F.count(F.lit(1)).alias("rows"),
@@ -40,6 +40,11 @@ def totals(stream: Stream, good: Column) -> list[Column]:
         F.max(time).alias("high"),
         *missing,
     ]
+
+
+def _is_missing(stream: Stream, measure: str) -> Column:
+    value = F.col(measure)
+    return value.isNull() | (value < 0) if measure in stream.counters else value.isNull()
 
 
 def counted_of(

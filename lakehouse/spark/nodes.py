@@ -4,14 +4,18 @@ Partial nodes need not be whole: readers combine them. So nothing is shuffled, e
 writes what it has. Each row enters at the finest level that still keeps its time and is carried up from there, so an
 old row costs what a node costs, not what a second costs.
 
-Source: DSMGA-Tree (OLAgg), section 4, over tables instead of a tree; late rows and groupings are ours.
+Nodes that hold counters depend on the order of their rows: those are brought together per meter and put in order
+of time first, which costs a shuffle. Partial nodes of a later batch may still overlap them.
+
+Source: DSMGA-Tree (OLAgg), section 4, over tables instead of a tree; late rows, groupings and counters are ours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
@@ -20,6 +24,7 @@ from pyspark.sql.types import StructType
 
 from lakehouse.algorithms.rollup.levels import horizons
 from lakehouse.catalog.stream import Stream
+from lakehouse.spark import counters
 from lakehouse.spark.tables import rollup_schema
 
 _PLACE = ["level", "start_us"]
@@ -42,10 +47,28 @@ def nodes_of(rows: DataFrame, stream: Stream, newest_us: int) -> DataFrame:
 
 def nodes_and_counts(rows: DataFrame, stream: Stream, newest_us: int) -> DataFrame:
     """Return nodes, and how many rows entered at each level: as rows of the level's number below zero."""
-    schema = StructType([field for field in rollup_schema(stream) if field.name != "batch"])
+    schema = _node_schema(stream)
     needed = dict.fromkeys(["event_us", *stream.grouping_keys, *stream.measures])
     folder = NodeFolder(stream, newest_us, to_arrow_schema(schema))
-    return rows.select(*needed).mapInArrow(folder.folding(), schema)
+    rows = rows.select(*needed)
+    if stream.counters:
+        meters = rows.repartition(*stream.grouping_keys) if stream.grouping_keys else rows.repartition(1)
+        rows = meters.sortWithinPartitions(*stream.grouping_keys, "event_us", *stream.counters)
+    return rows.mapInArrow(folder.folding(), schema)
+
+
+def folded_with_counters(nodes: DataFrame, stream: Stream) -> DataFrame:
+    """Return one row per node of partial ones, counters joined in order of time, parents' from their children.
+
+    Cost: one shuffle by series; memory: the nodes of one partition.
+    """
+    schema = _node_schema(stream)
+    series = nodes.select(*schema.names).repartition("grouping", *stream.grouping_keys)
+    return series.mapInArrow(NodeFolder(stream, 0, to_arrow_schema(schema)).wholing(), schema)
+
+
+def _node_schema(stream: Stream) -> StructType:
+    return StructType([field for field in rollup_schema(stream) if field.name != "batch"])
 
 
 @dataclass(frozen=True)
@@ -66,6 +89,29 @@ class NodeFolder:
                 yield from self.counts(entered).to_batches()
 
         return fold
+
+    def wholing(self) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+        """Return the function that makes one row per node of one partition's partial nodes."""
+
+        def fold(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            parts = [batch for batch in batches if batch.num_rows]
+            if parts:
+                yield from self.whole(pa.Table.from_batches(parts)).to_batches()
+
+        return fold
+
+    def whole(self, nodes: pa.Table) -> pa.Table:
+        """Return one row per node; counters are only where one series is one meter."""
+        by = [*_PLACE, "grouping", *self.stream.grouping_keys]
+        nodes = self._combined(nodes, by)
+        levels = [nodes.filter(pc.equal(nodes["level"], 1))]
+        for number, level in enumerate(self.stream.levels[1:], start=2):
+            own = nodes.filter(pc.equal(nodes["level"], number))
+            children = self._combined(self._carried_up(levels[-1], number, level.width_us), by)
+            for name in self.stream.counters:
+                own = counters.from_children(own, children, by, name)
+            levels.append(own)
+        return pa.concat_tables(levels).select(self.schema.names).cast(self.schema)
 
     def entered(self, parts: Iterable[pa.Table]) -> pa.Table | None:
         """Return rows as nodes, with all keys, at the finest level that still keeps their time."""
@@ -90,9 +136,7 @@ class NodeFolder:
         for number, level in enumerate(self.stream.levels, start=1):
             own = entered.filter(pc.equal(entered["level"], number))
             if levels and levels[-1].num_rows:
-                below = levels[-1]
-                below = _put(below, "level", pa.repeat(pa.scalar(number, pa.int32()), below.num_rows))
-                below = _put(below, "start_us", _floor(below["start_us"], level.width_us))
+                below = self._carried_up(levels[-1], number, level.width_us)
                 own = self._combined(pa.concat_tables([own, below]), by)
             levels.append(own)
         return pa.concat_tables(levels)
@@ -102,9 +146,12 @@ class NodeFolder:
         frames = []
         for number, grouping in enumerate(self.stream.groupings):
             cut = [key for key in self.stream.grouping_keys if key not in grouping]
-            kept = self._combined(nodes.drop_columns(cut), [*_PLACE, *grouping]) if cut else nodes
-            for key in cut:
-                kept = kept.append_column(key, pa.nulls(kept.num_rows, self.schema.field(key).type))
+            kept = (
+                self._combined(nodes.drop_columns(cut), [*_PLACE, *grouping], meters=False) if cut else nodes
+            )
+            if cut:
+                absent = [*cut, *self.stream.counter_columns]
+                kept = _without(kept, [self.schema.field(name) for name in absent])
             kept = kept.append_column("grouping", pa.repeat(pa.scalar(number, pa.int32()), kept.num_rows))
             frames.append(kept.select(self.schema.names).cast(self.schema))
         whole = pa.concat_tables(frames)
@@ -121,6 +168,8 @@ class NodeFolder:
 
     def _lifted(self, rows: pa.Table) -> pa.Table:
         """Rows as nodes: aggregates from values."""
+        for name in self.stream.counters:
+            rows = _put(rows, name, counters.readings(rows[name]))
         place = self._placed(rows["event_us"])
         keys = {key: rows[key] for key in self.stream.grouping_keys}
         columns = {**place, **keys, "event_us": rows["event_us"]}
@@ -135,7 +184,22 @@ class NodeFolder:
             wanted += [(f"{name}__{part}", f"{name}__value", part) for part in ("min", "max")]
             wanted += [(f"{name}__{part}", f"{name}__seen", combine) for part, combine in _TIMES]
         placed = pa.table(columns)
-        return _folded(placed.filter(pc.is_valid(placed["level"])), [*place, *keys], wanted)
+        is_kept = pc.is_valid(placed["level"])
+        return self._folded(
+            placed.filter(is_kept), [*place, *keys], wanted, self._readings(rows.filter(is_kept))
+        )
+
+    def _readings(self, rows: pa.Table) -> pa.Table | None:
+        """Return each row's readings as nodes of one reading; None where there are no counters."""
+        columns: dict[str, pa.ChunkedArray] = {}
+        for name in self.stream.counters:
+            columns |= counters.lifted(name, rows["event_us"], rows[name])
+        return pa.table(columns) if columns else None
+
+    def _carried_up(self, nodes: pa.Table, number: int, width_us: int) -> pa.Table:
+        """Nodes in the places of their parents."""
+        nodes = _put(nodes, "level", pa.repeat(pa.scalar(number, pa.int32()), nodes.num_rows))
+        return _put(nodes, "start_us", _floor(nodes["start_us"], width_us))
 
     def _placed(self, times: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
         level, start = pa.scalar(None, pa.int32()), pa.scalar(None, pa.int64())
@@ -147,13 +211,27 @@ class NodeFolder:
             start = pc.if_else(kept, _floor(times, width), start)
         return {"level": level, "start_us": start}
 
-    def _combined(self, nodes: pa.Table, by: list[str]) -> pa.Table:
-        """Partial nodes of the same place and keys as one."""
+    def _combined(self, nodes: pa.Table, by: list[str], meters: bool = True) -> pa.Table:
+        """Partial nodes of the same place and keys as one; ``meters``: counters too."""
         wanted = [("rows", "rows", "sum")] + [(name, name, combine) for name, combine in _TIMES]
         for name in self.stream.measures:
             parts = (("n", "sum"), ("sum", "sum"), ("min", "min"), ("max", "max"), *_TIMES)
             wanted += [(f"{name}__{part}", f"{name}__{part}", combine) for part, combine in parts]
-        return _folded(nodes, by, wanted)
+        return self._folded(nodes, by, wanted, nodes if meters and self.stream.counters else None)
+
+    def _folded(
+        self, nodes: pa.Table, by: list[str], wanted: list[tuple[str, str, str]], metered: pa.Table | None
+    ) -> pa.Table:
+        if metered is None:
+            return _folded(nodes, by, wanted)
+        order = counters.order(nodes, by)
+        nodes, metered = nodes.take(order), metered.take(order)
+        run = counters.runs(nodes, by)
+        # Groups come in no order of their own.
+        found = _folded(nodes.append_column("run", pa.array(run)), ["run"], wanted).sort_by("run")
+        firsts = nodes.select(by).take(pa.array(np.flatnonzero(np.diff(run, prepend=-1))))
+        joined = [counters.joined(metered, run, name) for name in self.stream.counters]
+        return _beside(firsts, found.drop_columns("run"), *joined)
 
     def _check_sums(self, nodes: pa.Table) -> None:
         for name in self.stream.measures:
@@ -183,6 +261,18 @@ def _floor(times: pa.ChunkedArray, width_us: int) -> pa.ChunkedArray:
     quotient = pc.divide(times, width_us)
     rounded = pc.multiply(quotient, width_us)
     return pc.if_else(pc.greater(rounded, times), pc.subtract(rounded, width_us), rounded)
+
+
+def _beside(*tables: pa.Table) -> pa.Table:
+    """Put the columns of tables of equal length together."""
+    return pa.table({name: table[name] for table in tables for name in table.column_names})
+
+
+def _without(table: pa.Table, fields: Sequence[pa.Field]) -> pa.Table:
+    """Add columns that have no values here."""
+    for field in fields:
+        table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+    return table
 
 
 def _put(table: pa.Table, name: str, values: pa.Array) -> pa.Table:

@@ -21,7 +21,7 @@ from lakehouse.spark import tables
 from lakehouse.spark.declared import RollupOutdated as RollupOutdated
 from lakehouse.spark.declared import require_current
 from lakehouse.spark.entered import folded_counts
-from lakehouse.spark.nodes import nodes_and_counts
+from lakehouse.spark.nodes import folded_with_counters, nodes_and_counts
 
 _NODE = ["level", "grouping", "start_us"]
 _MARKER = pa.schema(
@@ -110,13 +110,17 @@ def kept_nodes(spark: SparkSession, layout: Home, stream: Stream, built: Built) 
 
 
 def combined(nodes: DataFrame, stream: Stream) -> DataFrame:
-    """Return one row per node of partial ones."""
+    """Return one row per node of partial ones, without their batches."""
+    if stream.counters:
+        return folded_with_counters(nodes, stream)
     return nodes.groupBy(*_NODE, *stream.grouping_keys).agg(*_combined(stream))
 
 
 def over_keys(nodes: DataFrame, stream: Stream, grouping: tuple[str, ...]) -> DataFrame:
-    """Return nodes with the keys that a grouping leaves out set to null."""
+    """Return nodes with what a grouping leaves out set to null."""
     left_out = [key for key in stream.grouping_keys if key not in grouping]
+    # Over several meters there is no counter.
+    left_out += stream.counter_columns if left_out else ()
     return nodes.withColumns({key: F.lit(None).cast(nodes.schema[key].dataType) for key in left_out})
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from lakehouse.catalog.stream import Stream
+from lakehouse.catalog.stream import COUNTER_PARTS, Stream
 from lakehouse.catalog.table_log import commits_of, files_added
 from lakehouse.spark.sources.rows import sql_type
 from sql import statement
@@ -171,6 +171,8 @@ def measure_columns(stream: Stream, measure: str) -> list[str]:
         "first_us": "bigint",
         "last_us": "bigint",
     }
+    if measure in stream.counters:
+        types |= dict.fromkeys(COUNTER_PARTS, "double")
     return [f"{measure}__{part} {kind}" for part, kind in types.items()]
 
 
