@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from lakehouse.catalog.corrections import published_facts, read_corrections
 from lakehouse.catalog.settings import Settings, load_settings
 from lakehouse.catalog.stream import Stream
-from lakehouse.serving.facts import ROWS, Measure, StreamFacts, Total
+from lakehouse.serving.facts import ROWS, Measure, StreamFacts, Total, measures_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -72,12 +72,11 @@ def _facts(settings: Settings, spark: SparkSession, stream: Stream) -> StreamFac
         rejected = quarantine.open_records(spark, layout, stream, Landing(layout.landing(stream.name)))
         waiting = {row["reason"]: row["count"] for row in rejected.groupBy("reason").count().collect()}
     built = declared.require_current(spark, layout, stream)
-    columns = stream.all_columns
     return StreamFacts(
         name=stream.name,
         definition=stream.definition(),
         groupings=stream.groupings,
-        measures=[Measure(name, columns[name].type, columns[name].scale) for name in stream.measures],
+        measures=measures_of(stream),
         levels=stream.levels,
         horizons=built.horizons(contained.newest_us),
         newest_us=contained.newest_us,

@@ -54,7 +54,7 @@ def _by_level(nodes: DataFrame, stream: Stream, kept: Sequence[int]) -> DataFram
     doubles = [name for name in stream.measures if stream.all_columns[name].type == "double"]
     parts = [f"{name}__{part}" for name in doubles for part in ("sum", "min", "max")]
     claims = {
-        "disordered_values": any_of(F.col(f"{m}__min") > F.col(f"{m}__max") for m in stream.measures),
+        "disordered_values": any_of(_disordered_values(stream)),
         "disordered_counts": any_of(_disordered_counts(stream)),
         "disordered_times": any_of(_disordered_times(stream, width)),
         "not_numbers": any_of(is_not_a_number(part) for part in parts),
@@ -70,6 +70,13 @@ def _by_level(nodes: DataFrame, stream: Stream, kept: Sequence[int]) -> DataFram
 
 def _per_level(values: Sequence[int]) -> Column:
     return F.try_element_at(F.array(*(F.lit(value).cast("bigint") for value in values)), F.col("level"))
+
+
+def _disordered_values(stream: Stream) -> Iterator[Column]:
+    for name in stream.measures:
+        yield F.col(f"{name}__min") > F.col(f"{name}__max")
+    for name in stream.counters:
+        yield F.col(f"{name}__drops_low") > F.col(f"{name}__drops_high")
 
 
 def _disordered_counts(stream: Stream) -> Iterator[Column]:

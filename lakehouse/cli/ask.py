@@ -25,12 +25,14 @@ class Aggregate(StrEnum):
     AVG = "avg"
     MIN = "min"
     MAX = "max"
+    INCREASE = "increase"
 
 
 EXAMPLES = (
     "tidemark ask telemetry temp --agg avg --from 2026-01-01T06:00 --to 2026-01-01T09:30",
     "tidemark ask telemetry temp --agg max --where device=sensor-007",
     "tidemark ask flows bytes --by proto --json",
+    "tidemark ask water volume --agg increase     (of a counter)",
     "tidemark ask flows            (counts rows)",
 )
 

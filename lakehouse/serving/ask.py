@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import duckdb
 
 AGGREGATES = ("sum", "count", "avg", "min", "max")
+INCREASE = "increase"
 Moment = str | int | date | datetime
 # Which statements a connection has planned; it forgets with the connection.
 _PLANNED: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[str]] = WeakKeyDictionary()
@@ -187,19 +188,22 @@ def check(connection: duckdb.DuckDBPyConnection, question: Question) -> None:
     Raises:
         AskError: naming what is wrong and what there is.
     """
-    if question.aggregate not in AGGREGATES:
-        raise AskError(_unknown("aggregate", question.aggregate, AGGREGATES))
+    if question.aggregate not in (*AGGREGATES, INCREASE):
+        raise AskError(_unknown("aggregate", question.aggregate, (*AGGREGATES, INCREASE)))
     streams = dict(connection.execute("SELECT stream, key_names FROM streams ORDER BY stream").fetchall())
     if question.stream not in streams:
         raise AskError(_unknown("stream", question.stream, list(streams)))
     found = connection.execute(
-        f"SELECT measure FROM measures WHERE stream = {text(question.stream)}"
+        f"SELECT measure, is_counter FROM measures WHERE stream = {text(question.stream)}"
     ).fetchall()
-    measures = [row[0] for row in found]
+    measures, counters = [row[0] for row in found], [row[0] for row in found if row[1]]
     if question.measure not in measures:
         raise AskError(_unknown(f"measure of {question.stream}", question.measure, measures))
     if question.measure == "*" and question.aggregate != "count":
         raise AskError(f"* counts rows: ask for its count, or for the {question.aggregate} of {measures[1:]}")
+    if question.aggregate == INCREASE and question.measure not in counters:
+        told = f"the counters of {question.stream} are {counters}" if counters else "the stream declares none"
+        raise AskError(f"only counters have an increase, {question.measure} is none: {told}")
     for name in (*question.where, *question.by):
         if name not in streams[question.stream]:
             raise AskError(_unknown(f"key of {question.stream}", name, streams[question.stream]))

@@ -17,11 +17,13 @@ import duckdb
 from lakehouse.algorithms.rollup.contract import Level
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
 from lakehouse.catalog.durations import format_duration
+from lakehouse.catalog.stream import COUNTER_PARTS
 from lakehouse.serving.facts import MACRO_FILES, ROWS, TABLE_FILES, Measure, StreamFacts, fingerprint
 from lakehouse.serving.literals import name, text
 from sql import statement
 
 _NEVER = 2**62
+COUNTER_COLUMNS = ("n", "first_us", "last_us", "first", "last", "max", "drops_low", "drops_high")
 ROW_GROUP = 16_384  # small row groups: a point question reads a few thousand rows, not 122,880 per piece
 
 
@@ -66,6 +68,8 @@ def _write_stream(connection: duckdb.DuckDBPyConnection, number: int, stream: St
     first_slot = slot
     for measure in (Measure(ROWS, "rows", 0), *stream.measures):
         _write_measure(connection, stream, measure, slot, count)
+        if measure.is_counter:
+            _write_counter(connection, stream, measure, slot, count)
         _write_ladder(connection, number, stream, measure, slot, count)
         slot += len(stream.levels) * count
     _write_levels(connection, stream)
@@ -101,6 +105,7 @@ def _empty(stream: StreamFacts) -> str:
     names = ["start_us", "rows", "first_us", "last_us"]
     for measure in stream.measures:
         names += [f"{measure.name}__{part}" for part in ("n", "sum", "min", "max", "first_us", "last_us")]
+        names += [f"{measure.name}__{part}" for part in COUNTER_PARTS if measure.is_counter]
     keys = [f"NULL::VARCHAR AS {name(key)}" for key in stream.key_names]
     columns = [f"NULL::BIGINT AS {name(column)}" for column in names]
     return f"SELECT {', '.join(['0 AS level', '0 AS grouping', *keys, *columns])} WHERE false"
@@ -158,6 +163,23 @@ def _write_measure(
     )
 
 
+def _write_counter(
+    connection: duckdb.DuckDBPyConnection, stream: StreamFacts, measure: Measure, slot: int, count: int
+) -> None:
+    n, first_us, last_us, *readings = (name(f"{measure.name}__{part}") for part in COUNTER_COLUMNS)
+    if measure.decimals is not None:
+        readings = [f"round(CAST({column} AS DOUBLE) * 1e{measure.decimals})" for column in readings]
+    connection.execute(
+        f"""
+        INSERT INTO counter_nodes
+        SELECT {slot} + (level - 1) * {count} + series_rank AS slot, {_parent(stream.levels)}, start_us,
+            {n}, {first_us}, {last_us}, {", ".join(readings)}
+        FROM ranked WHERE {n} > 0 AND "grouping" = {stream.meter_grouping}
+        ORDER BY slot, start_us
+        """
+    )
+
+
 def _parent(levels: Sequence[Level]) -> str:
     widths = [level.width_us for level in levels[1:]]
     whens = [f"WHEN {i} THEN start_us - (start_us % {w} + {w}) % {w}" for i, w in enumerate(widths, start=1)]
@@ -195,12 +217,17 @@ def _write_ladder(
 ) -> None:
     decimals = measure.decimals if measure.is_exact else None
     connection.execute(
-        "INSERT INTO measures VALUES (?, ?, ?, ?, ?)",
-        [stream.name, measure.name, measure.type, decimals, slot],
+        "INSERT INTO measures VALUES (?, ?, ?, ?, ?, ?)",
+        [stream.name, measure.name, measure.type, decimals, slot, measure.is_counter],
     )
     order = sorted(range(len(stream.groupings)), key=lambda index: (len(stream.groupings[index]), index))
     groupings = [
-        {"id": _grouping_id(number, index), "key_names": list(stream.groupings[index])} for index in order
+        {
+            "id": _grouping_id(number, index),
+            "key_names": list(stream.groupings[index]),
+            "is_meter": index == stream.meter_grouping,
+        }
+        for index in order
     ]
     for index, level in enumerate(stream.levels):
         coarser = stream.levels[index + 1].width_us if index + 1 < len(stream.levels) else 0

@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from lakehouse.algorithms.rollup.contract import Level
+from lakehouse.catalog.stream import Stream
 from sql import statement
 
 TABLE_FILES = ("tables", "ledger")
@@ -22,6 +23,7 @@ MACRO_FILES = (
     "range_avg",
     "range_min",
     "range_max",
+    "range_increase",
     "range_aggregate",
     "range_series",
     "views",
@@ -36,11 +38,18 @@ class Measure:
     name: str
     type: str
     decimals: int | None = None
+    is_counter: bool = False
 
     @property
     def is_exact(self) -> bool:
         """Whether its sums are exact."""
         return self.decimals is not None
+
+
+def measures_of(stream: Stream) -> list[Measure]:
+    """Return the measures of a stream as they are published."""
+    columns = stream.all_columns
+    return [Measure(m, columns[m].type, columns[m].scale, m in stream.counters) for m in stream.measures]
 
 
 @dataclass(frozen=True)
@@ -92,6 +101,12 @@ class StreamFacts:
     def key_names(self) -> tuple[str, ...]:
         """Every key that some grouping holds, in the order met."""
         return tuple(dict.fromkeys(key for grouping in self.groupings for key in grouping))
+
+    @property
+    def meter_grouping(self) -> int | None:
+        """The place of the grouping that holds all keys, by which counters are told apart; None where there is none."""
+        whole = (place for place, keys in enumerate(self.groupings) if set(keys) == set(self.key_names))
+        return next(whole, None)
 
     def identity(self) -> str:
         """Return what decides the published content: two equal texts publish the same answers."""

@@ -7,6 +7,7 @@ a statement of anybody else. Names of columns come from the published catalogue,
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import duckdb
 from lakehouse.catalog.corrections import RETRACT, raw_from, read_corrections
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.moments import format_moment
-from lakehouse.serving.ask import Answer, AskError, Question, answer, order
+from lakehouse.serving.ask import INCREASE, Answer, AskError, Question, answer, order
 from lakehouse.serving.literals import name, text, texts
 from lakehouse.serving.sandbox import PublishedReader
 
@@ -42,11 +43,9 @@ def exact_answers(reader: PublishedReader, question: Question) -> list[Answer]:
             "without exact the answer comes with its interval"
         )
     estimates = {_values(found): found for found in answer(published, _counting(question))}
-    decimals = published.execute(
-        f"SELECT decimals FROM measures WHERE stream = {stream} AND measure = {text(question.measure)}"
-    ).fetchone()
+    measure = _measure(published, question)
     with _connection() as raw:
-        rows = _aggregates(raw, question, path, batch, decimals[0] if decimals else None)
+        rows = _aggregates(raw, question, f"delta_scan({text(str(path))})", batch, measure)
     grouping = _grouping(published, question)
     final = final_before is not None and question.end_us <= final_before
     answers = [_answer(question, row, reader.version, grouping, final) for row in rows]
@@ -85,35 +84,72 @@ def _connection() -> duckdb.DuckDBPyConnection:
     return connection
 
 
+@dataclass(frozen=True)
+class _Measure:
+    """How the asked measure is stored: its digits, whether it is a counter, and the keys that tell meters apart."""
+
+    decimals: int | None
+    is_counter: bool
+    meter: list[str]
+
+
+def _measure(published: duckdb.DuckDBPyConnection, question: Question) -> _Measure:
+    row = published.execute(
+        "SELECT decimals, is_counter, key_names FROM measures JOIN streams USING (stream) "
+        f"WHERE stream = {text(question.stream)} AND measure = {text(question.measure)}"
+    ).fetchone()
+    return _Measure(*(row or (None, False, [])))
+
+
 def _aggregates(
-    raw: duckdb.DuckDBPyConnection, question: Question, path: Path, batch: int, decimals: int | None
+    raw: duckdb.DuckDBPyConnection, question: Question, table: str, batch: int, measure: _Measure
 ) -> list[tuple[Any, ...]]:
     by = ", ".join(f"CAST({name(key)} AS VARCHAR)" for key in question.by)
     where = [
         f"AND CAST({name(key)} AS VARCHAR) IS NOT DISTINCT FROM {text(value)}"
         for key, value in question.where.items()
     ]
+    rows = f"""
+        SELECT *, {_value(question.measure, measure)} AS value__ FROM {table}
+        WHERE event_us >= {question.start_us} AND event_us < {question.end_us} AND batch <= {batch} {" ".join(where)}
+    """
+    if question.aggregate == INCREASE:
+        meter = ", ".join(["1", *(name(key) for key in measure.meter)])
+        order = f"PARTITION BY {meter} ORDER BY event_us, value__"
+        rows = f"SELECT *, lag(value__) OVER ({order}) AS before__ FROM ({rows}) WHERE value__ IS NOT NULL"
     return raw.execute(
         f"""
-        SELECT [{by}]::VARCHAR[] AS key_values, {_columns(question.measure, decimals)}
-        FROM delta_scan({text(str(path))})
-        WHERE event_us >= {question.start_us} AND event_us < {question.end_us} AND batch <= {batch} {" ".join(where)}
-        {"GROUP BY key_values" if by else ""}
+        SELECT [{by}]::VARCHAR[] AS key_values, {_columns(question, measure)}
+        FROM ({rows}) {"GROUP BY key_values" if by else ""}
         """
     ).fetchall()
 
 
-def _columns(measure: str, decimals: int | None) -> str:
-    if measure == "*":
+def _value(column: str, measure: _Measure) -> str:
+    """Return the values that count: what is not finite is missing, and of a counter what is below zero."""
+    if column == "*":
+        return "NULL"
+    value = name(column)
+    condition = f"isfinite({value})"
+    if measure.decimals is not None:
+        value = f"CAST({value} AS DECIMAL(38, {measure.decimals}))"
+        condition = f"{value} IS NOT NULL"
+    return f"CASE WHEN {condition} {f'AND {value} >= 0' if measure.is_counter else ''} THEN {value} END"
+
+
+def _columns(question: Question, measure: _Measure) -> str:
+    if question.measure == "*":
         return "count(*), NULL, NULL, NULL, 0, 0"
-    column = name(measure)
-    if decimals is None:
-        value = f"CASE WHEN isfinite({column}) THEN {column} END"
-        magnitude = f"count({value}) * max(abs({value}))"
-        return f"count({value}), fsum({value}), min({value}), max({value}), {magnitude}, 1"
-    value = f"CAST({column} AS DECIMAL(38, {decimals}))"
-    total, low, high = (f"CAST({aggregate}({value}) AS DOUBLE)" for aggregate in ("sum", "min", "max"))
-    return f"count({value}), {total}, {low}, {high}, 0, 0"
+    is_rounded = measure.decimals is None
+    adds = "fsum" if is_rounded else "sum"
+    if question.aggregate == INCREASE:
+        steps = (
+            f"{adds}(CASE WHEN value__ >= before__ THEN value__ - before__ WHEN value__ < before__ THEN value__ END)"
+        )
+        return f"count(value__), CAST({steps} AS DOUBLE), NULL, NULL, {steps}, {int(is_rounded)}"
+    total, low, high = (f"CAST({aggregate}(value__) AS DOUBLE)" for aggregate in (adds, "min", "max"))
+    magnitude = "count(value__) * max(abs(value__))" if is_rounded else "0"
+    return f"count(value__), {total}, {low}, {high}, {magnitude}, {int(is_rounded)}"
 
 
 def _answer(
@@ -126,10 +162,11 @@ def _answer(
         "avg": total / n if n and total is not None else None,
         "min": low,
         "max": high,
+        INCREASE: float(total or 0),
     }
     value = values[question.aggregate]
     bound = sys.float_info.epsilon * (n + 8) * (magnitude or 0) if is_rounded else 0.0
-    bound = {"sum": bound, "avg": bound / n if n else 0.0}.get(question.aggregate, 0.0)
+    bound = {"sum": bound, INCREASE: bound, "avg": bound / n if n else 0.0}.get(question.aggregate, 0.0)
     low_side, high_side = (None, None) if value is None else (value - bound, value + bound)
     key = dict(zip(question.by, key_values, strict=True))
     return Answer(value, low_side, high_side, True, n, 0, None, version, key, grouping, final, n, n)

@@ -64,7 +64,7 @@ def _stream(layout: Home, connection: duckdb.DuckDBPyConnection, facts: Facts) -
         "ORDER BY records DESC, reason"
     ).fetchall()
     measures = connection.execute(
-        f"SELECT measure, type, decimals FROM measures WHERE stream = {text(name)}"
+        f"SELECT measure, type, decimals, is_counter FROM measures WHERE stream = {text(name)}"
     ).fetchall()
     return {
         **facts,
@@ -73,7 +73,9 @@ def _stream(layout: Home, connection: duckdb.DuckDBPyConnection, facts: Facts) -
         "raw_from": _moment(facts["raw_from_us"]),
         **_ledger(connection, name, facts["retracted"]),
         "quarantine": dict(quarantine),
-        "measures": [{"measure": m, "type": t, "decimals": d} for m, t, d in measures if m != "*"],
+        "measures": [
+            {"measure": m, "type": t, "decimals": d, "counter": c} for m, t, d, c in measures if m != "*"
+        ],
         "levels": _levels(connection, name),
         "schema_changes": _schema_changes(connection, name),
         "landing": _landing(layout, name, facts["batch"]),

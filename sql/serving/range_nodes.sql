@@ -33,7 +33,9 @@ CREATE MACRO leading_keys(key_names, wanted) AS key_names[1:ifnull(
 CREATE MACRO lookup_of(key_values) AS
     list_aggregate(list_transform(key_values, lambda v: ifnull(v, chr(1)) || chr(31)), 'string_agg', '');
 
-CREATE MACRO bucket_nodes(stream_name, measure_name, edges, keys := MAP {}, "by" := []) AS TABLE
+-- Where to look: each bucket's slots and parents; a row without a slot stands for "no rows".
+-- by_meter looks at the grouping of all keys, whatever is asked by.
+CREATE MACRO bucket_reads(stream_name, measure_name, edges, keys := MAP {}, "by" := [], by_meter := false) AS TABLE
     WITH given AS (
         -- Each parameter once, as a column: a prepared question is then planned once, whatever is asked.
         SELECT
@@ -66,29 +68,39 @@ CREATE MACRO bucket_nodes(stream_name, measure_name, edges, keys := MAP {}, "by"
             FROM (
                 SELECT
                     given.*, ladder.*, version, catalog, unnest(range(1, len(edges_us))) AS bucket,
-                    list_filter(groupings, lambda g: list_has_all(g.key_names, map_keys(wanted) || by_names))[1] AS chosen
+                    list_filter(groupings, lambda g:
+                        list_has_all(g.key_names, map_keys(wanted) || by_names) AND g.is_meter >= by_meter)[1] AS chosen
                 FROM given
                 CROSS JOIN publication
                 LEFT JOIN ladder ON ladder.stream = asked_stream AND ladder.measure = asked_measure
             )
         )
-    ), reads AS (
-        SELECT
-            bucket, a_us, b_us, width_us, parent_width_us, finer_us, is_exact, divisor, version, has_values, is_forgotten,
-            is_final, grouping_text,
-            first_slot + series_rank AS slot,
-            unnest(list_filter(
-                list_distinct([
-                    ifnull(floor_to(a_us, parent_width_us), -4611686018427387904),
-                    ifnull(floor_to(b_us, parent_width_us), -4611686018427387904)
-                ]),
-                lambda parent: parent < a_us OR parent > b_us - parent_width_us AND parent < b_us
-            )) AS parent_us,
-            CASE WHEN len(by_names) = 0 THEN '{}'
-                ELSE to_json(MAP(by_names, list_transform(by_names, lambda name: key[name]))) END AS key_json
-        FROM asked JOIN series ON series.grouping_id = asked.grouping_id
-            AND series.lookup >= lookup_from AND series.lookup <= lookup_from || chr(1114111)
-        WHERE len(list_filter(map_keys(wanted), lambda name: key[name] IS DISTINCT FROM wanted[name])) = 0
+    )
+    SELECT
+        bucket, a_us, b_us, width_us, parent_width_us, finer_us, is_exact, divisor, version, has_values, is_forgotten,
+        is_final, grouping_text,
+        series_rank, first_slot + series_rank AS slot,
+        unnest(list_filter(
+            list_distinct([
+                ifnull(floor_to(a_us, parent_width_us), -4611686018427387904),
+                ifnull(floor_to(b_us, parent_width_us), -4611686018427387904)
+            ]),
+            lambda parent: parent < a_us OR parent > b_us - parent_width_us AND parent < b_us
+        )) AS parent_us,
+        CASE WHEN len(by_names) = 0 THEN '{}'
+            ELSE to_json(MAP(by_names, list_transform(by_names, lambda name: key[name]))) END AS key_json
+    FROM asked JOIN series ON series.grouping_id = asked.grouping_id
+        AND series.lookup >= lookup_from AND series.lookup <= lookup_from || chr(1114111)
+    WHERE len(list_filter(map_keys(wanted), lambda name: key[name] IS DISTINCT FROM wanted[name])) = 0
+    UNION ALL
+    SELECT
+        bucket, a_us, b_us, NULL, NULL, NULL, is_exact, divisor, version, has_values, is_forgotten, is_final,
+        grouping_text, NULL, NULL, NULL, '{}'
+    FROM asked WHERE level = 1 AND len(by_names) = 0;
+
+CREATE MACRO bucket_nodes(stream_name, measure_name, edges, keys := MAP {}, "by" := []) AS TABLE
+    WITH reads AS MATERIALIZED (
+        FROM bucket_reads(stream_name, measure_name, edges, keys := keys, "by" := "by")
     )
     SELECT
         key_json, grouping_text, version, is_exact, divisor, has_values, is_forgotten, is_final,
@@ -119,7 +131,7 @@ CREATE MACRO bucket_nodes(stream_name, measure_name, edges, keys := MAP {}, "by"
     SELECT
         '{}', grouping_text, version, is_exact, divisor, has_values, is_forgotten, is_final, NULL, NULL,
         0, 0, 0, NULL, NULL, NULL, 0, 0, 0, 0, bucket, a_us, b_us
-    FROM asked WHERE level = 1 AND len(by_names) = 0;
+    FROM reads WHERE slot IS NULL;
 
 CREATE MACRO range_nodes(stream_name, measure_name, range_start, range_end, keys := MAP {}, "by" := []) AS TABLE
     SELECT * EXCLUDE (bucket, a_us, b_us)

@@ -30,18 +30,31 @@ CREATE MACRO bucket_aggregate(stream_name, measure_name, edges, wanted_aggregate
     WHERE CASE
         WHEN wanted_aggregate = 'max' THEN true
         WHEN wanted_aggregate IN ('sum', 'count', 'avg', 'min') THEN false
-        ELSE error(concat('aggregate must be sum, count, avg, min or max, found ', wanted_aggregate))
+        ELSE error(concat('aggregate must be sum, count, avg, min or max, found ',
+            wanted_aggregate, '; a counter has increase_series'))
     END;
+
+CREATE MACRO series_edges(range_start, range_end, points) AS even_edges(
+    moment_us(CAST(range_start AS VARCHAR)), moment_us(CAST(range_end AS VARCHAR)), CASE
+        WHEN points BETWEEN 1 AND 10000 THEN points
+        ELSE error(concat('points must be from 1 to 10000, found ', points)) END
+);
 
 CREATE MACRO range_series(
     stream_name, measure_name, range_start, range_end, points, keys := MAP {}, "by" := [], aggregate := 'avg'
 ) AS TABLE
     SELECT bucket, make_timestamp(from_us) AS starts_at, make_timestamp(to_us) AS ends_at, * EXCLUDE (bucket, from_us, to_us)
     FROM bucket_aggregate(
-        stream_name, measure_name,
-        even_edges(moment_us(CAST(range_start AS VARCHAR)), moment_us(CAST(range_end AS VARCHAR)), CASE
-            WHEN points BETWEEN 1 AND 10000 THEN points
-            ELSE error(concat('points must be from 1 to 10000, found ', points)) END),
-        aggregate, keys := keys, "by" := "by"
+        stream_name, measure_name, series_edges(range_start, range_end, points), aggregate, keys := keys, "by" := "by"
+    )
+    ORDER BY bucket, key;
+
+-- The increase of a counter inside each bucket; the step from one bucket's last reading to the next one's first is in none.
+CREATE MACRO increase_series(
+    stream_name, measure_name, range_start, range_end, points, keys := MAP {}, "by" := []
+) AS TABLE
+    SELECT bucket, make_timestamp(from_us) AS starts_at, make_timestamp(to_us) AS ends_at, * EXCLUDE (bucket, from_us, to_us)
+    FROM bucket_increase(
+        stream_name, measure_name, series_edges(range_start, range_end, points), keys := keys, "by" := "by"
     )
     ORDER BY bucket, key;

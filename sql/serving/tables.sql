@@ -35,13 +35,16 @@ COMMENT ON COLUMN streams.raw_from_us IS 'Since when all raw rows are kept; null
 COMMENT ON COLUMN streams.retracted IS 'Accepted rows that were taken back out.';
 COMMENT ON COLUMN streams.unchecked IS 'Rows that came after raw rows of their time had gone: no repeat was looked for.';
 
-CREATE TABLE measures (stream VARCHAR, measure VARCHAR, type VARCHAR, decimals INTEGER, slot_base BIGINT);
+CREATE TABLE measures (
+    stream VARCHAR, measure VARCHAR, type VARCHAR, decimals INTEGER, slot_base BIGINT, is_counter BOOLEAN
+);
 COMMENT ON TABLE measures IS 'One row per stream and measure; measure * counts rows.';
 COMMENT ON COLUMN measures.stream IS 'Stream.';
 COMMENT ON COLUMN measures.measure IS 'Measure, or * for the rows themselves.';
 COMMENT ON COLUMN measures.type IS 'int, decimal, double, or rows for *.';
 COMMENT ON COLUMN measures.decimals IS 'Digits after the point of its exact sums; null for a double, whose sums are rounded.';
 COMMENT ON COLUMN measures.slot_base IS 'First slot of its nodes.';
+COMMENT ON COLUMN measures.is_counter IS 'A reading that only grows but for resets: range_increase answers it.';
 
 CREATE TABLE levels (
     stream VARCHAR, level INTEGER, width VARCHAR, keep VARCHAR, width_us BIGINT, keep_us BIGINT, horizon_us BIGINT,
@@ -91,10 +94,27 @@ COMMENT ON COLUMN nodes.magnitude IS 'n * max(|lowest|, |highest|): no sum of it
 COMMENT ON COLUMN nodes.first_us IS 'Event time of the first value.';
 COMMENT ON COLUMN nodes.last_us IS 'Event time of the last value.';
 
+CREATE TABLE counter_nodes (
+    slot BIGINT, parent_us BIGINT, start_us BIGINT, n BIGINT, first_us BIGINT, last_us BIGINT, first_reading DOUBLE,
+    last_reading DOUBLE, highest DOUBLE, drops_low DOUBLE, drops_high DOUBLE
+);
+COMMENT ON TABLE counter_nodes IS 'What a counter''s nodes hold beside nodes: one row per meter, level and node; sorted alike.';
+COMMENT ON COLUMN counter_nodes.slot IS 'As in nodes.';
+COMMENT ON COLUMN counter_nodes.parent_us IS 'As in nodes.';
+COMMENT ON COLUMN counter_nodes.start_us IS 'As in nodes.';
+COMMENT ON COLUMN counter_nodes.n IS 'Readings in the node.';
+COMMENT ON COLUMN counter_nodes.first_us IS 'Event time of the first reading.';
+COMMENT ON COLUMN counter_nodes.last_us IS 'Event time of the last reading.';
+COMMENT ON COLUMN counter_nodes.first_reading IS 'First reading; for exact measures, as all readings here, in units of the last digit.';
+COMMENT ON COLUMN counter_nodes.last_reading IS 'Last reading.';
+COMMENT ON COLUMN counter_nodes.highest IS 'Greatest reading.';
+COMMENT ON COLUMN counter_nodes.drops_low IS 'The readings before each fall sum to at least this.';
+COMMENT ON COLUMN counter_nodes.drops_high IS 'And to at most this; more only where late rows overlap.';
+
 CREATE TABLE ladder (
     stream VARCHAR, measure VARCHAR, level INTEGER, first_slot BIGINT, width_us BIGINT, parent_width_us BIGINT,
     finer_us BIGINT, is_exact BOOLEAN, divisor DOUBLE, newest_us BIGINT, final_before_us BIGINT, earliest_us BIGINT,
-    kept_us BIGINT, groupings STRUCT(id BIGINT, key_names VARCHAR[])[], declared VARCHAR
+    kept_us BIGINT, groupings STRUCT(id BIGINT, key_names VARCHAR[], is_meter BOOLEAN)[], declared VARCHAR
 );
 COMMENT ON TABLE ladder IS 'One row per stream, measure and level: all that a range macro must know before it reads nodes.';
 COMMENT ON COLUMN ladder.stream IS 'Stream.';
@@ -110,7 +130,7 @@ COMMENT ON COLUMN ladder.newest_us IS 'As in streams.';
 COMMENT ON COLUMN ladder.final_before_us IS 'Answers that end here or earlier are final: newest_us - latest_us.';
 COMMENT ON COLUMN ladder.earliest_us IS 'As in streams.';
 COMMENT ON COLUMN ladder.kept_us IS 'Where the coarsest level begins; older rows are in no node.';
-COMMENT ON COLUMN ladder.groupings IS 'Declared groupings, fewest keys first; id as in series.';
+COMMENT ON COLUMN ladder.groupings IS 'Declared groupings, fewest keys first; id as in series; is_meter: holds all keys.';
 COMMENT ON COLUMN ladder.declared IS 'The groupings'' keys as text.';
 
 CREATE TABLE quarantine (stream VARCHAR, reason VARCHAR, records BIGINT);

@@ -42,7 +42,7 @@ def random_meters(seed: int, count: int) -> list[Reading]:
     for second in seconds:
         meter = METERS[random.integers(3)]
         level[meter] = 0 if random.random() < 0.05 else level[meter] + int(random.integers(0, 50))
-        value = random.choice([None, -5]) if random.random() < 0.1 else level[meter]
+        value = (None, -5)[random.integers(2)] if random.random() < 0.1 else level[meter]
         made.append({"ts": T0 + float(second), "device": meter, "temp": 1.5, "count": value})
     return made
 

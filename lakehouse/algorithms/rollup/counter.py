@@ -40,14 +40,8 @@ Guarantee: ``low <= true increase <= high`` for readings that are finite and not
 counted as missing. Arrival order leaves no trace where it is in order of time, nor where late rows find a
 level with one time a node; elsewhere it can only widen the interval.
 
-**In tables and SQL** a measure declared a counter is to carry, a partial node: ``n, first_us, last_us, first, last,
-max, drops_low, drops_high``. Ingest makes one partial a node from the batch's rows in order of (time, value)
-(``lag`` over the node gives the falls). Folding partials is a fold from the left in order of (first_us, first)
-with the two rules above (``aggregate(array_sort(collect_list(struct(...))), ...)``), which needs no other state;
-parents are joined from folded children above the children's horizon, from partials below. A macro orders whole
-nodes by start: ``low = last(last) - first(first) + sum(drops_low) + sum(lag(last)) where first < lag(last)``, high
-alike, and adds ``[0, increase_high]`` for each node that is cut; a left cut node enters the chain as a point at
-its last reading, a right one at its first.
+In tables a parent is joined from its children wherever these have all of its readings, which is so above the
+children's horizon, and below it until they are dropped.
 
 Source: ours; the paper has no counters.
 """
