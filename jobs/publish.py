@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.catalog.corrections import published_facts, read_corrections
+from lakehouse.catalog.ledger import earliest, read_ledger
+from lakehouse.catalog.marker import read_marker
 from lakehouse.catalog.settings import Settings, load_settings
 from lakehouse.catalog.stream import Stream
 from lakehouse.serving.facts import ROWS, Measure, StreamFacts, Total, measures_of
@@ -59,16 +61,14 @@ def run(settings: Settings, spark: SparkSession, *, unchecked: bool = False) -> 
 
 def _facts(settings: Settings, spark: SparkSession, stream: Stream) -> StreamFacts:
     """Return what a publisher is told of a stream, without its nodes."""
-    from lakehouse.spark import declared, quarantine, rollup, tables
+    from lakehouse.spark import declared, quarantine
     from lakehouse.spark.entered import entered
     from lakehouse.spark.sources.files import Landing
 
     layout = settings.layout
-    contained = rollup.marker(spark, layout, stream)
-    earliest, waiting = None, {}
+    contained = read_marker(layout.rollup(stream.name))
+    waiting = {}
     if contained.batch:
-        ledger = tables.read(spark, layout.ledger(stream.name)).where(f"batch <= {contained.batch}")
-        earliest = (ledger.agg({"min_event_us": "min"}).first() or [None])[0]
         rejected = quarantine.open_records(spark, layout, stream, Landing(layout.landing(stream.name)))
         waiting = {row["reason"]: row["count"] for row in rejected.groupBy("reason").count().collect()}
     built = declared.require_current(spark, layout, stream)
@@ -83,9 +83,9 @@ def _facts(settings: Settings, spark: SparkSession, stream: Stream) -> StreamFac
         batch=contained.batch,
         latest_us=stream.latest,
         raw_path=str(layout.raw(stream.name).relative_to(layout.root)),
-        earliest_us=earliest,
+        earliest_us=earliest([e for e in read_ledger(layout, stream.name) if e.batch <= contained.batch]),
         quarantine=waiting,
-        entered=entered(spark, layout, stream) if contained.batch else (),
+        entered=entered(layout, stream) if contained.batch else (),
         since=built.since,
         **published_facts(read_corrections(layout, stream.name)),
     )

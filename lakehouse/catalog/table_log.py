@@ -9,7 +9,7 @@ For looking only: whoever writes goes through Spark. Cost: one small file per co
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,6 +71,43 @@ def read_log(table: Path) -> TableFacts | None:
         rows=None if None in counts else sum(counts),
         log_entries=len(commits),
     )
+
+
+def read_columns(
+    table: Path, columns: Sequence[str], equal: tuple[str, int] | None = None
+) -> list[tuple[Any, ...]]:
+    """Return some columns of a table's rows, none where there is no table; ``equal``: of rows with this value.
+
+    Files whose statistics rule the value out are not opened.
+    """
+    commits = commits_of(table)
+    if not commits:
+        return []
+    import pyarrow.parquet
+
+    found: list[tuple[Any, ...]] = []
+    for path, added in _live_files(table, commits).items():
+        if equal is None or _may_hold(added, *equal):
+            kept = [(equal[0], "=", equal[1])] if equal else None
+            read = pyarrow.parquet.read_table(table / unquote(path), columns=list(columns), filters=kept)
+            found += zip(*(read[name].to_pylist() for name in columns), strict=True)
+    return found
+
+
+def _live_files(table: Path, commits: list[Path]) -> dict[str, Mapping[str, Any]]:
+    files: dict[str, Mapping[str, Any]] = {}
+    for action in _actions(table / "_delta_log", commits):
+        if action.get("remove"):
+            files.pop(action["remove"]["path"], None)
+        if action.get("add"):
+            files[action["add"]["path"]] = action["add"]
+    return files
+
+
+def _may_hold(added: Mapping[str, Any], column: str, value: int) -> bool:
+    stats = json.loads(added.get("stats") or "{}")
+    low, high = (stats.get(bound, {}).get(column) for bound in ("minValues", "maxValues"))
+    return low is None or high is None or low <= value <= high
 
 
 def read_rows(table: Path) -> list[dict[str, Any]]:

@@ -17,6 +17,8 @@ from lakehouse.catalog.built import Built, declared, of_properties
 from lakehouse.catalog.carried import new_columns
 from lakehouse.catalog.corrections import raw_from, read_corrections
 from lakehouse.catalog.layout import Home
+from lakehouse.catalog.ledger import earliest, read_ledger
+from lakehouse.catalog.marker import read_marker
 from lakehouse.catalog.redeclared import redeclared
 from lakehouse.catalog.stream import Stream
 from lakehouse.catalog.table_log import TableFacts, read_log
@@ -29,16 +31,17 @@ def plan(layout: Home, stream: Stream) -> Facts:
     """Return what the stream keeps and what will change, as plain values; times in microseconds, None for no limit."""
     log = read_log(layout.rollup(stream.name))
     built = of_properties(log.properties) if log else declared(stream)
-    newest, placed = _nodes(log, built) if log else (None, {})
+    newest = read_marker(layout.rollup(stream.name)).newest_us
+    placed = _nodes(log, built, newest) if log else {}
     raw_us = raw_from(read_corrections(layout, stream.name))
-    earliest = _earliest(layout, stream)
+    first = earliest(read_ledger(layout, stream.name))
     later = _later(layout, stream, newest, new_columns(stream, built)) if log else {}
-    change = redeclared(stream, built, newest, raw_us, earliest, later)
+    change = redeclared(stream, built, newest, raw_us, first, later)
     share = (log.bytes / max(1, sum(placed.values()))) if log else 0.0
     return {
         "stream": stream.name,
         "newest_us": newest,
-        "earliest_us": earliest,
+        "earliest_us": first,
         "levels": list(_levels(built, newest, placed, share)),
         "raw": _raw(layout, stream, newest, raw_us),
         "lacks_now": built.lacks(newest),
@@ -46,26 +49,24 @@ def plan(layout: Home, stream: Stream) -> Facts:
     }
 
 
-def _nodes(log: TableFacts, built: Built) -> tuple[int | None, dict[int, int]]:
-    """Return the newest time contained, and how many nodes each level keeps."""
+def _nodes(log: TableFacts, built: Built, newest_us: int | None) -> dict[int, int]:
+    """Return how many nodes each level keeps."""
     keys = "".join(
         f", {name(key)}" for key in sorted({key for grouping in built.groupings for key in grouping})
     )
     if not log.files:
-        return None, {}
+        return {}
     source = _parquet(log)
     with duckdb.connect(":memory:") as connection:
-        row = connection.execute(f"SELECT max(start_us) FROM {source} WHERE level = 0").fetchone()
-        newest = row[0] if row else None
         kept = " OR ".join(
             f"(level = {number} AND start_us >= {start})"
-            for number, start in enumerate(built.horizons(newest), start=1)
+            for number, start in enumerate(built.horizons(newest_us), start=1)
         )
         counted = connection.execute(
             f'SELECT level, count(*) FROM (SELECT DISTINCT level, "grouping", start_us{keys} FROM {source} '
             f"WHERE {kept}) GROUP BY level"
         ).fetchall()
-    return newest, dict(counted)
+    return dict(counted)
 
 
 def _levels(built: Built, newest_us: int | None, placed: Mapping[int, int], share: float) -> Sequence[Facts]:
@@ -122,12 +123,3 @@ def _later(layout: Home, stream: Stream, newest_us: int | None, names: Sequence[
 def _parquet(log: TableFacts) -> str:
     files = ", ".join(text(str(path)) for path in log.files)
     return f"read_parquet([{files}], union_by_name => true)"
-
-
-def _earliest(layout: Home, stream: Stream) -> int | None:
-    log = read_log(layout.ledger(stream.name))
-    if log is None or not log.files:
-        return None
-    with duckdb.connect(":memory:") as connection:
-        row = connection.execute(f"SELECT min(min_event_us) FROM {_parquet(log)}").fetchone()
-    return row[0] if row else None

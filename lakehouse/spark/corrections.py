@@ -22,8 +22,9 @@ from pyspark.sql import functions as F
 from lakehouse.catalog.corrections import REBUILD, RETRACT, Correction, read_corrections, unfinished
 from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.layout import Home
+from lakehouse.catalog.marker import read_marker
 from lakehouse.catalog.stream import Stream
-from lakehouse.spark import rollup, tables
+from lakehouse.spark import tables
 from lakehouse.spark.declared import require_current
 from lakehouse.spark.rebuild import check_range, plan_all, rebuild_all, rebuild_range, widened
 from lakehouse.spark.retracted import retracted
@@ -89,13 +90,13 @@ def rebuild(
         low, high = widened(stream, from_us, to_us)
         check_range(layout, stream, low)
         what = f"nodes from {low} to {high} us"
-    through = rollup.marker(spark, layout, stream).batch
+    through = read_marker(layout.rollup(stream.name)).batch
     asked = Correction(
         *(0, REBUILD, False, "rebuild", "", what, "", low, high, through, 0, 0, {}, datetime.now(UTC))
     )
     begun = begin(spark, layout, stream, asked)
     carry_out(spark, layout, stream, begun)
-    contained = rollup.marker(spark, layout, stream)
+    contained = read_marker(layout.rollup(stream.name))
     lacks = require_current(spark, layout, stream).lacks(contained.newest_us)
     return {
         "correction": begun.number,

@@ -6,15 +6,15 @@ import logging
 from dataclasses import replace
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from lakehouse.catalog.built import Built, read_built
 from lakehouse.catalog.built import declared as declared_now
 from lakehouse.catalog.corrections import raw_from, read_corrections
 from lakehouse.catalog.layout import Home
+from lakehouse.catalog.ledger import earliest, read_ledger
+from lakehouse.catalog.marker import read_marker
 from lakehouse.catalog.redeclared import redeclared, same_but_keeps
 from lakehouse.catalog.stream import Stream
-from lakehouse.spark import tables
 
 log = logging.getLogger(__name__)
 
@@ -59,10 +59,9 @@ def set_properties(spark: SparkSession, layout: Home, stream: Stream, built: Bui
 
 def _keep_otherwise(spark: SparkSession, layout: Home, stream: Stream, built: Built) -> Built:
     """Take on how long levels keep their nodes; nodes that are gone already stay gone, as floors."""
-    marks = tables.read(spark, layout.rollup(stream.name)).where("level = 0")
-    newest = marks.agg(F.max("start_us")).collect()[0][0]
-    earliest = tables.read(spark, layout.ledger(stream.name)).agg(F.min("min_event_us")).collect()[0][0]
-    change = redeclared(stream, built, newest, raw_from(read_corrections(layout, stream.name)), earliest)
+    newest = read_marker(layout.rollup(stream.name)).newest_us
+    first = earliest(read_ledger(layout, stream.name))
+    change = redeclared(stream, built, newest, raw_from(read_corrections(layout, stream.name)), first)
     if change.refusals:
         raise HistoryErased(f"stream {stream.name}: " + "; ".join(change.refusals))
     for sentence in change.told:

@@ -6,12 +6,12 @@ above the finest level came too late for the finer ones.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.stream import Stream
-from lakehouse.spark import tables
+from lakehouse.catalog.table_log import read_columns
 
 
 def folded_counts(table: DataFrame) -> DataFrame:
@@ -20,8 +20,9 @@ def folded_counts(table: DataFrame) -> DataFrame:
     return counts.agg(F.max("batch").alias("batch"), F.sum("rows").alias("rows"))
 
 
-def entered(spark: SparkSession, layout: Home, stream: Stream) -> list[int]:
+def entered(layout: Home, stream: Stream) -> list[int]:
     """Return how many rows entered at each level, finest first."""
-    counts = folded_counts(tables.read(spark, layout.rollup(stream.name)))
-    found = {-row["level"]: row["rows"] for row in counts.collect()}
-    return [found.get(number, 0) for number in range(1, len(stream.levels) + 1)]
+    table, levels = layout.rollup(stream.name), range(1, len(stream.levels) + 1)
+    return [
+        sum(rows for (rows,) in read_columns(table, ("rows",), equal=("level", -level))) for level in levels
+    ]

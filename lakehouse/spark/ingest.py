@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.layout import Home
+from lakehouse.catalog.ledger import last_batch, newest, read_ledger
 from lakehouse.catalog.stream import Stream
 from lakehouse.spark import tables
 from lakehouse.spark.counted import Counted, counted_of, totals
@@ -62,9 +63,8 @@ class StreamTables:
 
     def progress(self) -> Progress:
         """Return how far the ledger has come."""
-        ledger = tables.read(self.spark, self.layout.ledger(self.stream.name)).coalesce(1)
-        last, newest = ledger.agg(F.max("batch"), F.max("newest_us")).first() or (None, None)
-        return Progress(int(last or 0), newest)
+        entries = read_ledger(self.layout, self.stream.name)
+        return Progress(last_batch(entries), newest(entries))
 
 
 @dataclass(frozen=True)

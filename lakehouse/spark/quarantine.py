@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.catalog.layout import Home
+from lakehouse.catalog.ledger import last_batch, read_ledger
 from lakehouse.catalog.stream import Stream
 from lakehouse.spark import tables
 from lakehouse.spark.sources.files import Landing, Manifest
@@ -21,9 +22,10 @@ NEVER_READ = ("unreadable_file", "truncated_file")
 
 def open_records(spark: SparkSession, layout: Home, stream: Stream, landing: Landing) -> DataFrame:
     """Return the rejected records that no requeue has taken yet."""
-    finished = tables.read(spark, layout.ledger(stream.name)).agg(F.max("batch")).first()
     rejected = tables.read(spark, layout.quarantine(stream.name))
-    return rejected.where(F.col("batch") <= ((finished and finished[0]) or 0)).where(~_taken(landing, None))
+    return rejected.where(F.col("batch") <= last_batch(read_ledger(layout, stream.name))).where(
+        ~_taken(landing, None)
+    )
 
 
 def requeued_lines(

@@ -27,6 +27,8 @@ from lakehouse.catalog.carried import Carried, carried, new_columns
 from lakehouse.catalog.corrections import raw_from, read_corrections
 from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.layout import Home
+from lakehouse.catalog.ledger import earliest, last_batch, newest, read_ledger
+from lakehouse.catalog.marker import Marker, read_marker
 from lakehouse.catalog.moments import format_moment
 from lakehouse.catalog.stream import Stream
 from lakehouse.spark import rollup, tables
@@ -68,11 +70,11 @@ def rebuild_range(
     stream: Stream,
     low: int,
     high: int,
-    becomes: rollup.Marker | None = None,
+    becomes: Marker | None = None,
 ) -> None:
     """Replace the nodes of whole top nodes ``[low, high)`` by those of raw rows; ``becomes`` is a new marker."""
     path = layout.rollup(stream.name)
-    contained = rollup.marker(spark, layout, stream)
+    contained = read_marker(layout.rollup(stream.name))
     rows = _rows(spark, layout, stream, contained.batch).where(f"event_us >= {low} AND event_us < {high}")
     newest = becomes.newest_us if becomes and becomes.newest_us is not None else contained.newest_us
     replaced = f"level > 0 AND start_us >= {low} AND start_us < {high}"
@@ -95,15 +97,15 @@ def rebuild_all(spark: SparkSession, layout: Home, stream: Stream) -> None:
     """
     path = layout.rollup(stream.name)
     built, plan = plan_all(spark, layout, stream)
-    ledger = tables.read(spark, layout.ledger(stream.name))
-    last, newest = ledger.agg(F.max("batch"), F.max("newest_us")).first() or (None, None)
-    contained = rollup.marker(spark, layout, stream)
-    rows = _rows(spark, layout, stream, last or 0)
-    mark = rollup.marker_row(spark, newest, last or 0)
+    entries = read_ledger(layout, stream.name)
+    last, newest_us = last_batch(entries), newest(entries)
+    contained = read_marker(layout.rollup(stream.name))
+    rows = _rows(spark, layout, stream, last)
+    mark = rollup.marker_row(spark, newest_us, last)
     frames = [mark]
-    if newest is not None:
+    if newest_us is not None:
         fresh = rows.where(f"event_us >= {plan.from_us} OR batch > {contained.batch}")
-        nodes = nodes_of(fresh if built else rows, stream, newest)
+        nodes = nodes_of(fresh if built else rows, stream, newest_us)
         frames = [nodes.withColumn("batch", F.lit(last).cast("bigint")), mark]
         if built and [v.width_us for v in built.levels] == [v.width_us for v in stream.levels]:
             # What came how late stays true; under other widths it would be a count of other levels.
@@ -125,16 +127,16 @@ def plan_all(spark: SparkSession, layout: Home, stream: Stream) -> tuple[Built |
     built = read_built(layout.rollup(stream.name))
     kept_us = raw_from(read_corrections(layout, stream.name))
     if built:
-        built = replace(built, floors=tuple(built.horizons(rollup.marker(spark, layout, stream).newest_us)))
+        built = replace(
+            built, floors=tuple(built.horizons(read_marker(layout.rollup(stream.name)).newest_us))
+        )
     if kept_us is not None and built is None:
         raise RawIncomplete(
             f"stream {stream.name}: {layout.rollup(stream.name)} is gone, and so are raw rows before "
             f"{format_moment(kept_us, 'T')}: restore that folder; without it older history would be lost"
         )
-    earliest = tables.read(spark, layout.ledger(stream.name)).agg(F.min("min_event_us")).collect()[0][0]
-    plan = carried(
-        stream, built, kept_us, earliest, _later(spark, layout, stream, new_columns(stream, built))
-    )
+    first = earliest(read_ledger(layout, stream.name))
+    plan = carried(stream, built, kept_us, first, _later(spark, layout, stream, new_columns(stream, built)))
     if plan.refusals:
         raise RawIncomplete(f"stream {stream.name}: " + "; ".join(plan.refusals))
     return built, plan
@@ -183,16 +185,16 @@ def _later(spark: SparkSession, layout: Home, stream: Stream, names: Sequence[st
     """
     if not names:
         return {}
-    ledger = tables.read(spark, layout.ledger(stream.name))
+    entries = read_ledger(layout, stream.name)
     rows = _rows(spark, layout, stream, 2**62)
     firsts = rows.agg(
         F.min("batch"), *(F.min(F.when(F.col(name).isNotNull(), F.col("batch"))) for name in names)
     )
-    earliest, *found = firsts.collect()[0]
+    first_batch, *found = firsts.collect()[0]
     later = {}
     for name, first in zip(names, found, strict=True):
-        before = ledger if first is None else ledger.where(F.col("batch") < first)
-        last = before.agg(F.max("max_event_us")).collect()[0][0]
-        if last is not None and first != earliest:
+        times = [entry.max_event_us for entry in entries if first is None or entry.batch < first]
+        last = max((time for time in times if time is not None), default=None)
+        if last is not None and first != first_batch:
             later[name] = last + 1
     return later

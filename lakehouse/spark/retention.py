@@ -19,9 +19,11 @@ from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.catalog.corrections import RETENTION, Correction, raw_from, read_corrections
 from lakehouse.catalog.durations import format_duration
 from lakehouse.catalog.layout import Home
+from lakehouse.catalog.ledger import last_batch, read_ledger
+from lakehouse.catalog.marker import read_marker
 from lakehouse.catalog.moments import format_moment
 from lakehouse.catalog.stream import Stream
-from lakehouse.spark import corrections, rollup, tables
+from lakehouse.spark import corrections, tables
 from lakehouse.spark.sources.files import Landing
 
 
@@ -38,9 +40,9 @@ def drop_old_raw(spark: SparkSession, layout: Home, stream: Stream) -> dict[str,
     Rows of batches that the rollup lacks stay. Nothing is dropped while a batch was begun and is not finished: run
     again, it must find the same repeats. Whoever calls holds the leases of raw and rollup.
     """
-    contained = rollup.marker(spark, layout, stream)
+    contained = read_marker(layout.rollup(stream.name))
     cut = cut_us(stream, contained.newest_us)
-    if cut is None or _is_unfinished(spark, layout, stream):
+    if cut is None or _is_unfinished(layout, stream):
         return {"raw_dropped": 0}
     known = read_corrections(layout, stream.name)
     before = raw_from(known)
@@ -58,9 +60,9 @@ def drop_old_raw(spark: SparkSession, layout: Home, stream: Stream) -> dict[str,
     return {"raw_dropped": asked.rows, "raw_dropped_unchecked": unchecked}
 
 
-def _is_unfinished(spark: SparkSession, layout: Home, stream: Stream) -> bool:
-    last = tables.read(spark, layout.ledger(stream.name)).agg(F.max("batch")).collect()[0][0]
-    return Landing(layout.landing(stream.name)).last_batch > (last or 0)
+def _is_unfinished(layout: Home, stream: Stream) -> bool:
+    last = last_batch(read_ledger(layout, stream.name))
+    return Landing(layout.landing(stream.name)).last_batch > last
 
 
 def _asked(stream: Stream, cut: int, through: int, batches: dict[int, int], unchecked: int) -> Correction:

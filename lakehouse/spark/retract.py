@@ -18,6 +18,8 @@ from pyspark.sql import functions as F
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
 from lakehouse.catalog.corrections import RETRACT, Correction
 from lakehouse.catalog.layout import Home
+from lakehouse.catalog.ledger import last_batch, read_ledger
+from lakehouse.catalog.marker import read_marker
 from lakehouse.catalog.stream import Stream
 from lakehouse.spark import corrections, rollup, tables
 from lakehouse.spark.rebuild import check_range, widened
@@ -75,7 +77,7 @@ def retract(
     """
     condition = wrong.condition(stream)
     check_range(layout, stream, KEPT_FOREVER_US if wrong.from_us is None else wrong.from_us)
-    through = _finished(spark, layout, stream)
+    through = _finished(layout, stream)
     rollup.append_new(spark, layout, stream)
     rows = tables.read(spark, layout.raw(stream.name)).where(f"({condition}) AND batch <= {through}")
     low, high = rows.agg(F.min("event_us"), F.max("event_us")).collect()[0]
@@ -89,7 +91,7 @@ def retract(
         "to_us": high and high + 1,
     }
     if batches and not dry_run:
-        newest = rollup.marker(spark, layout, stream).newest_us
+        newest = read_marker(layout.rollup(stream.name)).newest_us
         end = None if high == newest else high + 1
         asked = Correction(
             *(0, RETRACT, False, by, why, condition, condition, low, end, through),
@@ -101,15 +103,15 @@ def retract(
     return figures
 
 
-def _finished(spark: SparkSession, layout: Home, stream: Stream) -> int:
+def _finished(layout: Home, stream: Stream) -> int:
     """Return the last finished batch, once no other waits."""
-    last = tables.read(spark, layout.ledger(stream.name)).agg(F.max("batch")).collect()[0][0] or 0
+    last = last_batch(read_ledger(layout, stream.name))
     if Landing(layout.landing(stream.name)).last_batch > last:
         raise RetractRefused(
             f"stream {stream.name}: batch {last + 1} was begun and is not finished; it may hold such rows too: run "
             "`tidemark run` first"
         )
-    return int(last)
+    return last
 
 
 def _quoted(text: str) -> str:

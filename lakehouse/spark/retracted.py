@@ -22,8 +22,9 @@ from lakehouse.algorithms.rollup.levels import floor_to, horizons
 from lakehouse.catalog.corrections import RETENTION, Correction, raw_from, read_corrections
 from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.layout import Home
+from lakehouse.catalog.marker import Marker, read_marker
 from lakehouse.catalog.stream import Stream
-from lakehouse.spark import rollup, tables
+from lakehouse.spark import tables
 from lakehouse.spark.declared import require_current, set_properties
 from lakehouse.spark.rebuild import ENDLESS_US, rebuild_range, widened
 
@@ -48,12 +49,12 @@ def _move_back(spark: SparkSession, layout: Home, stream: Stream, begun: Correct
     """Replace all nodes from ``low`` on, or from where levels hold again, together with the newest time."""
     newest = _newest_left(spark, layout, stream, begun.through, low)
     built = require_current(spark, layout, stream)
-    contained = rollup.marker(spark, layout, stream)
+    contained = read_marker(layout.rollup(stream.name))
     held = built.horizons(contained.newest_us)
     # Held fast while the newest time moves back: nodes that are not there yet must not seem to be.
     set_properties(spark, layout, stream, replace(built, floors=tuple(held)))
     low = min(low, _held_again_from(layout, stream, newest))
-    rebuild_range(spark, layout, stream, low, ENDLESS_US, rollup.Marker(newest, contained.batch))
+    rebuild_range(spark, layout, stream, low, ENDLESS_US, Marker(newest, contained.batch))
     floors = tuple(min(start, low) for start in held)
     set_properties(spark, layout, stream, replace(built, floors=floors))
 

@@ -6,7 +6,6 @@ disagree and horizons move with the data they belong to.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
 
 import pyarrow as pa
@@ -16,6 +15,8 @@ from pyspark.sql import functions as F
 from lakehouse.catalog.built import Built
 from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.layout import Home
+from lakehouse.catalog.ledger import last_batch, newest, read_ledger
+from lakehouse.catalog.marker import read_marker
 from lakehouse.catalog.stream import Stream
 from lakehouse.spark import tables
 from lakehouse.spark.declared import RollupOutdated as RollupOutdated
@@ -35,25 +36,6 @@ _MARKER = pa.schema(
 )
 
 
-@dataclass(frozen=True)
-class Marker:
-    """What a rollup table contains: ingest batches up to ``batch``, event times up to ``newest_us``."""
-
-    newest_us: int | None
-    batch: int
-
-
-def marker(spark: SparkSession, layout: Home, stream: Stream) -> Marker:
-    """Return what the stream's rollup table contains; batch 0 and no time when it is empty or missing."""
-    path = layout.rollup(stream.name)
-    if not tables.exists(path):
-        return Marker(None, 0)
-    # One task each for the few rows of markers and ledger: a shuffle would cost more than reading them.
-    marks = tables.read(spark, path).where("level = 0").coalesce(1)
-    newest, batch = marks.agg(F.max("start_us"), F.max("batch")).first() or (None, None)
-    return Marker(newest, int(batch or 0))
-
-
 def append_new(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, int]:
     """Append the nodes of every finished ingest batch not contained yet, as one commit.
 
@@ -63,17 +45,15 @@ def append_new(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, i
     path = layout.rollup(stream.name)
     tables.create_rollup(spark, path, stream)
     require_current(spark, layout, stream)
-    before = marker(spark, layout, stream)
-    ledger = tables.read(spark, layout.ledger(stream.name))
-    new = ledger.where(F.col("batch") > before.batch).coalesce(1)
-    last, newest, accepted = (
-        new.agg(F.max("batch"), F.max("newest_us"), F.sum("accepted")).first() or (None,) * 3
-    )
-    if last is None:
+    before = read_marker(path)
+    entries = read_ledger(layout, stream.name)
+    new = [entry for entry in entries if entry.batch > before.batch]
+    if not new:
         return {"batches": 0, "rows": 0}
+    last, accepted = last_batch(new), sum(entry.accepted for entry in new)
     rows = tables.read(spark, layout.raw(stream.name)).where(F.col("batch").between(before.batch + 1, last))
-    contained = max((t for t in (newest, before.newest_us) if t is not None), default=None)
-    mark = marker_row(spark, contained, last, accepted or 0)
+    contained = max((t for t in (newest(new), before.newest_us) if t is not None), default=None)
+    mark = marker_row(spark, contained, last, accepted)
     if contained is None:
         tables.append_once(mark, path, f"rollup-{stream.name}", last)
         return {"batches": last - before.batch, "rows": 0}
@@ -98,7 +78,7 @@ def folded_nodes(spark: SparkSession, layout: Home, stream: Stream) -> DataFrame
 def kept_nodes(spark: SparkSession, layout: Home, stream: Stream, built: Built) -> DataFrame:
     """Return partial nodes at or above their level's horizon, as the table was built."""
     table = tables.read(spark, layout.rollup(stream.name)).where("level > 0")
-    contained = marker(spark, layout, stream)
+    contained = read_marker(layout.rollup(stream.name))
     if contained.newest_us is None:
         return table.where("false")
     kept = reduce(
@@ -141,7 +121,7 @@ def compact(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, int]
     before = table.where("level >= 0").count()
     if table.where("level = 0").count() <= 1:
         return {"rows_before": before, "rows_after": before}
-    contained = marker(spark, layout, stream)
+    contained = read_marker(layout.rollup(stream.name))
     added = table.where("level = 0").agg(F.sum("rows")).first()
     mark = marker_row(spark, contained.newest_us, contained.batch, (added and added[0]) or 0)
     nodes = folded_nodes(spark, layout, stream).withColumn("batch", F.lit(contained.batch).cast("bigint"))

@@ -25,7 +25,8 @@ def written(root: Path, stream: Stream, properties: dict[str, str]) -> Home:
         start = 999 * DAY + minute * MINUTE
         nodes += 2 * [{"level": 2, "grouping": 0, "start_us": start, "device": "a"}]
     nodes += [{"level": 3, "grouping": 1, "start_us": day * DAY, "device": None} for day in range(1001)]
-    schema = pa.schema([("level", pa.int64()), ("grouping", pa.int64()), ("start_us", pa.int64())])
+    schema = pa.schema([(name, pa.int64()) for name in ("level", "grouping", "start_us", "batch")])
+    nodes = [{**node, "batch": 1} for node in nodes]
     rollup = home.rollup(stream.name)
     rollup.mkdir(parents=True)
     write_delta(pa.Table.from_pylist(nodes, schema.append(pa.field("device", pa.string()))), rollup)
@@ -34,7 +35,8 @@ def written(root: Path, stream: Stream, properties: dict[str, str]) -> Home:
     actions[1]["metaData"]["configuration"] = {"tidemark.definition": stream.definition(), **properties}
     log.write_text("".join(json.dumps(action) + "\n" for action in actions))
     home.ledger(stream.name).mkdir(parents=True)
-    write_delta(pa.table({"min_event_us": [0, 999 * DAY]}), home.ledger(stream.name))
+    times = {"min_event_us": [0, 999 * DAY], "max_event_us": [NEWEST, NEWEST], "newest_us": [NEWEST, NEWEST]}
+    write_delta(pa.table({"batch": [1, 2], "accepted": [1, 1], **times}), home.ledger(stream.name))
     return home
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from jobs import maintain, retract
 from lakehouse.catalog.corrections import read_corrections
+from lakehouse.catalog.marker import read_marker
 from lakehouse.catalog.settings import Settings, load_settings
 from lakehouse.spark import rollup
 from lakehouse.spark.rebuild import RawIncomplete
@@ -24,7 +25,7 @@ US = 10**6
 
 def content(stream: Lake) -> tuple[Any, ...]:
     """What must be as if the wrong rows had never come: rows, nodes, newest time and the ledger's times."""
-    marker = rollup.marker(stream.spark, stream.settings.layout, stream.settings.stream("readings"))
+    marker = read_marker(stream.settings.layout.rollup("readings"))
     raw = stream.rows("raw", "event_us", "device", "temp", "count")
     newest = max(row[0] for row in stream.rows("ledger", "newest_us"))
     return raw, nodes(stream), marker.newest_us, newest

@@ -10,6 +10,7 @@ import pytest
 
 from jobs import build_rollups, maintain
 from lakehouse.algorithms.rollup.dsmga_tree import DsmgaTree
+from lakehouse.catalog.marker import read_marker
 from lakehouse.catalog.settings import load_settings
 from lakehouse.spark import rollup
 from tests.spark.conftest import Lake
@@ -124,7 +125,7 @@ def test_building_again_and_compacting_change_no_node(lake: Make) -> None:
     figures = maintain.run(stream.settings, stream.spark, "readings")
 
     assert nodes(stream) == before and figures["rows_after"] == len(before) + 1
-    assert rollup.marker(stream.spark, stream.settings.layout, stream.settings.streams["readings"]).batch == 2
+    assert read_marker(stream.settings.layout.rollup("readings")).batch == 2
 
 
 def test_changed_levels_are_refused_until_rebuilt(lake: Make, tmp_path: Path) -> None:
