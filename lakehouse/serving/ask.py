@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from lakehouse.catalog.layout import Home
+from lakehouse.serving import point
 from lakehouse.serving.literals import text, texts
 from lakehouse.serving.sandbox import open_published
 
@@ -112,24 +113,36 @@ def answer(
 ) -> list[Answer]:
     """Ask the macro of the aggregate; the question must have been checked.
 
-    A connection plans each aggregate once: a further question costs half as much.
+    A connection plans each aggregate once: a further question costs half as much, about one series a quarter.
     """
-    plan = f"asked_{question.aggregate}_{limit or 'all'}"
+    if (given := point.values(connection, question)) is not None:
+        plan = f"point_{question.aggregate}"
+        _plan(connection, plan, point.prepared(plan, question.aggregate, _COLUMNS))
+    else:
+        plan = f"asked_{question.aggregate}_{limit or 'all'}"
+        _plan(connection, plan, _whole(plan, question.aggregate, limit))
+        keys, values = texts(question.where), texts(question.where.values())
+        given = (
+            f"{text(question.stream)}, {text(question.measure)}, "
+            f"[{question.start_us}, {question.end_us}]::BIGINT[], {keys}, {values}, {texts(question.by)}"
+        )
+    rows = _bounded(connection, f"EXECUTE {plan}({given})", question)
+    return sorted((Answer(*row) for row in rows), key=order)
+
+
+def _plan(connection: duckdb.DuckDBPyConnection, plan: str, statement: str) -> None:
     planned = _PLANNED.setdefault(connection, set())
     if plan not in planned:
-        connection.execute(
-            f"PREPARE {plan} AS SELECT {_COLUMNS} FROM bucket_{question.aggregate}($1::VARCHAR, $2::VARCHAR, "
-            "$3::BIGINT[], keys := MAP($4::VARCHAR[], $5::VARCHAR[]), by := $6::VARCHAR[]) "
-            + (f"ORDER BY map_values(key) NULLS LAST LIMIT {limit}" if limit else "")
-        )
+        connection.execute(statement)
         planned.add(plan)
-    keys, values = texts(question.where), texts(question.where.values())
-    asked = (
-        f"EXECUTE {plan}({text(question.stream)}, {text(question.measure)}, "
-        f"[{question.start_us}, {question.end_us}]::BIGINT[], {keys}, {values}, {texts(question.by)})"
+
+
+def _whole(plan: str, aggregate: str, limit: int | None) -> str:
+    return (
+        f"PREPARE {plan} AS SELECT {_COLUMNS} FROM bucket_{aggregate}($1::VARCHAR, $2::VARCHAR, "
+        "$3::BIGINT[], keys := MAP($4::VARCHAR[], $5::VARCHAR[]), by := $6::VARCHAR[]) "
+        + (f"ORDER BY map_values(key) NULLS LAST LIMIT {limit}" if limit else "")
     )
-    rows = _bounded(connection, asked, question)
-    return sorted((Answer(*row) for row in rows), key=order)
 
 
 def _bounded(connection: duckdb.DuckDBPyConnection, asked: str, question: Question) -> list[tuple[Any, ...]]:
