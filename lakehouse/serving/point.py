@@ -8,7 +8,7 @@ about several series, go through the whole macro; a test holds both ways to the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lakehouse.serving.ask import Question
 
 _TOP_US = -(2**62)
+_MOST_SERIES = 10_000
 _READS = ("slot", "parent_us", "a_us", "b_us", "width_us", "parent_width_us", "finer_us")
 
 
@@ -41,9 +42,15 @@ class _Ladder:
     kept_us: int
 
 
-_KNOWN: WeakKeyDictionary[duckdb.DuckDBPyConnection, dict[tuple[str, str], _Ladder | None]] = (
-    WeakKeyDictionary()
-)
+@dataclass
+class _Known:
+    """What a connection has looked up: measures, and the series met, of which there may be millions."""
+
+    ladders: dict[tuple[str, str], _Ladder | None] = field(default_factory=dict)
+    ranks: dict[tuple[int, tuple[str | None, ...]], list[int]] = field(default_factory=dict)
+
+
+_KNOWN: WeakKeyDictionary[duckdb.DuckDBPyConnection, _Known] = WeakKeyDictionary()
 
 
 def prepared(plan: str, aggregate: str, columns: str) -> str:
@@ -94,7 +101,7 @@ def values(connection: duckdb.DuckDBPyConnection, question: Question) -> str | N
 
 
 def _ladder(connection: duckdb.DuckDBPyConnection, stream: str, measure: str) -> _Ladder | None:
-    known = _KNOWN.setdefault(connection, {})
+    known = _KNOWN.setdefault(connection, _Known()).ladders
     if (stream, measure) not in known:
         known[stream, measure] = _read(connection, stream, measure)
     return known[stream, measure]
@@ -117,12 +124,24 @@ def _read(connection: duckdb.DuckDBPyConnection, stream: str, measure: str) -> _
 def _ranks(
     connection: duckdb.DuckDBPyConnection, question: Question, grouping: int, names: tuple[str, ...]
 ) -> list[int]:
-    """Return the number of the series asked for, or none; by `lookup`, so that other series are not read."""
-    values = [question.where[name] for name in names]
-    lookup = "".join(("\1" if value is None else value) + "\x1f" for value in values)
+    """Return the number of the series asked for, or none."""
+    known = _KNOWN.setdefault(connection, _Known()).ranks
+    series = (grouping, tuple(question.where[name] for name in names))
+    if series not in known:
+        if len(known) == _MOST_SERIES:
+            known.clear()
+        known[series] = _find(connection, *series)
+    return known[series]
+
+
+def _find(
+    connection: duckdb.DuckDBPyConnection, grouping: int, key_values: tuple[str | None, ...]
+) -> list[int]:
+    """Look a series up by `lookup`, which sorts, so that other series are not read; values may imitate a lookup."""
+    lookup = "".join(("\1" if value is None else value) + "\x1f" for value in key_values)
     rows = connection.execute(
         f"SELECT series_rank FROM series WHERE grouping_id = {grouping} AND lookup = {text(lookup)} "
-        f"AND key_values = {texts(values)}"
+        f"AND key_values = {texts(key_values)}"
     ).fetchall()
     return [row[0] for row in rows]
 
