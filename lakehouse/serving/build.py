@@ -2,8 +2,8 @@
 
 Wide nodes (one row with all measures) become long ones (one row per measure that has values), because a range
 question reads one measure. They are sorted by slot, then start: a slot is one measure, level and series, so that a
-question touches a few row groups. Values go in as literals, see literals.py. Cost: one sort of the wide nodes; memory as
-DuckDB needs, it spills.
+question touches a few row groups. Values go in as literals, see literals.py. Cost: one sort of the wide nodes; memory
+as DuckDB needs, it spills.
 """
 
 from __future__ import annotations

@@ -75,13 +75,12 @@ def values(connection: duckdb.DuckDBPyConnection, question: Question) -> str | N
     Each value has the type of its parameter: DuckDB plans anew for any other.
     """
     ladder = _ladder(connection, question.stream, question.measure)
-    asked = question.where.keys()
-    if ladder is None or question.by or question.start_us >= question.end_us:
-        return None
-    chosen = next((grouping for grouping in ladder.groupings if asked <= set(grouping[1])), None)
-    if chosen is None or len(chosen[1]) != len(asked):
+    chosen = chosen_grouping(connection, question)
+    if ladder is None or chosen is None or question.by or question.start_us >= question.end_us:
         return None
     number, names, named = chosen
+    if len(names) != len(question.where):
+        return None
     pieces = list(_pieces(ladder, _ranks(connection, question, number, names), question))
     scalars = (
         *(f"{question.start_us}::BIGINT", f"{question.end_us}::BIGINT", text(named)),
@@ -98,6 +97,15 @@ def values(connection: duckdb.DuckDBPyConnection, question: Question) -> str | N
     ]
     exact = f"[{', '.join([str(ladder.is_exact)] * len(pieces))}]::BOOLEAN[]"
     return ", ".join(str(value) for value in (*scalars, *lists, exact))
+
+
+def chosen_grouping(
+    connection: duckdb.DuckDBPyConnection, question: Question
+) -> tuple[int, tuple[str, ...], str] | None:
+    """Return number, keys and keys as text of the grouping that answers; None where there is none."""
+    ladder = _ladder(connection, question.stream, question.measure)
+    asked = {*question.where, *question.by}
+    return next((one for one in ladder.groupings if asked <= set(one[1])), None) if ladder else None
 
 
 def _ladder(connection: duckdb.DuckDBPyConnection, stream: str, measure: str) -> _Ladder | None:
