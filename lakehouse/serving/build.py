@@ -2,7 +2,8 @@
 
 Wide nodes (one row with all measures) become long ones (one row per measure that has values), because a range
 question reads one measure. They are sorted by slot, then start: a slot is one measure, level and series, so that a
-question touches a few row groups. Cost: one sort of the nodes per measure; memory as DuckDB needs, it spills.
+question touches a few row groups. Values go in as literals, see literals.py. Cost: one sort of the wide nodes; memory
+as DuckDB needs, it spills.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
 from lakehouse.catalog.durations import format_duration
 from lakehouse.catalog.stream import COUNTER_PARTS
 from lakehouse.serving.facts import MACRO_FILES, ROWS, TABLE_FILES, Measure, StreamFacts, fingerprint
-from lakehouse.serving.literals import name, text
+from lakehouse.serving.literals import literal, name, row, text
 from sql import statement
 
 _NEVER = 2**62
 COUNTER_COLUMNS = ("n", "first_us", "last_us", "first", "last", "max", "drops_low", "drops_high")
-ROW_GROUP = 16_384  # small row groups: a point question reads a few thousand rows, not 122,880 per piece
+# Two vectors: what is read around a node is unpacked whole, and most of it is not asked for.
+ROW_GROUP = 4_096
 
 
 @contextmanager
@@ -55,15 +57,15 @@ def write_tables(connection: duckdb.DuckDBPyConnection, version: int, streams: S
     names = "string_agg(stream || '.' || measure, ', ' ORDER BY stream, measure)"
     catalog = f"SELECT coalesce({names}, 'nothing') FROM measures"
     connection.execute(
-        f"INSERT INTO publication VALUES (?, ?, ?, ({catalog}))",
-        [version, time.time_ns() // 1000, fingerprint(streams)],
+        f"INSERT INTO publication VALUES ({version}, {time.time_ns() // 1000}, "
+        f"{text(fingerprint(streams))}, ({catalog}))"
     )
 
 
 def _write_stream(connection: duckdb.DuckDBPyConnection, number: int, stream: StreamFacts, slot: int) -> int:
     _load_wide(connection, stream)
     _write_series(connection, number, stream)
-    count = _scalar(connection, "SELECT count(*) FROM series WHERE stream_id = ?", [number])
+    count = _scalar(connection, f"SELECT count(*) FROM series WHERE stream_id = {number}")
     _rank_wide(connection, number, stream)
     first_slot = slot
     for measure in (Measure(ROWS, "rows", 0), *stream.measures):
@@ -73,23 +75,21 @@ def _write_stream(connection: duckdb.DuckDBPyConnection, number: int, stream: St
         _write_ladder(connection, number, stream, measure, slot, count)
         slot += len(stream.levels) * count
     _write_levels(connection, stream)
-    nodes = _scalar(connection, "SELECT count(*) FROM nodes WHERE slot >= ? AND slot < ?", [first_slot, slot])
-    connection.execute(
-        "INSERT INTO streams VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [
-            *(number, stream.name, stream.definition, stream.newest_us, stream.earliest_us, stream.batch),
-            *(stream.latest_us, stream.raw_path, list(stream.key_names), count, nodes),
-            *(stream.raw_from_us, stream.retracted, stream.unchecked),
-        ],
+    nodes = _scalar(connection, f"SELECT count(*) FROM nodes WHERE slot >= {first_slot} AND slot < {slot}")
+    values = (
+        *(number, stream.name, stream.definition, stream.newest_us, stream.earliest_us, stream.batch),
+        *(stream.latest_us, stream.raw_path, stream.key_names, count, nodes),
+        *(stream.raw_from_us, stream.retracted, stream.unchecked),
     )
+    connection.execute(f"INSERT INTO streams VALUES {row(values)}")
     for reason, records in sorted(stream.quarantine.items()):
-        connection.execute("INSERT INTO quarantine VALUES (?, ?, ?)", [stream.name, reason, records])
+        connection.execute(f"INSERT INTO quarantine VALUES {row((stream.name, reason, records))}")
     return slot
 
 
-def _scalar(connection: duckdb.DuckDBPyConnection, query: str, values: Sequence[object] = ()) -> int:
-    row = connection.execute(query, list(values)).fetchone()
-    return int(row[0]) if row and row[0] is not None else 0
+def _scalar(connection: duckdb.DuckDBPyConnection, query: str) -> int:
+    found = connection.execute(query).fetchone()
+    return int(found[0]) if found and found[0] is not None else 0
 
 
 def _load_wide(connection: duckdb.DuckDBPyConnection, stream: StreamFacts) -> None:
@@ -120,24 +120,23 @@ def _key_values(stream: StreamFacts) -> str:
 
 
 def _write_series(connection: duckdb.DuckDBPyConnection, number: int, stream: StreamFacts) -> None:
-    names = [list(grouping) for grouping in stream.groupings]
+    names = literal(list(stream.groupings))
     connection.execute(
         f"""
         INSERT INTO series
-        SELECT $number, grouping, $number * 1000 + grouping, row_number() OVER (ORDER BY grouping, lookup) - 1,
-            MAP(($names::VARCHAR[][])[grouping + 1], key_values), key_values, lookup
+        SELECT {number}, grouping, {number} * 1000 + grouping, row_number() OVER (ORDER BY grouping, lookup) - 1,
+            MAP(({names}::VARCHAR[][])[grouping + 1], key_values), key_values, lookup
         FROM (
             SELECT grouping, key_values, ifnull(lookup_of(key_values), '') AS lookup
             FROM (SELECT DISTINCT grouping, {_key_values(stream)} AS key_values FROM wide)
         )
         ORDER BY grouping, lookup
-        """,
-        {"number": number, "names": names},
+        """
     )
 
 
 def _rank_wide(connection: duckdb.DuckDBPyConnection, number: int, stream: StreamFacts) -> None:
-    # Lists compare their nulls as equal, so a missing key value finds its series.
+    # Lists compare their nulls as equal, so a missing key value finds its series. Sorted once, for every measure.
     connection.execute(
         f"""
         CREATE OR REPLACE TEMP TABLE ranked AS
@@ -145,6 +144,7 @@ def _rank_wide(connection: duckdb.DuckDBPyConnection, number: int, stream: Strea
         FROM (SELECT *, {_key_values(stream)} AS key_values FROM wide) AS wide
         JOIN series ON series.stream_id = {number}
             AND series.grouping = wide.grouping AND series.key_values = wide.key_values
+        ORDER BY wide.level, series.series_rank, wide.start_us
         """
     )
 
@@ -158,7 +158,6 @@ def _write_measure(
         SELECT {slot} + (level - 1) * {count} + series_rank AS slot, {_parent(stream.levels)}, start_us,
             {_measure_columns(measure)}
         FROM ranked WHERE {name("rows" if measure.name == ROWS else f"{measure.name}__n")} > 0
-        ORDER BY slot, start_us
         """
     )
 
@@ -175,7 +174,6 @@ def _write_counter(
         SELECT {slot} + (level - 1) * {count} + series_rank AS slot, {_parent(stream.levels)}, start_us,
             {n}, {first_us}, {last_us}, {", ".join(readings)}
         FROM ranked WHERE {n} > 0 AND "grouping" = {stream.meter_grouping}
-        ORDER BY slot, start_us
         """
     )
 
@@ -217,8 +215,8 @@ def _write_ladder(
 ) -> None:
     decimals = measure.decimals if measure.is_exact else None
     connection.execute(
-        "INSERT INTO measures VALUES (?, ?, ?, ?, ?, ?)",
-        [stream.name, measure.name, measure.type, decimals, slot, measure.is_counter],
+        "INSERT INTO measures VALUES "
+        + row((stream.name, measure.name, measure.type, decimals, slot, measure.is_counter))
     )
     order = sorted(range(len(stream.groupings)), key=lambda index: (len(stream.groupings[index]), index))
     groupings = [
@@ -232,14 +230,12 @@ def _write_ladder(
     for index, level in enumerate(stream.levels):
         coarser = stream.levels[index + 1].width_us if index + 1 < len(stream.levels) else 0
         finer = stream.horizons[index - 1] if index else _NEVER
-        connection.execute(
-            "INSERT INTO ladder VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                *(stream.name, measure.name, index + 1, slot + index * count, level.width_us, coarser, finer),
-                *(measure.is_exact, 10.0 ** (decimals or 0), stream.newest_us, *_edges(stream, measure.name)),
-                *(groupings, str([list(stream.groupings[index]) for index in order])),
-            ],
+        values = (
+            *(stream.name, measure.name, index + 1, slot + index * count, level.width_us, coarser, finer),
+            *(measure.is_exact, 10.0 ** (decimals or 0), stream.newest_us, *_edges(stream, measure.name)),
+            *(measure.is_counter, groupings, str([list(stream.groupings[index]) for index in order])),
         )
+        connection.execute(f"INSERT INTO ladder VALUES {row(values)}")
 
 
 def _grouping_id(number: int, grouping: int) -> int:
@@ -259,23 +255,13 @@ def _edges(stream: StreamFacts, measure: str) -> tuple[int, int, int]:
 
 def _write_levels(connection: duckdb.DuckDBPyConnection, stream: StreamFacts) -> None:
     for index, level in enumerate(stream.levels):
+        horizon = None if level.keep_us is None else stream.horizons[index]
+        entered = stream.entered[index] if stream.entered else None
+        named = (stream.name, index + 1, format_duration(level.width_us), format_duration(level.keep_us))
+        facts = ", ".join(literal(value) for value in (*named, level.width_us, level.keep_us, horizon))
         connection.execute(
-            """
-            INSERT INTO levels
-            SELECT $stream, $level, $width, $keep, $width_us, $keep_us, $horizon_us,
-                count(*), min(start_us), max(start_us) + $width_us, $entered
-            FROM ranked WHERE level = $level
-            """,
-            {
-                "stream": stream.name,
-                "level": index + 1,
-                "width": format_duration(level.width_us),
-                "keep": format_duration(level.keep_us),
-                "width_us": level.width_us,
-                "keep_us": level.keep_us,
-                "entered": stream.entered[index] if stream.entered else None,
-                "horizon_us": None if level.keep_us is None else stream.horizons[index],
-            },
+            f"INSERT INTO levels SELECT {facts}, count(*), min(start_us), max(start_us) + {level.width_us}, "
+            f"{literal(entered)} FROM ranked WHERE level = {index + 1}"
         )
 
 

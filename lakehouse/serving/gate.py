@@ -10,6 +10,7 @@ from fractions import Fraction
 import duckdb
 
 from lakehouse.serving.facts import ROWS, StreamFacts, Total
+from lakehouse.serving.literals import text
 
 _EPSILON = sys.float_info.epsilon
 _TOTALS = """
@@ -20,7 +21,7 @@ _TOTALS = """
     JOIN streams ON streams.stream = ladder.stream
     JOIN series ON series.stream_id = streams.stream_id
     JOIN nodes ON nodes.slot = ladder.first_slot + series.series_rank
-    WHERE ladder.stream = ?
+    WHERE ladder.stream = {stream}
     GROUP BY ALL
 """
 
@@ -62,7 +63,7 @@ def check_totals(connection: duckdb.DuckDBPyConnection, streams: Sequence[Stream
 
 
 def _published(connection: duckdb.DuckDBPyConnection, stream: str) -> dict[_Place, _Published]:
-    rows = connection.execute(_TOTALS, [stream]).fetchall()
+    rows = connection.execute(_TOTALS.format(stream=text(stream))).fetchall()
     return {
         (measure, level, grouping): _Published(int(n), int(exact or 0), total or 0.0, magnitude or 0.0, nodes)
         for measure, level, grouping, n, exact, total, magnitude, nodes in rows

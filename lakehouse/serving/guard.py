@@ -2,8 +2,9 @@
 
 DuckDB's own parser is asked what the text is; what cannot be told as one SELECT (PRAGMA, SET, COPY, ATTACH, two
 statements) is refused there. Functions that read outside, or make huge values inside one step where neither
-the memory limit nor an interrupt reaches them, are refused by name. The locked connection and the limits of the
-process stand behind this list; it is there for a clear word, not as the only wall.
+the memory limit nor an interrupt reaches them, are refused by name, and so are macros that take the name of a table.
+The locked connection and the limits of the process stand behind this list; it is there for a clear word, not as the
+only wall.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from lakehouse.serving import literals
 LONGEST_STATEMENT = 100_000
 # fmt: off
 REFUSED = frozenset({
-    "array_resize", "arrow_scan", "arrow_scan_dumb", "checkpoint", "create_sort_key",
+    "array_resize", "arrow_scan", "arrow_scan_dumb", "avg_of", "checkpoint", "count_of", "create_sort_key",
     "duckdb_extensions", "duckdb_log_contexts", "duckdb_logs", "duckdb_secrets", "duckdb_settings",
     "duckdb_temporary_files", "export_database", "force_checkpoint", "from_substrait",
-    "get_substrait", "getenv", "getvariable", "glob", "import_database", "json_execute_serialized_sql",
-    "list_resize", "load_aws_credentials", "lpad", "pandas_scan", "parse_duckdb_log_message", 
-    "python_map_function", "query", "query_table", "repeat", "repeat_row", "rpad", "seq_scan",
-    "sniff_csv", "sql_auto_complete", "test_all_types", "which_secret", "write_log",
+    "get_substrait", "getenv", "getvariable", "glob", "import_database", "increase_of", "json_execute_serialized_sql",
+    "list_resize", "load_aws_credentials", "lpad", "max_of", "min_of", "nodes_inside", "pandas_scan",
+    "parse_duckdb_log_message", "parts_inside",
+    "python_map_function", "query", "query_table", "reads_of", "repeat", "repeat_row", "rpad", "seq_scan",
+    "sniff_csv", "sql_auto_complete", "sum_of", "test_all_types", "which_secret", "write_log",
 })
 # fmt: on
 REFUSED_PREFIXES = (

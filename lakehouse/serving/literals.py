@@ -6,7 +6,7 @@ should not wait. Its strings know no escapes but the doubled quote, so quoting i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
 def text(value: str | None) -> str:
@@ -25,6 +25,28 @@ def text(value: str | None) -> str:
 def texts(values: Iterable[str | None]) -> str:
     """Return a list literal of strings."""
     return f"[{', '.join(text(value) for value in values)}]::VARCHAR[]"
+
+
+def literal(value: object) -> str:
+    """Return a plain value as a literal: numbers, text, and lists and mappings of them; None is NULL.
+
+    Raises:
+        TypeError: for a value of any other kind.
+    """
+    if value is None or isinstance(value, str):
+        return text(value)
+    if isinstance(value, bool | int | float):
+        return repr(value)
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{text(key)}: {literal(inner)}' for key, inner in value.items())}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(literal(inner) for inner in value)}]"
+    raise TypeError(f"no literal for {value!r}")
+
+
+def row(values: Iterable[object]) -> str:
+    """Return the values of one row to insert."""
+    return f"({', '.join(literal(value) for value in values)})"
 
 
 def name(identifier: str) -> str:

@@ -30,6 +30,8 @@ def connect_locked(path: Path, threads: int = 1) -> duckdb.DuckDBPyConnection:
             "python_enable_replacements": False,
             "memory_limit": MEMORY_LIMIT,
             "threads": threads,
+            # It puts a projection below each step that repeats a term; for few rows that costs more than the term.
+            "disabled_optimizers": "common_subexpressions",
             "temp_directory": "",
             "lock_configuration": True,
         },

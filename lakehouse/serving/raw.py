@@ -143,7 +143,9 @@ def _columns(question: Question, measure: _Measure) -> str:
     is_rounded = measure.decimals is None
     adds = "fsum" if is_rounded else "sum"
     if question.aggregate == INCREASE:
-        step = "CASE WHEN value__ >= before__ THEN value__ - before__ WHEN value__ < before__ THEN value__ END"
+        step = (
+            "CASE WHEN value__ >= before__ THEN value__ - before__ WHEN value__ < before__ THEN value__ END"
+        )
         steps = f"{adds}({step})"
         return f"count(value__), CAST({steps} AS DOUBLE), NULL, NULL, {steps}, {int(is_rounded)}"
     total, low, high = (f"CAST({aggregate}(value__) AS DOUBLE)" for aggregate in (adds, "min", "max"))

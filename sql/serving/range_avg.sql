@@ -10,16 +10,13 @@
 -- Answer: key, value, low, high, exact, rows (about so many), rows_low, rows_high, nodes_read, finest_granularity_us,
 -- as_of_version, grouping, final (rows later than the stream's `latest` apart, no row can still change it).
 
-CREATE MACRO bucket_avg(stream_name, measure_name, edges, keys := MAP {}, "by" := []) AS TABLE
+CREATE MACRO avg_of(asked, reads) AS TABLE
     WITH grouped AS (
         SELECT
-            bucket, any_value(a_us) AS a_us, any_value(b_us) AS b_us, key_json,
-            any_value(grouping_text) AS grouping_text, any_value(version) AS version, any_value(divisor) AS divisor,
-            any_value(has_values) AS has_values, any_value(is_forgotten) AS is_forgotten, any_value(is_final) AS is_final,
-            count(width_us) AS nodes_read, min(width_us) AS finest_granularity_us,
+            bucket, key_json,
+            count(*) AS nodes_read, min(width_us) AS finest_granularity_us,
             CAST(sum(at_least) AS BIGINT) AS rows_low, CAST(sum(at_most) AS BIGINT) AS rows_high,
             sum(least(greatest(n * share, at_least), at_most)) AS rows_spread,
-            any_value(is_exact) AS is_exact,
             CASE WHEN any_value(is_exact) THEN CAST(
                 ifnull(sum(exact_total) FILTER (at_least = n), 0) + ifnull(sum(wide_total) FILTER (at_least = n), 0)
             AS DOUBLE) ELSE ifnull(fsum(total) FILTER (at_least = n), 0) END AS certain,
@@ -30,8 +27,12 @@ CREATE MACRO bucket_avg(stream_name, measure_name, edges, keys := MAP {}, "by" :
             min(lowest) FILTER (at_most > 0) AS bottom,
             max(highest) FILTER (at_most > 0) AS top,
             2.220446049250313e-16 * (sum(n) + 8) * sum(magnitude) AS rounding
-        FROM bucket_parts(stream_name, measure_name, edges, keys := keys, "by" := "by")
+        FROM parts_inside(reads)
         GROUP BY bucket, key_json
+    ), asked_for AS (
+        SELECT * REPLACE (ifnull(is_settled, true) AS is_settled)
+        FROM query_table(asked) AS asked LEFT JOIN grouped USING (bucket)
+        WHERE level = 1 AND (rows_high > 0 OR NOT is_by_key)
     ), climbed AS (
         SELECT
             *,
@@ -42,7 +43,7 @@ CREATE MACRO bucket_avg(stream_name, measure_name, edges, keys := MAP {}, "by" :
                 ELSE -largest_ratio(-certain, certain_n, mirrored(cuts), -top, -bottom, rounding) / divisor END AS ratio_low,
             CASE WHEN is_settled THEN (certain + open_sum) / nullif(rows_low * divisor, 0)
                 ELSE largest_ratio(certain, certain_n, uppers(cuts), bottom, top, rounding) / divisor END AS ratio_high
-        FROM grouped
+        FROM asked_for
     ), ended AS (
         SELECT
             *,
@@ -64,16 +65,21 @@ CREATE MACRO bucket_avg(stream_name, measure_name, edges, keys := MAP {}, "by" :
         FROM ended
     )
     SELECT
-        CAST(CAST(key_json AS JSON) AS MAP(VARCHAR, VARCHAR)) AS key,
+        CAST(CAST(ifnull(key_json, '{}') AS JSON) AS MAP(VARCHAR, VARCHAR)) AS key,
         needs_values(has_values, spread_avg) AS value,
         CASE WHEN NOT is_forgotten THEN avg_low END AS low,
         CASE WHEN NOT is_forgotten THEN avg_high END AS high,
         is_settled AND NOT is_forgotten AS exact,
-        CAST(round(rows_spread) AS BIGINT) AS rows, rows_low, rows_high, nodes_read, finest_granularity_us,
+        CAST(round(ifnull(rows_spread, 0)) AS BIGINT) AS rows, ifnull(rows_low, 0) AS rows_low,
+        ifnull(rows_high, 0) AS rows_high, ifnull(nodes_read, 0) AS nodes_read, finest_granularity_us,
         version AS as_of_version, CAST(grouping_text AS VARCHAR[]) AS grouping, is_final AS final,
         bucket, a_us AS from_us, b_us AS to_us
-    FROM spread
-    WHERE rows_high > 0 OR key_json = '{}';
+    FROM spread;
+
+CREATE MACRO bucket_avg(stream_name, measure_name, edges, keys := MAP {}, "by" := []) AS TABLE
+    WITH asked AS MATERIALIZED (FROM bucket_asked(stream_name, measure_name, edges, keys, "by")),
+    reads AS (FROM reads_of('asked'))
+    FROM avg_of('asked', 'reads');
 
 CREATE MACRO range_avg(stream_name, measure_name, range_start, range_end, keys := MAP {}, "by" := []) AS TABLE
     SELECT * EXCLUDE (bucket, from_us, to_us)

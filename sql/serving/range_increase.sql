@@ -12,28 +12,19 @@
 --
 -- Answer: the columns of range_sum; `rows` counts readings.
 
-CREATE MACRO counters_only(is_counter, measure_name) AS
-    CASE WHEN is_counter THEN measure_name
-    ELSE error(concat('only counters have an increase, ', measure_name, ' is none')) END;
+CREATE MACRO needs_counter(is_counter, answer) AS
+    CASE WHEN is_counter THEN answer ELSE error(concat('only a measure declared a counter has an increase', answer)) END;
 
-CREATE MACRO bucket_increase(stream_name, measure_name, edges, keys := MAP {}, "by" := []) AS TABLE
-    WITH reads AS MATERIALIZED (
-        FROM bucket_reads(
-            stream_name,
-            ifnull((
-                SELECT counters_only(is_counter, measure) FROM measures
-                WHERE stream = stream_name AND measure = measure_name
-            ), measure_name),
-            edges, keys := keys, "by" := "by", by_meter := true)
-    ), met AS (
+CREATE MACRO increase_of(asked, reads) AS TABLE
+    WITH met AS (
         SELECT
-            reads.* EXCLUDE (slot, parent_us), start_us, n, first_us, last_us, highest, drops_low, drops_high,
+            bucket, key_json, series_rank, width_us, is_exact, start_us, n, first_us, last_us, highest, drops_low, drops_high,
             last_reading - first_reading AS grown,
             first_us >= a_us AS starts_in, last_us < b_us AS ends_in,
             CASE WHEN starts_in THEN first_reading ELSE last_reading END AS enters,
             CASE WHEN ends_in THEN last_reading ELSE first_reading END AS leaves,
             (least(b_us, last_us) - greatest(a_us, first_us)) / (last_us - first_us) AS share
-        FROM reads
+        FROM query_table(reads) AS reads
         JOIN counter_nodes AS nodes ON nodes.slot = reads.slot AND nodes.parent_us = reads.parent_us
             AND start_us < b_us AND start_us > a_us - width_us
             AND CASE
@@ -81,23 +72,24 @@ CREATE MACRO bucket_increase(stream_name, measure_name, edges, keys := MAP {}, "
             sum(rounding) + CASE WHEN count(*) = 1 OR bool_and(is_exact) AND sum(at_most) < 1125899906842624 THEN 0
                 ELSE 2.220446049250313e-16 * (8 + count(*)) * sum(at_most) END AS rounding
         FROM bounded GROUP BY bucket, key_json
-    ), told AS (
-        SELECT DISTINCT ON (bucket, key_json)
-            bucket, a_us, b_us, key_json, grouping_text, version, divisor, is_forgotten, is_final
-        FROM reads
     )
     SELECT
-        CAST(CAST(key_json AS JSON) AS MAP(VARCHAR, VARCHAR)) AS key,
-        ifnull(spread, 0) / divisor AS value,
+        CAST(CAST(ifnull(key_json, '{}') AS JSON) AS MAP(VARCHAR, VARCHAR)) AS key,
+        needs_counter(is_counter, ifnull(spread, 0) / divisor) AS value,
         greatest(ifnull(at_least - rounding, 0), 0) / divisor AS low,
         CASE WHEN NOT is_forgotten THEN ifnull(at_most + rounding, 0) / divisor END AS high,
         ifnull(is_point, true) AND NOT is_forgotten AS exact,
-        CAST(round(ifnull(rows_spread, 0)) AS BIGINT) AS rows, ifnull(rows_low, 0) AS rows_low,
-        ifnull(rows_high, 0) AS rows_high, ifnull(nodes_read, 0) AS nodes_read, finest_granularity_us,
+        CAST(round(ifnull(rows_spread, 0)) AS BIGINT) AS rows, ifnull(grouped.rows_low, 0) AS rows_low,
+        ifnull(grouped.rows_high, 0) AS rows_high, ifnull(nodes_read, 0) AS nodes_read, finest_granularity_us,
         version AS as_of_version, CAST(grouping_text AS VARCHAR[]) AS grouping, is_final AS final,
         bucket, a_us AS from_us, b_us AS to_us
-    FROM told LEFT JOIN grouped USING (bucket, key_json)
-    WHERE rows_high > 0 OR key_json = '{}';
+    FROM query_table(asked) AS asked LEFT JOIN grouped USING (bucket)
+    WHERE level = 1 AND (grouped.rows_high > 0 OR NOT is_by_key);
+
+CREATE MACRO bucket_increase(stream_name, measure_name, edges, keys := MAP {}, "by" := []) AS TABLE
+    WITH asked AS MATERIALIZED (FROM bucket_asked(stream_name, measure_name, edges, keys, "by", by_meter := true)),
+    reads AS (FROM reads_of('asked'))
+    FROM increase_of('asked', 'reads');
 
 CREATE MACRO range_increase(stream_name, measure_name, range_start, range_end, keys := MAP {}, "by" := []) AS TABLE
     SELECT * EXCLUDE (bucket, from_us, to_us)

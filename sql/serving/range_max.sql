@@ -7,32 +7,36 @@
 -- Answer: key, value, low, high, exact, rows (about so many), rows_low, rows_high, nodes_read, finest_granularity_us,
 -- as_of_version, grouping, final (rows later than the stream's `latest` apart, no row can still change it).
 
-CREATE MACRO bucket_max(stream_name, measure_name, edges, keys := MAP {}, "by" := []) AS TABLE
+CREATE MACRO max_of(asked, reads) AS TABLE
     WITH grouped AS (
         SELECT
-            bucket, any_value(a_us) AS a_us, any_value(b_us) AS b_us, key_json,
-            any_value(grouping_text) AS grouping_text, any_value(version) AS version, any_value(divisor) AS divisor,
-            any_value(has_values) AS has_values, any_value(is_forgotten) AS is_forgotten, any_value(is_final) AS is_final,
-            count(width_us) AS nodes_read, min(width_us) AS finest_granularity_us,
+            bucket, key_json,
+            count(*) AS nodes_read, min(width_us) AS finest_granularity_us,
             CAST(sum(at_least) AS BIGINT) AS rows_low, CAST(sum(at_most) AS BIGINT) AS rows_high,
             sum(least(greatest(n * share, at_least), at_most)) AS rows_spread,
             max(highest) FILTER (at_most > 0) AS extreme,
             max(CASE WHEN at_least = n THEN highest ELSE lowest END) FILTER (at_least > 0) AS certain,
             max(highest) FILTER (at_most > 0 AND share >= 0.5) AS likely
-        FROM bucket_nodes(stream_name, measure_name, edges, keys := keys, "by" := "by")
+        FROM nodes_inside(reads)
         GROUP BY bucket, key_json
     )
     SELECT
-        CAST(CAST(key_json AS JSON) AS MAP(VARCHAR, VARCHAR)) AS key,
+        CAST(CAST(ifnull(key_json, '{}') AS JSON) AS MAP(VARCHAR, VARCHAR)) AS key,
         needs_values(has_values, coalesce(greatest(likely, certain), extreme) / divisor) AS value,
         certain / divisor AS low,
         CASE WHEN NOT is_forgotten THEN extreme / divisor END AS high,
         extreme IS NOT DISTINCT FROM certain AND NOT is_forgotten AS exact,
-        CAST(round(rows_spread) AS BIGINT) AS rows, rows_low, rows_high, nodes_read, finest_granularity_us,
+        CAST(round(ifnull(rows_spread, 0)) AS BIGINT) AS rows, ifnull(grouped.rows_low, 0) AS rows_low,
+        ifnull(grouped.rows_high, 0) AS rows_high, ifnull(nodes_read, 0) AS nodes_read, finest_granularity_us,
         version AS as_of_version, CAST(grouping_text AS VARCHAR[]) AS grouping, is_final AS final,
         bucket, a_us AS from_us, b_us AS to_us
-    FROM grouped
-    WHERE rows_high > 0 OR key_json = '{}';
+    FROM query_table(asked) AS asked LEFT JOIN grouped USING (bucket)
+    WHERE level = 1 AND (grouped.rows_high > 0 OR NOT is_by_key);
+
+CREATE MACRO bucket_max(stream_name, measure_name, edges, keys := MAP {}, "by" := []) AS TABLE
+    WITH asked AS MATERIALIZED (FROM bucket_asked(stream_name, measure_name, edges, keys, "by")),
+    reads AS (FROM reads_of('asked'))
+    FROM max_of('asked', 'reads');
 
 CREATE MACRO range_max(stream_name, measure_name, range_start, range_end, keys := MAP {}, "by" := []) AS TABLE
     SELECT * EXCLUDE (bucket, from_us, to_us)

@@ -18,6 +18,9 @@
 -- inside. Of a cut node at_least..at_most are, from the event times of its first and last row, and `share` is the
 -- part of its time inside. Where nothing is asked by key, one row per bucket with n = 0 stands for "no rows".
 --
+-- Macros that take the name of a table (`asked`, `reads`) share a step: `asked` has one row per bucket and level,
+-- `reads` one per piece of a level of a series to look at. Their callers say WITH asked AS ..., reads AS ...
+--
 -- A series is found by its `lookup`, the key values in the grouping's order: all values asked for are one text,
 -- the first few a range of texts. Blocks outside are not read, so it does not matter how many series there are.
 
@@ -33,53 +36,56 @@ CREATE MACRO leading_keys(key_names, wanted) AS key_names[1:ifnull(
 CREATE MACRO lookup_of(key_values) AS
     list_aggregate(list_transform(key_values, lambda v: ifnull(v, chr(1)) || chr(31)), 'string_agg', '');
 
--- Where to look: each bucket's slots and parents; a row without a slot stands for "no rows".
--- by_meter looks at the grouping of all keys, whatever is asked by.
-CREATE MACRO bucket_reads(stream_name, measure_name, edges, keys := MAP {}, "by" := [], by_meter := false) AS TABLE
-    WITH given AS (
-        -- Each parameter once, as a column: a prepared question is then planned once, whatever is asked.
-        SELECT
-            CAST(stream_name AS VARCHAR) AS asked_stream,
-            CAST(measure_name AS VARCHAR) AS asked_measure,
-            CAST(edges AS BIGINT[]) AS edges_us,
-            CAST(keys AS MAP(VARCHAR, VARCHAR)) AS wanted,
-            CAST("by" AS VARCHAR[]) AS by_names
-    ), asked AS MATERIALIZED (
-        SELECT
-            CASE
-                WHEN stream IS NULL THEN error(concat(
-                    'no measure ', asked_stream, '.', asked_measure, ' here; published: ', catalog))
-                WHEN chosen IS NULL THEN error(concat(
-                    'no grouping of ', stream, ' holds the keys ', CAST(wanted AS VARCHAR), ' and ',
-                    CAST(by_names AS VARCHAR), '; declared: ', declared))
-                WHEN a_us < b_us THEN a_us
-                ELSE error(concat(
-                    'the range must begin before it ends; from ', make_timestamp(a_us), ' to ', make_timestamp(b_us)))
-            END AS a_us,
-            bucket, b_us, wanted, by_names, chosen.id AS grouping_id, CAST(chosen.key_names AS VARCHAR) AS grouping_text,
-            ifnull(lookup_of(list_transform(leading_keys(chosen.key_names, wanted), lambda name: wanted[name])), '')
-                AS lookup_from,
-            level, first_slot, width_us, parent_width_us, finer_us, is_exact, divisor, version,
-            measure <> '*' AS has_values,
-            greatest(a_us, earliest_us) < least(b_us, kept_us) AS is_forgotten,
-            b_us <= final_before_us AS is_final
-        FROM (
-            SELECT *, edges_us[bucket] AS a_us, edges_us[bucket + 1] AS b_us
-            FROM (
-                SELECT
-                    given.*, ladder.*, version, catalog, unnest(range(1, len(edges_us))) AS bucket,
-                    list_filter(groupings, lambda g:
-                        list_has_all(g.key_names, map_keys(wanted) || by_names) AND g.is_meter >= by_meter)[1] AS chosen
-                FROM given
-                CROSS JOIN publication
-                LEFT JOIN ladder ON ladder.stream = asked_stream AND ladder.measure = asked_measure
-            )
-        )
-    )
+-- by_meter asks the grouping of all keys, whatever is asked by.
+CREATE MACRO bucket_asked(stream_name, measure_name, edges, keys, "by", by_meter := false) AS TABLE
     SELECT
-        bucket, a_us, b_us, width_us, parent_width_us, finer_us, is_exact, divisor, version, has_values, is_forgotten,
-        is_final, grouping_text,
-        series_rank, first_slot + series_rank AS slot,
+        CASE
+            WHEN stream IS NULL THEN error(concat(
+                'no measure ', asked_stream, '.', asked_measure, ' here; published: ', catalog))
+            WHEN chosen IS NULL THEN error(concat(
+                'no grouping of ', stream, ' holds the keys ', CAST(wanted AS VARCHAR), ' and ',
+                CAST(by_names AS VARCHAR), '; declared: ', declared))
+            WHEN a_us < b_us THEN a_us
+            ELSE error(concat(
+                'the range must begin before it ends; from ', make_timestamp(a_us), ' to ', make_timestamp(b_us)))
+        END AS a_us,
+        bucket, b_us, wanted, by_names, len(by_names) > 0 AS is_by_key,
+        chosen.id AS grouping_id, CAST(chosen.key_names AS VARCHAR) AS grouping_text,
+        ifnull(lookup_of(list_transform(leading_keys(chosen.key_names, wanted), lambda name: wanted[name])), '')
+            AS lookup_from,
+        level, first_slot, width_us, parent_width_us, finer_us, is_exact, divisor, version,
+        measure <> '*' AS has_values, is_counter,
+        greatest(a_us, earliest_us) < least(b_us, kept_us) AS is_forgotten,
+        b_us <= final_before_us AS is_final
+    FROM (
+        SELECT
+            given.*, ladder.*, version, catalog,
+            list_filter(
+                groupings,
+                lambda g: list_has_all(g.key_names, map_keys(wanted) || by_names) AND g.is_meter >= by_meter
+            )[1] AS chosen
+        FROM (
+            SELECT
+                asked_stream, asked_measure, wanted, by_names,
+                unnest(range(1, len(edges_us))) AS bucket, unnest(edges_us[:-2]) AS a_us, unnest(edges_us[2:]) AS b_us
+            FROM (
+                -- Each parameter once, as a column: a prepared question is then planned once, whatever is asked.
+                SELECT
+                    CAST(stream_name AS VARCHAR) AS asked_stream,
+                    CAST(measure_name AS VARCHAR) AS asked_measure,
+                    CAST(edges AS BIGINT[]) AS edges_us,
+                    CAST(keys AS MAP(VARCHAR, VARCHAR)) AS wanted,
+                    CAST("by" AS VARCHAR[]) AS by_names
+            )
+        ) AS given
+        CROSS JOIN publication
+        LEFT JOIN ladder ON ladder.stream = asked_stream AND ladder.measure = asked_measure
+    );
+
+CREATE MACRO reads_of(asked, first_rank := 0, last_rank := 4611686018427387904) AS TABLE
+    SELECT
+        bucket, a_us, b_us, width_us, parent_width_us, finer_us, is_exact, series_rank,
+        first_slot + series_rank AS slot,
         unnest(list_filter(
             list_distinct([
                 ifnull(floor_to(a_us, parent_width_us), -4611686018427387904),
@@ -87,23 +93,16 @@ CREATE MACRO bucket_reads(stream_name, measure_name, edges, keys := MAP {}, "by"
             ]),
             lambda parent: parent < a_us OR parent > b_us - parent_width_us AND parent < b_us
         )) AS parent_us,
-        CASE WHEN len(by_names) = 0 THEN '{}'
-            ELSE to_json(MAP(by_names, list_transform(by_names, lambda name: key[name]))) END AS key_json
-    FROM asked JOIN series ON series.grouping_id = asked.grouping_id
+        CASE WHEN is_by_key THEN to_json(MAP(by_names, list_transform(by_names, lambda name: key[name])))
+            ELSE '{}' END AS key_json
+    FROM query_table(asked) AS asked JOIN series ON series.grouping_id = asked.grouping_id
         AND series.lookup >= lookup_from AND series.lookup <= lookup_from || chr(1114111)
-    WHERE len(list_filter(map_keys(wanted), lambda name: key[name] IS DISTINCT FROM wanted[name])) = 0
-    UNION ALL
-    SELECT
-        bucket, a_us, b_us, NULL, NULL, NULL, is_exact, divisor, version, has_values, is_forgotten, is_final,
-        grouping_text, NULL, NULL, NULL, '{}'
-    FROM asked WHERE level = 1 AND len(by_names) = 0;
+        AND series_rank >= first_rank AND series_rank <= last_rank
+    WHERE len(list_filter(map_keys(wanted), lambda name: key[name] IS DISTINCT FROM wanted[name])) = 0;
 
-CREATE MACRO bucket_nodes(stream_name, measure_name, edges, keys := MAP {}, "by" := []) AS TABLE
-    WITH reads AS MATERIALIZED (
-        FROM bucket_reads(stream_name, measure_name, edges, keys := keys, "by" := "by")
-    )
+CREATE MACRO nodes_inside(reads) AS TABLE
     SELECT
-        key_json, grouping_text, version, is_exact, divisor, has_values, is_forgotten, is_final,
+        key_json, is_exact,
         width_us, start_us, n, total, exact_total, wide_total, lowest, highest, magnitude,
         CASE
             WHEN first_us >= a_us AND last_us < b_us THEN n
@@ -118,20 +117,29 @@ CREATE MACRO bucket_nodes(stream_name, measure_name, edges, keys := MAP {}, "by"
             ELSE n
         END AS at_most,
         (least(b_us, start_us + width_us) - greatest(a_us, start_us)) / width_us AS share,
-        bucket, a_us, b_us
-    FROM reads
+        bucket
+    FROM query_table(reads) AS reads
     JOIN nodes ON nodes.slot = reads.slot AND nodes.parent_us = reads.parent_us
         AND start_us < b_us AND start_us > a_us - width_us
         AND CASE
             WHEN start_us >= a_us AND start_us <= b_us - width_us
             THEN nodes.parent_us < a_us OR nodes.parent_us > b_us - parent_width_us
             ELSE start_us < finer_us
-        END
+        END;
+
+CREATE MACRO bucket_nodes(stream_name, measure_name, edges, keys := MAP {}, "by" := []) AS TABLE
+    WITH asked AS MATERIALIZED (FROM bucket_asked(stream_name, measure_name, edges, keys, "by")),
+    reads AS (FROM reads_of('asked'))
+    SELECT
+        key_json, grouping_text, version, inside.is_exact, divisor, has_values, is_forgotten, is_final,
+        inside.width_us, start_us, n, total, exact_total, wide_total, lowest, highest, magnitude,
+        at_least, at_most, share, bucket, a_us, b_us
+    FROM nodes_inside('reads') AS inside JOIN asked USING (bucket) WHERE level = 1
     UNION ALL
     SELECT
         '{}', grouping_text, version, is_exact, divisor, has_values, is_forgotten, is_final, NULL, NULL,
         0, 0, 0, NULL, NULL, NULL, 0, 0, 0, 0, bucket, a_us, b_us
-    FROM reads WHERE slot IS NULL;
+    FROM asked WHERE level = 1 AND NOT is_by_key;
 
 CREATE MACRO range_nodes(stream_name, measure_name, range_start, range_end, keys := MAP {}, "by" := []) AS TABLE
     SELECT * EXCLUDE (bucket, a_us, b_us)

@@ -114,7 +114,7 @@ COMMENT ON COLUMN counter_nodes.drops_high IS 'And to at most this; more only wh
 CREATE TABLE ladder (
     stream VARCHAR, measure VARCHAR, level INTEGER, first_slot BIGINT, width_us BIGINT, parent_width_us BIGINT,
     finer_us BIGINT, is_exact BOOLEAN, divisor DOUBLE, newest_us BIGINT, final_before_us BIGINT, earliest_us BIGINT,
-    kept_us BIGINT, groupings STRUCT(id BIGINT, key_names VARCHAR[], is_meter BOOLEAN)[], declared VARCHAR
+    kept_us BIGINT, is_counter BOOLEAN, groupings STRUCT(id BIGINT, key_names VARCHAR[], is_meter BOOLEAN)[], declared VARCHAR
 );
 COMMENT ON TABLE ladder IS 'One row per stream, measure and level: all that a range macro must know before it reads nodes.';
 COMMENT ON COLUMN ladder.stream IS 'Stream.';
@@ -130,6 +130,7 @@ COMMENT ON COLUMN ladder.newest_us IS 'As in streams.';
 COMMENT ON COLUMN ladder.final_before_us IS 'Answers that end here or earlier are final: newest_us - latest_us.';
 COMMENT ON COLUMN ladder.earliest_us IS 'As in streams.';
 COMMENT ON COLUMN ladder.kept_us IS 'Where the coarsest level begins; older rows are in no node.';
+COMMENT ON COLUMN ladder.is_counter IS 'As in measures.';
 COMMENT ON COLUMN ladder.groupings IS 'Declared groupings, fewest keys first; id as in series; is_meter: holds all keys.';
 COMMENT ON COLUMN ladder.declared IS 'The groupings'' keys as text.';
 

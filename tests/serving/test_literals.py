@@ -26,3 +26,17 @@ def test_a_quoted_name_is_one_name(name: str) -> None:
 def test_a_nul_character_is_refused() -> None:
     with pytest.raises(ValueError, match="NUL"):
         literals.text("a\0'; DROP TABLE nodes")
+
+
+def test_a_plain_value_comes_back_from_its_literal() -> None:
+    value = {"id": 2**62, "names": ["it's", None], "share": 1e-300, "is_exact": True, "none": []}
+
+    with duckdb.connect() as connection:
+        found = connection.execute(f"SELECT {literals.literal(value)}").fetchone()
+
+    assert found == (value,)
+
+
+def test_a_value_of_another_kind_has_no_literal() -> None:
+    with pytest.raises(TypeError, match="no literal for"):
+        literals.literal({1, 2})

@@ -97,6 +97,41 @@ def test_over_the_keys_below_the_first_one_every_row_is_counted(many: PublishedR
     assert found.value == sum(i for i in range(7000, 8000) if i % 24 < 12)
 
 
-def test_more_series_than_fit_in_memory_are_refused_with_what_to_do(many: PublishedReader) -> None:
-    with pytest.raises(AskError, match="name some keys in where, or ask by fewer"):
-        answer(many.connection, _question({}, ("site", "sensor"), DAY_US), 3)
+def test_the_first_of_a_million_keys_are_answered_within_the_memory_of_a_reader(
+    many: PublishedReader,
+) -> None:
+    found = answer(many.connection, _question({}, ("site", "sensor"), DAY_US), 3)
+
+    assert [part.value for part in found] == [0.0, 1.0, 2.0]
+    assert all(part.exact for part in found)
+
+
+def test_keys_in_another_order_than_the_groupings_are_the_first_in_theirs(many: PublishedReader) -> None:
+    found = answer(many.connection, _question({}, ("sensor", "site"), DAY_US), 3)
+
+    assert [part.value for part in found] == [0.0, 1000.0, 2000.0]
+
+
+def test_one_part_of_many_without_rows_is_no_answer(many: PublishedReader) -> None:
+    question = Question("wide", "size", "sum", 40 * DAY_US, 41 * DAY_US, {}, ("site", "sensor"))
+
+    assert answer(many.connection, question, 3) == []
+
+
+def test_what_does_not_fit_in_memory_is_told_with_what_to_declare(
+    many: PublishedReader, tmp_path: Path
+) -> None:
+    """The sum over all series was told to be one by too many keys."""
+    copied = tmp_path / "copy.duckdb"
+    copied.write_bytes(many.hold.path.read_bytes())
+    tight: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": "40MB",
+        "temp_directory": "",
+        "threads": 1,
+    }
+
+    with (
+        duckdb.connect(str(copied), read_only=True, config=tight) as small,
+        pytest.raises(AskError, match=r"no grouping by \[\] alone.*declare the grouping \[\]"),
+    ):
+        answer(small, _question({}))
