@@ -180,6 +180,17 @@ class QJoin:
         return sum(len(self._living(side)[0]) for side in (0, 1))
 
     @property
+    def columns(self) -> int:
+        """Return how many columns of numbers the condition reads, and a kept row has."""
+        return self._plan.columns
+
+    @property
+    def oldest_row(self) -> int | None:
+        """Return the least row id that is held, None of none."""
+        ids = [int(kept[:, 3].min()) for kept in (self._living(0)[0], self._living(1)[0]) if len(kept)]
+        return min(ids, default=None)
+
+    @property
     def counts(self) -> dict[str, int]:
         """Return rows processed, refused, without a usable key, logged, and late for a side that was silent."""
         sides, state = self._sides.sum(axis=0), self._state
@@ -223,7 +234,7 @@ class QJoin:
         self._pool = self._spare = self._empty_pool(_power(max(map(len, kept))))
         for side, name in enumerate(sides):
             numbers = np.frombuffer(snapshot.parts[f"{name}_numbers"])
-            put_back(self._sides, side, self._pool, kept[side], numbers.reshape(len(kept[side]), -1))
+            put_back(self._sides, side, self._pool, kept[side], numbers.reshape(len(kept[side]), self.columns))
 
     def _living(self, side: int) -> tuple[Int64s, Any]:
         """Return number, time, cell and id of a side's living rows in processing order, and their numbers."""

@@ -21,7 +21,7 @@ SECOND = 1_000_000
 START_US = 1_400_000_000 * SECOND
 PITCH = np.array([105.0, 68.0])
 BALL_SHARE, PLAYER_SENSORS, PLAYERS = 0.235, 36, 16
-STRAGGLERS = 1e-5
+STRAGGLERS = 2e-5
 
 
 @dataclass(frozen=True)
@@ -125,9 +125,9 @@ def _held_back(rng: Any, sensor: Any, at_s: Any, length: float) -> npt.NDArray[n
     episodes = np.cumsum(rng.exponential(20.0, int(length / 10) + 1))
     for number in range(PLAYER_SENSORS + 1):
         mine = np.flatnonzero(sensor == number)
-        count = rng.poisson(length / 30)
+        count = rng.poisson(length / 8)
         begins = np.sort(rng.choice(episodes, count) + rng.exponential(2.0, count))
-        lasts = np.minimum(0.1 * (1 + rng.pareto(1.5, count)), 8.0)
+        lasts = np.minimum(0.1 * (1 + rng.pareto(1.3, count)), 8.0)
         for begin, end in zip(begins, begins + lasts, strict=True):
             first, after = np.searchsorted(at_s[mine], [begin, end])
             inside = mine[first:after]
