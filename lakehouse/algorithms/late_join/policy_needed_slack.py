@@ -10,12 +10,14 @@ model of windows, delays or selectivity. A pair that was found tells its n; of p
 granule of the other side's arrivals tells how many and at which n: count times the row's own selectivity, drawn
 towards the usual one, until exact counts come from the repair (``replace``).
 
-Counts are kept by quarters of a period over the last three periods. Every step the slacks of least memory are
+Counts are kept by quarters of a period over the last ten periods: a burst of delays that has come is guarded
+against for that long, the next of its kind finds its pairs. Every step the slacks of least memory are
 chosen with which *every* period inside them would have reached ``1 - margin * (1 - recall)``, and with which at most
 ``logged`` of the rows are logged.
 
 Guarantee: none for the future; the counts of found pairs are exact. Cost: a row O(1), a logged row O(64), a choice
-O(slacks); memory 13 quarters x 2 sides x 300 slacks, three times, and 128 KiB for arrivals.
+O(slacks); memory 41 quarters x 2 sides x 300 slacks, three times (0.6 MB), and 128 KiB for
+arrivals; a snapshot holds what is not 0.
 
 Source: ours. The paper models the same recall, see ``policy_paper.py``.
 """
@@ -38,9 +40,6 @@ if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.policy import Slacks
 
 QUARTERS_PER_PERIOD = 4
-PERIODS = 3
-# One more than three periods: the newest quarter is not full yet.
-QUARTERS = QUARTERS_PER_PERIOD * PERIODS + 1
 
 
 class NeededSlack:
@@ -53,9 +52,10 @@ class NeededSlack:
         granularity_us: the finest difference between slacks.
         margin: how much of the allowed loss may be used; the rest is for what the past does not tell.
         logged: the share of rows that may be logged, each of which the repair has to look at.
+        remembered: how many periods back the counts go.
 
     Raises:
-        ValueError: a share is outside (0, 1] or a time below 1 us.
+        ValueError: a share is outside (0, 1], a time below 1 us, or no period is remembered.
     """
 
     def __init__(
@@ -66,24 +66,29 @@ class NeededSlack:
         granularity_us: int = 10_000,
         margin: float = 0.25,
         logged: float = 0.05,
+        remembered: int = 10,
     ) -> None:
         if not (0 < recall < 1 and 0 < margin <= 1 and 0 < logged <= 1):
             raise ValueError(
                 f"expected recall, margin and logged within (0, 1], found {recall}, {margin}, {logged}"
             )
-        if min(period_us // QUARTERS_PER_PERIOD, step_us) < 1:
-            raise ValueError(f"expected a period from 4 us and a step from 1 us, found {period_us}, {step_us}")
+        if min(period_us // QUARTERS_PER_PERIOD, step_us, remembered) < 1:
+            raise ValueError(
+                f"expected a period from 4 us, a step and periods from 1, found {period_us}, {step_us}, {remembered}"
+            )
         self.recall, self.period_us, self.step_us = recall, period_us, step_us
         self.margin, self.logged = margin, logged
         self.grid: Int64s = slack_grid(granularity_us)
         self._quarter_us = period_us // QUARTERS_PER_PERIOD
         self._quarter: int | None = None
-        bins = len(self.grid) + 1
+        # One more than whole periods have: the newest quarter is not full yet.
+        self._quarters = QUARTERS_PER_PERIOD * remembered + 1
+        shape = self._quarters, 2, len(self.grid) + 1
         # By quarter, stored side and bin of slack: pairs counted, pairs estimated, and rows by their lag behind T.
-        self._counted = np.zeros((QUARTERS, 2, bins))
-        self._estimated = np.zeros((QUARTERS, 2, bins))
-        self._behind = np.zeros((QUARTERS, 2, bins))
-        self._totals = np.zeros((QUARTERS, 3))
+        self._counted = np.zeros(shape)
+        self._estimated = np.zeros(shape)
+        self._behind = np.zeros(shape)
+        self._totals = np.zeros((self._quarters, 3))
 
     def begin(self, window_us: int) -> None:
         """Prepare for a join with this window."""
@@ -129,10 +134,10 @@ class NeededSlack:
         if self._quarter is None:
             return
         needed = np.searchsorted(self.grid, time_us - self._window_us - event_us, side="right")
-        slot = time_us // self._quarter_us - self._quarter + QUARTERS - 1
-        whole = until_us // self._quarter_us - self._quarter + QUARTERS - 1
-        known = (slot >= 0) & (slot < min(whole, QUARTERS - 1))
-        self._estimated[: max(0, min(whole, QUARTERS - 1))] = 0.0
+        slot = time_us // self._quarter_us - self._quarter + self._quarters - 1
+        whole = until_us // self._quarter_us - self._quarter + self._quarters - 1
+        known = (slot >= 0) & (slot < min(whole, self._quarters - 1))
+        self._estimated[: max(0, min(whole, self._quarters - 1))] = 0.0
         np.add.at(self._estimated, (slot[known], side[known], needed[known]), 1.0)
 
     def snapshot(self) -> bytes:
@@ -148,19 +153,19 @@ class NeededSlack:
         parts = _parts(packed)
         quarter = int(np.frombuffer(parts[0], np.int64)[0])
         self._quarter = None if quarter < 0 else quarter
-        self._totals = np.frombuffer(parts[1]).reshape(QUARTERS, 3).copy()
+        self._totals = np.frombuffer(parts[1]).reshape(-1, 3).copy()
         shape = self._counted.shape
         self._counted, self._estimated, self._behind = (_dense(part, shape) for part in parts[2:5])
         self._arrivals.unpack(parts[5])
 
     def _turn(self, quarter: int) -> None:
         """Begin the quarter that stream time has come to; the oldest ones go."""
-        by = 0 if self._quarter is None else min(quarter - self._quarter, QUARTERS)
+        by = 0 if self._quarter is None else min(quarter - self._quarter, self._quarters)
         self._quarter = quarter
         if by > 0:
             for kept in (self._counted, self._estimated, self._behind, self._totals):
-                kept[: QUARTERS - by] = kept[by:].copy()
-                kept[QUARTERS - by :] = 0.0
+                kept[: len(kept) - by] = kept[by:].copy()
+                kept[-by:] = 0.0
 
     def _floor(self) -> Int64s:
         """Return, by side, the bin of the least slack with which few enough rows are logged."""
