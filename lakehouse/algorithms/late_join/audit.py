@@ -44,7 +44,11 @@ class Periods:
 
 
 def audit(
-    online_us: Int64s, repaired_us: Int64s, period_us: int, step_us: int, span_us: tuple[int, int] | None = None
+    online_us: Int64s,
+    repaired_us: Int64s,
+    period_us: int,
+    step_us: int,
+    span_us: tuple[int, int] | None = None,
 ) -> Periods:
     """Return every period between the first and the last pair, from the event times of pairs.
 
@@ -54,7 +58,9 @@ def audit(
         ValueError: the period is not a positive multiple of the step.
     """
     if step_us < 1 or period_us < step_us or period_us % step_us:
-        raise ValueError(f"expected a period that is a multiple of the step, found {period_us} and {step_us} us")
+        raise ValueError(
+            f"expected a period that is a multiple of the step, found {period_us} and {step_us} us"
+        )
     ends = np.concatenate([online_us, repaired_us])
     if span_us is None and len(ends) == 0:
         none = np.empty(0, np.int64)
@@ -72,7 +78,8 @@ def periods_of(pairs: Int64s, online: Int64s, start_us: int, period_us: int, ste
     """Return the sliding periods of counts that are given by step."""
     width = min(period_us // step_us, len(pairs))
     sliding = [
-        np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64) for counts in (pairs, online)
+        np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
+        for counts in (pairs, online)
     ]
     whole, found = (sums[width:] - sums[:-width] for sums in sliding)
     return Periods(start_us + np.arange(len(whole)) * step_us, whole, found)

@@ -123,7 +123,10 @@ class RecallModel:
         known = delays.cumsum(axis=1)[:, : len(slacks)] / np.maximum(rows, 1.0)[:, None]
         whole = rates * window_us / 1e6
         there = np.array(
-            [[self._window(delays[side], rates[side], window_us, slack) for slack in slacks] for side in (0, 1)]
+            [
+                [self._window(delays[side], rates[side], window_us, slack) for slack in slacks]
+                for side in (0, 1)
+            ]
         )
         most = rates[0] * whole[1] + rates[1] * whole[0]
         if most <= 0:
@@ -150,11 +153,12 @@ class RecallModel:
 class KSlack:
     """The join that waits; the same contract as ``QJoin``, with waits instead of a log.
 
+    >>> from lakehouse.algorithms.late_join.conditions import Equality
     >>> join = KSlack(Equality(), window_us=10, waiting=LargestDelay(at_least_us=20))
     >>> rows = Batch.of([0, 1, 0, 1], [0, 0, 20, 20], key=[7] * 4)
     >>> found = join.process(rows).pairs
     >>> found.left.tolist(), found.right.tolist(), found.wait_us.tolist()
-    ([0], [0], [20])
+    ([0], [1], [20])
     """
 
     def __init__(self, condition: Condition, window_us: int, waiting: Waiting) -> None:
@@ -207,7 +211,13 @@ class KSlack:
         """Return the whole state: rows that wait, rows in windows, clocks, and what the choice of K remembers."""
         waiting = self._heap[: self._state[WAITING]]
         own = np.array([self._gone_from, self._produced, self._chosen_at], np.int64)
-        parts = {"state": self._state, "own": own, "delays": self._delays, "came": self._came, "gone": self._gone}
+        parts = {
+            "state": self._state,
+            "own": own,
+            "delays": self._delays,
+            "came": self._came,
+            "gone": self._gone,
+        }
         parts |= {f"row_{name}": getattr(self._rows, name) for name in (*_COLUMNS, "numbers")}
         parts |= {"heap": waiting[np.lexsort((waiting[:, 1], waiting[:, 0]))]}
         packed = {name: np.ascontiguousarray(part).tobytes() for name, part in parts.items()}
@@ -218,7 +228,9 @@ class KSlack:
         """Become the join that the snapshot was taken of; condition, window and choice of K must be the same."""
         if snapshot.method != self._name():
             raise ValueError(f"expected a snapshot of {self._name()}, found one of {snapshot.method}")
-        whole = {name: np.frombuffer(snapshot.parts[name], np.int64).copy() for name in ("state", "own", "came")}
+        whole = {
+            name: np.frombuffer(snapshot.parts[name], np.int64).copy() for name in ("state", "own", "came")
+        }
         self._state, self._came = whole["state"], whole["came"]
         self._gone_from, self._produced, self._chosen_at = whole["own"].tolist()
         self._delays = np.frombuffer(snapshot.parts["delays"]).reshape(2, -1).copy()

@@ -52,7 +52,9 @@ def _is_before(ts: int, number: int, other_ts: int, other_number: int) -> Any:
 
 
 @njit(cache=True)
-def reorder(rows: Any, start: int, state: Any, heap: Any, delays: Any, grows: bool, grid: Any, out: Any) -> Any:
+def reorder(
+    rows: Any, start: int, state: Any, heap: Any, delays: Any, grows: bool, grid: Any, out: Any
+) -> Any:
     """Take rows in until the next choice is due; return where it stopped and how many rows left the heap.
 
     ``out`` columns: number of the row that left, and T then; ``arrived``: T when each row came.

@@ -15,7 +15,9 @@ ROWS, MATCHES, OFFERS = range(3)
 
 
 @njit(cache=True)
-def learn_delays(trace: Any, window: int, width: int, grid: Any, by_delay: Any, largest: Any, arrivals: Any) -> None:
+def learn_delays(
+    trace: Any, window: int, width: int, grid: Any, by_delay: Any, largest: Any, arrivals: Any
+) -> None:
     """Add rows to ``by_delay``, sides x 3 x bins, and raise the largest delay of each side."""
     granules, counts = arrivals
     for index in range(len(trace)):

@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lakehouse.algorithms.late_join.arrival_counts import ArrivalCounts
-from lakehouse.algorithms.late_join.needed_slack_kernels import MATCHES, OFFERS, cheapest, learn
+from lakehouse.algorithms.late_join.contract import NO_TIME
+from lakehouse.algorithms.late_join.needed_slack_kernels import cheapest, learn
 from lakehouse.algorithms.late_join.slack_grid import slack_grid
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ class NeededSlack:
 
     def snapshot(self) -> bytes:
         """Return the whole state; bins and granules that are empty take no space."""
-        quarter = -1 if self._quarter is None else self._quarter
+        quarter = NO_TIME if self._quarter is None else self._quarter
         parts = [np.array([quarter], np.int64).tobytes(), self._totals.tobytes()]
         parts += [_sparse(each) for each in (self._counted, self._estimated, self._behind)]
         parts += [self._arrivals.pack()]
@@ -152,7 +153,7 @@ class NeededSlack:
         """Become the policy that the snapshot was taken of; all settings must be the same."""
         parts = _parts(packed)
         quarter = int(np.frombuffer(parts[0], np.int64)[0])
-        self._quarter = None if quarter < 0 else quarter
+        self._quarter = None if quarter == NO_TIME else quarter
         self._totals = np.frombuffer(parts[1]).reshape(-1, 3).copy()
         shape = self._counted.shape
         self._counted, self._estimated, self._behind = (_dense(part, shape) for part in parts[2:5])

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from lakehouse.algorithms.late_join.arrival_counts import ArrivalCounts
+from lakehouse.algorithms.late_join.contract import NO_TIME
 from lakehouse.algorithms.late_join.paper_kernels import MATCHES, OFFERS, ROWS, learn_delays
 from lakehouse.algorithms.late_join.slack_grid import slack_grid
 
@@ -73,7 +74,7 @@ class PaperSlack:
         self._by_delay = np.zeros((2, 3, len(self.grid) + 1))
         self._largest = np.zeros(2, np.int64)
         # Stream time of the first choice and of the last; results really produced, by step, oldest first.
-        self._times = np.full(2, -1, np.int64)
+        self._times = np.full(2, NO_TIME, np.int64)
         self._produced = np.zeros(period_us // step_us)
 
     def begin(self, window_us: int) -> None:
@@ -89,7 +90,7 @@ class PaperSlack:
 
     def choose(self, time_us: int) -> Slacks:
         """Return the cheapest slacks of the grid for which the model promises the target of the next step."""
-        if self._times[0] < 0:
+        if self._times[0] == NO_TIME:
             self._times[:] = time_us
         largest = np.searchsorted(self.grid, self._largest)
         chosen = largest
@@ -153,7 +154,12 @@ class PaperSlack:
 
     def _window(self, side: int, slacks: Int64s, rate: float) -> Float64s:
         return window_rows(
-            self._by_delay[side, ROWS], self.grid, rate, self._window_us, self.basic_us, slacks.astype(np.float64)
+            self._by_delay[side, ROWS],
+            self.grid,
+            rate,
+            self._window_us,
+            self.basic_us,
+            slacks.astype(np.float64),
         )
 
 

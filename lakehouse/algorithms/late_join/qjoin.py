@@ -84,6 +84,8 @@ CROWD = 16
 class QJoin:
     """The symmetric window join of two late streams, with a log for exact repair.
 
+    >>> from lakehouse.algorithms.late_join.contract import Batch
+    >>> from lakehouse.algorithms.late_join.policy import ConstantSlack
     >>> join = QJoin(Equality(), window_us=10, policy=ConstantSlack(0, 0))
     >>> found = join.process(Batch.of([0, 1, 0, 1, 1], [0, 0, 50, 50, 5], key=[7] * 5))
     >>> found.pairs.left.tolist(), found.pairs.right.tolist()
@@ -234,7 +236,9 @@ class QJoin:
         self._pool = self._spare = self._empty_pool(_power(max(map(len, kept))))
         for side, name in enumerate(sides):
             numbers = np.frombuffer(snapshot.parts[f"{name}_numbers"])
-            put_back(self._sides, side, self._pool, kept[side], numbers.reshape(len(kept[side]), self.columns))
+            put_back(
+                self._sides, side, self._pool, kept[side], numbers.reshape(len(kept[side]), self.columns)
+            )
 
     def _living(self, side: int) -> tuple[Int64s, Any]:
         """Return number, time, cell and id of a side's living rows in processing order, and their numbers."""
@@ -318,7 +322,10 @@ def _or_none(time: np.int64) -> int | None:
 
 def _logged(trace: Records, row: Int64s) -> Records:
     logged = trace["logged"]
-    fields = [("row", row[logged]), *((name, trace[name][logged]) for name in ("side", "ts", "horizon", "time"))]
+    fields = [
+        ("row", row[logged]),
+        *((name, trace[name][logged]) for name in ("side", "ts", "horizon", "time")),
+    ]
     return np.rec.fromarrays([column for _, column in fields], names=[name for name, _ in fields])
 
 

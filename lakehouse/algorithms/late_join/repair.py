@@ -56,8 +56,16 @@ def missing_pairs(
     plan = Plan.of(condition)
     cells, usable = plan.cells(rows)
     keep = usable & _within_reach(rows.event_us, logged, horizon_us, window_us)
-    index = tuple(_ordered(np.flatnonzero(keep & (rows.side == side)), cells, rows.event_us) for side in (0, 1))
-    columns = rows.side, rows.event_us, cells, rows.numbers, np.broadcast_to(rows.numbers, (2, *rows.numbers.shape))
+    index = tuple(
+        _ordered(np.flatnonzero(keep & (rows.side == side)), cells, rows.event_us) for side in (0, 1)
+    )
+    columns = (
+        rows.side,
+        rows.event_us,
+        cells,
+        rows.numbers,
+        np.broadcast_to(rows.numbers, (2, *rows.numbers.shape)),
+    )
     can = usable[logged]
     parts = plan.shape, plan.reach, plan.offsets, plan.comparisons
     found = find_missing(logged[can], horizon_us[can], window_us, parts, columns, index)

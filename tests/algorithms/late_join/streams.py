@@ -32,7 +32,9 @@ POLICIES: dict[str, Callable[[], SlackPolicy]] = {
     "paper_history": lambda: PaperSlack(0.8, 16, 4, basic_us=2, granularity_us=1),
     "paper_recent": lambda: PaperSlack(0.8, 16, 4, basic_us=2, granularity_us=1, reading="recent"),
 }
-NUMBERS = st.integers(-6, 6).map(lambda number: number / 2) | st.sampled_from([np.nan, np.inf, -np.inf, 1e300])
+NUMBERS = st.integers(-6, 6).map(lambda number: number / 2) | st.sampled_from(
+    [np.nan, np.inf, -np.inf, 1e300]
+)
 ROW = st.tuples(st.integers(0, 1), st.integers(-25, 2), st.integers(0, 2), st.booleans(), NUMBERS, NUMBERS)
 
 
@@ -44,9 +46,7 @@ def batches(draw: Any, max_size: int = 40) -> Batch:
     event = np.arange(len(rows)) + np.array(behind, np.int64)
     missing = [flag and number == 2 for flag, number in zip(odd, key, strict=True)]
     numbers = np.array([x, y]).T.reshape(-1, 2)
-    return Batch.of(
-        side, event, arrival_us=np.arange(len(rows)), key=key, missing=missing, numbers=numbers
-    )
+    return Batch.of(side, event, arrival_us=np.arange(len(rows)), key=key, missing=missing, numbers=numbers)
 
 
 def join_of(condition: str, policy: str = "constant", clock: Clock | None = None) -> QJoin:
@@ -73,6 +73,7 @@ def columns(found: list[Outcome]) -> list[Any]:
         for name in Pairs.__dataclass_fields__
     ]
     log = [
-        [value for each in found for value in getattr(each.log, name).tolist()] for name in Log.__dataclass_fields__
+        [value for each in found for value in getattr(each.log, name).tolist()]
+        for name in Log.__dataclass_fields__
     ]
     return [*pairs, *log]

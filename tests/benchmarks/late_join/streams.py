@@ -186,7 +186,13 @@ def _wander(rng: Any, count: int, span: float, period_s: float) -> npt.NDArray[n
 def _write(found: dict[str, Disorder]) -> None:
     heads = ["recording", "tuples", "tuples/s", "late share", "mean delay ms", "largest delay s"]
     paper = [
-        [f"{name}, the paper", round(s.seconds * s.tuples_per_s), s.tuples_per_s, s.late_share, s.mean_delay_ms]
+        [
+            f"{name}, the paper",
+            round(s.seconds * s.tuples_per_s),
+            s.tuples_per_s,
+            s.late_share,
+            s.mean_delay_ms,
+        ]
         + [s.max_delay_s]
         for name, s in RECORDINGS.items()
     ]
