@@ -236,10 +236,11 @@ class KSlack:
         self._delays = np.frombuffer(snapshot.parts["delays"]).reshape(2, -1).copy()
         self._gone = np.frombuffer(snapshot.parts["gone"], np.int64).reshape(-1, 3).copy()
         self._heap = np.frombuffer(snapshot.parts["heap"], np.int64).reshape(-1, 2).copy()
-        self._rows = Batch(
-            *(np.frombuffer(snapshot.parts[f"row_{name}"], kind) for name, kind in _COLUMNS.items()),
-            np.frombuffer(snapshot.parts["row_numbers"]).reshape(len(self._came), self._join.columns),
-        )
+        rows = {
+            name: np.frombuffer(snapshot.parts[f"row_{name}"], kind).copy() for name, kind in _COLUMNS.items()
+        }
+        numbers = np.frombuffer(snapshot.parts["row_numbers"])
+        self._rows = Batch(**rows, numbers=numbers.reshape(len(self._came), self._join.columns))
         inner = {name[5:]: part for name, part in snapshot.parts.items() if name.startswith("join_")}
         self._join.restore(Snapshot(self._join.snapshot().method, inner))
         self.waiting.restore(snapshot.parts["waiting"])
@@ -330,12 +331,12 @@ def _joined(rows: Batch, more: Batch, columns: int) -> Batch:
     def both(name: str) -> Any:
         return np.concatenate([getattr(rows, name), getattr(more, name)])
 
-    plain = (both(name) for name in _COLUMNS)
-    return Batch(*plain, np.concatenate([rows.numbers, more.numbers[:, :columns]]))
+    plain = {name: both(name) for name in _COLUMNS}
+    return Batch(**plain, numbers=np.concatenate([rows.numbers, more.numbers[:, :columns]]))
 
 
 _GRID = slack_grid(10_000)
-_COLUMNS = {
+_COLUMNS: dict[str, Any] = {
     "side": np.int8,
     "event_us": np.int64,
     "arrival_us": np.int64,

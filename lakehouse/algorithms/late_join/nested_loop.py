@@ -125,7 +125,7 @@ def _compares(how: Comparison, left: tuple[float, ...], right: tuple[float, ...]
     one, other = left[how.left], right[how.right] + how.plus
     if math.isnan(one) or math.isnan(other):
         return False
-    return _COMPARE[how.operator](one, other)
+    return bool(_COMPARE[how.operator](one, other))
 
 
 _COMPARE = {

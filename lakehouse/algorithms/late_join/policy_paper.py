@@ -173,7 +173,8 @@ def window_rows(
     in_time = known[np.searchsorted(grid, np.arange(whole + 1) * basic_us, side="right") - 1]
     full = rate * basic_us / 1e6 * in_time[:whole].sum()
     rest: Float64s = rate * (window_us - whole * basic_us + longer_us) / 1e6 * in_time[whole]
-    return full + rest
+    rows: Float64s = full + rest
+    return rows
 
 
 def step_target(recall: float, produced: Float64s, pairs_a_step: float) -> float:

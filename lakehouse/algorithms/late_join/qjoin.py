@@ -123,7 +123,7 @@ class QJoin:
         cells, usable = self._plan.cells(batch)
         refused = np.zeros(len(batch), np.bool_)
         pairs: list[Int64s] = []
-        logs: list[Records] = []
+        logs: list[Int64s] = []
         for start in range(0, len(batch), CHUNK):
             part = slice(start, start + CHUNK)
             numbers = batch.numbers[part, : self._plan.columns]
@@ -133,7 +133,7 @@ class QJoin:
         return Outcome(_as_pairs(pairs), _as_log(logs), np.flatnonzero(refused))
 
     def _process_chunk(
-        self, rows: tuple[Any, ...], refused: Any, pairs: list[Int64s], logs: list[Records]
+        self, rows: tuple[Any, ...], refused: Any, pairs: list[Int64s], logs: list[Int64s]
     ) -> None:
         side, row, at = rows[0], rows[3], 0
         self._make_room(len(side))
@@ -210,7 +210,7 @@ class QJoin:
 
     def snapshot(self) -> Snapshot:
         """Return the whole state: rows held in processing order, clocks and counts, and the policy's own."""
-        sides, parts = self._sides.copy(), {}
+        sides, parts = self._sides.copy(), dict[str, bytes]()
         for side, name in enumerate(("left", "right")):
             kept, numbers = self._living(side)
             parts |= {f"{name}_rows": kept.tobytes(), f"{name}_numbers": numbers.tobytes()}
@@ -320,13 +320,11 @@ def _or_none(time: np.int64) -> int | None:
     return None if time == NO_TIME else int(time)
 
 
-def _logged(trace: Records, row: Int64s) -> Records:
+def _logged(trace: Records, row: Int64s) -> Int64s:
+    """Return the log's columns, one row each: id, side, time, horizon, stream time."""
     logged = trace["logged"]
-    fields = [
-        ("row", row[logged]),
-        *((name, trace[name][logged]) for name in ("side", "ts", "horizon", "time")),
-    ]
-    return np.rec.fromarrays([column for _, column in fields], names=[name for name, _ in fields])
+    columns = [trace[name][logged] for name in ("side", "ts", "horizon", "time")]
+    return np.array([row[logged], *columns], np.int64)
 
 
 def _as_pairs(parts: list[Int64s]) -> Any:
@@ -334,8 +332,6 @@ def _as_pairs(parts: list[Int64s]) -> Any:
     return online_pairs(*(np.ascontiguousarray(whole[:, column]) for column in range(3)))
 
 
-def _as_log(parts: list[Records]) -> Log:
-    def column(name: str) -> Int64s:
-        return np.concatenate([part[name] for part in parts]) if parts else np.empty(0, np.int64)
-
-    return Log(column("row"), column("side").astype(np.int8), column("ts"), column("horizon"), column("time"))
+def _as_log(parts: list[Int64s]) -> Log:
+    row, side, event, horizon, time = np.concatenate([np.empty((5, 0), np.int64), *parts], axis=1)
+    return Log(row, side.astype(np.int8), event, horizon, time)

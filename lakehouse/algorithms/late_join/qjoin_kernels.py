@@ -19,8 +19,14 @@ from lakehouse.algorithms.late_join.contract import NO_TIME
 from lakehouse.algorithms.late_join.slack_grid import bin_of
 
 ENTRY = np.dtype(
-    [("ts", np.int64), ("row", np.int64), ("number", np.int64)]
-    + [("cell", np.int64), ("next", np.int32), ("count", np.int32)],
+    [
+        ("ts", np.int64),
+        ("row", np.int64),
+        ("number", np.int64),
+        ("cell", np.int64),
+        ("next", np.int32),
+        ("count", np.int32),
+    ],
     align=True,
 )
 # What is known of each row once it is processed; policies learn from it.

@@ -1,6 +1,6 @@
 """The pairs that the online join missed, from its log: each once, and none that was found online.
 
-A row x was logged with H, the other side's horizon when x was processed. Its missing pairs are exactly those with a row y
+A row x was logged with H, the other side's horizon when x was processed. Its missing pairs are those with a row y
 
     of the other side, processed before x,  |x.ts - y.ts| <= w,  the condition,  y.ts <= H
 

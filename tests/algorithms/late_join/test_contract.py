@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +14,15 @@ from lakehouse.algorithms.late_join.contract import Batch, Clock, LateJoin
 from lakehouse.algorithms.late_join.k_slack import KSlack, LargestDelay, RecallModel
 from lakehouse.algorithms.late_join.nested_loop import NestedLoop, as_set
 from lakehouse.algorithms.late_join.qjoin import QJoin
-from tests.algorithms.late_join.streams import CONDITIONS, POLICIES, WINDOW, batches, outcome_of, parts
+from tests.algorithms.late_join.streams import (
+    CONDITIONS,
+    POLICIES,
+    WINDOW,
+    batches,
+    join_of,
+    outcome_of,
+    parts,
+)
 
 METHODS: dict[str, Callable[[str], LateJoin]] = {
     "nested_loop": lambda condition: NestedLoop(CONDITIONS[condition], WINDOW),
@@ -21,9 +30,7 @@ METHODS: dict[str, Callable[[str], LateJoin]] = {
     "k_slack_model": lambda condition: KSlack(
         CONDITIONS[condition], WINDOW, RecallModel(0.8, 16, 4, basic_us=2)
     ),
-} | {
-    f"qjoin_{name}": lambda condition, make=make: QJoin(CONDITIONS[condition], WINDOW, make())
-    for name, make in POLICIES.items()
+    **{f"qjoin_{name}": partial(join_of, policy=name) for name in POLICIES},
 }
 
 every_method = pytest.mark.parametrize("make", METHODS.values(), ids=METHODS.keys())

@@ -57,9 +57,10 @@ def test_counts_of_a_join_that_finds_all_tell_what_a_constant_slack_would_find(
     batch, policy = late_stream(seed=seed), NeededSlack(0.9, 100 * SECOND, remembered=5)
     policy.choose = lambda time_us: (60 * SECOND, 60 * SECOND)  # type: ignore[method-assign]
     counted(policy, batch)
-    bins = np.searchsorted(policy.grid, slack_us) + 1
+    bins = int(np.searchsorted(policy.grid, slack_us)) + 1
+    at_most = int(policy.grid[bins - 1])
 
-    join = QJoin(Equality(), SECOND, ConstantSlack(*[int(policy.grid[bins - 1])] * 2, step_us=policy.step_us))
+    join = QJoin(Equality(), SECOND, ConstantSlack(at_most, at_most, policy.step_us))
 
     # The first pairs come before T is known, and need no slack.
     assert len(join.process(batch).pairs) == policy._counted[:, :, :bins].sum()

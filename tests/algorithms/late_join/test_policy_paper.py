@@ -30,7 +30,7 @@ def test_the_target_stays_within_0_and_1(produced: float, target: float) -> None
 
 
 def test_a_window_sums_its_basic_windows_by_the_rows_in_time() -> None:
-    """Section 1.4.3, (7): w = 30 ms, b = 10 ms; half of the rows in time, a quarter up to 10, a quarter up to 20 ms late."""
+    """Section 1.4.3, (7): w = 30 ms, b = 10 ms; half in time, a quarter each up to 10 and 20 ms late."""
     grid, delays = slack_grid(10_000), np.zeros(400)
     delays[:3] = [2, 1, 1]
 

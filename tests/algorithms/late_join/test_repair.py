@@ -22,7 +22,8 @@ def test_repair_finds_what_its_definition_says(batch: Batch, condition: str, hor
     found = missing_pairs(CONDITIONS[condition], WINDOW, batch, logged, np.full(len(logged), horizon))
 
     yardstick = NestedLoop(CONDITIONS[condition], WINDOW)
-    rows = yardstick.process(batch) and yardstick._rows
+    yardstick.process(batch)
+    rows = yardstick._rows
     assert sorted(zip(found.left.tolist(), found.right.tolist(), strict=True)) == sorted(
         (rows[at][2], other[2]) if rows[at][0] == 0 else (other[2], rows[at][2])
         for at in logged.tolist()

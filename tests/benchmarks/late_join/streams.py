@@ -1,8 +1,8 @@
-"""Generated streams with the figures of the paper's two soccer recordings: rates, late shares, mean and largest delay.
+"""Generated streams with the figures of the paper's two soccer recordings: rates, late shares, delays.
 
-Four balls (left) and 36 sensors on 18 players (right), each a point that wanders. A row's delay is nothing for the share
-of rows that the paper has on time, else an exponential jitter; sensors fall silent for up to 4 s and then send what
-they held; a few single rows straggle. The jitter is scaled until the mean delay is the paper's.
+Four balls (left) and 36 sensors on 18 players (right), each a point that wanders. A row's delay is nothing for the
+share of rows that the paper has on time, else an exponential jitter; sensors fall silent for up to 4 s and then send
+what they held; a few single rows straggle. The jitter is scaled until the mean delay is the paper's.
 """
 
 from __future__ import annotations
@@ -34,6 +34,11 @@ class Recording:
     mean_delay_ms: float
     max_delay_s: float
     seed: int
+
+    @property
+    def delays(self) -> tuple[float, float]:
+        """Return mean and largest delay, as the tables have them."""
+        return self.mean_delay_ms, self.max_delay_s
 
 
 RECORDINGS = {
@@ -155,7 +160,8 @@ def _delays(
         order = np.argsort(at_s + delay, kind="stable")
         mean = sum(_total_lateness(at_s[order][side[order] == each]) for each in (0, 1)) / len(at_s)
         scale = max(scale + (spec.mean_delay_ms / 1000 - mean) / spec.late_share, 1e-4)
-    return np.maximum(unit * scale, longest)
+    delays: npt.NDArray[np.float64] = np.maximum(unit * scale, longest)
+    return delays
 
 
 def _total_lateness(at_s: Any) -> float:
@@ -180,20 +186,16 @@ def _places(rng: Any, sensor: Any, at_s: Any, length: float) -> tuple[Any, Any]:
 
 def _wander(rng: Any, count: int, span: float, period_s: float) -> npt.NDArray[np.float64]:
     targets = rng.random(int(count / (10 * period_s)) + 3) * span
-    return np.interp(np.arange(count) / (10 * period_s), np.arange(len(targets)), targets)
+    track: npt.NDArray[np.float64] = np.interp(
+        np.arange(count) / (10 * period_s), np.arange(len(targets)), targets
+    )
+    return track
 
 
 def _write(found: dict[str, Disorder]) -> None:
     heads = ["recording", "tuples", "tuples/s", "late share", "mean delay ms", "largest delay s"]
     paper = [
-        [
-            f"{name}, the paper",
-            round(s.seconds * s.tuples_per_s),
-            s.tuples_per_s,
-            s.late_share,
-            s.mean_delay_ms,
-        ]
-        + [s.max_delay_s]
+        [name + ", the paper", round(s.seconds * s.tuples_per_s), s.tuples_per_s, s.late_share, *s.delays]
         for name, s in RECORDINGS.items()
     ]
     page.write(
