@@ -16,8 +16,8 @@ horizons, below which a side's rows are gone.
 Guarantee: the pairs found, and those between logged rows and the rows processed before them that are not newer than the
 logged horizon (``repair.py``), are disjoint and together all pairs, whatever the slacks were.
 
-Cost: a row O(rows in the cells that it probes), whatever the window; memory w + d of each side's rows, and as much again
-until the next sweep. Snapshot: 32 bytes a kept row, 8 more per column of numbers, and the policy's state.
+Cost: a row O(rows in the cells that it probes), whatever the window; memory w + d of each side's rows, and as much
+again until the next sweep. Snapshot: 32 bytes a kept row, 8 more per column of numbers, and the policy's state.
 
 Reference: Wei et al., QJoin, sections 1.2 and 1.4. Differs from the paper: horizons only grow, so that a later,
 larger slack cannot make the log wrong; rows that may have missed partners are logged; a silent side does not stop T;

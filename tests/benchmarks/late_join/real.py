@@ -104,7 +104,7 @@ SETS: dict[str, Callable[[], Case]] = {
 
 
 def figures(quick: bool) -> dict[str, Any]:
-    """Return, by set and recall, the periods scored and met, the rows held against MP-K-slack; or why it was skipped."""
+    """Return, by set and recall, the periods scored and met, and the rows held against MP-K-slack."""
     found: dict[str, Any] = {"real_periods": {}, "real_periods_met": {}, "real_memory_ratio_to_k_slack": {}}
     found["real_skipped"] = {
         name: f"absent beside this checkout: ../shared/data/{name.split()[0]}"
@@ -113,7 +113,9 @@ def figures(quick: bool) -> dict[str, Any]:
     }
     rows: list[list[Any]] = []
     missed: list[list[Any]] = []
-    for name in SETS.keys() - found["real_skipped"].keys():
+    for name in SETS:
+        if name in found["real_skipped"] or (quick and name == "soccer-gnss"):
+            continue
         case = SETS[name]()
         for recall in RECALLS:
             _measure(name, case, recall, quick, found, rows, missed)
