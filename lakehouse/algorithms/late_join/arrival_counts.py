@@ -62,7 +62,7 @@ def arrived_between(granules: Any, counts: Any, side: int, low: int, high: int, 
     total = 0.0
     for granule in range(first, last + 1):
         count = arrived(granules, counts, side, granule)
-        if granule == first or granule == last:
+        if granule in (first, last):
             inside = min(high, granule * width + width - 1) - max(low, granule * width) + 1
             total += count * inside / width
         else:

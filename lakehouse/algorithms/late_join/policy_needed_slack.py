@@ -1,7 +1,7 @@
 """Chooses slacks by counting, for every pair, the slack that it needed.
 
-When row x arrives, an earlier row y of side z is present, for a constant slack d of that side, exactly if ``d > n`` with
-``n = T - w - y.ts`` and T the stream time before x. So
+When row x arrives, an earlier row y of side z is present, for a constant slack d of that side, exactly if ``d > n``
+with ``n = T - w - y.ts`` and T the stream time before x. So
 
     recall(d_L, d_R) = (C_L(d_L) + C_R(d_R)) / all pairs        C: pairs with n below d, by stored side
 

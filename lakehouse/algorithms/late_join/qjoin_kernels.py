@@ -105,7 +105,7 @@ def _log(note: Any, window: int, sides: Any) -> None:
         sides[note.side, RISKED] += 1
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _probe(
     rows: Any,
     at: int,
@@ -126,7 +126,10 @@ def _probe(
     mine, ts, kind = side[at], event[at], shape[0]
     other = 1 - mine
     low, high = max(ts - window, sides[other, HORIZON] + 1), ts + window
-    edge, dx, dy = state[TIME] - window, 0.0, 0.0
+    edge, first_column, second_column = state[TIME] - window, shape[1], shape[2]
+    x, y = 0.0, 0.0
+    if kind != 0:
+        x, y = numbers[at, first_column], numbers[at, second_column]
     for index in range(len(offsets)):
         cell = cells[at] + offsets[index]
         block = heads[other, _slot(cell, heads.shape[1])]
@@ -138,8 +141,8 @@ def _probe(
                 if then < low or then > high:
                     continue
                 if kind != 0:
-                    dx = numbers[at, shape[1]] - values[other, where, shape[1]]
-                    dy = numbers[at, shape[2]] - values[other, where, shape[2]]
+                    dx = x - values[other, where, first_column]
+                    dy = y - values[other, where, second_column]
                     if not is_near(reach, dx, dy, kind == 2):
                         continue
                 if len(comparisons) and not compare(comparisons, numbers, at, mine, values, where):
@@ -182,7 +185,7 @@ def _keep(rows: Any, at: int, sides: Any, state: Any, pool: Any) -> None:
             pool[1][mine, where, column] = numbers[at, column]
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def place(sides: Any, mine: int, cell: int, pool: Any) -> Any:
     """Return where a row of a cell goes: into the cell's newest block, or a new one at the head of the chain."""
     entries, _, heads, size = pool

@@ -26,7 +26,7 @@ CONDITIONS: dict[str, Condition] = {
     "distance_where": Distance(3.0, (1, 0), (Comparison(0, "<", 0, 0.5),)),
 }
 POLICIES: dict[str, Callable[[], SlackPolicy]] = {
-    "none": lambda: ConstantSlack(0, 0, 4),
+    "none": lambda: ConstantSlack(0, 0, 1000),
     "constant": lambda: ConstantSlack(2, 5, 4),
     "needed_slack": lambda: NeededSlack(0.8, 16, 4, granularity_us=1, remembered=2),
     "paper_history": lambda: PaperSlack(0.8, 16, 4, basic_us=2, granularity_us=1),

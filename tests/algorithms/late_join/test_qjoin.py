@@ -110,7 +110,9 @@ def test_time_and_horizons_only_grow(batch: Batch, policy: str, clock: Clock) ->
 
 
 def test_a_row_at_the_horizon_is_gone_and_one_above_it_is_met() -> None:
-    join = QJoin(Equality(), 10, ConstantSlack(0, 0))
+    join = QJoin(Equality(), 10, ConstantSlack(0, 0, step_us=1000))
+    # The first choice sweeps, so it comes first: rows below the horizon are still there when they are looked for.
+    join.process(Batch.of([0, 1], [0, 0], row=[8, 9], key=[1, 1]))
 
     found = join.process(Batch.of([0, 0, 0, 1, 1], [40, 41, 50, 50, 50], key=[7] * 5))
 
