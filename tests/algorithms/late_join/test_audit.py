@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.algorithms.late_join.audit import audit
@@ -10,6 +10,7 @@ from lakehouse.algorithms.late_join.audit import audit
 TIMES = st.lists(st.integers(-50, 50), max_size=60).map(lambda times: np.array(times, np.int64))
 
 
+@settings(deadline=None)
 @given(online=TIMES, repaired=TIMES, steps=st.integers(1, 5), step=st.integers(1, 9))
 def test_each_period_counts_the_pairs_inside_it(
     online: np.ndarray, repaired: np.ndarray, steps: int, step: int

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.algorithms.late_join.bucketing import place_in_buckets
@@ -11,6 +11,7 @@ from lakehouse.algorithms.late_join.contract import Batch
 from tests.algorithms.late_join.streams import CONDITIONS, batches
 
 
+@settings(deadline=None)
 @given(batch=batches(), buckets=st.integers(1, 7), condition=st.sampled_from(sorted(CONDITIONS)))
 def test_every_row_is_in_a_bucket_and_a_left_row_in_one_only(
     batch: Batch, buckets: int, condition: str

@@ -34,7 +34,7 @@ METHODS: dict[str, Callable[[str], LateJoin]] = {
 }
 
 every_method = pytest.mark.parametrize("make", METHODS.values(), ids=METHODS.keys())
-moderate = settings(max_examples=20, deadline=None)
+moderate = settings(max_examples=14, deadline=None)
 CONDITION = st.sampled_from(sorted(CONDITIONS))
 CUTS = st.lists(st.integers(0, 40), max_size=4)
 

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.algorithms.late_join.slack_grid import bin_of, slack_grid
 
 
+@settings(deadline=None)
 @given(granularity=st.integers(1, 10**6), needed=st.integers(-(10**9), 10**14))
 def test_the_slack_of_a_bin_is_the_least_that_covers_its_need(granularity: int, needed: int) -> None:
     grid = slack_grid(granularity)
