@@ -11,7 +11,7 @@ from lakehouse.algorithms.rollup.contract import Aggregate
 from lakehouse.algorithms.rollup.descent import Descent
 from lakehouse.algorithms.rollup.level_stack import LevelStack
 from lakehouse.algorithms.rollup.paper_tree import PaperTree
-from tests.benchmarks.rollup import page
+from tests.benchmarks import page
 from tests.benchmarks.rollup.streams import HISTORIES, MINUTE, History, load
 
 EXPONENT = 3
@@ -82,6 +82,7 @@ def _write(found: dict[str, dict[str, npt.NDArray[np.float64]]]) -> None:
         for title, of in (("mean", np.mean), ("p95", lambda error: np.quantile(error, 0.95)))
     ]
     page.write(
+        "rollup",
         "aaquery",
         "The paper's AAQuery and ours",
         f"Relative error of SUM, ranges of every age and length, `PaperTree(alpha=2, exponent={EXPONENT})`, a base of "

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from lakehouse.algorithms.rollup.contract import Aggregate, Level
 from lakehouse.algorithms.rollup.dsmga_tree import DsmgaTree
 from lakehouse.simulator.arrays import doubles, integers
-from tests.benchmarks.rollup import page
+from tests.benchmarks import page
 from tests.benchmarks.rollup.streams import DAY, HISTORIES, HOUR, MINUTE, History, load
 
 NODES_A_LEVEL, FACTOR = 128, 4
@@ -171,7 +171,7 @@ def _write(found: dict[str, Any], cells: dict[str, list[Cell]], skipped: list[st
         grid_heads = ["age from", "length from", "ranges", "p95 SUM", "p95 COUNT", "longer than age / 10"]
         parts.append(page.table(grid_heads, rows))
     parts += [f"Not measured, files absent: {', '.join(skipped)}."] if skipped else []
-    page.write("error", "Bytes and error by age and length", *parts)
+    page.write("rollup", "error", "Bytes and error by age and length", *parts)
 
 
 def _missed(found: dict[str, Any], cells: dict[str, list[Cell]]) -> str:
@@ -201,4 +201,4 @@ def _picture(name: str, cells: list[Cell]) -> str:
     axes.set_yticks(range(len(names)), names)
     axes.set(xlabel="length from", ylabel="age from", title=f"{name}: p95 relative error of SUM")
     figure.colorbar(shown)
-    return page.save(figure, f"error-{name}")
+    return page.save(figure, "rollup", f"error-{name}")

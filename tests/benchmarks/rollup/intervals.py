@@ -14,7 +14,7 @@ import numpy.typing as npt
 from lakehouse.algorithms.rollup.contract import AGGREGATES, Level
 from lakehouse.algorithms.rollup.dsmga_tree import DsmgaTree
 from lakehouse.algorithms.rollup.paper_tree import PaperTree
-from tests.benchmarks.rollup import page
+from tests.benchmarks import page
 
 ROWS, SPAN = 100_000, 1_000_000
 RANGES = 100_000
@@ -72,6 +72,7 @@ def figures(quick: bool) -> dict[str, Any]:
     if not quick:
         heads = ["values", "ranges", *[kind.upper() for kind in AGGREGATES]]
         page.write(
+            "rollup",
             "intervals",
             "Truths outside their interval",
             __doc__ or "",

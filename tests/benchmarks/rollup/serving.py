@@ -32,7 +32,7 @@ from lakehouse.serving.ask import Question, answer
 from lakehouse.serving.facts import Measure, StreamFacts
 from lakehouse.serving.publish import publish
 from lakehouse.serving.sandbox import open_published
-from tests.benchmarks.rollup import page
+from tests.benchmarks import page
 
 SECOND_US, MINUTE_US, HOUR_US, DAY_US = 1_000_000, 60_000_000, 3_600_000_000, 86_400_000_000
 LEVELS = (
@@ -244,11 +244,12 @@ def _write(sizes: Sequence[dict[str, Any]]) -> None:
         *("raw_scan_p95_ms", "clickhouse_p50_ms", "clickhouse_p95_ms", "publish_nodes_per_s"),
     )
     page.write(
+        "rollup",
         "serving",
         "A range's sum as history grows",
         f"{DEVICES} devices, ten readings a second together; each way answers the same random ranges, in turns.",
         page.table(
             columns, [["-" if size[name] is None else size[name] for name in columns] for size in sizes]
         ),
-        page.save(figure, "serving"),
+        page.save(figure, "rollup", "serving"),
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lakehouse.algorithms.rollup.paper_tree import PaperTree
-from tests.benchmarks.rollup import page
+from tests.benchmarks import page
 
 CENTURY = 100 * 365 * 24 * 3600
 ALPHA, EXPONENT = 2, 2
@@ -65,10 +65,11 @@ def _write(rows: list[list[int]]) -> None:
     axes.set(xlabel="base slots of history", ylabel="nodes", ylim=(0, None))
     axes.legend()
     page.write(
+        "rollup",
         "space",
         "Nodes kept as history grows",
         f"`PaperTree(alpha={ALPHA}, exponent={EXPONENT})`, a row in each base slot. "
         f"{CENTURY:,} slots are a hundred years of seconds.",
         page.table(["base slots", "nodes kept", "bound"], rows),
-        page.save(figure, "space"),
+        page.save(figure, "rollup", "space"),
     )

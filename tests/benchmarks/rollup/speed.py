@@ -16,7 +16,7 @@ import pandas as pd
 from lakehouse.algorithms.rollup.contract import AGGREGATES, Level
 from lakehouse.algorithms.rollup.dsmga_tree import DsmgaTree
 from lakehouse.algorithms.rollup.recompute import Recompute
-from tests.benchmarks.rollup import page
+from tests.benchmarks import page
 from tests.benchmarks.rollup.streams import DAY, HOUR, MINUTE, SECOND
 
 LEVELS = [Level(SECOND, HOUR), Level(MINUTE, 2 * DAY), Level(HOUR, 365 * DAY), Level(DAY, None)]
@@ -126,6 +126,7 @@ def _write(inserts: dict[str, int], queries: dict[str, int], peers: dict[str, in
         for name, rate in inserts.items()
     ]
     page.write(
+        "rollup",
         "speed",
         "Rows taken in and ranges answered, one core",
         "Levels `1s for 1h, 1m for 2d, 1h for 1y, 1d forever`, ten rows a second; late: a tenth of the rows is "

@@ -1,4 +1,4 @@
-"""Pages and pictures of a full run, below docs/benchmarks/rollup, each with the command that makes it."""
+"""Pages and pictures of a full run, below docs/benchmarks/<problem>, each with the command that makes it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).parents[3] / "docs" / "benchmarks" / "rollup"
-COMMAND = "python -m tests.benchmarks.rollup"
+DOCS = Path(__file__).parents[2] / "docs" / "benchmarks"
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
@@ -16,11 +15,11 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
-def write(name: str, title: str, *parts: str) -> None:
-    """Write one page."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    head = f"# {title}\n\nMade by `{COMMAND}`; do not edit by hand."
-    (FOLDER / f"{name}.md").write_text("\n\n".join([head, *parts]) + "\n")
+def write(problem: str, name: str, title: str, *parts: str) -> None:
+    """Write one page of a problem."""
+    (DOCS / problem).mkdir(parents=True, exist_ok=True)
+    head = f"# {title}\n\nMade by `python -m tests.benchmarks.{problem}`; do not edit by hand."
+    (DOCS / problem / f"{name}.md").write_text("\n\n".join([head, *parts]) + "\n")
 
 
 def picture(name: str) -> tuple[Any, Any]:
@@ -36,10 +35,10 @@ def picture(name: str) -> tuple[Any, Any]:
     return figure, axes
 
 
-def save(figure: Any, name: str) -> str:
+def save(figure: Any, problem: str, name: str) -> str:
     """Write the picture and return the markdown that shows it."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    figure.savefig(FOLDER / f"{name}.svg", metadata={"Date": None})
+    (DOCS / problem).mkdir(parents=True, exist_ok=True)
+    figure.savefig(DOCS / problem / f"{name}.svg", metadata={"Date": None})
     return f"![{name}]({name}.svg)"
 
 

@@ -1,0 +1,70 @@
+"""How many rows of each side came for each moment of event time: a ring of granules, the newest so many.
+
+A window is 32 granules wide, the ring 4096: the counts reach 64 windows back on either side of now.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+GRANULES_PER_WINDOW = 32
+RING = 4096
+EMPTY = -(2**62)
+
+
+class ArrivalCounts:
+    """Counts of rows by side and granule of event time. ``granule_us`` is a 32nd of the window, 1 us at least."""
+
+    def __init__(self, window_us: int) -> None:
+        self.granule_us = max(1, window_us // GRANULES_PER_WINDOW)
+        self.granules = np.full((2, RING), EMPTY, np.int64)
+        self.counts = np.zeros((2, RING), np.int64)
+
+    def pack(self) -> bytes:
+        """Return what is counted; granules without rows take no space."""
+        side, slot = np.nonzero(self.counts)
+        return np.array([side, self.granules[side, slot], self.counts[side, slot]], np.int64).tobytes()
+
+    def unpack(self, packed: bytes) -> None:
+        """Take over what was packed."""
+        side, granule, count = np.frombuffer(packed, np.int64).reshape(3, -1)
+        self.granules.fill(EMPTY)
+        self.counts.fill(0)
+        self.granules[side, granule % RING] = granule
+        self.counts[side, granule % RING] = count
+
+
+@njit(cache=True)
+def count_arrival(granules: Any, counts: Any, side: int, granule: int) -> None:
+    """Count a row; one that is older than the ring reaches is left out."""
+    slot = granule % len(counts[side])
+    if granules[side, slot] < granule:
+        granules[side, slot] = granule
+        counts[side, slot] = 0
+    if granules[side, slot] == granule:
+        counts[side, slot] += 1
+
+
+@njit(cache=True)
+def arrived(granules: Any, counts: Any, side: int, granule: int) -> Any:
+    """Return how many rows came for a granule, 0 for one that the ring has left behind."""
+    slot = granule % counts.shape[1]
+    return counts[side, slot] if granules[side, slot] == granule else 0
+
+
+@njit(cache=True)
+def arrived_between(granules: Any, counts: Any, side: int, low: int, high: int, width: int) -> Any:
+    """Return about how many rows came for times from ``low`` to ``high``; granules that are cut count by share."""
+    first, last = low // width, high // width
+    total = 0.0
+    for granule in range(first, last + 1):
+        count = arrived(granules, counts, side, granule)
+        if granule in (first, last):
+            inside = min(high, granule * width + width - 1) - max(low, granule * width) + 1
+            total += count * inside / width
+        else:
+            total += count
+    return total

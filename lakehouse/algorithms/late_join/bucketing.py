@@ -1,0 +1,43 @@
+"""Which rows meet in which bucket, so that every pair is found in exactly one.
+
+Equal keys share a bucket. For a band or a distance a left row goes to the bucket of its own cell and a right row to the
+buckets of all cells in which a partner may lie: at most 3, or 9. The pair is found where its left row is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lakehouse.algorithms.late_join.conditions import Plan
+from lakehouse.algorithms.late_join.contract import RIGHT
+
+if TYPE_CHECKING:
+    from lakehouse.algorithms.late_join.conditions import Condition
+    from lakehouse.algorithms.late_join.contract import Batch, Int64s
+
+
+def place_in_buckets(condition: Condition, batch: Batch, buckets: int) -> tuple[Int64s, Int64s]:
+    """Return positions of rows, ascending and some of them repeatedly, and the bucket in which each is used.
+
+    Rows that cannot join are in bucket 0, which counts them.
+
+    Raises:
+        ValueError: there is no bucket.
+    """
+    if buckets < 1:
+        raise ValueError(f"expected at least one bucket, found {buckets}")
+    plan = Plan.of(condition)
+    cells, usable = plan.cells(batch)
+    around = np.where((batch.side == RIGHT)[:, None], plan.offsets, 0) + cells[:, None]
+    bucket = np.where(usable[:, None], _bucket_of(around, buckets), 0)
+    row = np.repeat(np.arange(len(batch)), around.shape[1])
+    both = np.unique(np.column_stack([row, bucket.ravel()]), axis=0).reshape(-1, 2)
+    return both[:, 0], both[:, 1]
+
+
+def _bucket_of(cells: Int64s, buckets: int) -> Int64s:
+    """Spread cells evenly; the upper bits of the product, as the lower ones tell the slot inside a bucket."""
+    mixed = cells.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return ((mixed >> np.uint64(48)) % np.uint64(buckets)).astype(np.int64)

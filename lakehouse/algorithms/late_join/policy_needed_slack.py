@@ -1,0 +1,201 @@
+"""Chooses slacks by counting, for every pair, the slack that it needed.
+
+When row x arrives, an earlier row y of side z is present, for a constant slack d of that side, exactly if ``d > n``
+with ``n = T - w - y.ts`` and T the stream time before x. So
+
+    recall(d_L, d_R) = (C_L(d_L) + C_R(d_R)) / all pairs        C: pairs with n below d, by stored side
+
+which is separable and only grows: the cheapest slacks are found by one walk along their frontier, without a
+model of windows, delays or selectivity. A pair that was found tells its n; of pairs that a logged row has missed, each
+granule of the other side's arrivals tells how many and at which n: count times the row's own selectivity, drawn
+towards the usual one, until exact counts come from the repair (``replace``).
+
+Counts are kept by quarters of a period over the last ten periods: a burst of delays that has come is guarded
+against for that long, the next of its kind finds its pairs. Every step the slacks of least memory are
+chosen with which *every* period inside them would have reached ``1 - margin * (1 - recall)``, and with which at most
+``logged`` of the rows are logged.
+
+Guarantee: none for the future; the counts of found pairs are exact. Cost: a row O(1), a logged row O(64), a choice
+O(slacks); memory 41 quarters x 2 sides x 300 slacks, three times (0.6 MB), and 128 KiB for
+arrivals; a snapshot holds what is not 0.
+
+Source: ours. The paper models the same recall, see ``policy_paper.py``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lakehouse.algorithms.late_join.arrival_counts import ArrivalCounts
+from lakehouse.algorithms.late_join.contract import NO_TIME
+from lakehouse.algorithms.late_join.needed_slack_kernels import cheapest, learn
+from lakehouse.algorithms.late_join.slack_grid import slack_grid
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lakehouse.algorithms.late_join.contract import Int64s
+    from lakehouse.algorithms.late_join.policy import Slacks
+
+QUARTERS_PER_PERIOD = 4
+
+
+class NeededSlack:
+    """The slack policy that counts. ``recall`` is the share of pairs wanted online in any period.
+
+    Args:
+        recall: the share wanted, above 0 and below 1.
+        period_us: the period over which recall is judged.
+        step_us: stream time between choices.
+        granularity_us: the finest difference between slacks.
+        margin: how much of the allowed loss may be used; the rest is for what the past does not tell. A quarter by
+            default, less above a recall of 0.98, where one burst is a whole allowance: an eighth at 0.99.
+        logged: the share of rows that may be logged, each of which the repair has to look at.
+        remembered: how many periods back the counts go.
+
+    Raises:
+        ValueError: a share is outside (0, 1], a time below 1 us, or no period is remembered.
+    """
+
+    def __init__(
+        self,
+        recall: float,
+        period_us: int,
+        step_us: int = 1_000_000,
+        granularity_us: int = 10_000,
+        margin: float | None = None,
+        logged: float = 0.05,
+        remembered: int = 10,
+    ) -> None:
+        if margin is None:
+            margin = min(0.25, 12.5 * (1 - recall))
+        if not (0 < recall < 1 and 0 < margin <= 1 and 0 < logged <= 1):
+            raise ValueError(
+                f"expected recall, margin and logged within (0, 1], found {recall}, {margin}, {logged}"
+            )
+        if min(period_us // QUARTERS_PER_PERIOD, step_us, remembered) < 1:
+            raise ValueError(
+                f"expected a period from 4 us, a step and periods from 1, found {period_us}, {step_us}, {remembered}"
+            )
+        self.recall, self.period_us, self.step_us = recall, period_us, step_us
+        self.margin, self.logged = margin, logged
+        self.grid: Int64s = slack_grid(granularity_us)
+        self._quarter_us = period_us // QUARTERS_PER_PERIOD
+        self._quarter: int | None = None
+        # One more than whole periods have: the newest quarter is not full yet.
+        self._quarters = QUARTERS_PER_PERIOD * remembered + 1
+        shape = self._quarters, 2, len(self.grid) + 1
+        # By quarter, stored side and bin of slack: pairs counted, pairs estimated, and rows by their lag behind T.
+        self._counted = np.zeros(shape)
+        self._estimated = np.zeros(shape)
+        self._behind = np.zeros(shape)
+        self._totals = np.zeros((self._quarters, 3))
+
+    def begin(self, window_us: int) -> None:
+        """Prepare for a join with this window."""
+        self._window_us = window_us
+        self._arrivals = ArrivalCounts(window_us)
+
+    def observe(self, trace: npt.NDArray[np.void], needed: npt.NDArray[np.int64]) -> None:
+        """Learn from rows just processed and the slack that their pairs needed; cost O(rows + pairs)."""
+        self._counted[-1] += needed
+        arrivals = self._arrivals
+        learn(
+            trace,
+            self._window_us,
+            arrivals.granule_us,
+            self.grid,
+            self._totals[-1],
+            self._estimated[-1],
+            self._behind[-1],
+            (arrivals.granules, arrivals.counts),
+        )
+
+    def choose(self, time_us: int) -> Slacks:
+        """Return the cheapest slacks with which every period seen would have been complete enough."""
+        self._turn(time_us // self._quarter_us)
+        pairs = self._counted + self._estimated
+        sums = np.cumsum(pairs, axis=0)
+        sums[QUARTERS_PER_PERIOD:] -= sums[:-QUARTERS_PER_PERIOD].copy()
+        # Before the first whole period the sums are what there is: the rule holds from the first row.
+        judged = sums[QUARTERS_PER_PERIOD - 1 :]
+        covered = np.ascontiguousarray(np.cumsum(judged, axis=2)[:, :, :-1])
+        totals = judged.sum(axis=(1, 2))
+        share = 1 - self.margin * (1 - self.recall)
+        rows = self._behind.sum(axis=(0, 2))
+        left, right = cheapest(covered, totals, share, self._floor(), rows[::-1].copy(), self.grid)
+        return int(self.grid[left]), int(self.grid[right])
+
+    def replace(self, until_us: int, side: Int64s, event_us: Int64s, time_us: Int64s) -> None:
+        """Put the exact counts of missed pairs in the place of what was estimated, for quarters that ended by then.
+
+        All missed pairs of rows logged at stream times before ``until_us`` must be given: the *earlier* row's side and
+        event time, and the stream time that was logged with the later row. Quarters no longer kept are ignored.
+        """
+        if self._quarter is None:
+            return
+        needed = np.searchsorted(self.grid, time_us - self._window_us - event_us, side="right")
+        slot = time_us // self._quarter_us - self._quarter + self._quarters - 1
+        whole = until_us // self._quarter_us - self._quarter + self._quarters - 1
+        known = (slot >= 0) & (slot < min(whole, self._quarters - 1))
+        self._estimated[: max(0, min(whole, self._quarters - 1))] = 0.0
+        np.add.at(self._estimated, (slot[known], side[known], needed[known]), 1.0)
+
+    def snapshot(self) -> bytes:
+        """Return the whole state; bins and granules that are empty take no space."""
+        quarter = NO_TIME if self._quarter is None else self._quarter
+        parts = [np.array([quarter], np.int64).tobytes(), self._totals.tobytes()]
+        parts += [_sparse(each) for each in (self._counted, self._estimated, self._behind)]
+        parts += [self._arrivals.pack()]
+        return b"".join(len(part).to_bytes(8, "little") + part for part in parts)
+
+    def restore(self, packed: bytes) -> None:
+        """Become the policy that the snapshot was taken of; all settings must be the same."""
+        parts = _parts(packed)
+        quarter = int(np.frombuffer(parts[0], np.int64)[0])
+        self._quarter = None if quarter == NO_TIME else quarter
+        self._totals = np.frombuffer(parts[1]).reshape(-1, 3).copy()
+        shape = self._counted.shape
+        self._counted, self._estimated, self._behind = (_dense(part, shape) for part in parts[2:5])
+        self._arrivals.unpack(parts[5])
+
+    def _turn(self, quarter: int) -> None:
+        """Begin the quarter that stream time has come to; the oldest ones go."""
+        by = 0 if self._quarter is None else min(quarter - self._quarter, self._quarters)
+        self._quarter = quarter
+        if by > 0:
+            for kept in (self._counted, self._estimated, self._behind, self._totals):
+                kept[: len(kept) - by] = kept[by:].copy()
+                kept[-by:] = 0.0
+
+    def _floor(self) -> Int64s:
+        """Return, by side, the bin of the least slack with which few enough rows are logged."""
+        rows = self._behind.sum(axis=0)
+        logged = rows.sum(axis=1, keepdims=True) - np.cumsum(rows, axis=1)
+        enough = logged[:, :-1] <= self.logged * rows.sum(axis=1, keepdims=True)
+        floor: Int64s = np.where(enough.any(axis=1), enough.argmax(axis=1), len(self.grid) - 1)
+        return floor
+
+
+def _sparse(values: npt.NDArray[np.float64]) -> bytes:
+    where = np.flatnonzero(values)
+    return where.tobytes() + values.ravel()[where].tobytes()
+
+
+def _dense(packed: bytes, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
+    half = len(packed) // 2
+    values = np.zeros(math.prod(shape))
+    values[np.frombuffer(packed[:half], np.int64)] = np.frombuffer(packed[half:])
+    return values.reshape(shape)
+
+
+def _parts(packed: bytes) -> list[bytes]:
+    parts, at = [], 0
+    while at < len(packed):
+        size = int.from_bytes(packed[at : at + 8], "little")
+        parts.append(packed[at + 8 : at + 8 + size])
+        at += 8 + size
+    return parts

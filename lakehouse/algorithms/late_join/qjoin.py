@@ -1,0 +1,337 @@
+"""QJoin: each row joins at once with what the other side still holds; what it may have missed is logged.
+
+What it answers: the pairs of two streams within a window, each row's pairs the moment it is processed. No row waits.
+
+Symbols: w the window; T the stream time, ``min`` of both sides' newest event times; d_L, d_R the slacks; H_L, H_R the
+horizons, below which a side's rows are gone.
+
+    after each row     T = min(newest left, newest right)
+                       H_L = max(H_L, T - d_L - w),   H_R = max(H_R, T - d_R - w)
+    a row x            joins the other side's rows y with y.ts > H_other, then is kept if x.ts > H_own
+                       is logged with H_other if x.ts - w <= H_other
+
+             kept rows of one side
+    gone ---|H----------- w + d ----------->|T    x joins [x.ts - w, x.ts + w] of the other side
+
+Guarantee: the pairs found, and those between logged rows and the rows processed before them that are not newer than the
+logged horizon (``repair.py``), are disjoint and together all pairs, whatever the slacks were.
+
+Cost: a row O(rows in the cells that it probes), whatever the window; memory w + d of each side's rows, and as much
+again until the next sweep. Snapshot: 32 bytes a kept row, 8 more per column of numbers, and the policy's state.
+
+Reference: Wei et al., QJoin, sections 1.2 and 1.4. Differs from the paper: horizons only grow, so that a later,
+larger slack cannot make the log wrong; rows that may have missed partners are logged; a silent side does not stop T;
+rows with a clock in the future are refused. The slacks come from a policy: the paper's is ``PaperSlack``, ours
+``NeededSlack``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lakehouse.algorithms.late_join.conditions import Equality, Plan
+from lakehouse.algorithms.late_join.contract import (
+    NO_TIME,
+    Clock,
+    Log,
+    Outcome,
+    Snapshot,
+    online_pairs,
+)
+from lakehouse.algorithms.late_join.qjoin_kernels import (
+    ENTRY,
+    FIRST_ARRIVAL,
+    HORIZON,
+    IDLE_TIME,
+    KEPT_SINCE,
+    LAST_ARRIVAL,
+    LIVE,
+    LOGGED,
+    NEWEST,
+    NEXT_CHOICE,
+    PROCESSED,
+    REFUSED,
+    RISKED,
+    SLACK,
+    TIME,
+    TRACE,
+    UNUSABLE,
+    USED,
+    join_rows,
+    list_living,
+    put_back,
+    raise_horizons,
+    sweep,
+)
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lakehouse.algorithms.late_join.conditions import Condition
+    from lakehouse.algorithms.late_join.contract import Batch, Int64s
+    from lakehouse.algorithms.late_join.policy import SlackPolicy
+
+    Records = npt.NDArray[np.void]
+
+# Rows taken in at a time: output and trace of one chunk stay in the processor's caches.
+CHUNK = 16_384
+# Rows of a cell that lie side by side, where cells are crowded.
+CROWD = 16
+
+
+class QJoin:
+    """The symmetric window join of two late streams, with a log for exact repair.
+
+    >>> from lakehouse.algorithms.late_join.contract import Batch
+    >>> from lakehouse.algorithms.late_join.policy import ConstantSlack
+    >>> join = QJoin(Equality(), window_us=10, policy=ConstantSlack(0, 0))
+    >>> found = join.process(Batch.of([0, 1, 0, 1, 1], [0, 0, 50, 50, 5], key=[7] * 5))
+    >>> found.pairs.left.tolist(), found.pairs.right.tolist()
+    ([0, 2], [1, 3])
+    >>> found.log.row.tolist(), found.log.horizon_us.tolist()
+    ([4], [40])
+    """
+
+    def __init__(
+        self, condition: Condition, window_us: int, policy: SlackPolicy, clock: Clock | None = None
+    ) -> None:
+        if window_us < 0:
+            raise ValueError(f"expected a window of at least 0 us, found {window_us}")
+        self.condition, self.window_us, self.policy = condition, window_us, policy
+        self._plan = Plan.of(condition)
+        self._rules = (*(clock or Clock()).limits(), window_us)
+        self._sides = np.zeros((2, 9), np.int64)
+        self._sides[:, [NEWEST, LAST_ARRIVAL, HORIZON, IDLE_TIME]] = NO_TIME
+        self._state = np.zeros(7, np.int64)
+        self._state[[TIME, FIRST_ARRIVAL]] = NO_TIME
+        self._state[NEXT_CHOICE] = NO_TIME + 1
+        # Time and rows held at each sweep that a choice of slack brought about: the rows held over time.
+        self._held: list[tuple[int, int]] = []
+        self._size = 1 if isinstance(condition, Equality) else CROWD
+        self._pool = self._spare = self._empty_pool(256)
+        policy.begin(window_us)
+        self._choose(0)
+
+    def process(self, batch: Batch) -> Outcome:
+        """Join rows in processing order; cost as above.
+
+        Raises:
+            ValueError: the batch lacks columns of numbers that the condition reads.
+        """
+        cells, usable = self._plan.cells(batch)
+        refused = np.zeros(len(batch), np.bool_)
+        pairs: list[Int64s] = []
+        logs: list[Int64s] = []
+        for start in range(0, len(batch), CHUNK):
+            part = slice(start, start + CHUNK)
+            numbers = batch.numbers[part, : self._plan.columns]
+            columns = batch.side, batch.event_us, batch.arrival_us, batch.row, cells
+            rows = (*(column[part] for column in columns), np.ascontiguousarray(numbers), usable[part])
+            self._process_chunk(rows, refused[part], pairs, logs)
+        return Outcome(_as_pairs(pairs), _as_log(logs), np.flatnonzero(refused))
+
+    def _process_chunk(
+        self, rows: tuple[Any, ...], refused: Any, pairs: list[Int64s], logs: list[Int64s]
+    ) -> None:
+        side, row, at = rows[0], rows[3], 0
+        self._make_room(len(side))
+        plan = self._plan.shape, self._plan.reach, self._plan.offsets, self._plan.comparisons
+        grid = self.policy.grid
+        room, trace = np.empty((4096, 3), np.int64), np.empty(len(side), TRACE)
+        while at < len(side):
+            needed = np.zeros((2, len(grid) + 1), np.int64)
+            began, out = at, (room, trace, refused)
+            at, room, found, traced = join_rows(
+                rows, at, self._rules, plan, self._sides, self._state, self._pool, (grid, needed), out
+            )
+            pairs.append(room[:found].copy())
+            done = trace[:traced]
+            logs.append(_logged(done, row[began:at][~refused[began:at]]))
+            self.policy.observe(done, needed)
+            self._choose_if_due()
+
+    def advance(self, newest_us: tuple[int | None, int | None]) -> None:
+        """Tell the newest event time of each side that is known elsewhere, so that a quiet bucket's rows expire."""
+        for side, time_us in enumerate(newest_us):
+            if time_us is not None:
+                self._sides[side, NEWEST] = max(self._sides[side, NEWEST], time_us)
+        self._state[TIME] = max(self._state[TIME], self._sides[:, NEWEST].min())
+        raise_horizons(self.window_us, self._sides, self._state)
+        self._choose_if_due()
+
+    @property
+    def time_us(self) -> int | None:
+        """Return T, None before both sides have a time."""
+        return _or_none(self._state[TIME])
+
+    @property
+    def horizons_us(self) -> tuple[int | None, int | None]:
+        """Return the horizon of each side; rows at or below it are gone."""
+        return _or_none(self._sides[0, HORIZON]), _or_none(self._sides[1, HORIZON])
+
+    @property
+    def slacks_us(self) -> tuple[int, int]:
+        """Return the slack of each side."""
+        return int(self._sides[0, SLACK]), int(self._sides[1, SLACK])
+
+    @property
+    def held(self) -> int:
+        """Return how many rows both sides hold now."""
+        return sum(len(self._living(side)[0]) for side in (0, 1))
+
+    @property
+    def columns(self) -> int:
+        """Return how many columns of numbers the condition reads, and a kept row has."""
+        return self._plan.columns
+
+    @property
+    def oldest_row(self) -> int | None:
+        """Return the least row id that is held, None of none."""
+        ids = [int(kept[:, 3].min()) for kept in (self._living(0)[0], self._living(1)[0]) if len(kept)]
+        return min(ids, default=None)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Return rows processed, refused, without a usable key, logged, and late for a side that was silent."""
+        sides, state = self._sides.sum(axis=0), self._state
+        return {
+            "processed": int(state[PROCESSED]),
+            "refused": int(state[REFUSED]),
+            "unusable": int(sides[UNUSABLE]),
+            "logged": int(sides[LOGGED]),
+            "late_after_silence": int(sides[RISKED]),
+        }
+
+    def held_over_time(self) -> Int64s:
+        """Return (stream time, rows held) since the last restore, one row per sweep at a choice of slack."""
+        return np.array(self._held, np.int64).reshape(-1, 2)
+
+    def snapshot(self) -> Snapshot:
+        """Return the whole state: rows held in processing order, clocks and counts, and the policy's own."""
+        sides, parts = self._sides.copy(), dict[str, bytes]()
+        for side, name in enumerate(("left", "right")):
+            kept, numbers = self._living(side)
+            parts |= {f"{name}_rows": kept.tobytes(), f"{name}_numbers": numbers.tobytes()}
+        # How many blocks the rows lie in is the pool's own affair.
+        sides[:, USED] = 0
+        parts |= {"sides": sides.tobytes(), "state": self._state.tobytes(), "policy": self.policy.snapshot()}
+        return Snapshot(self._name(), parts)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Become the join that the snapshot was taken of; condition, window and policy must be the same.
+
+        Raises:
+            ValueError: the snapshot is of another method, condition or window.
+        """
+        if snapshot.method != self._name():
+            raise ValueError(f"expected a snapshot of {self._name()}, found one of {snapshot.method}")
+        self._sides = np.frombuffer(snapshot.parts["sides"], np.int64).reshape(2, -1).copy()
+        self._state = np.frombuffer(snapshot.parts["state"], np.int64).copy()
+        self.policy.restore(snapshot.parts["policy"])
+        self._held = []
+        sides = "left", "right"
+        kept = [np.frombuffer(snapshot.parts[f"{name}_rows"], np.int64).reshape(-1, 4) for name in sides]
+        self._pool = self._spare = self._empty_pool(_power(max(map(len, kept))))
+        for side, name in enumerate(sides):
+            numbers = np.frombuffer(snapshot.parts[f"{name}_numbers"])
+            put_back(
+                self._sides, side, self._pool, kept[side], numbers.reshape(len(kept[side]), self.columns)
+            )
+
+    def _living(self, side: int) -> tuple[Int64s, Any]:
+        """Return number, time, cell and id of a side's living rows in processing order, and their numbers."""
+        most = int(self._sides[side, USED]) * self._size
+        kept, numbers = np.empty((most, 4), np.int64), np.empty((most, self._plan.columns))
+        living = list_living(self._sides, side, self._pool, kept, numbers)
+        order = np.argsort(kept[:living, 0], kind="stable")
+        return kept[order], numbers[order]
+
+    def check(self) -> None:
+        """Raise AssertionError if a horizon is ahead of T, or chains and living rows disagree."""
+        sides, state = self._sides, self._state
+        assert np.all(sides[:, HORIZON] <= max(state[TIME] - self.window_us, NO_TIME)), "a horizon ahead of T"
+        assert state[TIME] <= sides[:, NEWEST].max(), "stream time ahead of every row"
+        for side in (0, 1):
+            self._check_chains(side, int(sides[side, USED]))
+
+    def _check_chains(self, side: int, used: int) -> None:
+        entries, _, heads, size = self._pool
+        firsts, chained = entries[side, : used * size : size], set()
+        for head in heads[side].tolist():
+            while head >= 0:
+                assert head < used and head not in chained, "a chain that leaves its pool or meets another"
+                chained.add(head)
+                head = int(firsts[head]["next"])
+        assert chained == set(range(used)), "a block that no chain reaches"
+        assert np.all((firsts["count"] >= 1) & (firsts["count"] <= size)), "a block that is empty or overfull"
+
+    def _choose_if_due(self) -> None:
+        time = int(self._state[TIME])
+        if time != NO_TIME and time >= self._state[NEXT_CHOICE]:
+            self._choose(time)
+
+    def _choose(self, time: int) -> None:
+        self._sides[:, SLACK] = self.policy.choose(time)
+        if self._state[TIME] != NO_TIME:
+            step = self.policy.step_us
+            self._state[NEXT_CHOICE] = time - time % step + step
+            raise_horizons(self.window_us, self._sides, self._state)
+            # A sweep costs the rows held: only when half as many came since the last.
+            if 2 * self._state[KEPT_SINCE] >= self._state[LIVE]:
+                self._state[LIVE], self._state[KEPT_SINCE] = self._sweep(self._blocks), 0
+                self._held.append((time, int(self._state[LIVE])))
+
+    def _make_room(self, rows: int) -> None:
+        """Sweep, and grow if that is not enough, so that a chunk fits even if each row needs a block."""
+        if self._sides[:, USED].max() + rows > self._blocks:
+            self._sweep(self._blocks)
+            if (need := int(self._sides[:, USED].max()) + rows) > self._blocks:
+                self._sweep(_power(need))
+
+    def _sweep(self, blocks: int) -> int:
+        if self._spare is self._pool or self._spare[2].shape[1] != blocks:
+            self._spare = self._empty_pool(blocks)
+        self._spare[2].fill(-1)
+        living = int(sweep(self._sides, self._pool, self._spare))
+        self._pool, self._spare = self._spare, self._pool
+        return living
+
+    @property
+    def _blocks(self) -> int:
+        return int(self._pool[2].shape[1])
+
+    def _empty_pool(self, blocks: int) -> tuple[Records, Any, Any, int]:
+        """Return entries, numbers, heads of chains and the size of a block; unused memory is never touched."""
+        rows = blocks * self._size
+        values = np.empty((2, rows, self._plan.columns))
+        return np.empty((2, rows), ENTRY), values, np.full((2, blocks), -1, np.int32), self._size
+
+    def _name(self) -> str:
+        return f"QJoin {self.condition} within {self.window_us} us"
+
+
+def _power(least: int) -> int:
+    return max(256, 1 << (least - 1).bit_length())
+
+
+def _or_none(time: np.int64) -> int | None:
+    return None if time == NO_TIME else int(time)
+
+
+def _logged(trace: Records, row: Int64s) -> Int64s:
+    """Return the log's columns, one row each: id, side, time, horizon, stream time."""
+    logged = trace["logged"]
+    columns = [trace[name][logged] for name in ("side", "ts", "horizon", "time")]
+    return np.array([row[logged], *columns], np.int64)
+
+
+def _as_pairs(parts: list[Int64s]) -> Any:
+    whole = np.concatenate(parts) if parts else np.empty((0, 3), np.int64)
+    return online_pairs(*(np.ascontiguousarray(whole[:, column]) for column in range(3)))
+
+
+def _as_log(parts: list[Int64s]) -> Log:
+    row, side, event, horizon, time = np.concatenate([np.empty((5, 0), np.int64), *parts], axis=1)
+    return Log(row, side.astype(np.int8), event, horizon, time)

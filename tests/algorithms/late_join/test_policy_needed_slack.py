@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakehouse.algorithms.late_join.conditions import Equality
+from lakehouse.algorithms.late_join.contract import Batch
+from lakehouse.algorithms.late_join.needed_slack_kernels import cheapest
+from lakehouse.algorithms.late_join.policy import ConstantSlack
+from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
+from lakehouse.algorithms.late_join.qjoin import QJoin
+
+SECOND = 1_000_000
+COUNTS = st.lists(st.lists(st.integers(0, 20), min_size=12, max_size=12), min_size=1, max_size=4)
+
+
+def late_stream(rows: int = 4000, seed: int = 0, late_us: int = 2 * SECOND) -> Batch:
+    rng = np.random.default_rng(seed)
+    arrival = np.arange(rows) * 10_000
+    late = np.where(rng.random(rows) < 0.2, rng.integers(0, late_us, rows), 0)
+    event = arrival - late
+    return Batch.of(rng.integers(0, 2, rows), event, arrival_us=arrival, key=rng.integers(0, 5, rows))
+
+
+def counted(policy: NeededSlack, batch: Batch, window_us: int = SECOND) -> QJoin:
+    join = QJoin(Equality(), window_us, policy)
+    join.process(batch)
+    return join
+
+
+@settings(max_examples=100, deadline=None)
+@given(counts=COUNTS, share=st.floats(0.1, 1.0), least=st.tuples(st.integers(0, 3), st.integers(0, 3)))
+def test_the_cheapest_slacks_are_those_of_the_whole_grid(
+    counts: list[list[int]], share: float, least: tuple[int, int]
+) -> None:
+    covered = np.cumsum(np.array(counts, np.float64).reshape(-1, 2, 6), axis=2)
+    totals, rates = covered[:, :, -1].sum(axis=1), np.array([3.0, 2.0])
+    grid = np.array([0, 1, 2, 4, 7, 9])
+
+    found = cheapest(covered, totals, share, np.array(least), rates, grid)
+
+    enough = np.all(
+        covered[:, 0, :, None] + covered[:, 1, None, :] >= share * totals[:, None, None] - 1e-9, axis=0
+    )
+    enough[: least[0]], enough[:, : least[1]] = False, False
+    memory = np.where(enough, grid[:, None] * rates[0] + grid[None, :] * rates[1], np.inf)
+    assert memory[found] == memory.min()
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 100), slack_us=st.sampled_from([0, 100_000, 500_000, 10 * SECOND]))
+def test_counts_of_a_join_that_finds_all_tell_what_a_constant_slack_would_find(
+    seed: int, slack_us: int
+) -> None:
+    batch, policy = late_stream(seed=seed), NeededSlack(0.9, 100 * SECOND, remembered=5)
+    policy.choose = lambda time_us: (60 * SECOND, 60 * SECOND)  # type: ignore[method-assign]
+    counted(policy, batch)
+    bins = int(np.searchsorted(policy.grid, slack_us)) + 1
+    at_most = int(policy.grid[bins - 1])
+
+    join = QJoin(Equality(), SECOND, ConstantSlack(at_most, at_most, policy.step_us))
+
+    # The first pairs come before T is known, and need no slack.
+    assert len(join.process(batch).pairs) == policy._counted[:, :, :bins].sum()
+
+
+def test_more_recall_never_takes_less_slack() -> None:
+    slacks = []
+    for recall in (0.5, 0.8, 0.9, 0.95, 0.99):
+        slacks.append(sum(counted(NeededSlack(recall, 8 * SECOND), late_stream()).slacks_us))
+
+    assert slacks == sorted(slacks)
+    assert slacks[-1] > slacks[0]
+
+
+def test_what_is_asked_for_is_found_once_the_delays_are_known() -> None:
+    batch = late_stream(12_000)
+    join, whole = (
+        QJoin(Equality(), SECOND, NeededSlack(0.95, 8 * SECOND)),
+        QJoin(Equality(), SECOND, ConstantSlack(10 * SECOND, 10 * SECOND)),
+    )
+
+    found, truth = join.process(batch).pairs.event_us, whole.process(batch).pairs.event_us
+
+    since = 20 * SECOND
+    assert np.count_nonzero(found > since) >= 0.95 * np.count_nonzero(truth > since)
+    assert join.held < whole.held
+
+
+def test_at_most_the_declared_share_is_logged() -> None:
+    few = counted(NeededSlack(0.01, 8 * SECOND, logged=0.05), late_stream(12_000)).counts
+    many = counted(NeededSlack(0.01, 8 * SECOND, logged=1.0), late_stream(12_000)).counts
+
+    assert few["logged"] < 0.07 * few["processed"] < many["logged"]
+
+
+def test_what_logged_rows_missed_is_estimated_at_about_its_number() -> None:
+    policy = NeededSlack(0.5, 100 * SECOND, remembered=2)
+    policy.choose = lambda time_us: (0, 0)  # type: ignore[method-assign]
+    batch = late_stream(20_000, late_us=3 * SECOND)
+    found = len(counted_pairs(policy, batch))
+
+    truth = len(QJoin(Equality(), SECOND, ConstantSlack(60 * SECOND, 60 * SECOND)).process(batch).pairs)
+
+    assert policy._estimated.sum() == pytest.approx(truth - found, rel=0.1)
+    assert truth - found > 0.02 * truth
+
+
+def counted_pairs(policy: NeededSlack, batch: Batch) -> list[int]:
+    pairs: list[int] = QJoin(Equality(), SECOND, policy).process(batch).pairs.left.tolist()
+    return pairs
+
+
+def test_exact_counts_take_the_place_of_estimates_in_quarters_that_are_over() -> None:
+    policy = NeededSlack(0.5, 8 * SECOND)
+    join = counted(policy, late_stream())
+    now = join.time_us or 0
+
+    policy.replace(now, np.array([1, 0]), np.array([now - 9 * SECOND] * 2), np.array([now - 5 * SECOND] * 2))
+
+    assert policy._estimated[:-1].sum() == 2
+    assert policy._estimated[:-1, 1].sum() == 1
+    needed = np.searchsorted(policy.grid, 3 * SECOND, side="right")
+    assert policy._estimated[:-1, :, needed].sum() == 2
+
+
+def test_exact_counts_before_the_first_row_change_nothing() -> None:
+    policy, none = NeededSlack(0.5, 8 * SECOND), np.empty(0, np.int64)
+    policy.begin(SECOND)
+    before = policy.snapshot()
+
+    policy.replace(10**9, none, none, none)
+
+    assert policy.snapshot() == before
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"recall": 1.0}, {"recall": 0.0}, {"margin": 0.0}, {"period_us": 3}, {"remembered": 0}]
+)
+def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        NeededSlack(**{"recall": 0.9, "period_us": 100, **wrong})  # type: ignore[arg-type]

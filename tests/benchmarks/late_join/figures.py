@@ -1,0 +1,96 @@
+"""The paper's two figures: wait and rows held by the recall asked for, beside the two ways of waiting.
+
+D1's generated stream at an eighth of its rate (rows held are 8 times fewer, pairs 64 times), players within 5 m of a
+ball, P = 60 s, L = 1 s. QJoin's pairs wait for nothing; its rows held are taken each second, MP-K-slack's too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakehouse.algorithms.late_join.conditions import Distance
+from tests.benchmarks import page
+from tests.benchmarks.late_join.run import METHODS, Case, Run, best_constant, case_of, misses, periods, run
+from tests.benchmarks.late_join.streams import SECOND, recording
+
+WINDOWS_S = (2.0, 0.2)
+RECALLS = (0.85, 0.9, 0.95, 0.97, 0.99)
+QUICK_RECALLS = (0.85, 0.95, 0.99)
+OURS, WAITING = "needed slack", "MP-K-slack"
+
+
+def soccer(window_s: float, quick: bool, name: str = "D1") -> Case:
+    """Return the soccer query over a generated recording."""
+    batch = recording(name, 180.0 if quick else None, 0.125)
+    return case_of(batch, Distance(5.0), int(window_s * SECOND), 60 * SECOND, SECOND)
+
+
+def figures(quick: bool) -> dict[str, Any]:
+    """Return, by window and recall, ours against MP-K-slack, and the periods that reached the recall."""
+    found: dict[str, Any] = {"wait_ratio_to_k_slack": {}, "memory_ratio_to_k_slack": {}}
+    found |= {"memory_ratio_to_best_constant": {}, "periods": {}, "periods_met": {}}
+    pages = []
+    for window_s in WINDOWS_S:
+        case = soccer(window_s, quick)
+        runs: dict[tuple[str, float], Run] = {}
+        for recall in QUICK_RECALLS if quick else RECALLS:
+            for name in (OURS, WAITING) if quick else METHODS:
+                known = runs.get((name, RECALLS[0])) if name == WAITING else None
+                runs[name, recall] = known or run(case, METHODS[name](case, recall))
+            ours, waiting = runs[OURS, recall], runs[WAITING, recall]
+            met, scored = periods(case, ours).met(recall)
+            key = f"w{window_s:g}_q{recall:g}"
+            found["wait_ratio_to_k_slack"][key] = round(ours.mean_wait_s / waiting.mean_wait_s, 4)
+            found["memory_ratio_to_k_slack"][key] = round(ours.mean_held / waiting.mean_held, 4)
+            if not quick and recall in QUICK_RECALLS:
+                best = best_constant(case, recall)
+                found["memory_ratio_to_best_constant"][key] = round(ours.mean_held / best, 3)
+            found["periods"][key], found["periods_met"][key] = scored, met
+        pages.append((window_s, case, runs))
+    if not quick:
+        _write(pages, found["memory_ratio_to_best_constant"])
+    return found
+
+
+def _write(pages: list[tuple[float, Case, dict[tuple[str, float], Run]]], best: dict[str, float]) -> None:
+    parts = [__doc__ or ""]
+    heads = ["method", "recall", "periods", "met", "mean wait s", "p99 wait s", "mean held", "peak held"]
+    missed_heads = ["recall", "from s", "to s", "periods", "worst recall", "why"]
+    for window_s, case, runs in pages:
+        rows, missed = [], []
+        for (name, recall), each in runs.items():
+            met, scored = periods(case, each).met(recall)
+            waits = [each.mean_wait_s, each.p99_wait_s]
+            rows.append(
+                [name, recall, scored, met, *waits, round(each.mean_held), each.peak_held, each.logged_share]
+            )
+            if name == OURS:
+                missed += [[recall, *row] for row in misses(case, each, recall)]
+        parts += [
+            f"## w = {window_s:g} s",
+            page.table([*heads, "logged"], sorted(rows, key=lambda row: row[1])),
+        ]
+        parts += [_pictures(window_s, runs), "Periods that ours missed:", page.table(missed_heads, missed)]
+    constant = [[key, value] for key, value in best.items()]
+    parts += [
+        "## Against the best constant slack in hindsight",
+        page.table(["case", "rows held, ours / best"], constant),
+    ]
+    page.write("late_join", "figures", "Wait and memory by recall", *parts)
+
+
+def _pictures(window_s: float, runs: dict[tuple[str, float], Run]) -> str:
+    shown = []
+    for what, label in (("mean_wait_s", "mean wait, s"), ("mean_held", "rows held, mean")):
+        name = f"{what.split('_')[1]}-w{window_s:g}".replace(".", "_")
+        figure, axes = page.picture(name)
+        for method in METHODS:
+            axes.plot(
+                RECALLS, [getattr(runs[method, recall], what) for recall in RECALLS], "o-", label=method
+            )
+        axes.set(xlabel="recall asked for", ylabel=label, title=f"w = {window_s:g} s")
+        if what == "mean_held":
+            axes.set_yscale("log")
+        axes.legend()
+        shown.append(page.save(figure, "late_join", name))
+    return "\n\n".join(shown)

@@ -1,0 +1,170 @@
+"""One run of a join over a stream: pairs by step, waits, rows held; and the periods it met."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lakehouse.algorithms.late_join.audit import Periods, periods_of
+from lakehouse.algorithms.late_join.conditions import Condition
+from lakehouse.algorithms.late_join.contract import Batch, Pairs
+from lakehouse.algorithms.late_join.k_slack import KSlack, LargestDelay, RecallModel
+from lakehouse.algorithms.late_join.policy import ConstantSlack
+from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
+from lakehouse.algorithms.late_join.policy_paper import PaperSlack
+from lakehouse.algorithms.late_join.qjoin import CHUNK, QJoin
+from tests.benchmarks.late_join.streams import SECOND, in_event_order
+
+Join = QJoin | KSlack
+WAITS_UP_TO_MS = 2**18
+
+
+@dataclass(frozen=True)
+class Case:
+    """A stream and what is asked of it; ``truth`` are all its pairs by step."""
+
+    batch: Batch
+    condition: Condition
+    window_us: int
+    period_us: int
+    step_us: int
+    truth: Any
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Return the first step and the number of steps."""
+        first = int(self.batch.event_us.min()) // self.step_us
+        return first, int(self.batch.event_us.max()) // self.step_us - first + 1
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came of a run; waits are stream time of pairs found online, held are rows at each step."""
+
+    online: Any
+    mean_wait_s: float
+    p99_wait_s: float
+    mean_held: float
+    peak_held: int
+    logged_share: float
+    cpu_s: float
+
+
+METHODS: dict[str, Callable[[Case, float], Join]] = {
+    "needed slack": lambda case, recall: qjoin(case, NeededSlack(recall, case.period_us, case.step_us)),
+    "paper, all history": lambda case, recall: qjoin(case, PaperSlack(recall, case.period_us, case.step_us)),
+    "paper, last L": lambda case, recall: qjoin(
+        case, PaperSlack(recall, case.period_us, case.step_us, reading="recent")
+    ),
+    "MP-K-slack": lambda case, recall: KSlack(
+        case.condition, case.window_us, LargestDelay(step_us=case.step_us)
+    ),
+    "adaptive K-slack": lambda case, recall: KSlack(
+        case.condition, case.window_us, RecallModel(recall, case.period_us, case.step_us)
+    ),
+}
+
+
+def qjoin(case: Case, policy: Any) -> QJoin:
+    """Return an empty join for a case."""
+    return QJoin(case.condition, case.window_us, policy)
+
+
+def case_of(batch: Batch, condition: Condition, window_us: int, period_us: int, step_us: int) -> Case:
+    """Return a case; its truth is found by a join in event order, where nothing is late."""
+    case = Case(batch, condition, window_us, period_us, step_us, None)
+    ordered = Case(in_event_order(batch), condition, window_us, period_us, step_us, None)
+    truth = run(ordered, qjoin(case, ConstantSlack(1, 1, step_us))).online
+    return Case(batch, condition, window_us, period_us, step_us, truth)
+
+
+def run(case: Case, join: Join) -> Run:
+    """Feed a stream to a join in chunks; count its pairs by step and how long they waited."""
+    first, steps = case.span
+    online, waits = np.zeros(steps, np.int64), np.zeros(WAITS_UP_TO_MS, np.int64)
+    started = time.process_time()
+    for at in range(0, len(case.batch), CHUNK):
+        _count(join.process(case.batch[at : at + CHUNK]).pairs, case.step_us, first, online, waits)
+    if isinstance(join, KSlack):
+        _count(join.flush().pairs, case.step_us, first, online, waits)
+    cpu_s = time.process_time() - started
+    held = join.held_over_time()[:, 1] if len(join.held_over_time()) else np.zeros(1, np.int64)
+    logged = join.counts["logged"] / len(case.batch) if isinstance(join, QJoin) else 0.0
+    total = max(int(waits.sum()), 1)
+    return Run(
+        online=online,
+        mean_wait_s=float((waits * np.arange(WAITS_UP_TO_MS)).sum() / total / 1000),
+        p99_wait_s=float(np.searchsorted(np.cumsum(waits), 0.99 * total) / 1000),
+        mean_held=float(held.mean()),
+        peak_held=int(held.max()),
+        logged_share=logged,
+        cpu_s=cpu_s,
+    )
+
+
+def periods(case: Case, found: Run) -> Periods:
+    """Return the sliding periods of a run."""
+    return periods_of(case.truth, found.online, case.span[0] * case.step_us, case.period_us, case.step_us)
+
+
+def best_constant(case: Case, recall: float) -> float:
+    """Return the mean rows held by the least constant slack, the same on both sides, that meets every period.
+
+    Doubled until it does, then halved to within a sixteenth; no method can know it beforehand.
+    """
+    low, high = 0, 10_000
+    while (held := _held_if_met(case, recall, high)) is None:
+        low, high = high, 2 * high
+    best = held
+    for _ in range(4):
+        middle = (low + high) // 2
+        held = _held_if_met(case, recall, middle)
+        low, high, best = (middle, high, best) if held is None else (low, middle, held)
+    return best
+
+
+def _held_if_met(case: Case, recall: float, slack_us: int) -> float | None:
+    found = run(case, qjoin(case, ConstantSlack(slack_us, slack_us, case.step_us)))
+    met, scored = periods(case, found).met(recall)
+    return found.mean_held if met == scored else None
+
+
+def misses(case: Case, found: Run, recall: float) -> list[list[Any]]:
+    """Return each stretch of scored periods that missed the recall: from, to, how many, the worst, and why.
+
+    The reason is the step inside the worst period in which most pairs were missed.
+    """
+    all_periods = periods(case, found)
+    missed = np.flatnonzero(all_periods.is_scored & (all_periods.recall < recall))
+    rows = []
+    for stretch in np.split(missed, np.flatnonzero(np.diff(missed) > 1) + 1):
+        if len(stretch):
+            worst = int(stretch[np.argmin(all_periods.recall[stretch])])
+            width = min(case.period_us // case.step_us, len(case.truth))
+            lost = (case.truth - found.online)[worst : worst + width]
+            at = worst + int(np.argmax(lost))
+            third = np.sort(lost)[::-1][: max(1, width // 10)].sum() / max(lost.sum(), 1)
+            why = f"{third:.0%} of its losses in a tenth of its time, most at {at * case.step_us / SECOND:,.6g} s"
+            if worst == 0:
+                why = f"the first period: nothing was known yet; {why}"
+            rows.append(
+                [
+                    int(stretch[0]) * case.step_us / SECOND,
+                    int(stretch[-1]) * case.step_us / SECOND,
+                    len(stretch),
+                    float(all_periods.recall[worst]),
+                    why,
+                ]
+            )
+    return rows
+
+
+def _count(pairs: Pairs, step_us: int, first: int, online: Any, waits: Any) -> None:
+    online += np.bincount(pairs.event_us // step_us - first, minlength=len(online))
+    waited = np.minimum(pairs.wait_us // 1000, WAITS_UP_TO_MS - 1)
+    counts = np.bincount(waited)
+    waits[: len(counts)] += counts
