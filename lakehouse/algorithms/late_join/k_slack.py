@@ -57,6 +57,8 @@ class Waiting(Protocol):
 
     grows: bool
     step_us: int
+    # The bins in which delays are counted.
+    grid: Int64s
 
     def choose(self, delays: Float64s, largest_us: int, produced: int, seconds: float, window_us: int) -> int:
         """Return K from the rows by side and delay, the largest delay and the pairs of the last step."""
@@ -75,6 +77,7 @@ class LargestDelay:
 
     def __init__(self, at_least_us: int = 0, step_us: int = 1_000_000) -> None:
         self.at_least_us, self.step_us = at_least_us, step_us
+        self.grid = slack_grid(10_000)
 
     def choose(self, delays: Float64s, largest_us: int, produced: int, seconds: float, window_us: int) -> int:
         """Return the largest delay so far."""
@@ -170,7 +173,7 @@ class KSlack:
         self._state[NEXT_CHOICE] = NO_TIME + 1
         self._state[SLACK] = getattr(waiting, "at_least_us", 0)
         self._heap = np.empty((256, 2), np.int64)
-        self._delays = np.zeros((2, len(_GRID) + 1))
+        self._delays = np.zeros((2, len(waiting.grid) + 1))
         # Rows from the first that still waits, and T when each came; rows that left, from the first in a window.
         self._rows = Batch.of([], [], numbers=np.empty((0, self._join.columns)))
         self._came = np.empty(0, np.int64)
@@ -267,8 +270,8 @@ class KSlack:
         while at < len(batch):
             released = np.empty((len(room), 2), np.int64)
             out = released, self._came[base:]
-            grows = self.waiting.grows
-            at, left = reorder(columns, at, self._state, room, self._delays, grows, _GRID, out)
+            how = self.waiting.grows, self.waiting.grid
+            at, left = reorder(columns, at, self._state, room, self._delays, *how, out)
             found.append(self._join_released(released[:left], first))
             if self._state[TIME] >= self._state[NEXT_CHOICE]:
                 found.append(self._choose(first))
@@ -335,7 +338,6 @@ def _joined(rows: Batch, more: Batch, columns: int) -> Batch:
     return Batch(**plain, numbers=np.concatenate([rows.numbers, more.numbers[:, :columns]]))
 
 
-_GRID = slack_grid(10_000)
 _COLUMNS: dict[str, Any] = {
     "side": np.int8,
     "event_us": np.int64,

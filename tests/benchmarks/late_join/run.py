@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from lakehouse.algorithms.late_join.contract import Batch, Pairs
 from lakehouse.algorithms.late_join.k_slack import KSlack, LargestDelay, RecallModel
 from lakehouse.algorithms.late_join.policy import ConstantSlack
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
-from lakehouse.algorithms.late_join.policy_paper import PaperSlack
+from lakehouse.algorithms.late_join.policy_paper import PaperSlack, Reading
 from lakehouse.algorithms.late_join.qjoin import CHUNK, QJoin
 from tests.benchmarks.late_join.streams import SECOND, in_event_order
 
@@ -54,19 +55,36 @@ class Run:
     cpu_s: float
 
 
+def _needed(case: Case, recall: float) -> Join:
+    return qjoin(case, NeededSlack(recall, case.period_us, case.step_us, granularity_us=grain_us(case)))
+
+
+def _paper(case: Case, recall: float, reading: Reading) -> Join:
+    grain = grain_us(case)
+    return qjoin(case, PaperSlack(recall, case.period_us, case.step_us, grain, grain, reading))
+
+
+def _largest(case: Case, recall: float) -> Join:
+    return KSlack(case.condition, case.window_us, LargestDelay(step_us=case.step_us))
+
+
+def _modelled(case: Case, recall: float) -> Join:
+    model = RecallModel(recall, case.period_us, case.step_us, grain_us(case))
+    return KSlack(case.condition, case.window_us, model)
+
+
 METHODS: dict[str, Callable[[Case, float], Join]] = {
-    "needed slack": lambda case, recall: qjoin(case, NeededSlack(recall, case.period_us, case.step_us)),
-    "paper, all history": lambda case, recall: qjoin(case, PaperSlack(recall, case.period_us, case.step_us)),
-    "paper, last L": lambda case, recall: qjoin(
-        case, PaperSlack(recall, case.period_us, case.step_us, reading="recent")
-    ),
-    "MP-K-slack": lambda case, recall: KSlack(
-        case.condition, case.window_us, LargestDelay(step_us=case.step_us)
-    ),
-    "adaptive K-slack": lambda case, recall: KSlack(
-        case.condition, case.window_us, RecallModel(recall, case.period_us, case.step_us)
-    ),
+    "needed slack": _needed,
+    "paper, all history": partial(_paper, reading="history"),
+    "paper, last L": partial(_paper, reading="recent"),
+    "MP-K-slack": _largest,
+    "adaptive K-slack": _modelled,
 }
+
+
+def grain_us(case: Case) -> int:
+    """Return the granularity and the basic window: the paper's 10 ms, a 200th of windows above its 2 s."""
+    return max(10_000, case.window_us // 200)
 
 
 def qjoin(case: Case, policy: Any) -> QJoin:
