@@ -8,14 +8,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from jobs.outcome import recorded, told
 from lakehouse.catalog.problems import ConfigError
-from lakehouse.catalog.settings import load_settings
+from lakehouse.catalog.settings import Settings, load_settings
+
+Kind = Literal["stream", "query"]
+_KNOWN = {"stream": "declared streams", "query": "registered queries"}
 
 
 def run_for_streams(run: Callable[..., dict[str, Any]], argv: Sequence[str] | None) -> int:
@@ -23,16 +26,26 @@ def run_for_streams(run: Callable[..., dict[str, Any]], argv: Sequence[str] | No
 
     Returns 0, 1 when a stream failed (the others are still run), 2 for a wrong configuration.
     """
+    return _run_for("stream", run, argv)
+
+
+def run_for_queries(run: Callable[..., dict[str, Any]], argv: Sequence[str] | None) -> int:
+    """Run a job for the registered queries named, all by default, as ``run_for_streams`` does."""
+    return _run_for("query", run, argv)
+
+
+def _run_for(kind: Kind, run: Callable[..., dict[str, Any]], argv: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(description=(sys.modules[run.__module__].__doc__ or "").splitlines()[0])
     parser.add_argument(
         "--config", type=Path, help="tidemark.toml (default: TIDEMARK_CONFIG, or ./tidemark.toml)"
     )
     parser.add_argument("--home", type=Path, help="where everything is written (default: what the file says)")
-    parser.add_argument("streams", nargs="*", help="declared streams (default: all)")
+    parser.add_argument("names", nargs="*", metavar=kind.upper(), help=f"{_KNOWN[kind]} (default: all)")
     asked = parser.parse_args(argv)
     try:
         settings = load_settings(asked.config, asked.home)
-        streams = [settings.stream(name).name for name in asked.streams] or list(settings.streams)
+        known, find = _known(settings, kind)
+        names = [find(name).name for name in asked.names] or list(known)
     except (ConfigError, KeyError) as error:
         print(error, file=sys.stderr)
         return 2
@@ -41,11 +54,17 @@ def run_for_streams(run: Callable[..., dict[str, Any]], argv: Sequence[str] | No
     spark = build_session(settings)
     job = run.__module__.rpartition(".")[2] if run.__module__ != "__main__" else Path(sys.argv[0]).stem
     failed = 0
-    for stream in streams:
+    for name in names:
         try:
-            figures = recorded(job, settings, stream, partial(run, settings, spark, stream))
-            print(json.dumps({"stream": stream, **figures}), flush=True)
+            figures = recorded(job, settings, name, partial(run, settings, spark, name))
+            print(json.dumps({kind: name, **figures}), flush=True)
         except Exception as error:
             failed = 1
-            print(f"{job} {stream}: {told(error)}", file=sys.stderr)
+            print(f"{job} {name}: {told(error)}", file=sys.stderr)
     return failed
+
+
+def _known(settings: Settings, kind: Kind) -> tuple[Mapping[str, Any], Callable[[str], Any]]:
+    if kind == "stream":
+        return settings.streams, settings.stream
+    return settings.registered, settings.query

@@ -8,7 +8,13 @@
     quality/              history of check results, Delta   jobs/check_quality
     reports/              Great Expectations and its pages  jobs/check_quality
     serving/              <version>.duckdb and `current`    jobs/publish
+    joins/<query>         pairs of a window join, Delta     jobs/run_queries, jobs/repair_late
+    late/<query>          rows that may lack partners       jobs/run_queries
+    states/<query>        what a join holds, Delta          jobs/run_queries
+    queries/<query>       one row per batch and bucket      jobs/run_queries
+    repairs/<query>       one row per repair, Delta         jobs/repair_late
     landing/<stream>/     manifests: which files make up a batch
+    plans/<query>/        which ingest batches make up a batch of a query, which of its batches a repair
     checkpoints/          Spark's own offsets
     runs/                 the last outcome of each job, small JSON
     airflow/              Airflow's own home
@@ -47,6 +53,30 @@ class Home:
     def corrections(self, stream: str) -> Path:
         """What was changed in a stream's history after it had been taken in."""
         return self.root / "corrections" / stream
+
+    def joins(self, query: str) -> Path:
+        """Pairs of a window join, found online and by repair."""
+        return self.root / "joins" / query
+
+    def late(self, query: str) -> Path:
+        """Rows that may have missed partners, for the repair."""
+        return self.root / "late" / query
+
+    def states(self, query: str) -> Path:
+        """What each bucket of a join holds after each batch."""
+        return self.root / "states" / query
+
+    def queries(self, query: str) -> Path:
+        """Figures of each finished batch and bucket of a query."""
+        return self.root / "queries" / query
+
+    def repairs(self, query: str) -> Path:
+        """One row per finished repair of a query."""
+        return self.root / "repairs" / query
+
+    def plans(self, query: str) -> Path:
+        """Which ingest batches make up which batch of a query, and which of those a repair."""
+        return self.root / "plans" / query
 
     def landing(self, stream: str) -> Path:
         """Manifests of a stream: which files make up which ingest batch."""

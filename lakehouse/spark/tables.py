@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -81,9 +81,16 @@ def append_row(
     spark: SparkSession, row: Mapping[str, object], table: Path, writer: str, version: int
 ) -> None:
     """Append one row, by the names of the table's columns, as ``append_once`` does."""
+    append_rows(spark, [row], table, writer, version)
+
+
+def append_rows(
+    spark: SparkSession, rows: Sequence[Mapping[str, object]], table: Path, writer: str, version: int
+) -> None:
+    """Append a handful of rows, by the names of the table's columns, as ``append_once`` does."""
     schema = to_arrow_schema(read(spark, table).schema)
-    # From Arrow, so that no Python worker is asked for one row.
-    append_once(spark.createDataFrame(pa.Table.from_pylist([dict(row)], schema)), table, writer, version)
+    # From Arrow, so that no Python worker is asked for a few rows.
+    append_once(spark.createDataFrame(pa.Table.from_pylist(list(map(dict, rows)), schema)), table, writer, version)
 
 
 def side_by_side(*steps: Callable[[], object]) -> None:
@@ -101,22 +108,22 @@ def once(writer: str, version: int) -> dict[str, str]:
 def create_raw(spark: SparkSession, table: Path, stream: Stream) -> None:
     """Create a stream's raw table when there is none."""
     columns = "".join(f"`{name}` {sql_type(column)},\n    " for name, column in stream.all_columns.items())
-    _create(spark, table, "tables/raw", columns=columns)
+    create(spark, table, "raw", columns=columns)
 
 
 def create_quarantine(spark: SparkSession, table: Path) -> None:
     """Create a stream's quarantine when there is none."""
-    _create(spark, table, "tables/quarantine")
+    create(spark, table, "quarantine")
 
 
 def create_ledger(spark: SparkSession, table: Path) -> None:
     """Create a stream's ledger when there is none."""
-    _create(spark, table, "tables/ledger")
+    create(spark, table, "ledger")
 
 
 def create_corrections(spark: SparkSession, table: Path) -> None:
     """Create a stream's table of corrections when there is none."""
-    _create(spark, table, "tables/corrections")
+    create(spark, table, "corrections")
 
 
 def create_rollup(spark: SparkSession, table: Path, stream: Stream) -> None:
@@ -176,10 +183,10 @@ def measure_columns(stream: Stream, measure: str) -> list[str]:
     return [f"{measure}__{part} {kind}" for part, kind in types.items()]
 
 
-def _create(spark: SparkSession, table: Path, name: str, **parts: str) -> None:
-    if exists(table):
-        return
-    spark.sql(_filled(statement(name), {"path": str(table), **parts}))
+def create(spark: SparkSession, table: Path, name: str, **parts: str) -> None:
+    """Create a table of ``sql/tables`` when there is none; ``parts`` fill the gaps in its statement."""
+    if not exists(table):
+        spark.sql(_filled(statement(f"tables/{name}"), {"path": str(table), **parts}))
 
 
 def _filled(text: str, parts: Mapping[str, str]) -> str:

@@ -172,6 +172,11 @@ class QJoin:
         return _or_none(self._sides[0, HORIZON]), _or_none(self._sides[1, HORIZON])
 
     @property
+    def newest_us(self) -> tuple[int | None, int | None]:
+        """Return the newest event time of each side."""
+        return _or_none(self._sides[0, NEWEST]), _or_none(self._sides[1, NEWEST])
+
+    @property
     def slacks_us(self) -> tuple[int, int]:
         """Return the slack of each side."""
         return int(self._sides[0, SLACK]), int(self._sides[1, SLACK])

@@ -1,0 +1,91 @@
+"""What a batch of a query, and a repair, take: written down before they begin, so that one that died is made again alike.
+
+    plans/<query>/query            what the query means, in one line: its tables belong to that meaning
+    plans/<query>/batch-00000001   from which ingest batch to which, of the left and of the right stream
+    plans/<query>/repair-00000001  from which batch of the query to which
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from lakehouse.catalog.ledger import Entry
+
+Kind = Literal["batch", "repair"]
+Span = tuple[int, int]
+
+
+class QueryChanged(RuntimeError):
+    """A query means something else than what its tables were made for."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The ``number``-th batch or repair; each span is ``(after, through)``: the first number it takes is after + 1."""
+
+    number: int
+    spans: tuple[Span, ...]
+
+
+def read_plans(folder: Path, kind: Kind) -> list[Plan]:
+    """Return the plans of a kind in order."""
+    found = [json.loads(path.read_text("utf-8")) for path in sorted(folder.glob(f"{kind}-*"))]
+    return [Plan(one["number"], tuple((low, high) for low, high in one["spans"])) for one in found]
+
+
+def write_plan(folder: Path, kind: Kind, plan: Plan) -> None:
+    """Write a plan down, whole or not at all."""
+    _write(folder / f"{kind}-{plan.number:08d}", json.dumps(asdict(plan)))
+
+
+def require_same(folder: Path, query: str, definition: str) -> None:
+    """Refuse a query that means something else than when its first batch began.
+
+    Raises:
+        QueryChanged: with what to do.
+    """
+    path = folder / "query"
+    if not path.is_file():
+        _write(path, definition)
+    elif (before := path.read_text("utf-8")) != definition:
+        raise QueryChanged(
+            f"query {query} has pairs and state of another meaning: it was {before}, it is {definition} now; give "
+            f"the new one a name of its own, or start over with `tidemark queries --forget {query}`"
+        )
+
+
+def next_spans(
+    taken: Sequence[Span], ledgers: Sequence[Sequence[Entry]], most_rows: int
+) -> tuple[Span, ...] | None:
+    """Return which ingest batches of each stream come next, None when there are none.
+
+    ``taken`` are the last spans. An ingest batch is never cut: each stream gives at least one, then as many as
+    together have at most ``most_rows`` accepted rows.
+    """
+    spans = []
+    for (_, last), entries in zip(taken, ledgers, strict=True):
+        through, rows = last, 0
+        for entry in entries:
+            if entry.batch <= last:
+                continue
+            rows += entry.accepted
+            if rows > most_rows and through > last:
+                break
+            through = entry.batch
+        spans.append((last, through))
+    return tuple(spans) if any(low < high for low, high in spans) else None
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_name(f".{path.name}.tmp")
+    with scratch.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    scratch.rename(path)

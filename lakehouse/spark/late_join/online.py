@@ -1,0 +1,161 @@
+"""A batch of a window join: every bucket in one call, then its state, its pairs and log, and last its figures.
+
+A batch is finished when its figures are there. All it reads was written down before (``plans``), its state is that of
+the batch before, and each table is appended once per batch: so a batch that died anywhere is simply made again. Pairs
+and log of a batch that is not finished may be there already; they are those that it will have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from lakehouse.catalog.crashpoint import crash_point
+from lakehouse.catalog.layout import Home
+from lakehouse.catalog.ledger import read_ledger
+from lakehouse.catalog.plans import Plan, next_spans, read_plans, require_same, write_plan
+from lakehouse.catalog.queries import JoinQuery
+from lakehouse.catalog.stream import Stream
+from lakehouse.catalog.table_log import read_columns
+from lakehouse.spark import tables
+from lakehouse.spark.late_join.bucket import FIGURES, LATE, PAIR, STATE, BucketJoin, Newest
+from lakehouse.spark.late_join.rows import in_buckets, raw_rows
+from lakehouse.spark.late_join.tables import create_tables, output_types, parsed
+
+# What a batch holds in memory at most, unless one ingest batch has more.
+MOST_ROWS = 2_000_000
+COUNTS = ("rows", "pairs", "missed", "refused", "unusable")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A registered join and where it runs."""
+
+    spark: SparkSession
+    layout: Home
+    query: JoinQuery
+    streams: Mapping[str, Stream]
+    buckets: int
+
+    def drain(self, most_rows: int = MOST_ROWS) -> dict[str, int]:
+        """Take in all finished ingest batches that no batch of the query holds yet; return what they came to.
+
+        Raises:
+            QueryChanged: when the query means something else than its tables.
+        """
+        layout, query = self.layout, self.query
+        require_same(layout.plans(query.name), query.name, self._definition())
+        create_tables(self.spark, layout, query, self.streams)
+        totals = dict.fromkeys(("batches", *COUNTS), 0)
+        while (plan := self._next(most_rows)) is not None:
+            figures = self._finish(plan)
+            for name in COUNTS:
+                totals[name] += figures[name]
+            totals["batches"] += 1
+        return totals
+
+    def _definition(self) -> str:
+        return f"{self.query.definition()} in {self.buckets} buckets"
+
+    def _next(self, most_rows: int) -> Plan | None:
+        """Return the batch that was begun and is not finished, or write down the next one; None when all is taken."""
+        plans = read_plans(self.layout.plans(self.query.name), "batch")
+        if plans and plans[-1].number > finished(self.layout, self.query.name):
+            return plans[-1]
+        taken = plans[-1].spans if plans else ((0, 0), (0, 0))
+        ledgers = [read_ledger(self.layout, side.stream) for side in self.query.sides]
+        spans = next_spans(taken, ledgers, most_rows)
+        if spans is None:
+            return None
+        plan = Plan(len(plans) + 1, spans)
+        write_plan(self.layout.plans(self.query.name), "batch", plan)
+        crash_point("queries.planned")
+        return plan
+
+    def _finish(self, plan: Plan) -> dict[str, int]:
+        found = self._joined(plan).persist()
+        try:
+            return self._write(found, plan.number)
+        finally:
+            found.unpersist()
+
+    def _joined(self, plan: Plan) -> DataFrame:
+        layout, query = self.layout, self.query
+        rows = in_buckets(raw_rows(self.spark, layout, query, self.streams, plan.spans), query, self.buckets)
+        states = tables.read(self.spark, layout.states(query.name)).where(f"batch = {plan.number - 1}")
+        schema = parsed(self._answer())
+        known = newest(layout, query.name, plan.number)
+        work = BucketJoin(query, to_arrow_schema(schema), known)
+
+        def one(key: tuple[pa.Scalar, ...], rows: pa.Table, state: pa.Table) -> pa.Table:
+            return work(key, rows, state)
+
+        return rows.groupBy("bucket").cogroup(states.groupBy("bucket")).applyInArrow(one, schema)
+
+    def _answer(self) -> str:
+        types = output_types(self.query, self.streams)
+        shown = "".join(f", `o_{name}` {kind}" for name, kind in types.items())
+        figures = "".join(f", f_{name} bigint" for name in FIGURE_NAMES)
+        times = "event_us bigint, left_us bigint, right_us bigint, wait_us bigint, horizon_us bigint, time_us bigint"
+        rows = "left_row bigint, right_row bigint, row bigint, side int"
+        return f"kind string, bucket int, part string, content binary, {rows}, {times}{figures}{shown}"
+
+    def _write(self, found: DataFrame, batch: int) -> dict[str, int]:
+        layout, name = self.layout, self.query.name
+        crash_point("queries.joined")
+        states = found.where(f"kind = '{STATE}'").select("bucket", "part", "content")
+        self._append(states, layout.states(name), batch)
+        crash_point("queries.state-appended")
+        shown = [F.col(f"o_{output.name}").alias(output.name) for output in self.query.outputs]
+        pairs = found.where(f"kind = '{PAIR}'").select(*PAIR_COLUMNS, F.lit("online").alias("found"), *shown)
+        late = found.where(f"kind = '{LATE}'").select(F.col("part").alias("what"), "bucket", *LATE_COLUMNS)
+        tables.side_by_side(
+            lambda: self._append(pairs, layout.joins(name), batch),
+            lambda: self._append(late, layout.late(name), batch),
+        )
+        crash_point("queries.outputs-appended")
+        rows = found.where(f"kind = '{FIGURES}'").select("bucket", *(f"f_{each}" for each in FIGURE_NAMES)).collect()
+        figures = [{each.removeprefix("f_"): value for each, value in row.asDict().items()} for row in rows]
+        self._append_figures(figures, batch)
+        return {count: sum(row[count] for row in figures) for count in COUNTS}
+
+    def _append(self, rows: DataFrame, table: Any, batch: int) -> None:
+        numbered = rows.withColumn("batch", F.lit(batch).cast("bigint"))
+        tables.append_once(numbered, table, f"query-{self.query.name}", batch)
+
+    def _append_figures(self, figures: Sequence[Mapping[str, Any]], batch: int) -> None:
+        whole = [*figures] or [{"bucket": -1, **dict.fromkeys(FIGURE_NAMES)}]
+        stamp = {"batch": batch, "committed_at": datetime.now(UTC)}
+        table = self.layout.queries(self.query.name)
+        tables.append_rows(
+            self.spark, [{**row, **stamp} for row in whole], table, f"query-{self.query.name}", batch
+        )
+        crash_point("queries.finished")
+
+
+PAIR_COLUMNS = ("event_us", "left_us", "right_us", "left_row", "right_row", "wait_us")
+LATE_COLUMNS = ("side", "row", "event_us", "horizon_us", "time_us")
+FIGURE_NAMES = (
+    *("rows", "pairs", "missed", "refused", "unusable", "late_after_silence", "held", "most_held", "bytes"),
+    *("left_slack_us", "right_slack_us", "time_us", "left_newest_us", "right_newest_us"),
+)
+
+
+def finished(layout: Home, query: str) -> int:
+    """Return the number of a query's last finished batch, 0 for none."""
+    return max((batch for (batch,) in read_columns(layout.queries(query), ("batch",))), default=0)
+
+
+def newest(layout: Home, query: str, batch: int) -> Newest:
+    """Return the newest time believed of each side in the batches before this one."""
+    rows = read_columns(layout.queries(query), ("batch", "left_newest_us", "right_newest_us"))
+    before = [row for row in rows if row[0] < batch]
+    left, right = (max((row[side] for row in before if row[side] is not None), default=None) for side in (1, 2))
+    return left, right

@@ -1,0 +1,212 @@
+"""What the online join missed, looked for in raw: each pair once, and none that was found online.
+
+A repair takes whole batches of the query's log, all that are finished and not repaired. Of raw it reads only the times
+around logged rows. Which of two rows was taken in first follows from the plans of the query's batches and the order
+inside a batch, so nothing is compared with the pairs that are there. Finished when its row is in ``repairs``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from lakehouse.algorithms.late_join.repair import missing_pairs
+from lakehouse.catalog.corrections import raw_from, read_corrections
+from lakehouse.catalog.crashpoint import crash_point
+from lakehouse.catalog.plans import Plan, read_plans, write_plan
+from lakehouse.catalog.queries import JoinQuery
+from lakehouse.catalog.table_log import read_columns
+from lakehouse.spark import tables
+from lakehouse.spark.late_join.online import PAIR_COLUMNS, Run, finished
+from lakehouse.spark.late_join.rows import as_batch, in_buckets, in_order, raw_rows
+from lakehouse.spark.late_join.tables import output_types, parsed
+
+_LOGGED = ("side", "row", "event_us", "horizon_us", "time_us", "what")
+
+
+def repair(run: Run) -> dict[str, int]:
+    """Append the pairs that finished batches have missed; return how many logged rows were looked at, and found pairs.
+
+    Safe while the stream runs on: batches that finish meanwhile are left to the next repair.
+    """
+    figures = {"repairs": 0, "looked_at": 0, "found": 0, "gone": 0}
+    while (plan := _next(run)) is not None:
+        done = _Repair(run, plan).finish()
+        figures["repairs"] += 1
+        for name, value in done.items():
+            figures[name] += value
+    return figures
+
+
+def _next(run: Run) -> Plan | None:
+    """Return the repair that was begun and is not finished, or write down the next one; None when nothing is open."""
+    folder, name = run.layout.plans(run.query.name), run.query.name
+    plans, done = read_plans(folder, "repair"), read_columns(run.layout.repairs(name), ("repair",))
+    if plans and plans[-1].number > len(done):
+        return plans[-1]
+    after, through = plans[-1].spans[0][1] if plans else 0, finished(run.layout, name)
+    if after == through:
+        return None
+    plan = Plan(len(plans) + 1, ((after, through),))
+    write_plan(folder, "repair", plan)
+    crash_point("repair.planned")
+    return plan
+
+
+@dataclass(frozen=True)
+class _Repair:
+    run: Run
+    plan: Plan
+
+    def finish(self) -> dict[str, int]:
+        """Append pairs, then the row that says so; return its figures."""
+        run, name = self.run, self.run.query.name
+        late = tables.read(run.spark, run.layout.late(name))
+        after, through = self.plan.spans[0]
+        logged = late.where(f"what = 'missed' AND batch > {after} AND batch <= {through}")
+        looked_at = logged.count()
+        counted = {"looked_at": looked_at, "found": 0, "gone": 0}
+        if looked_at:
+            counted |= self._look(logged, late.where(f"what = 'refused' AND batch <= {through}"), looked_at)
+        figures = {"repair": self.plan.number, "through": through, **counted}
+        stamp = {"time_us": self._time_us(), "committed_at": datetime.now(UTC)}
+        table = run.layout.repairs(name)
+        tables.append_row(run.spark, {**figures, **stamp}, table, f"repair-{name}", self.plan.number)
+        crash_point("repair.finished")
+        return counted
+
+    def _look(self, logged: DataFrame, refused: DataFrame, looked_at: int) -> dict[str, int]:
+        run, name = self.run, self.run.query.name
+        found = self._found(logged, refused).persist()
+        try:
+            counts = found.agg(F.count_if(F.col("found_us").isNull()), F.count("found_us")).first() or (0, 0)
+            shown = [F.col(f"o_{output.name}").alias(output.name) for output in run.query.outputs]
+            pairs = found.where("found_us IS NOT NULL").select(*PAIR_COLUMNS, F.lit("repair").alias("found"), *shown)
+            numbered = pairs.withColumn("batch", F.lit(self.plan.number).cast("bigint"))
+            tables.append_once(numbered, run.layout.joins(name), f"repair-{name}", self.plan.number)
+            crash_point("repair.pairs-appended")
+        finally:
+            found.unpersist()
+        return {"found": counts[1], "gone": max(self._beyond_raw(logged), looked_at - counts[0])}
+
+    def _found(self, logged: DataFrame, refused: DataFrame) -> DataFrame:
+        run, query = self.run, self.run.query
+        rows = in_buckets(self._candidates(logged), query, run.buckets)
+        late = logged.unionByName(refused).select("bucket", *_LOGGED)
+        types = output_types(query, run.streams)
+        shown = "".join(f", `o_{name}` {kind}" for name, kind in types.items())
+        times = "event_us bigint, left_us bigint, right_us bigint, left_row bigint, right_row bigint, wait_us bigint"
+        schema = parsed(f"found_us bigint, {times}{shown}")
+        work = BucketRepair(query, to_arrow_schema(schema), self._time_us() or 0)
+
+        def one(key: tuple[pa.Scalar, ...], rows: pa.Table, late: pa.Table) -> pa.Table:
+            return work(rows, late)
+
+        return rows.groupBy("bucket").cogroup(late.groupBy("bucket")).applyInArrow(one, schema)
+
+    def _candidates(self, logged: DataFrame) -> DataFrame:
+        """Return raw rows of the times around logged rows, with the batch of the query that took them in."""
+        run, query = self.run, self.run.query
+        plans = [p for p in read_plans(run.layout.plans(query.name), "batch") if p.number <= self.plan.spans[0][1]]
+        spans = [(0, plans[-1].spans[side][1]) for side in (0, 1)]
+        rows = raw_rows(run.spark, run.layout, query, run.streams, spans)
+        rows = rows.withColumn("taken", _taken_in(plans))
+        granule = max(query.window_us, 1_000_000)
+        first, last = F.col("event_us") - query.window_us, F.col("event_us") + query.window_us
+        near = F.sequence(_granule(first, granule), _granule(last, granule))
+        reached = logged.select(F.explode(near).alias("granule")).distinct()
+        placed = rows.withColumn("granule", _granule(F.col("event_us"), granule))
+        return placed.join(F.broadcast(reached), "granule", "left_semi").drop("granule")
+
+    def _beyond_raw(self, logged: DataFrame) -> int:
+        """Count logged rows whose partners may lie where raw rows have been dropped."""
+        run, query = self.run, self.run.query
+        kept = [raw_from(read_corrections(run.layout, side.stream)) for side in query.sides]
+        since = max((time for time in kept if time is not None), default=None)
+        return 0 if since is None else logged.where(F.col("event_us") - query.window_us < since).count()
+
+    def _time_us(self) -> int | None:
+        rows = read_columns(self.run.layout.queries(self.run.query.name), ("time_us",))
+        return max((time for (time,) in rows if time is not None), default=None)
+
+
+@dataclass(frozen=True)
+class BucketRepair:
+    """What a task must know to repair one bucket. Answers pairs, and a row of nulls for each logged row looked at."""
+
+    query: JoinQuery
+    schema: pa.Schema
+    time_us: int
+
+    def __call__(self, rows: pa.Table, late: pa.Table) -> pa.Table:
+        """Return the pairs that the bucket's logged rows have missed."""
+        rows = in_order(rows, first=("taken",))
+        is_refused = pc.equal(late["what"], "refused")
+        rows = rows.filter(pa.array(_positions(rows, late.filter(is_refused)) < 0))
+        logged = late.filter(pc.invert(is_refused))
+        at = _positions(rows, logged)
+        positions = np.flatnonzero(at >= 0)
+        logged = logged.take(pa.array(at[positions]))
+        numbered = pa.array(np.arange(rows.num_rows))
+        batch = as_batch(rows.set_column(rows.schema.get_field_index("row"), "row", numbered))
+        waits = self.time_us - logged["time_us"].to_numpy()
+        pairs = missing_pairs(
+            self.query.condition, self.query.window_us, batch, positions, logged["horizon_us"].to_numpy(), waits
+        )
+        left, right = rows.take(pa.array(pairs.left)), rows.take(pa.array(pairs.right))
+        columns = {
+            "found_us": pa.repeat(pa.scalar(self.time_us, pa.int64()), len(pairs)),
+            "event_us": pa.array(pairs.event_us),
+            "left_us": left["event_us"],
+            "right_us": right["event_us"],
+            "left_row": left["row"],
+            "right_row": right["row"],
+            "wait_us": pa.array(pairs.wait_us),
+        }
+        for output in self.query.outputs:
+            columns[f"o_{output.name}"] = (left, right)[output.side][f"o_{output.name}"]
+        found = pa.table(columns).select(self.schema.names).cast(self.schema)
+        nothing = [pa.nulls(len(positions), field.type) for field in self.schema]
+        return pa.concat_tables([found, pa.table(nothing, schema=self.schema)])
+
+
+def _positions(rows: pa.Table, late: pa.Table) -> np.ndarray:
+    """Return for each row its position in ``late``, by side and row; -1 where it is not there."""
+    ids = _ids(late)
+    order = np.argsort(ids, order=("side", "row"), kind="stable")
+    wanted = _ids(rows)
+    at = np.searchsorted(ids[order], wanted)
+    at[at == len(ids)] = 0
+    if not len(ids):
+        return np.full(len(wanted), -1)
+    found = order[at]
+    return np.where(ids[found] == wanted, found, -1)
+
+
+def _ids(rows: pa.Table) -> np.ndarray:
+    ids = np.empty(rows.num_rows, [("side", np.int64), ("row", np.int64)])
+    ids["side"], ids["row"] = rows["side"].to_numpy(), rows["row"].to_numpy()
+    return ids
+
+
+def _taken_in(plans: Sequence[Plan]) -> Column:
+    """Return which batch of the query took in a row, from its side and ingest batch."""
+    taken = F.lit(None).cast("bigint")
+    for side in (0, 1):
+        ends = F.array(*(F.lit(plan.spans[side][1]) for plan in plans))
+        # The first batch that reaches as far: batches of the query are numbered from 1.
+        number = F.size(F.filter(ends, lambda end: end < F.col("batch"))) + 1
+        taken = F.when(F.col("side") == side, number.cast("bigint")).otherwise(taken)
+    return taken
+
+
+def _granule(time: Column, width: int) -> Column:
+    return F.floor(time / F.lit(float(width))).cast("bigint")

@@ -1,0 +1,54 @@
+"""The tables of a window join, and the columns of its own that pairs have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from lakehouse.catalog.layout import Home
+from lakehouse.catalog.queries import JoinQuery
+from lakehouse.catalog.stream import Stream
+from lakehouse.spark import tables
+from lakehouse.spark.sources.rows import sql_type
+
+_TIMES = ("event_us", "arrival_us")
+
+
+def output_types(query: JoinQuery, streams: Mapping[str, Stream]) -> dict[str, str]:
+    """Return the query's own columns with their stored types."""
+    return {
+        output.name: "bigint"
+        if output.column in _TIMES
+        else sql_type(streams[query.sides[output.side].stream].all_columns[output.column])
+        for output in query.outputs
+    }
+
+
+def parsed(columns: str) -> StructType:
+    """Return columns with types, as SQL writes them, as a schema."""
+    return cast(StructType, StructType.fromDDL(columns))
+
+
+def create_tables(spark: SparkSession, layout: Home, query: JoinQuery, streams: Mapping[str, Stream]) -> None:
+    """Create the query's tables where they are not there; the one that counts its batches is last."""
+    if tables.exists(layout.queries(query.name)):
+        return
+    types = output_types(query, streams)
+    columns = "".join(f",\n    `{name}` {kind}" for name, kind in types.items())
+    create = tables.create
+    tables.side_by_side(
+        lambda: create(spark, layout.joins(query.name), "joins", columns=columns),
+        lambda: create(spark, layout.late(query.name), "late"),
+        lambda: create(spark, layout.states(query.name), "states"),
+        lambda: create(spark, layout.repairs(query.name), "repairs"),
+    )
+    create(spark, layout.queries(query.name), "queries")
+
+
+def all_tables(layout: Home, query: str) -> list[Path]:
+    """Return every table of a query."""
+    return [place(query) for place in (layout.joins, layout.late, layout.states, layout.queries, layout.repairs)]
