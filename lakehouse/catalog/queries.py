@@ -139,7 +139,7 @@ def parse_query(name: str, text: str, streams: Mapping[str, Stream]) -> JoinQuer
 
 def _query(name: str, text: str, streams: Mapping[str, Stream], faults: Faults) -> JoinQuery | None:
     parts = cut(text, faults)
-    tree = _tree(parts, faults) if parts and not faults.found else None
+    tree = _tree(parts, faults) if parts and parts.is_plain else None
     if parts is None or tree is None:
         return None
     tables = _tables(tree, faults)
@@ -198,12 +198,12 @@ def _tree(parts: Parts, faults: Faults) -> exp.Select | None:
     return tree
 
 
-def _tables(tree: exp.Select, faults: Faults) -> list[exp.Expression]:
+def _tables(tree: exp.Select, faults: Faults) -> list[exp.Expr]:
     return [tree.args["from_"].this, *(join.this for join in tree.args.get("joins") or [])]
 
 
 def _sources(
-    tables: list[exp.Expression], streams: Mapping[str, Stream], faults: Faults
+    tables: list[exp.Expr], streams: Mapping[str, Stream], faults: Faults
 ) -> tuple[Source, Source] | None:
     if len(tables) != 2:
         found = f"{len(tables)} streams" if len(tables) > 1 else "one stream"
@@ -218,7 +218,7 @@ def _sources(
     return left, right
 
 
-def _source(table: exp.Expression, streams: Mapping[str, Stream], faults: Faults) -> Source | None:
+def _source(table: exp.Expr, streams: Mapping[str, Stream], faults: Faults) -> Source | None:
     from sqlglot import exp
 
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier) or len(table.parts) > 1:
@@ -232,7 +232,7 @@ def _source(table: exp.Expression, streams: Mapping[str, Stream], faults: Faults
     return Source(name, table.alias_or_name.lower(), streams[name].all_columns | TIMES)
 
 
-def _window(tables: list[exp.Expression], parts: Parts, faults: Faults) -> int | None:
+def _window(tables: list[exp.Expr], parts: Parts, faults: Faults) -> int | None:
     """Return the window, which one side or both may give."""
     given: list[Span] = []
     for table in tables:
@@ -273,7 +273,7 @@ def _outputs(tree: exp.Select, names: Names) -> tuple[Output, ...]:
     return tuple(outputs.values())
 
 
-def _outputs_of(node: exp.Expression, names: Names) -> list[Output]:
+def _outputs_of(node: exp.Expr, names: Names) -> list[Output]:
     from sqlglot import exp
 
     column = node.this if isinstance(node, exp.Alias) else node
@@ -326,7 +326,8 @@ def _check_matching(matching: Matching, names: Names, offset: int, is_whole: boo
 
 def _timing(parts: Parts, faults: Faults) -> tuple[int, int]:
     """Return period and step."""
-    period, step = parts.spans["OVER"], parts.spans.get("EVERY", Span(_SECOND, 0))
+    step = parts.spans.get("EVERY", Span(_SECOND, 0))
+    period = parts.spans.get("OVER", step)
     if period.us % step.us:
         expected = f"a multiple of EVERY, {format_duration(step.us)}"
         faults.add(period.offset, f"a period of {format_duration(period.us)}", expected)

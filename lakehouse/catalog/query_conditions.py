@@ -115,7 +115,7 @@ def _as_comparisons(band: Near) -> Iterator[Compared]:
     yield Compared(band.left, ">=", band.right, -band.width or 0.0)
 
 
-def conjuncts(node: exp.Expression | None) -> Iterator[exp.Expression]:
+def conjuncts(node: exp.Expr | None) -> Iterator[exp.Expr]:
     """Yield what is joined by AND; a BETWEEN is two comparisons."""
     from sqlglot import exp
 
@@ -134,7 +134,7 @@ def conjuncts(node: exp.Expression | None) -> Iterator[exp.Expression]:
             yield node
 
 
-def add_conjunct(node: exp.Expression, names: Names, matching: Matching) -> None:
+def add_conjunct(node: exp.Expr, names: Names, matching: Matching) -> None:
     """Put one conjunct where it belongs, or note why it cannot be run."""
     from sqlglot import exp
 
@@ -158,10 +158,10 @@ class _Joined:
         self.names = names
         self.matching = matching
 
-    def add(self, node: exp.Expression) -> None:
+    def add(self, node: exp.Expr) -> None:
         from sqlglot import exp
 
-        one, two = node.args.get("this"), node.args.get("expression")
+        one, two = node.this, node.expression
         operator = _OPERATORS.get(type(node).__name__)
         if operator is None:
             what = "OR between the two sides" if isinstance(node, exp.Or) else _spelling(node)
@@ -175,10 +175,10 @@ class _Joined:
         else:
             self._add_comparison(node, operator)
 
-    def _refuse(self, node: exp.Expression, reason: str, expected: str) -> None:
+    def _refuse(self, node: exp.Expr, reason: str, expected: str) -> None:
         self.names.faults.add(offset_of(node), reason, expected)
 
-    def _add_key(self, node: exp.Expression, one: exp.Column, two: exp.Column) -> None:
+    def _add_key(self, node: exp.Expr, one: exp.Column, two: exp.Column) -> None:
         reads = sorted((r for r in map(self.names.read, (one, two)) if r), key=lambda read: read.side)
         kinds = [(read.column.type, read.column.scale) for read in reads]
         if kinds[0] != kinds[1]:
@@ -191,9 +191,7 @@ class _Joined:
     def _named(self, read: Read) -> str:
         return f"{self.names.sources[read.side].alias}.{read.name}"
 
-    def _add_measure(
-        self, node: exp.Expression, measure: exp.Expression, operator: str, bound: exp.Expression
-    ) -> None:
+    def _add_measure(self, node: exp.Expr, measure: exp.Expr, operator: str, bound: exp.Expr) -> None:
         width = _Linear(self.names).of(bound)
         if width is None:
             return
@@ -207,7 +205,7 @@ class _Joined:
         else:
             self._add_reach(measure, width.plus)
 
-    def _add_near(self, node: exp.Expression, difference: exp.Expression, width: Fraction) -> None:
+    def _add_near(self, node: exp.Expr, difference: exp.Expr, width: Fraction) -> None:
         sum_of = self._difference(difference)
         if sum_of is None:
             return
@@ -220,7 +218,7 @@ class _Joined:
         else:
             self.matching.near.add(Near(scaled, left, right))
 
-    def _add_reach(self, measure: exp.Expression, radius: Fraction) -> None:
+    def _add_reach(self, measure: exp.Expr, radius: Fraction) -> None:
         from sqlglot import exp
 
         reads = [self.names.read(each) for each in measure.expressions if isinstance(each, exp.Column)]
@@ -234,7 +232,7 @@ class _Joined:
             self.matching.reach.append(Reach(float(radius), left, right, offset_of(measure)))
         return None
 
-    def _add_comparison(self, node: exp.Expression, operator: str) -> None:
+    def _add_comparison(self, node: exp.Expr, operator: str) -> None:
         from sqlglot import exp
 
         found = self._difference(
@@ -246,7 +244,7 @@ class _Joined:
         turned = operator if factor > 0 else _TURNED[operator]
         self.matching.compared.add(Compared(left, turned, right, float(-plus / factor)))
 
-    def _difference(self, node: exp.Expression) -> tuple[str, str, Fraction, Fraction] | None:
+    def _difference(self, node: exp.Expr) -> tuple[str, str, Fraction, Fraction] | None:
         """Return left and right of ``factor * (left - right) + plus``."""
         linear = _Linear(self.names).of(node)
         if linear is None:
@@ -283,7 +281,7 @@ class _Linear:
     def __init__(self, names: Names) -> None:
         self.names = names
 
-    def of(self, node: exp.Expression) -> _Sum | None:
+    def of(self, node: exp.Expr) -> _Sum | None:
         """Return the sum that a node is; None, with the reason noted, where it is none."""
         from sqlglot import exp
 
@@ -301,9 +299,10 @@ class _Linear:
                 return inner and inner.times(Fraction(-1))
             case exp.Add() | exp.Sub() | exp.Mul() | exp.Div():
                 return self._of_two(node)
-        return self._refused(node)
+        self._refuse(node)
+        return None
 
-    def _of_two(self, node: exp.Binary) -> _Sum | None:
+    def _of_two(self, node: exp.Expr) -> _Sum | None:
         from sqlglot import exp
 
         one, two = self.of(node.this), self.of(node.expression)
@@ -315,9 +314,10 @@ class _Linear:
             return two.times(one.plus) if two.columns else one.times(two.plus)
         if isinstance(node, exp.Div) and not two.columns and two.plus:
             return one.times(1 / two.plus)
-        return self._refused(node)
+        self._refuse(node)
+        return None
 
-    def _refused(self, node: exp.Expression) -> None:
+    def _refuse(self, node: exp.Expr) -> None:
         self.names.faults.add(offset_of(node), _spelling(node), f"{_ONE_EACH}, with + and - and numbers only")
 
 
@@ -329,13 +329,13 @@ def _is_number(names: Names, read: Read) -> bool:
     return False
 
 
-def _is_abs(node: exp.Expression | None) -> bool:
+def _is_abs(node: exp.Expr) -> bool:
     return type(node).__name__ == "Abs"
 
 
-def _is_measure(node: exp.Expression | None) -> bool:
-    return node is not None and (_is_abs(node) or (node.name.upper() == "DISTANCE" and bool(node.expressions)))
+def _is_measure(node: exp.Expr) -> bool:
+    return _is_abs(node) or (type(node).__name__ == "Anonymous" and node.name.upper() == "DISTANCE")
 
 
-def _spelling(node: exp.Expression) -> str:
+def _spelling(node: exp.Expr) -> str:
     return node.sql(dialect="spark", comments=False)

@@ -30,7 +30,7 @@ _KNOWN = (
 )
 
 
-def check_filter(node: exp.Expression, names: Names) -> bool:
+def check_filter(node: exp.Expr, names: Names) -> bool:
     """Note what is wrong with a condition on one side; tell if nothing is."""
     kind = _kind(node, names)
     if kind not in (None, BOOLEAN):
@@ -38,18 +38,18 @@ def check_filter(node: exp.Expression, names: Names) -> bool:
     return kind == BOOLEAN
 
 
-def filter_sql(node: exp.Expression) -> str:
+def filter_sql(node: exp.Expr) -> str:
     """Return a condition as Spark SQL over the raw table's columns."""
     from sqlglot import exp
 
-    def bare(each: exp.Expression) -> exp.Expression:
+    def bare(each: exp.Expr) -> exp.Expr:
         return exp.column(each.name.lower(), quoted=True) if isinstance(each, exp.Column) else each
 
     sql = node.copy().transform(bare).sql(dialect=DIALECT, comments=False)
     return f"({sql})" if isinstance(node, exp.Or) else sql
 
 
-def _kind(node: exp.Expression, names: Names) -> str | None:
+def _kind(node: exp.Expr, names: Names) -> str | None:
     """Return what kind of value a node is; None where something below it is wrong and was noted."""
     from sqlglot import exp
 
@@ -68,7 +68,7 @@ def _kind(node: exp.Expression, names: Names) -> str | None:
     return _kind_of_operation(node, names)
 
 
-def _kind_of_operation(node: exp.Expression, names: Names) -> str | None:
+def _kind_of_operation(node: exp.Expr, names: Names) -> str | None:
     name = type(node).__name__
     operands = [each for each in node.iter_expressions()]
     if name in ("In", "Between", "Is", *_COMPARISONS) and not node.args.get("query"):
@@ -83,7 +83,7 @@ def _kind_of_operation(node: exp.Expression, names: Names) -> str | None:
     return _all_of(operands, wanted, names) and result
 
 
-def _all_of(operands: list[exp.Expression], wanted: str | None, names: Names) -> str | None:
+def _all_of(operands: list[exp.Expr], wanted: str | None, names: Names) -> str | None:
     """Return the one kind that all operands are; what differs from the first, or from ``wanted``, is noted."""
     kinds = [_kind(each, names) for each in operands]
     if None in kinds:
@@ -96,11 +96,11 @@ def _all_of(operands: list[exp.Expression], wanted: str | None, names: Names) ->
     return wanted
 
 
-def _is_safe_divisor(node: exp.Expression) -> bool:
+def _is_safe_divisor(node: exp.Expr) -> bool:
     from sqlglot import exp
 
     return isinstance(node, exp.Literal) and not node.is_string and float(node.this) != 0
 
 
-def _spelling(node: exp.Expression) -> str:
+def _spelling(node: exp.Expr) -> str:
     return node.sql(dialect=DIALECT, comments=False)

@@ -42,7 +42,7 @@ def nearest(name: str, among: Iterable[str]) -> str:
     return f"one of {', '.join(known) or 'none'}" + (f" (did you mean {close[0]}?)" if close else "")
 
 
-def offset_of(node: exp.Expression) -> int:
+def offset_of(node: exp.Expr) -> int:
     """Return where a node begins: the first place that it or anything below it has, else its parent's."""
     starts = [each.meta["start"] for each in node.walk() if "start" in each.meta]
     if starts:
