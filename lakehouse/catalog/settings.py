@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -14,10 +14,17 @@ from lakehouse.catalog.checks import stream_problems
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.places import config_file, given_home
 from lakehouse.catalog.problems import ConfigError, Problem
+from lakehouse.catalog.queries import JoinQuery, read_queries
 from lakehouse.catalog.refusals import problems_of, stream_refusals
 from lakehouse.catalog.stream import Stream
 
-_SECTIONS = ("home", "streams", "spark", "serving", "quality")
+if TYPE_CHECKING:
+    Registered = dict[str, JoinQuery]
+else:
+    # Pydantic need not look into what it is never given to check.
+    Registered = dict
+
+_SECTIONS = ("home", "streams", "spark", "serving", "quality", "queries")
 
 
 class SparkSettings(BaseModel):
@@ -48,6 +55,14 @@ class QualitySettings(BaseModel):
     keep_results: int = Field(default=20, ge=1)
 
 
+class QuerySettings(BaseModel):
+    """Where registered queries are, and how many pieces a query's rows are cut into."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    folder: Path = Path("queries")
+    buckets: int = Field(default=8, ge=1)
+
+
 class Settings(BaseSettings):
     """Everything a job or command needs to know; paths are absolute."""
 
@@ -60,7 +75,9 @@ class Settings(BaseSettings):
     spark: SparkSettings = SparkSettings()
     serving: ServingSettings = ServingSettings()
     quality: QualitySettings = QualitySettings()
+    queries: QuerySettings = QuerySettings()
     streams: dict[str, Stream] = Field(default_factory=dict)
+    registered: Registered = Field(default_factory=dict)
 
     @classmethod
     def settings_customise_sources(
@@ -89,11 +106,21 @@ class Settings(BaseSettings):
             raise KeyError(f"no stream {name!r}; declared: {', '.join(sorted(self.streams)) or 'none'}")
         return self.streams[name]
 
+    def query(self, name: str) -> JoinQuery:
+        """Return a registered query.
+
+        Raises:
+            KeyError: with the registered names, when there is none of this name.
+        """
+        if name not in self.registered:
+            raise KeyError(f"no query {name!r}; registered: {', '.join(self.registered) or 'none'}")
+        return self.registered[name]
+
 
 def load_settings(config: Path | None = None, home: Path | None = None) -> Settings:
     """Read the configuration file and the environment; ``places.py`` says which file and which home.
 
-    Relative source paths and a relative home in the file are taken from the file's folder. ``home`` wins over file
+    Relative source paths, folder of queries and home in the file are taken from the file's folder. ``home`` wins over file
     and environment.
 
     Raises:
@@ -102,12 +129,17 @@ def load_settings(config: Path | None = None, home: Path | None = None) -> Setti
     path = config_file(config)
     problems: list[Problem] = []
     content = _read(path, problems)
-    streams = _streams(content.pop("streams", {}), path.parent, problems)
+    tables = content.pop("streams", {})
+    streams = _streams(tables, path.parent, problems)
     settings = _settings(content, problems)
+    queries = (settings or Settings()).queries
+    queries = queries.model_copy(update={"folder": (path.parent / queries.folder.expanduser()).resolve()})
+    registered = read_queries(queries.folder, streams, problems, set(tables) - set(streams))
     if problems or settings is None:
         raise ConfigError(str(path), problems)
     where = given_home(home) or (path.parent / settings.home.expanduser()).resolve()
-    return settings.model_copy(update={"home": where, "config": path, "streams": streams})
+    read = {"home": where, "config": path, "streams": streams, "queries": queries, "registered": registered}
+    return settings.model_copy(update=read)
 
 
 def _read(path: Path, problems: list[Problem]) -> dict[str, Any]:
