@@ -90,7 +90,9 @@ def append_rows(
     """Append a handful of rows, by the names of the table's columns, as ``append_once`` does."""
     schema = to_arrow_schema(read(spark, table).schema)
     # From Arrow, so that no Python worker is asked for a few rows.
-    append_once(spark.createDataFrame(pa.Table.from_pylist(list(map(dict, rows)), schema)), table, writer, version)
+    append_once(
+        spark.createDataFrame(pa.Table.from_pylist(list(map(dict, rows)), schema)), table, writer, version
+    )
 
 
 def side_by_side(*steps: Callable[[], object]) -> None:

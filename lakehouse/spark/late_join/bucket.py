@@ -105,7 +105,9 @@ class BucketJoin:
 
     def _state(self, join: QJoin, shown: pa.Table, following: int) -> pa.Table:
         snapshot = join.snapshot()
-        held = [np.frombuffer(snapshot.parts[f"{name}_rows"], np.int64).reshape(-1, 4)[:, 3] for name in _SIDES]
+        held = [
+            np.frombuffer(snapshot.parts[f"{name}_rows"], np.int64).reshape(-1, 4)[:, 3] for name in _SIDES
+        ]
         kept = _found(shown, np.sort(np.concatenate(held)))
         parts: Mapping[str, bytes] = {
             **snapshot.parts,

@@ -62,7 +62,7 @@ class Run:
         return totals
 
     def _definition(self) -> str:
-        return f"{self.query.definition()} in {self.buckets} buckets"
+        return f"{self.query.definition()} POLICY {self.query.policy} IN {self.buckets} BUCKETS"
 
     def _next(self, most_rows: int) -> Plan | None:
         """Return the batch that was begun and is not finished, or write down the next one; None when all is taken."""
@@ -121,7 +121,11 @@ class Run:
             lambda: self._append(late, layout.late(name), batch),
         )
         crash_point("queries.outputs-appended")
-        rows = found.where(f"kind = '{FIGURES}'").select("bucket", *(f"f_{each}" for each in FIGURE_NAMES)).collect()
+        rows = (
+            found.where(f"kind = '{FIGURES}'")
+            .select("bucket", *(f"f_{each}" for each in FIGURE_NAMES))
+            .collect()
+        )
         figures = [{each.removeprefix("f_"): value for each, value in row.asDict().items()} for row in rows]
         self._append_figures(figures, batch)
         return {count: sum(row[count] for row in figures) for count in COUNTS}
@@ -157,5 +161,7 @@ def newest(layout: Home, query: str, batch: int) -> Newest:
     """Return the newest time believed of each side in the batches before this one."""
     rows = read_columns(layout.queries(query), ("batch", "left_newest_us", "right_newest_us"))
     before = [row for row in rows if row[0] < batch]
-    left, right = (max((row[side] for row in before if row[side] is not None), default=None) for side in (1, 2))
+    left, right = (
+        max((row[side] for row in before if row[side] is not None), default=None) for side in (1, 2)
+    )
     return left, right

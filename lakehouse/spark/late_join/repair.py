@@ -89,7 +89,9 @@ class _Repair:
         try:
             counts = found.agg(F.count_if(F.col("found_us").isNull()), F.count("found_us")).first() or (0, 0)
             shown = [F.col(f"o_{output.name}").alias(output.name) for output in run.query.outputs]
-            pairs = found.where("found_us IS NOT NULL").select(*PAIR_COLUMNS, F.lit("repair").alias("found"), *shown)
+            pairs = found.where("found_us IS NOT NULL").select(
+                *PAIR_COLUMNS, F.lit("repair").alias("found"), *shown
+            )
             numbered = pairs.withColumn("batch", F.lit(self.plan.number).cast("bigint"))
             tables.append_once(numbered, run.layout.joins(name), f"repair-{name}", self.plan.number)
             crash_point("repair.pairs-appended")
@@ -115,7 +117,9 @@ class _Repair:
     def _candidates(self, logged: DataFrame) -> DataFrame:
         """Return raw rows of the times around logged rows, with the batch of the query that took them in."""
         run, query = self.run, self.run.query
-        plans = [p for p in read_plans(run.layout.plans(query.name), "batch") if p.number <= self.plan.spans[0][1]]
+        plans = [
+            p for p in read_plans(run.layout.plans(query.name), "batch") if p.number <= self.plan.spans[0][1]
+        ]
         spans = [(0, plans[-1].spans[side][1]) for side in (0, 1)]
         rows = raw_rows(run.spark, run.layout, query, run.streams, spans)
         rows = rows.withColumn("taken", _taken_in(plans))
@@ -159,7 +163,12 @@ class BucketRepair:
         batch = as_batch(rows.set_column(rows.schema.get_field_index("row"), "row", numbered))
         waits = self.time_us - logged["time_us"].to_numpy()
         pairs = missing_pairs(
-            self.query.condition, self.query.window_us, batch, positions, logged["horizon_us"].to_numpy(), waits
+            self.query.condition,
+            self.query.window_us,
+            batch,
+            positions,
+            logged["horizon_us"].to_numpy(),
+            waits,
         )
         left, right = rows.take(pa.array(pairs.left)), rows.take(pa.array(pairs.right))
         columns = {

@@ -49,7 +49,9 @@ def raw_rows(
 
 def in_buckets(rows: DataFrame, query: JoinQuery, buckets: int) -> DataFrame:
     """Return the rows with the bucket in which each is used; some are used in several."""
-    schema = f"bucket int, {', '.join(f'`{field.name}` {field.dataType.simpleString()}' for field in rows.schema)}"
+    schema = (
+        f"bucket int, {', '.join(f'`{field.name}` {field.dataType.simpleString()}' for field in rows.schema)}"
+    )
     return rows.mapInArrow(_placer(query.condition, buckets), schema)
 
 

@@ -51,4 +51,6 @@ def create_tables(spark: SparkSession, layout: Home, query: JoinQuery, streams: 
 
 def all_tables(layout: Home, query: str) -> list[Path]:
     """Return every table of a query."""
-    return [place(query) for place in (layout.joins, layout.late, layout.states, layout.queries, layout.repairs)]
+    return [
+        place(query) for place in (layout.joins, layout.late, layout.states, layout.queries, layout.repairs)
+    ]
