@@ -120,8 +120,8 @@ class Settings(BaseSettings):
 def load_settings(config: Path | None = None, home: Path | None = None) -> Settings:
     """Read the configuration file and the environment; ``places.py`` says which file and which home.
 
-    Relative source paths, folder of queries and home in the file are taken from the file's folder. ``home`` wins over file
-    and environment.
+    Relative source paths, folder of queries and home in the file are taken from the file's folder. ``home`` wins over
+    file and environment.
 
     Raises:
         ConfigError: with every problem found, each with key, what was found and what is expected.
