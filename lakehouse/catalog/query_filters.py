@@ -50,7 +50,10 @@ def filter_sql(node: exp.Expr) -> str:
         if not isinstance(each, exp.Column):
             return each
         column = exp.column(each.name.lower(), quoted=True)
-        return exp.cast(column, "double") if type(each.parent).__name__ in _ARITHMETIC else column
+        above = each.parent
+        while isinstance(above, exp.Paren):
+            above = above.parent
+        return exp.cast(column, "double") if type(above).__name__ in _ARITHMETIC else column
 
     sql = node.copy().transform(bare).sql(dialect=DIALECT, comments=False)
     return f"({sql})" if isinstance(node, exp.Or) else sql
