@@ -196,7 +196,7 @@ def _tree(parts: Parts, faults: Faults) -> exp.Select | None:
         )
         return None
     if not isinstance(tree, exp.Select) or not tree.args.get("from_"):
-        faults.add(0, "no SELECT ... FROM", "one SELECT over two streams")
+        faults.add(parts.start, "no SELECT ... FROM", "one SELECT over two streams")
         return None
     return tree
 

@@ -177,8 +177,8 @@ def _streams(tables: Any, folder: Path, problems: list[Problem]) -> dict[str, St
 def _readable_queries(table: Any) -> QuerySettings:
     """Return where queries are although something else is wrong, so that they are read all the same."""
     try:
-        return QuerySettings.model_validate(table or {})
-    except ValidationError:
+        return QuerySettings(folder=table["folder"])
+    except (KeyError, TypeError, ValidationError):
         return QuerySettings()
 
 

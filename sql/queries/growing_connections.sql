@@ -6,8 +6,8 @@ SELECT
     before.dest,
     before.uid AS first_uid,
     after.uid AS second_uid,
-    before.event_us AS first_us,
-    after.event_us AS second_us,
+    before.event_us AS started_us,
+    after.event_us AS followed_us,
     after.resp_bytes AS second_bytes
 FROM conn [RANGE 1 MINUTE] before
 JOIN conn [RANGE 1 MINUTE] after
