@@ -113,9 +113,9 @@ class Span:
 
 @dataclass
 class Parts:
-    """A text cut apart. ``windows`` by the offset of the name before the bracket; The SQL is from ``start`` to
-    ``end``, both counted in.
+    """A text cut apart.
 
+    The SQL is from ``start`` to ``end``, both counted in; ``windows`` are by the offset of the name before the bracket.
     ``is_plain``: no word in the SQL, and no bracket, is one that is refused.
     """
 

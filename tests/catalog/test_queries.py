@@ -479,7 +479,7 @@ def test_problems_of_queries_and_streams_are_told_together(tmp_path: Path) -> No
         load_settings(config)
 
     keys = [problem.key for problem in refused.value.problems]
-    assert keys == ["streams.s.source.format", "queries.buckets", "asked/two.sql:1:18", "asked/two.sql:1:35"]
+    assert keys == ["streams.s.source.format", "queries.buckets", "asked/two.sql:1:18", "asked/two.sql:1:34"]
 
 
 def test_sqlglot_is_imported_only_where_there_is_a_query(tmp_path: Path) -> None:
