@@ -256,6 +256,7 @@ FAULTS = [
     (f"{HEAD}ON r.id = s.id AND ^q.temp > s.temp{TAIL}", "unknown alias 'q'; expected one of r, s"),
     (f"{HEAD}ON r.id = s.id AND ^temp > 3{TAIL}", "'temp', which both sides have; expected r.temp or s.temp"),
     (f"{HEAD}ON r.id = s.id AND ^nothing > 3{TAIL}", "unknown column 'nothing'"),
+    (f"{HEAD}ON r.id = s.id AND (^idle > 3){TAIL}", "unknown column 'idle'"),
     (f"{HEAD}ON ABS(^r.kind - s.x) <= 5{TAIL}", "r.kind of type string"),
     (f"{HEAD}ON DISTANCE(r.x, ^r.kind, s.x, s.y) <= 5{TAIL}", "r.kind of type string"),
     (
