@@ -215,6 +215,26 @@ def test_no_reading_is_no_increase(published: Published) -> None:
     assert ask(published.home, "volume", "volume", "increase", SPAN + 500, SPAN + 600, by=["device"]) == []
 
 
+def test_between_the_two_readings_of_a_node_a_meter_has_no_increase_by_key_or_alone(
+    published: Published,
+) -> None:
+    """Alone it had its share of the step across the range, by key it was left out: no sum over meters was right."""
+    found = 0
+    for name, meters in published.meters.items():
+        for meter, tree in meters.trees.items():
+            # Nodes of the top level older than all others have no finer ones that could tell more.
+            top = tree.nodes(2)
+            for node in top[(top["n"] == 2) & (top["start"] < tree.horizons[1])]:
+                start, end = int(node["first_us"]) + 1, int(node["last_us"])
+                if start < end:
+                    alone = ask(published.home, name, name, "increase", start, end, {"device": meter})
+                    by_key = ask(published.home, name, name, "increase", start, end, by=["device"])
+                    assert (alone[0].value, alone[0].high, alone[0].rows_high) == (0, 0, 0)
+                    assert meter not in [one.key["device"] for one in by_key]
+                    found += 1
+    assert found
+
+
 def test_only_counters_have_an_increase(published: Published) -> None:
     asked: dict[str, Any] = {"stream": "volume", "measure": "*", "agg": "increase", "start": 0, "end": 9}
     with pytest.raises(AskError, match="counts rows"):
