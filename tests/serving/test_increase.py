@@ -22,7 +22,7 @@ from lakehouse.serving.ask import AskError, Question, answer, ask
 from lakehouse.serving.facts import Measure, StreamFacts
 from lakehouse.serving.publish import publish
 from lakehouse.serving.sandbox import PublishedReader, open_published
-from lakehouse.serving.series import series
+from lakehouse.serving.series import series, series_by
 from tests.serving.streams import write_delta
 
 LEVELS = (Level(3, 60), Level(15, 300), Level(60, None))
@@ -206,6 +206,30 @@ def test_sql_says_the_same_and_a_chart_holds_each_bucket(published: Published) -
     for bucket in drawn.buckets:
         really = published.meters["volume"].truth(bucket.from_us, bucket.to_us, ("b",))
         assert bucket.low is not None and bucket.high is not None and bucket.low <= really <= bucket.high
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    name=st.sampled_from(["volume", "pulses"]),
+    one=times,
+    other=times,
+    points=st.integers(1, 9),
+)
+def test_a_chart_by_meter_has_what_each_meter_alone_has(
+    published: Published, name: str, one: int, other: int, points: int
+) -> None:
+    start, end = min(one, other), max(one, other) + 1
+
+    found = series_by(published.home, name, name, "increase", ["device"], start, end, points)
+
+    answers = ask(published.home, name, name, "increase", start, end, by=["device"])
+    assert [drawn.key for drawn in found] == [alone.key for alone in answers]
+    for drawn in found:
+        alone = series(published.home, name, name, "increase", start, end, points, drawn.key)
+        assert drawn.buckets == alone.buckets
+        for bucket in drawn.buckets:
+            really = published.meters[name].truth(bucket.from_us, bucket.to_us, (drawn.key["device"],))
+            assert bucket.low is not None and bucket.high is not None and bucket.low <= really <= bucket.high
 
 
 def test_no_reading_is_no_increase(published: Published) -> None:
