@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["JoinQuery", "Output", "QueryError", "Side", "parse_query", "read_queries"]
 
 _SECOND = 1_000_000
+# What a table of pairs has beside the query's own columns, and RESERVED.
+PAIR_COLUMNS = frozenset({"left_us", "right_us", "left_row", "right_row", "found", "wait_us"})
 
 
 @dataclass(frozen=True)
@@ -285,7 +287,7 @@ def _outputs(tree: exp.Select, names: Names) -> tuple[Output, ...]:
             offset = offset_of(node)
             if output.name in outputs:
                 names.faults.add(offset, f"a second output {output.name!r}", "another name, given with AS")
-            elif not NAME.match(output.name) or output.name in RESERVED:
+            elif not NAME.match(output.name) or output.name in RESERVED | PAIR_COLUMNS:
                 expected = (
                     "a name of lower-case letters, digits and _ that is not Tidemark's own, given with AS"
                 )

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.late_join.conditions import Band, Comparison, Distance, Equality, Plan
+from lakehouse.algorithms.late_join.conditions import Band, Comparison, Distance, Equality
 from lakehouse.algorithms.late_join.contract import Clock
+from lakehouse.algorithms.late_join.probing import Plan
 from lakehouse.catalog.problems import ConfigError, Problem
 from lakehouse.catalog.queries import JoinQuery, Output, QueryError, Side, parse_query, read_queries
 from lakehouse.catalog.settings import load_settings
