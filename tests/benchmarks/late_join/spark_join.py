@@ -24,7 +24,7 @@ from lakehouse.algorithms.late_join.qjoin import QJoin
 from lakehouse.catalog.settings import Settings
 from tests.benchmarks import page
 from tests.benchmarks.late_join.repair import WINDOW, stream
-from tests.benchmarks.late_join.streams import SECOND, in_event_order
+from tests.benchmarks.late_join.streams import SECOND, START_US, in_event_order
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -75,7 +75,8 @@ def _write(folder: Path, batch: Batch, parts: int) -> None:
         for part, (first, last) in enumerate(pairwise(ends)):
             rows = batch[first:last]
             mine = rows[rows.side == side]
-            times = pa.array(mine.event_us, pa.timestamp("us", tz="UTC"))
+            # Spark's watermark begins at 1970: rows before that would be late from the first.
+            times = pa.array(START_US + mine.event_us, pa.timestamp("us", tz="UTC"))
             table = pa.table({"key": mine.key, "row": mine.row, "ts": times})
             file = folder / name / f"{part:03d}.parquet"
             pq.write_table(table, file)
