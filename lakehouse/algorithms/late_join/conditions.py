@@ -2,7 +2,7 @@
 
 A condition is compiled into a ``Plan``: every row gets one *cell*, and its partners can only lie in the cells at the
 plan's ``offsets`` from it: its own for an equality, three for a band, nine for a distance. What lies there is
-then checked exactly.
+then checked exactly, by ``condition_kernels.py``: describing a condition needs no compiler.
 
 Cells of a band are ``floor(x / (width * (1 + 2^-20)))``, held within +-2^30. The margin outweighs the rounding of
 the division, so numbers within the width are never two cells apart; numbers beyond the last cell share it, which
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -138,43 +137,3 @@ def _packed(where: tuple[Comparison, ...]) -> npt.NDArray[np.void]:
         raise ValueError(f"expected operators out of {OPERATORS}, found {sorted(unknown)}")
     rows = [(each.left, OPERATORS.index(each.operator), each.right, each.plus) for each in where]
     return np.array(rows, COMPARISON)
-
-
-@njit(cache=True)
-def is_near(reach: float, dx: float, dy: float, squared: bool) -> Any:
-    """Tell if differences are within a band's width, or with ``squared`` within a distance's radius."""
-    if squared:
-        return dx * dx + dy * dy <= reach * reach
-    return abs(dx) <= reach
-
-
-@njit(cache=True)
-def compare(comparisons: Any, numbers: Any, at: int, mine: int, values: Any, where: int) -> Any:
-    """Tell if row ``at`` of side ``mine`` and the other side's row ``where`` satisfy all comparisons.
-
-    ``values`` is sides x rows x columns.
-    """
-    for index in range(len(comparisons)):
-        left, right = comparisons[index].left, comparisons[index].right
-        if mine == 0:
-            one, two = numbers[at, left], values[1, where, right]
-        else:
-            one, two = values[0, where, left], numbers[at, right]
-        if not _holds(comparisons[index].operator, one, two + comparisons[index].plus):
-            return False
-    return True
-
-
-@njit(cache=True)
-def _holds(operator: int, left: float, right: float) -> Any:
-    if operator == 0:
-        return left < right
-    if operator == 1:
-        return left <= right
-    if operator == 2:
-        return left == right
-    if operator == 3:
-        return left < right or left > right
-    if operator == 4:
-        return left >= right
-    return left > right
