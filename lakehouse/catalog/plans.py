@@ -57,6 +57,11 @@ def read_definition(folder: Path) -> str | None:
     return path.read_text("utf-8") if path.is_file() else None
 
 
+def replace_definition(folder: Path, definition: str) -> None:
+    """Write down what the query's tables belong to, whatever they belonged to before."""
+    _write(folder / "query", definition)
+
+
 def require_same(folder: Path, query: str, definition: str) -> None:
     """Refuse a query that means something else than when its first batch began.
 
@@ -65,7 +70,7 @@ def require_same(folder: Path, query: str, definition: str) -> None:
     """
     before = read_definition(folder)
     if before is None:
-        _write(folder / "query", definition)
+        replace_definition(folder, definition)
     elif before != definition:
         raise QueryChanged(
             f"query {query} has pairs and state of another meaning: it was {before}, it is {definition} now; give "
