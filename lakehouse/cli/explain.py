@@ -44,7 +44,7 @@ def explain(
     if html is not None:
         from lakehouse.cli.explain_page import page
 
-        html.write_text(page(facts, state, completeness), encoding="utf-8")
+        html.write_text(page(facts, completeness), encoding="utf-8")
         facts["html"] = str(html)
     if as_json:
         print_json(facts)

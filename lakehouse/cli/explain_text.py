@@ -146,7 +146,11 @@ def _bucket(row: Facts) -> tuple[Any, ...]:
 def _batch(row: Facts) -> tuple[Any, ...]:
     held = (row["held"], row["most_held"], row["bytes"])
     slacks = (_range(row["left_slack_us"]), _range(row["right_slack_us"]))
-    return (row["batch"], row["committed_at"], *_counts(row), *held, *slacks, moment(row["time_us"]))
+    return (row["batch"], _ended(row), *_counts(row), *held, *slacks, moment(row["time_us"]))
+
+
+def _ended(row: Facts) -> str:
+    return f"{row['committed_at']:%Y-%m-%d %H:%M:%S}"
 
 
 def _range(lengths: Sequence[int] | None) -> str:
@@ -170,4 +174,4 @@ _REPAIR = ("repair", "ended", "through batch", "rows looked at", "pairs found", 
 
 def _repair(row: Facts) -> tuple[Any, ...]:
     counts = (row["through"], row["looked_at"], row["found"], row["gone"])
-    return (row["repair"], row["committed_at"], *counts, moment(row["time_us"]))
+    return (row["repair"], _ended(row), *counts, moment(row["time_us"]))

@@ -30,7 +30,7 @@ def page(series: Series) -> str:
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{heading}</title><style>{asset("chart.css")}</style></head>
 <body><main><h1>{heading}</h1><p>{escape(told)}</p>
-<figure>{_svg(series)}<div id="tip" role="status"></div></figure>
+<figure>{_svg(series)}<div id="tip" class="tip" role="status"></div></figure>
 <div class="key"><span><i class="value"></i>value</span><span><i></i>{escape(sides(series))}</span></div>
 </main><script type="application/json" id="series">{_data(series)}</script>
 <script>{asset("chart.js")}</script></body></html>

@@ -47,15 +47,23 @@ class Frame:
 
     def value_axis(self, label: Callable[[float], str] | None = None) -> Iterator[str]:
         """Yield lines across at round values, each with its label."""
-        step = nice_step((self.high - self.low) / 6)
-        digits = max(0, -math.floor(math.log10(step)))
-        for place in range(math.ceil(self.low / step), math.floor(self.high / step) + 1):
-            value = place * step
-            number = f"{value:,.{digits}f}" if abs(value) < 1e9 else f"{value:.4g}"
+        for value, number in self._round_values():
             y = self.y(value)
             yield f'<line class="grid" x1="{LEFT}" x2="{RIGHT}" y1="{y}" y2="{y}"/>'
             told = label(value) if label else number
             yield f'<text x="{LEFT - 10}" y="{y + 4}" text-anchor="end">{told}</text>'
+
+    def value_axis_right(self) -> Iterator[str]:
+        """Yield labels at the right, for a second frame over the same columns."""
+        for value, number in self._round_values():
+            yield f'<text x="{RIGHT + 6}" y="{self.y(value) + 4}">{number}</text>'
+
+    def _round_values(self) -> Iterator[tuple[float, str]]:
+        step = nice_step((self.high - self.low) / 6)
+        digits = max(0, -math.floor(math.log10(step)))
+        for place in range(math.ceil(self.low / step), math.floor(self.high / step) + 1):
+            value = place * step
+            yield value, f"{value:,.{digits}f}" if abs(value) < 1e9 else f"{value:.4g}"
 
     def time_axis(self, start_us: int, end_us: int) -> Iterator[str]:
         """Yield the line below and marks at round times."""

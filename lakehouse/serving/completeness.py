@@ -120,20 +120,55 @@ class Completeness:
             **dict(zip(_WAITS, waits, strict=True)),
         }
 
-    def waits_over_time(self, points: int) -> list[Facts]:
-        """Return at most so many stretches of event time in which repaired pairs lie, with how long those waited."""
-        if not self._pairs:
+    def recall_over_time(self, points: int) -> list[Facts]:
+        """Return at most so many stretches of event time, each with the worst scored period that begins in it."""
+        places, step = np.flatnonzero(self.periods.is_scored), self.state.query.step_us
+        if not len(places):
             return []
-        low, high = self._rows(f"SELECT min(event_us), max(event_us) FROM {self._pairs}")[0]
+        starts = self.periods.start_us[places]
+        first, last = int(starts[0]), int(starts[-1])
+        width = -(-((last - first) // step + 1) // points) * step
+        stretch = (starts - first) // width
+        by_recall = np.lexsort((self.periods.recall[places], stretch))
+        numbers, worst, counts = np.unique(stretch[by_recall], return_index=True, return_counts=True)
+        at = {
+            int(n): (int(places[by_recall[w]]), int(c))
+            for n, w, c in zip(numbers, worst, counts, strict=True)
+        }
+        return [
+            {
+                "from_us": first + number * width,
+                "to_us": first + (number + 1) * width,
+                "periods": at[number][1] if number in at else 0,
+                "worst": self._miss(at[number][0]) if number in at else None,
+            }
+            for number in range(int(stretch[-1]) + 1)
+        ]
+
+    def waits_over_time(self, points: int) -> list[Facts]:
+        """Return at most so many stretches of event time, each with its pairs and how long the repaired ones waited."""
+        low, high = (
+            self._rows(f"SELECT min(event_us), max(event_us) FROM {self._pairs}")[0]
+            if self._pairs
+            else (None, None)
+        )
         if low is None:
             return []
-        width = max(1, -(-(high - low + 1) // points))
+        width = -(-(high - low + 1) // points)
         rows = self._rows(
-            f"SELECT {low} + (event_us - {low}) // {width} * {width} AS from_us, count(*), "
-            f"count(*) FILTER (found = 'repair'), {_waits()} FROM {self._pairs} GROUP BY from_us ORDER BY from_us"
+            f"SELECT (event_us - {low}) // {width} AS stretch, count(*), "
+            f"count(*) FILTER (found = 'repair'), {_waits()} FROM {self._pairs} GROUP BY stretch"
         )
-        names = ("from_us", "pairs", "repaired", *_WAITS)
-        return [{"to_us": row[0] + width, **dict(zip(names, row, strict=True))} for row in rows]
+        names, found = ("pairs", "repaired", *_WAITS), {row[0]: row[1:] for row in rows}
+        nothing = (0, 0, *[None] * len(_WAITS))
+        return [
+            {
+                "from_us": low + number * width,
+                "to_us": low + (number + 1) * width,
+                **dict(zip(names, found.get(number, nothing), strict=True)),
+            }
+            for number in range((high - low) // width + 1)
+        ]
 
     @cached_property
     def _pairs(self) -> str | None:
@@ -181,4 +216,4 @@ def parquet_of(table: Path) -> str | None:
     log = read_log(table)
     if log is None or not log.files:
         return None
-    return f"readparquet_of([{', '.join(text(str(path)) for path in log.files)}], union_by_name => true)"
+    return f"read_parquet([{', '.join(text(str(path)) for path in log.files)}], union_by_name => true)"

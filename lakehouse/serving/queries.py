@@ -145,8 +145,4 @@ def _asked(query: JoinQuery) -> Facts:
 
 def _read(table: Any, names: tuple[str, ...], order: tuple[str, ...]) -> list[Facts]:
     rows = [dict(zip(names, row, strict=True)) for row in read_columns(table, names)]
-    for row in rows:
-        # Spark stores moments in UTC, in a form that does not say so.
-        moment = row["committed_at"]
-        row["committed_at"] = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return sorted(rows, key=lambda row: tuple(row[name] for name in order))
