@@ -66,7 +66,7 @@ def policy_in_words(query: JoinQuery) -> str:
     if query.policy == "paper":
         return f"paper: every {every} the least memory whose modelled recall makes up {query.recall:g} over {period}"
     share = judged_share(query.recall, usual_margin(query.recall))
-    return f"needed_slack: every {every} the least memory with which each past {period} would have had {share:.6g}"
+    return f"needed_slack: every {every} the least memory with which each past {period} would have reached {share:.6g}"
 
 
 def clock_in_words(query: JoinQuery) -> str:

@@ -87,7 +87,8 @@ def _open(found: Facts) -> str:
         return f"to repair: nothing{begun}"
     first, last = found["batches"]
     times = f"{moment(found['oldest_us'])} to {moment(found['newest_us'])}"
-    return f"to repair: {found['rows']:,} logged rows of batches {first} to {last}, {times}{begun}"
+    taken = f"batch {last}" if first == last else f"batches {first} to {last}"
+    return f"to repair: {found['rows']:,} logged rows of {taken}, {times}{begun}"
 
 
 def share(value: float) -> str:

@@ -35,7 +35,7 @@ levels = ["1m forever"]
 source = {{ path = "landing/{name}/*", format = "ndjson" }}
 columns = {{ ts = "int", {key} = "string", {measure} = "double", location = "string" }}
 """
-# Three batches of two buckets; the second found nothing new in bucket 1.
+# Two batches of two buckets; the second found nothing new in bucket 1.
 FIGURES = (
     # batch, bucket, rows, pairs, missed, refused, unusable, held, most held, bytes, left slack, right slack, time
     (1, 0, 1000, 1900, 10, 0, 3, 120, 150, 9000, 10_000, 20_000, 200),
