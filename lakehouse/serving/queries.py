@@ -114,7 +114,9 @@ class QueryState:
             "state_bytes": sum(row["bytes"] or 0 for row in last),
             "newest_us": newest_time(last),
             "last_batch_at": ended,
-            "last_batch_age_s": None if ended is None else (datetime.now(UTC) - ended).total_seconds(),
+            "last_batch_age_s": None
+            if ended is None
+            else max(0.0, (datetime.now(UTC) - ended).total_seconds()),
         }
 
 

@@ -68,7 +68,7 @@ def test_a_browser_shows_the_band_and_what_is_pointed_at_without_errors(tmp_path
     </script>"""
     (tmp_path / "chart.html").write_text(shown.replace("<head>", f"<head>{probe}"), encoding="utf-8")
 
-    seen = _in_browser(tmp_path)
+    seen = in_browser(tmp_path)
 
     assert seen["faults"] == []
     assert seen["title"].startswith("avg(temp) of </script>")
@@ -76,7 +76,7 @@ def test_a_browser_shows_the_band_and_what_is_pointed_at_without_errors(tmp_path
     assert "value  14\ninterval  [13, 16]\nrows  5" in seen["tip"]
 
 
-def _in_browser(folder: Path) -> dict[str, Any]:
+def in_browser(folder: Path) -> dict[str, Any]:
     from html import unescape
 
     quiet = (
