@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -122,3 +124,24 @@ def test_what_a_query_left_that_is_registered_no_longer_can_be_forgotten(
     assert "old: has tables and is registered no longer" in called("queries").stdout
     assert called("queries", "--forget", "old", "--yes").returncode == 0
     assert json.loads(called("queries", "--json").stdout)["unregistered"] == []
+
+
+@pytest.mark.parametrize("command", [["queries"], ["explain", "replies", "--html", "x.html"]], ids=" ".join)
+def test_neither_an_engine_nor_a_compiler_is_loaded(command: list[str], tmp_path: Path) -> None:
+    run_by_hand(declare(tmp_path))
+    program = (
+        "import sys; from lakehouse.cli.app import call; code = call(sys.argv[1:]);"
+        "heavy = ('pyspark', 'airflow', 'pandas', 'numba', 'great_expectations', 'rich');"
+        "print([name for name in heavy if name in sys.modules], code, file=sys.stderr)"
+    )
+
+    ended = subprocess.run(
+        [sys.executable, "-c", program, *command],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ended.stderr == "[] 0\n"

@@ -98,18 +98,9 @@ def write_ledger(layout: Home, stream: str, batches: int) -> None:
 def write_figures(layout: Home, query: str, figures: Sequence[Sequence[int]]) -> None:
     """Write figures of batches, in the order of ``FIGURES``; each batch ended a minute after the one before."""
     names = (
-        "batch",
-        "bucket",
-        "rows",
-        "pairs",
-        "missed",
-        "refused",
-        "unusable",
-        "held",
-        "most_held",
-        "bytes",
+        *("batch", "bucket", "rows", "pairs", "missed", "refused", "unusable", "held", "most_held", "bytes"),
+        *("left_slack_us", "right_slack_us", "time_us"),
     )
-    names = (*names, "left_slack_us", "right_slack_us", "time_us")
     rows = []
     for values in figures:
         row: dict[str, Any] = dict(zip(names, values, strict=True)) | {"late_after_silence": 0}
