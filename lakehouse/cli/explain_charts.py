@@ -55,10 +55,10 @@ def recall_chart(stretches: Sequence[Facts], asked: float) -> Chart | None:
         *frame.time_axis(stretches[0]["from_us"], stretches[-1]["to_us"]),
         *(f'<path class="band" d="{path}"/>' for path in frame.bands(repaired)),
         f'<line class="asked" x1="{LEFT}" x2="{RIGHT}" y1="{y}" y2="{y}"/>',
-        *(f'<path class="line" d="{path}"/>' for path in frame.lines(values)),
+        *_recall_lines(frame, worst),
     ]
     keys = (
-        ("value", "recall online, the worst period that begins then"),
+        ("value", "recall online, the worst period that begins then; dotted: it may still fall"),
         ("of-asked", f"asked: {asked:g}"),
         ("", "found by repair; none where a repair is still to come"),
     )
@@ -67,6 +67,13 @@ def recall_chart(stretches: Sequence[Facts], asked: float) -> Chart | None:
         for stretch, value in zip(stretches, values, strict=True)
     ]
     return Chart("Recall over event time", keys, svg, columns)
+
+
+def _recall_lines(frame: Frame, worst: Sequence[Facts | None]) -> Iterator[str]:
+    """Yield the line, dotted where a repair is still to come: what it will find is not in the figure yet."""
+    for is_open, name in ((False, "line"), (True, "line unsure")):
+        values = [found["recall"] if found and found["open"] == is_open else None for found in worst]
+        yield from (f'<path class="{name}" d="{path}"/>' for path in frame.lines(values))
 
 
 def _told(stretch: Facts) -> str:

@@ -83,6 +83,7 @@ def test_recall_is_shaded_up_to_one_only_where_no_repair_is_to_come() -> None:
         2,
         1,
     )
+    assert drawn.count('class="line unsure"') == 1
     assert [dots[0] is None for _, dots in chart.columns] == [False, False, True, False]
 
 
