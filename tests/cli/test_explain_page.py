@@ -145,8 +145,8 @@ def test_a_browser_shows_each_chart_and_what_is_pointed_at_without_errors(shown:
             const lines = [...document.querySelector("figure").querySelectorAll(".line")];
             const drawn = lines.map((line) => line.getBoundingClientRect());
             const width = drawn.reduce((sum, box) => sum + box.width, 0);
-            const seen = {faults, tips, width, height: Math.max(...drawn.map((box) => box.height)), title: document.title,
-                asked: getComputedStyle(document.querySelector(".asked")).strokeDasharray};
+            const seen = {faults, tips, width, height: Math.max(...drawn.map((box) => box.height)),
+                title: document.title, asked: getComputedStyle(document.querySelector(".asked")).strokeDasharray};
             document.body.dataset.seen = JSON.stringify(seen);
         });
     </script>"""
