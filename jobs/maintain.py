@@ -19,7 +19,7 @@ from lakehouse.catalog.plans import is_behind
 from lakehouse.catalog.settings import Settings
 from lakehouse.spark import corrections, maintenance, retention, rollup, tables
 from lakehouse.spark.declared import require_current
-from lakehouse.spark.late_join.tables import all_tables, drop_old_states
+from lakehouse.spark.late_join.tables import drop_old_states
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ def run_query(settings: Settings, spark: SparkSession, query: str) -> dict[str, 
     layout, figures = settings.layout, Counter[str]()
     with tables.lease(layout.queries(query)), tables.lease(layout.repairs(query)):
         drop_old_states(spark, layout, query)
-        for path in filter(tables.exists, all_tables(layout, query)):
+        for path in filter(tables.exists, layout.tables_of(query)):
             figures.update(maintenance.tend(spark, path))
     return dict(figures)
 

@@ -16,5 +16,8 @@ carried.py     what of an old rollup goes over into one of another declaration
 redeclared.py  what a changed declaration will do
 table_log.py   what a Delta table's log says: properties, files, rows
 corrections.py what was changed in a stream's history after it had been taken in
+lease.py       one writer of a table at a time
+query_words.py what a registered query does, in words
+forgetting.py  a registered query starts over
 layout.py      where a table, checkpoint or report lives under the home
 """

@@ -74,6 +74,11 @@ class Home:
         """One row per finished repair of a query."""
         return self.root / "repairs" / query
 
+    def tables_of(self, query: str) -> tuple[Path, ...]:
+        """Every table of a query; the one that counts its batches is last."""
+        places = (self.joins, self.late, self.states, self.repairs, self.queries)
+        return tuple(place(query) for place in places)
+
     def plans(self, query: str) -> Path:
         """Which ingest batches make up which batch of a query, and which of those a repair."""
         return self.root / "plans" / query

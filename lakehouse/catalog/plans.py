@@ -12,11 +12,14 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.ledger import Entry, last_batch, read_ledger
 from lakehouse.catalog.table_log import read_columns
+
+if TYPE_CHECKING:
+    from lakehouse.catalog.queries import JoinQuery
 
 Kind = Literal["batch", "repair"]
 Span = tuple[int, int]
@@ -45,16 +48,32 @@ def write_plan(folder: Path, kind: Kind, plan: Plan) -> None:
     _write(folder / f"{kind}-{plan.number:08d}", json.dumps(asdict(plan)))
 
 
+def definition_of(query: JoinQuery, buckets: int) -> str:
+    """Return what the tables of a query depend on, as one line."""
+    return f"{query.definition()} POLICY {query.policy} IN {buckets} BUCKETS"
+
+
+def read_definition(folder: Path) -> str | None:
+    """Return what the query meant when its first batch began, None before that."""
+    path = folder / "query"
+    return path.read_text("utf-8") if path.is_file() else None
+
+
+def replace_definition(folder: Path, definition: str) -> None:
+    """Write down what the query's tables belong to, whatever they belonged to before."""
+    _write(folder / "query", definition)
+
+
 def require_same(folder: Path, query: str, definition: str) -> None:
     """Refuse a query that means something else than when its first batch began.
 
     Raises:
         QueryChanged: with what to do.
     """
-    path = folder / "query"
-    if not path.is_file():
-        _write(path, definition)
-    elif (before := path.read_text("utf-8")) != definition:
+    before = read_definition(folder)
+    if before is None:
+        replace_definition(folder, definition)
+    elif before != definition:
         raise QueryChanged(
             f"query {query} has pairs and state of another meaning: it was {before}, it is {definition} now; give "
             f"the new one a name of its own, or start over with `tidemark queries --forget {query}`"

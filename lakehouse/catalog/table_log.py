@@ -11,9 +11,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -78,20 +81,39 @@ def read_columns(
 ) -> list[tuple[Any, ...]]:
     """Return some columns of a table's rows, none where there is no table; ``equal``: of rows with this value.
 
+    Moments are in UTC, as Spark stores them, whether or not the file says so.
     Files whose statistics rule the value out are not opened.
     """
     commits = commits_of(table)
     if not commits:
         return []
-    import pyarrow.parquet
-
     found: list[tuple[Any, ...]] = []
     for path, added in _live_files(table, commits).items():
         if equal is None or _may_hold(added, *equal):
-            kept = [(equal[0], "=", equal[1])] if equal else None
-            read = pyarrow.parquet.read_table(table / unquote(path), columns=list(columns), filters=kept)
-            found += zip(*(read[name].to_pylist() for name in columns), strict=True)
+            read = _read_file(table / unquote(path), columns, equal)
+            found += zip(*(_values(read[name]) for name in columns), strict=True)
     return found
+
+
+def _read_file(path: Path, columns: Sequence[str], equal: tuple[str, int] | None) -> Any:
+    from pyarrow import parquet
+
+    if equal is not None:
+        return parquet.read_table(path, columns=list(columns), filters=[(equal[0], "=", equal[1])])
+    # Filters load pandas: a second for a few rows.
+    with parquet.ParquetFile(path) as file:
+        return file.read(columns=list(columns))
+
+
+def _values(column: Any) -> list[Any]:
+    from pyarrow import int64, timestamp, types
+
+    if not types.is_timestamp(column.type):
+        values: list[Any] = column.to_pylist()
+        return values
+    # Turned into moments here, as pyarrow would load pandas for it.
+    numbers = column.cast(timestamp("us", column.type.tz)).cast(int64()).to_pylist()
+    return [None if number is None else _EPOCH + timedelta(microseconds=number) for number in numbers]
 
 
 def _live_files(table: Path, commits: list[Path]) -> dict[str, Mapping[str, Any]]:

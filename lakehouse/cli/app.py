@@ -15,9 +15,11 @@ from lakehouse.cli import (
     airflow,
     ask,
     doctor,
+    explain,
     init,
     plan,
     plot,
+    queries,
     rebuild,
     requeue,
     retract,
@@ -78,6 +80,8 @@ app.command(epilog=_examples(plot.EXAMPLES))(plot.plot)
 app.command(epilog=_examples(sql.EXAMPLES))(sql.sql)
 app.command(epilog=_examples(status.EXAMPLES))(status.status)
 app.command(epilog=_examples(plan.EXAMPLES))(plan.plan)
+app.command(epilog=_examples(queries.EXAMPLES))(queries.queries)
+app.command(epilog=_examples(explain.EXAMPLES))(explain.explain)
 app.command(epilog=_examples(doctor.EXAMPLES))(doctor.doctor)
 app.command(epilog=_examples(requeue.EXAMPLES))(requeue.requeue)
 app.command(epilog=_examples(rebuild.EXAMPLES))(rebuild.rebuild)

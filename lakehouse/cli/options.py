@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -61,6 +61,13 @@ def declared(settings: Settings, streams: Sequence[str]) -> None:
         if stream not in settings.streams:
             names = ", ".join(sorted(settings.streams)) or "none"
             raise WrongUsage(f"no stream {stream!r}; declared: {names}")
+
+
+def nearest(name: str, among: Iterable[str]) -> str:
+    """Return what could have been meant."""
+    from lakehouse.catalog.query_names import nearest as nearest_of
+
+    return nearest_of(name, among)
 
 
 def instant(text: str, timezone: str, option: str) -> int:

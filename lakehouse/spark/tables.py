@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
@@ -15,6 +13,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from lakehouse.catalog.lease import LeaseHeld as LeaseHeld
+from lakehouse.catalog.lease import lease as lease
 from lakehouse.catalog.stream import COUNTER_PARTS, Stream
 from lakehouse.catalog.table_log import commits_of, files_added
 from lakehouse.spark.sources.rows import sql_type
@@ -27,30 +27,6 @@ KEPT = {
     "delta.deletedFileRetentionDuration": "interval 7 days",
     "delta.checkpointInterval": "10",
 }
-
-
-class LeaseHeld(RuntimeError):
-    """Another process writes this table now."""
-
-
-@contextmanager
-def lease(table: Path) -> Iterator[None]:
-    """Hold a table for one writer; the lock goes with the process, however it ends.
-
-    Raises:
-        LeaseHeld: at once, when another process holds it.
-    """
-    table.parent.mkdir(parents=True, exist_ok=True)
-    path = table.parent / f".{table.name}.lease"
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            message = (
-                f"{table}: another process writes this table now; wait for it, or stop it (lease {path})"
-            )
-            raise LeaseHeld(message) from None
-        yield
 
 
 def exists(table: Path) -> bool:

@@ -13,9 +13,11 @@ from lakehouse.cli import (
     airflow,
     ask,
     doctor,
+    explain,
     init,
     plan,
     plot,
+    queries,
     rebuild,
     requeue,
     retract,
@@ -27,7 +29,10 @@ from lakehouse.cli import (
 from lakehouse.cli.app import call
 from tests.cli.conftest import Tidemark
 
-COMMANDS = (init, simulate, run, ask, plot, sql, status, plan, doctor, requeue, rebuild, retract, airflow)
+COMMANDS = (
+    *(init, simulate, run, ask, plot, sql, status, plan, queries, explain),
+    *(doctor, requeue, rebuild, retract, airflow),
+)
 HEAVY = (
     "pyspark",
     "delta",

@@ -80,7 +80,7 @@ def test_a_browser_shows_the_band_and_what_is_pointed_at_without_errors(tmp_path
             fill: getComputedStyle(document.querySelector(".band")).fillOpacity, tip: tip(), title: document.title});
     """
 
-    seen = _in_browser(tmp_path, shown, probe)
+    seen = in_browser(tmp_path, shown, probe)
 
     assert seen["faults"] == []
     assert seen["title"].startswith("avg(temp) of </script>")
@@ -102,7 +102,7 @@ def test_a_browsers_legend_shows_and_hides_keys(tmp_path: Path) -> None:
         see({before, all, hidden, fewer, pressed, after: look(), again: tip()});
     """
 
-    seen = _in_browser(tmp_path, page_of(by_device(EVIL, "second", None)), probe)
+    seen = in_browser(tmp_path, page_of(by_device(EVIL, "second", None)), probe)
 
     assert seen["faults"] == []
     assert [shown for shown, _ in seen["before"]] == [True, True, True]
@@ -113,10 +113,8 @@ def test_a_browsers_legend_shows_and_hides_keys(tmp_path: Path) -> None:
     assert (seen["after"], seen["again"]) == (seen["before"], seen["all"])
 
 
-def _in_browser(folder: Path, shown: str, probe: str) -> dict[str, Any]:
+def in_browser(folder: Path, shown: str, probe: str) -> dict[str, Any]:
     """Open a page, run a probe once it is loaded, and return what it has seen and every error."""
-    from html import unescape
-
     script = """<script>
         const faults = []; addEventListener("error", (event) => faults.push(event.message));
         addEventListener("load", () => {
@@ -128,7 +126,14 @@ def _in_browser(folder: Path, shown: str, probe: str) -> dict[str, Any]:
             PROBE
         });
     </script>""".replace("PROBE", probe)
-    (folder / "chart.html").write_text(shown.replace("<head>", f"<head>{script}"), encoding="utf-8")
+    return opened(folder, shown.replace("<head>", f"<head>{script}"))
+
+
+def opened(folder: Path, page: str) -> dict[str, Any]:
+    """Open a page in a browser and return what its own script has seen."""
+    from html import unescape
+
+    (folder / "chart.html").write_text(page, encoding="utf-8")
     quiet = (
         "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
         "--disable-component-update --disable-sync --dump-dom"

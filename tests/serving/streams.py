@@ -175,8 +175,10 @@ def _write_ledger(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
 
 def write_delta(table: pa.Table, folder: Path) -> None:
     """Write a Delta table of one commit by hand: no JVM."""
+    folder.mkdir(parents=True, exist_ok=True)
     pq.write_table(table, folder / "part-0.parquet")
-    kinds = {"int64": "long", "string": "string", "double": "double", "decimal128(38, 2)": "decimal(38,2)"}
+    kinds = {"int64": "long", "int32": "integer", "string": "string", "double": "double", "binary": "binary"}
+    kinds |= {"decimal128(38, 2)": "decimal(38,2)", "timestamp[us, tz=UTC]": "timestamp"}
     columns = [
         {"name": f.name, "type": kinds[str(f.type)], "nullable": True, "metadata": {}} for f in table.schema
     ]

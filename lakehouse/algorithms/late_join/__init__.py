@@ -8,6 +8,7 @@ qjoin.py                QJoin: the symmetric join with horizons that only grow, 
 k_slack.py              KSlack: the baseline that waits; K the largest delay so far, or chosen for a recall
 policy.py               what sets the slack of each side, and the slack that never changes
 policy_needed_slack.py  ours: counts the slack that each pair needed
+margin.py               how much of the allowed loss may be used
 policy_paper.py         the paper's model of recall, both readings of its largest delay
 slack_grid.py           the slacks that are tried, and their bins
 arrival_counts.py       how many rows of each side came for each moment
@@ -15,6 +16,6 @@ repair.py               the pairs that the online join missed, from its log
 audit.py                recall of every period, once it is known
 bucketing.py            which rows meet in which bucket, so that every pair is found in one
 
-qjoin_kernels.py, k_slack_kernels.py, needed_slack_kernels.py, paper_kernels.py and repair_kernels.py are the compiled
-loops.
+probing.py, qjoin_kernels.py, k_slack_kernels.py, needed_slack_kernels.py, paper_kernels.py and
+repair_kernels.py are the compiled loops.
 """

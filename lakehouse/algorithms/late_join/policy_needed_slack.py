@@ -31,6 +31,7 @@ import numpy as np
 
 from lakehouse.algorithms.late_join.arrival_counts import ArrivalCounts
 from lakehouse.algorithms.late_join.contract import NO_TIME
+from lakehouse.algorithms.late_join.margin import judged_share, usual_margin
 from lakehouse.algorithms.late_join.needed_slack_kernels import cheapest, learn
 from lakehouse.algorithms.late_join.slack_grid import slack_grid
 
@@ -71,7 +72,7 @@ class NeededSlack:
         remembered: int = 10,
     ) -> None:
         if margin is None:
-            margin = min(0.25, 12.5 * (1 - recall))
+            margin = usual_margin(recall)
         if not (0 < recall < 1 and 0 < margin <= 1 and 0 < logged <= 1):
             raise ValueError(
                 f"expected recall, margin and logged within (0, 1], found {recall}, {margin}, {logged}"
@@ -124,7 +125,7 @@ class NeededSlack:
         judged = sums[QUARTERS_PER_PERIOD - 1 :]
         covered = np.ascontiguousarray(np.cumsum(judged, axis=2)[:, :, :-1])
         totals = judged.sum(axis=(1, 2))
-        share = 1 - self.margin * (1 - self.recall)
+        share = judged_share(self.recall, self.margin)
         rows = self._behind.sum(axis=(0, 2))
         left, right = cheapest(covered, totals, share, self._floor(), rows[::-1].copy(), self.grid)
         return int(self.grid[left]), int(self.grid[right])

@@ -20,7 +20,15 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.ledger import read_ledger
-from lakehouse.catalog.plans import Plan, finished, next_spans, read_plans, require_same, write_plan
+from lakehouse.catalog.plans import (
+    Plan,
+    definition_of,
+    finished,
+    next_spans,
+    read_plans,
+    require_same,
+    write_plan,
+)
 from lakehouse.catalog.queries import JoinQuery
 from lakehouse.catalog.stream import Stream
 from lakehouse.catalog.table_log import read_columns
@@ -51,7 +59,7 @@ class Run:
             QueryChanged: when the query means something else than its tables.
         """
         layout, query = self.layout, self.query
-        require_same(layout.plans(query.name), query.name, self._definition())
+        require_same(layout.plans(query.name), query.name, definition_of(query, self.buckets))
         create_tables(self.spark, layout, query, self.streams)
         totals = dict.fromkeys(("batches", *COUNTS), 0)
         while (plan := self._next(most_rows)) is not None:
@@ -60,9 +68,6 @@ class Run:
                 totals[name] += figures[name]
             totals["batches"] += 1
         return totals
-
-    def _definition(self) -> str:
-        return f"{self.query.definition()} POLICY {self.query.policy} IN {self.buckets} BUCKETS"
 
     def _next(self, most_rows: int) -> Plan | None:
         """Return the batch that was begun and is not finished, or write down the next one; None when all is taken."""

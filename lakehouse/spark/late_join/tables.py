@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import cast
 
 from delta.tables import DeltaTable
@@ -49,13 +48,6 @@ def create_tables(spark: SparkSession, layout: Home, query: JoinQuery, streams: 
         lambda: create(spark, layout.repairs(query.name), "repairs"),
     )
     create(spark, layout.queries(query.name), "queries")
-
-
-def all_tables(layout: Home, query: str) -> list[Path]:
-    """Return every table of a query."""
-    return [
-        place(query) for place in (layout.joins, layout.late, layout.states, layout.queries, layout.repairs)
-    ]
 
 
 def drop_old_states(spark: SparkSession, layout: Home, query: str) -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.late_join.audit import audit
+from lakehouse.algorithms.late_join.audit import audit, periods_with_pairs
 
 TIMES = st.lists(st.integers(-50, 50), max_size=60).map(lambda times: np.array(times, np.int64))
 
@@ -51,3 +51,37 @@ def test_the_span_may_be_longer_than_the_pairs() -> None:
 def test_a_step_that_does_not_divide_is_refused() -> None:
     with pytest.raises(ValueError, match="multiple of the step"):
         audit(np.empty(0, np.int64), np.empty(0, np.int64), 10, 3)
+
+
+@settings(deadline=None)
+@given(
+    online=TIMES,
+    repaired=TIMES,
+    gap=st.integers(0, 200),
+    steps=st.integers(1, 5),
+    step=st.integers(1, 9),
+)
+def test_counts_by_slot_give_the_periods_that_have_pairs(
+    online: np.ndarray, repaired: np.ndarray, gap: int, steps: int, step: int
+) -> None:
+    online, repaired = (np.concatenate([times, times[::2] + gap]) for times in (online, repaired))
+    slots, place = np.unique(np.concatenate([online, repaired]) // step, return_inverse=True)
+    pairs = np.bincount(place, minlength=len(slots))
+    found = np.bincount(place[: len(online)], minlength=len(slots))
+
+    periods = periods_with_pairs(slots, pairs, found, steps * step, step)
+
+    whole = audit(online, repaired, steps * step, step)
+    kept = whole.pairs > 0
+    assert periods.start_us.tolist() == whole.start_us[kept].tolist()
+    assert periods.pairs.tolist() == whole.pairs[kept].tolist()
+    assert periods.online.tolist() == whole.online[kept].tolist()
+
+
+def test_a_silence_of_ages_costs_nothing() -> None:
+    slots = np.array([0, 10**15])
+
+    periods = periods_with_pairs(slots, np.array([3, 4]), np.array([3, 1]), 20, 10)
+
+    assert periods.start_us.tolist() == [0, 10**16 - 10]
+    assert periods.online.tolist() == [3, 1]

@@ -1,0 +1,113 @@
+"""A registered query explained: what it does in words, what each bucket holds, what it missed and what is owed.
+
+Reads the query's tables as they are now, not a published version; starts no JVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+import duckdb
+
+from lakehouse.algorithms.late_join.margin import judged_share, usual_margin
+from lakehouse.catalog.plans import definition_of, read_plans
+from lakehouse.catalog.queries import JoinQuery
+from lakehouse.catalog.query_words import buckets_in_words, clock_in_words, policy_in_words
+from lakehouse.serving.completeness import Completeness, parquet_of
+from lakehouse.serving.queries import QueryState, newest_time
+
+Facts = dict[str, Any]
+LAST = 10
+_COUNTED = ("rows", "pairs", "missed", "refused", "unusable", "late_after_silence")
+_HELD = ("held", "most_held", "bytes")
+
+
+def explain(state: QueryState, completeness: Completeness) -> Facts:
+    """Return all that is known of a query, as plain values; times in microseconds, None for no time yet."""
+    query = state.query
+    return {
+        **state.facts(),
+        "text": query.text,
+        "meant_before": state.meant,
+        "means": definition_of(query, state.buckets),
+        "plan": _plan(query, state.buckets),
+        "buckets": list(_buckets(state)),
+        "last_batches": list(batches(state))[-LAST:],
+        "completeness": completeness.facts(),
+        "to_repair": _to_repair(state),
+        "last_repairs": state.repairs[-LAST:],
+    }
+
+
+def _plan(query: JoinQuery, buckets: int) -> Facts:
+    margin = None if query.policy == "paper" else usual_margin(query.recall)
+    return {
+        "sides": [
+            {"stream": s.stream, "alias": s.alias, "where": s.where, "keys": s.keys, "numbers": s.numbers}
+            for s in query.sides
+        ],
+        "outputs": [
+            {"name": each.name, "stream": query.sides[each.side].stream, "column": each.column}
+            for each in query.outputs
+        ],
+        "step_us": query.step_us,
+        "policy": query.policy,
+        "margin": margin,
+        "judged_recall": None if margin is None else judged_share(query.recall, margin),
+        "slack": policy_in_words(query),
+        "buckets": buckets,
+        "spread": buckets_in_words(query, buckets),
+        "clock": clock_in_words(query),
+    }
+
+
+def _buckets(state: QueryState) -> Iterator[Facts]:
+    """Yield each bucket as the last batch left it, with what it has counted since the first."""
+    now = {row["bucket"]: row for row in state.last_batch}
+    for bucket in sorted({row["bucket"] for row in state.figures} - {-1}):
+        own = [row for row in state.figures if row["bucket"] == bucket]
+        last = now.get(bucket, own[-1])
+        shown = ("bucket", *_HELD, "left_slack_us", "right_slack_us", "time_us")
+        yield {
+            **{name: last[name] for name in shown},
+            **{name: sum(row[name] for row in own) for name in _COUNTED},
+        }
+
+
+def batches(state: QueryState) -> Iterator[Facts]:
+    """Yield each finished batch: sums over its buckets, the range of their slacks, the newest stream time.
+
+    ``most_held`` adds the most that each bucket held, which need not have been at one moment.
+    """
+    for number, of_batch in groupby(state.figures, key=lambda row: row["batch"]):
+        rows = list(of_batch)
+        slacks = {
+            f"{side}_slack_us": [row[f"{side}_slack_us"] for row in rows if row["bucket"] >= 0]
+            for side in ("left", "right")
+        }
+        yield {
+            "batch": number,
+            "committed_at": rows[0]["committed_at"],
+            **{name: sum(row[name] or 0 for row in rows) for name in (*_COUNTED, *_HELD)},
+            **{name: (min(found), max(found)) if found else None for name, found in slacks.items()},
+            "time_us": newest_time(rows),
+        }
+
+
+def _to_repair(state: QueryState) -> Facts:
+    """Return how many logged rows no repair has looked at, of which batches and times, and if one was begun."""
+    begun = read_plans(state.layout.plans(state.query.name), "repair")
+    done = max((repair["repair"] for repair in state.repairs), default=0)
+    found: Facts = {"rows": state.total("missed", after=state.repaired), "oldest_us": None, "newest_us": None}
+    late = parquet_of(state.layout.late(state.query.name))
+    if found["rows"] and late:
+        with duckdb.connect(":memory:") as connection:
+            times = connection.execute(
+                f"SELECT min(event_us), max(event_us) FROM {late} WHERE what = 'missed' "
+                f"AND batch > {state.repaired} AND batch <= {state.finished}"
+            ).fetchone()
+        found["oldest_us"], found["newest_us"] = times or (None, None)
+    batches = [state.repaired + 1, state.finished] if state.finished > state.repaired else None
+    return {**found, "batches": batches, "begun": bool(begun) and begun[-1].number > done}
