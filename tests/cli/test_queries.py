@@ -54,6 +54,7 @@ def test_a_query_that_never_ran_is_no_error(called: Tidemark, tmp_path: Path) ->
 
 def test_without_any_query_it_is_told_where_one_goes(called: Tidemark, tmp_path: Path) -> None:
     called("init")
+    (tmp_path / "queries" / "warmer_neighbours.sql").unlink()
 
     assert called("queries").stdout == f"no query is registered; one is a file {tmp_path}/queries/NAME.sql\n"
 
