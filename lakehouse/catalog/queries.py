@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 __all__ = ["JoinQuery", "Output", "QueryError", "Side", "parse_query", "read_queries"]
 
 _SECOND = 1_000_000
+# What every pair has beside the query's own columns, where it is stored and where it is published.
+PAIR_NAMES = frozenset(
+    {"event_us", "event_at", "left_us", "right_us", "left_row", "right_row", "found", "wait_us", "batch"}
+)
 
 
 @dataclass(frozen=True)
@@ -264,7 +268,7 @@ def _outputs(tree: exp.Select, names: Names) -> tuple[Output, ...]:
             offset = offset_of(node)
             if output.name in outputs:
                 names.faults.add(offset, f"a second output {output.name!r}", "another name, given with AS")
-            elif not NAME.match(output.name) or output.name in RESERVED:
+            elif not NAME.match(output.name) or output.name in RESERVED | PAIR_NAMES:
                 expected = (
                     "a name of lower-case letters, digits and _ that is not Tidemark's own, given with AS"
                 )

@@ -177,6 +177,7 @@ def write_delta(table: pa.Table, folder: Path) -> None:
     """Write a Delta table of one commit by hand: no JVM."""
     pq.write_table(table, folder / "part-0.parquet")
     kinds = {"int64": "long", "string": "string", "double": "double", "decimal128(38, 2)": "decimal(38,2)"}
+    kinds |= {"int32": "integer", "timestamp[us, tz=UTC]": "timestamp"}
     columns = [
         {"name": f.name, "type": kinds[str(f.type)], "nullable": True, "metadata": {}} for f in table.schema
     ]
