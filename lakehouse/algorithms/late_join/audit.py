@@ -83,3 +83,25 @@ def periods_of(pairs: Int64s, online: Int64s, start_us: int, period_us: int, ste
     ]
     whole, found = (sums[width:] - sums[:-width] for sums in sliding)
     return Periods(start_us + np.arange(len(whole)) * step_us, whole, found)
+
+
+def periods_with_pairs(at_us: Int64s, pairs: Int64s, online: Int64s, period_us: int, step_us: int) -> Periods:
+    """Return the sliding periods of counts by step, without those that have none.
+
+    ``at_us`` are the starts of steps that have counts, ascending, multiples of the step: gaps of years cost nothing.
+    """
+    if len(at_us) == 0:
+        return Periods(at_us, at_us, at_us)
+    last = max(int(at_us[-1]) + step_us - period_us, int(at_us[0]))
+    # Each period is given by the first of its steps that has counts.
+    low = np.maximum(np.concatenate([at_us[:1], at_us[:-1] + step_us]), at_us - period_us + step_us)
+    low = np.maximum(low, at_us[0])
+    counts = np.maximum((np.minimum(at_us, last) - low) // step_us + 1, 0)
+    nth = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    start = np.repeat(low, counts) + nth * step_us
+    first, end = np.searchsorted(at_us, start), np.searchsorted(at_us, start + period_us)
+    whole, found = (
+        sums[end] - sums[first]
+        for sums in (np.concatenate([[0], np.cumsum(each, dtype=np.int64)]) for each in (pairs, online))
+    )
+    return Periods(start, whole, found)
