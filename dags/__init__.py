@@ -2,6 +2,8 @@
 
 ingest      every five minutes      -> raw
 rollups     when raw is new         -> rollup
+queries     when raw is new         -> joins
+repair      every night             -> joins
 quality     when rollup is new      -> checked, or stop
 publish     when checked is new     -> serving
 maintain    every night

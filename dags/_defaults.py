@@ -1,6 +1,7 @@
 """What all DAGs share: the assets that chain them, their parameters and how they retry.
 
 ingest --raw--> rollups --rollup--> quality --checked--> publish --serving--> whoever asks
+            `-> queries                repair, every night
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ CHECKED = Asset("checked")
 SERVING = Asset("serving")
 
 INGEST_SCHEDULE = os.environ.get("TIDEMARK_INGEST_SCHEDULE", "*/5 * * * *")
+REPAIR_SCHEDULE = os.environ.get("TIDEMARK_REPAIR_SCHEDULE", "0 2 * * *")
 MAINTAIN_SCHEDULE = os.environ.get("TIDEMARK_MAINTAIN_SCHEDULE", "30 3 * * *")
 
 

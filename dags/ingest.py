@@ -28,9 +28,9 @@ def ingest() -> None:
     @task(map_index_template="{{ stream }}")
     def take(stream: str, params: Any = None) -> dict[str, Any]:
         from jobs import ingest
-        from jobs.scheduled import run_stream
+        from jobs.scheduled import run_one
 
-        return run_stream(ingest.run, stream, params)
+        return run_one(ingest.run, stream, params)
 
     @task(outlets=[RAW])
     def landed(figures: Any) -> int:

@@ -34,9 +34,9 @@ def maintain() -> None:
     @task(map_index_template="{{ stream }}")
     def tend(stream: str, params: Any = None) -> dict[str, Any]:
         from jobs import maintain
-        from jobs.scheduled import run_stream
+        from jobs.scheduled import run_one
 
-        return run_stream(maintain.run, stream, params)
+        return run_one(maintain.run, stream, params)
 
     tend.expand(stream=choose())
 

@@ -28,9 +28,9 @@ def quality() -> None:
     @task(map_index_template="{{ stream }}", retries=0)
     def check(stream: str, params: Any = None) -> dict[str, Any]:
         from jobs import check_quality
-        from jobs.scheduled import run_stream
+        from jobs.scheduled import run_one
 
-        return run_stream(check_quality.run, stream, params)
+        return run_one(check_quality.run, stream, params)
 
     @task(outlets=[CHECKED])
     def passed(figures: Any) -> int:

@@ -41,9 +41,9 @@ def rollups() -> None:
     @task(map_index_template="{{ stream }}")
     def build(stream: str, params: Any = None) -> dict[str, Any]:
         from jobs import build_rollups
-        from jobs.scheduled import run_stream
+        from jobs.scheduled import run_one
 
-        return run_stream(build_rollups.run_or_rebuild(params), stream, params)
+        return run_one(build_rollups.run_or_rebuild(params), stream, params)
 
     @task(outlets=[ROLLUP])
     def built(figures: Any) -> int:

@@ -20,7 +20,9 @@ from typing import IO
 from jobs.outcome import ALL_STREAMS, Outcome, reporting
 from lakehouse.catalog.settings import Settings
 
-ORDER = ("ingest", "rollups", "quality", "publish", "maintain")
+ORDER = ("ingest", "rollups", "queries", "repair", "quality", "publish", "maintain")
+# Nothing to do where no query is registered.
+OF_QUERIES = frozenset({"queries", "repair"})
 STDERR = 2
 Progress = Callable[[str], None]
 Aloud = Callable[[], AbstractContextManager[object]]
@@ -54,7 +56,7 @@ def run(
         reporting(outcomes.append),
         reporting(lambda outcome: _tell(outcome, progress, aloud)),
     ):
-        for name in ORDER:
+        for name in (name for name in ORDER if settings.registered or name not in OF_QUERIES):
             succeeded = _run_dag(name, asked)
             if not all(outcome["ok"] for outcome in outcomes):
                 break

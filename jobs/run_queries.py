@@ -1,16 +1,20 @@
 """Take what ingest has finished into every registered query: pairs online, a log of what may be missing.
 
 Running again takes in nothing twice. Killed anywhere, the next run makes the batch that was begun again, alike.
+As a service: ``python -m jobs.run_queries --every 10s`` looks for what ingest has finished every ten seconds.
 """
 
 from __future__ import annotations
 
+import time
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from jobs.command import run_for_queries
+from lakehouse.catalog.durations import parse_duration
 from lakehouse.catalog.settings import Settings
 from lakehouse.spark import tables
 from lakehouse.spark.late_join.online import Run
@@ -29,8 +33,13 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run for the queries named on the command line."""
-    return run_for_queries(run, argv)
+    """Run for the queries named on the command line: once, or with ``--every`` until it is stopped."""
+    parser = ArgumentParser(add_help=False)
+    parser.add_argument("--every", type=parse_duration)
+    asked, rest = parser.parse_known_args(argv)
+    while (failed := run_for_queries(run, rest)) == 0 and asked.every:
+        time.sleep(asked.every / 1_000_000)
+    return failed
 
 
 if __name__ == "__main__":

@@ -39,12 +39,19 @@ def chosen_streams(params: Mapping[str, Any]) -> list[str]:
     return [settings.stream(name.strip()).name for name in asked.split(",")]
 
 
-def run_stream(run: Run, stream: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Run one job for one stream in this process's session and record its outcome."""
+def chosen_queries(params: Mapping[str, Any]) -> list[str]:
+    """Return the registered queries whose streams ``streams`` names."""
+    streams = set(chosen_streams(params))
+    registered = configured(params).registered
+    return [name for name, query in registered.items() if streams >= {side.stream for side in query.sides}]
+
+
+def run_one(run: Run, name: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Run one job for one stream or query in this process's session and record its outcome."""
     from lakehouse.spark.session import build_session
 
     settings = configured(params)
-    return recorded(_job(run), settings, stream, lambda: run(settings, build_session(settings), stream))
+    return recorded(_job(run), settings, name, lambda: run(settings, build_session(settings), name))
 
 
 def run_all(run: Run, params: Mapping[str, Any]) -> dict[str, Any]:

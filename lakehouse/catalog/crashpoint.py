@@ -30,6 +30,17 @@ CORRECTION_POINTS = (
     "correction.ledger-mended",
     "correction.done",
 )
+# Passed by the jobs of registered queries.
+QUERY_POINTS = (
+    "queries.planned",
+    "queries.joined",
+    "queries.state-appended",
+    "queries.outputs-appended",
+    "queries.finished",
+    "repair.planned",
+    "repair.pairs-appended",
+    "repair.finished",
+)
 _passed: Counter[str] = Counter()
 
 

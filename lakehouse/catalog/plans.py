@@ -1,4 +1,4 @@
-"""What a batch of a query, and a repair, take: written down before they begin, so that one that died is made again alike.
+"""What a batch of a query, and a repair, take: written down before, so that one that died is made again alike.
 
 plans/<query>/query            what the query means, in one line: its tables belong to that meaning
 plans/<query>/batch-00000001   from which ingest batch to which, of the left and of the right stream

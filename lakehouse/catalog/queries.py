@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from lakehouse.algorithms.late_join.contract import Clock
 from lakehouse.catalog.columns import NAME, RESERVED
 from lakehouse.catalog.durations import format_duration
 from lakehouse.catalog.problems import Problem
@@ -31,14 +30,13 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
     from lakehouse.algorithms.late_join.conditions import Band, Distance, Equality
+    from lakehouse.algorithms.late_join.contract import Clock
 
 __all__ = ["JoinQuery", "Output", "QueryError", "Side", "parse_query", "read_queries"]
 
 _SECOND = 1_000_000
-# What every pair has beside the query's own columns, where it is stored and where it is published.
-PAIR_NAMES = frozenset(
-    {"event_us", "event_at", "left_us", "right_us", "left_row", "right_row", "found", "wait_us", "batch"}
-)
+# What a table of pairs has beside the query's own columns and RESERVED, where it is stored and where it is published.
+PAIR_COLUMNS = frozenset({"left_us", "right_us", "left_row", "right_row", "found", "wait_us", "event_at"})
 
 
 @dataclass(frozen=True)
@@ -98,11 +96,12 @@ class JoinQuery:
             "never" if limit is None else format_duration(limit)
             for limit in (clock.idle_us, clock.ahead_of_arrival_us, clock.ahead_of_streams_us)
         )
-        return (
+        told = (
             f"{streams} WITHIN {format_duration(self.window_us)} KEYS [{keys}] NUMBERS [{numbers}] ON {self.condition}"
             f" OUTPUTS [{outputs}] PERIOD {format_duration(self.period_us)} EVERY {format_duration(self.step_us)}"
             f" CLOCK [{limits}]"
         )
+        return told.replace("\n", "\\n")
 
 
 def read_queries(
@@ -193,17 +192,34 @@ def _tree(parts: Parts, faults: Faults) -> exp.Select | None:
         before = sum(len(line) + 1 for line in lines[: first["line"] - 1])
         offset = before + first["col"] - len(first["highlight"])
         faults.add(
-            min(offset, parts.end), repr(first["highlight"]), f"SQL that can be read: {first['description']}"
+            min(offset, parts.end),
+            repr(first["highlight"]),
+            "SELECT ... FROM a [RANGE ...] a JOIN b ON ..., as SQL is written",
         )
         return None
     if not isinstance(tree, exp.Select) or not tree.args.get("from_"):
-        faults.add(0, "no SELECT ... FROM", "one SELECT over two streams")
+        faults.add(parts.start, "no SELECT ... FROM", "one SELECT over two streams")
         return None
     return tree
 
 
 def _tables(tree: exp.Select, faults: Faults) -> list[exp.Expr]:
-    return [tree.args["from_"].this, *(join.this for join in tree.args.get("joins") or [])]
+    """Return what is joined; parts of the SELECT and of the joins that we do not read are noted as faults."""
+    joins = tree.args.get("joins") or []
+    tables = [tree.args["from_"].this, *(join.this for join in joins)]
+    _refuse_rest(tree, {"expressions", "from_", "joins", "where"}, faults)
+    for join in joins:
+        _refuse_rest(join, {"this", "on", "kind"}, faults)
+        if join.args.get("kind") not in (None, "", "INNER", "CROSS"):
+            faults.add(offset_of(join), f"a {join.args['kind']} join", "JOIN ... ON")
+    return tables
+
+
+def _refuse_rest(node: exp.Expr, known: set[str], faults: Faults) -> None:
+    for name, part in node.args.items():
+        if part and name not in known:
+            expected = "SELECT ... FROM ... JOIN ... ON ... WHERE ... and nothing else"
+            faults.add(offset_of(node), name.strip("_").replace("_", " "), expected)
 
 
 def _sources(
@@ -228,6 +244,7 @@ def _source(table: exp.Expr, streams: Mapping[str, Stream], faults: Faults) -> S
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier) or len(table.parts) > 1:
         faults.add(offset_of(table), table.sql(dialect=DIALECT), "the name of a stream")
         return None
+    _refuse_rest(table, {"this", "alias"}, faults)
     name = table.name.lower()
     if name not in streams:
         expected = nearest(name, sorted(streams))
@@ -263,12 +280,14 @@ def _window(tables: list[exp.Expr], parts: Parts, faults: Faults) -> int | None:
 
 def _outputs(tree: exp.Select, names: Names) -> tuple[Output, ...]:
     outputs: dict[str, Output] = {}
+    if not tree.expressions:
+        names.faults.add(offset_of(tree), "no outputs", "columns, such as a.x, or *")
     for node in tree.expressions:
         for output in _outputs_of(node, names):
             offset = offset_of(node)
             if output.name in outputs:
                 names.faults.add(offset, f"a second output {output.name!r}", "another name, given with AS")
-            elif not NAME.match(output.name) or output.name in RESERVED | PAIR_NAMES:
+            elif not NAME.match(output.name) or output.name in RESERVED | PAIR_COLUMNS:
                 expected = (
                     "a name of lower-case letters, digits and _ that is not Tidemark's own, given with AS"
                 )
@@ -339,5 +358,7 @@ def _timing(parts: Parts, faults: Faults) -> tuple[int, int]:
 
 
 def _clock(parts: Parts) -> Clock:
+    from lakehouse.algorithms.late_join.contract import Clock
+
     idle, ahead = (parts.spans[name].us if name in parts.spans else None for name in ("IDLE", "AHEAD"))
     return Clock(idle, ahead, ahead)

@@ -16,16 +16,17 @@ if TYPE_CHECKING:
 TEXT, NUMBER, BOOLEAN, ANY = "text", "a number", "true or false", "null"
 KINDS = {"string": TEXT, "boolean": BOOLEAN, "int": NUMBER, "double": NUMBER, "decimal": NUMBER}
 _COMPARISONS = ("EQ", "NEQ", "GT", "GTE", "LT", "LTE", "NullSafeEQ", "NullSafeNEQ")
+_ARITHMETIC = ("Neg", "Abs", "Add", "Sub", "Mul", "Div", "Mod")
 # Operands and result of what is let through besides.
 _SHAPES = {
     **dict.fromkeys(("And", "Or", "Not"), (BOOLEAN, BOOLEAN)),
-    **dict.fromkeys(("Like", "ILike", "RegexpLike"), (TEXT, BOOLEAN)),
-    **dict.fromkeys(("Neg", "Abs", "Add", "Sub", "Mul", "Div", "Mod"), (NUMBER, NUMBER)),
+    **dict.fromkeys(("Like", "ILike"), (TEXT, BOOLEAN)),
+    **dict.fromkeys(_ARITHMETIC, (NUMBER, NUMBER)),
     **dict.fromkeys(("Lower", "Upper", "Trim"), (TEXT, TEXT)),
     "Length": (TEXT, NUMBER),
 }
 _KNOWN = (
-    "columns, texts, numbers, comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, RLIKE, IS NULL, + - * / %, "
+    "columns, texts, numbers, comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, IS NULL, + - * / %, "
     "ABS, LOWER, UPPER, TRIM, LENGTH"
 )
 
@@ -39,11 +40,20 @@ def check_filter(node: exp.Expr, names: Names) -> bool:
 
 
 def filter_sql(node: exp.Expr) -> str:
-    """Return a condition as Spark SQL over the raw table's columns."""
+    """Return a condition as Spark SQL over the raw table's columns.
+
+    Columns are reckoned with as doubles, which cannot overflow: Spark would end the query when whole numbers do.
+    """
     from sqlglot import exp
 
     def bare(each: exp.Expr) -> exp.Expr:
-        return exp.column(each.name.lower(), quoted=True) if isinstance(each, exp.Column) else each
+        if not isinstance(each, exp.Column):
+            return each
+        column = exp.column(each.name.lower(), quoted=True)
+        above = each.parent
+        while isinstance(above, exp.Paren):
+            above = above.parent
+        return exp.cast(column, "double") if type(above).__name__ in _ARITHMETIC else column
 
     sql = node.copy().transform(bare).sql(dialect=DIALECT, comments=False)
     return f"({sql})" if isinstance(node, exp.Or) else sql
@@ -79,6 +89,10 @@ def _kind_of_operation(node: exp.Expr, names: Names) -> str | None:
     if name in ("Div", "Mod") and not _is_safe_divisor(node.expression):
         names.faults.add(offset_of(node.expression), "a divisor that may be 0", "a number other than 0")
         return None
+    if name in ("Like", "ILike") and not _is_safe_pattern(node.expression):
+        expected = "a pattern in quotes, without backslashes"
+        names.faults.add(offset_of(node.expression), _spelling(node.expression), expected)
+        return None
     wanted, result = _SHAPES[name]
     return _all_of(operands, wanted, names) and result
 
@@ -100,6 +114,12 @@ def _is_safe_divisor(node: exp.Expr) -> bool:
     from sqlglot import exp
 
     return isinstance(node, exp.Literal) and not node.is_string and float(node.this) != 0
+
+
+def _is_safe_pattern(node: exp.Expr) -> bool:
+    from sqlglot import exp
+
+    return isinstance(node, exp.Literal) and node.is_string and "\\" not in node.this
 
 
 def _spelling(node: exp.Expr) -> str:

@@ -113,12 +113,14 @@ class Span:
 
 @dataclass
 class Parts:
-    """A text cut apart. ``windows`` by the offset of the name before the bracket; ``end``: where the SQL ends.
+    """A text cut apart.
 
+    The SQL is from ``start`` to ``end``, both counted in; ``windows`` are by the offset of the name before the bracket.
     ``is_plain``: no word in the SQL, and no bracket, is one that is refused.
     """
 
     sql: str
+    start: int
     end: int
     is_plain: bool = True
     windows: dict[int, Span] = field(default_factory=dict)
@@ -146,8 +148,8 @@ def cut(text: str, faults: Faults) -> Parts | None:
         faults.add(0, "no query", _ONE)
         return None
     start = _clauses_start(tokens)
-    parts = Parts(_blanked(text, tokens[start].start, len(text)) if start < len(tokens) else text, 0)
-    parts.end = tokens[start - 1].end if start else 0
+    sql = _blanked(text, tokens[start].start, len(text)) if start < len(tokens) else text
+    parts = Parts(sql, tokens[0].start, tokens[start - 1].end if start else 0)
     _refuse_words(tokens[:start], faults)
     _cut_windows(tokens[:start], parts, faults)
     parts.is_plain = not faults.found

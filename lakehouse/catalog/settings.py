@@ -126,8 +126,8 @@ class Settings(BaseSettings):
 def load_settings(config: Path | None = None, home: Path | None = None) -> Settings:
     """Read the configuration file and the environment; ``places.py`` says which file and which home.
 
-    Relative source paths, folder of queries and home in the file are taken from the file's folder. ``home`` wins over file
-    and environment.
+    Relative source paths, and a relative home or folder of queries, are taken from the file's folder. ``home`` wins
+    over file and environment.
 
     Raises:
         ConfigError: with every problem found, each with key, what was found and what is expected.
@@ -138,9 +138,10 @@ def load_settings(config: Path | None = None, home: Path | None = None) -> Setti
     tables = content.pop("streams", {})
     streams = _streams(tables, path.parent, problems)
     settings = _settings(content, problems)
-    queries = (settings or Settings()).queries
+    queries = settings.queries if settings else _readable_queries(content.get("queries"))
     queries = queries.model_copy(update={"folder": (path.parent / queries.folder.expanduser()).resolve()})
-    registered = read_queries(queries.folder, streams, problems, set(tables) - set(streams))
+    refused = set(tables) - set(streams) if isinstance(tables, dict) else set()
+    registered = read_queries(queries.folder, streams, problems, refused)
     if problems or settings is None:
         raise ConfigError(str(path), problems)
     where = given_home(home) or (path.parent / settings.home.expanduser()).resolve()
@@ -177,6 +178,14 @@ def _streams(tables: Any, folder: Path, problems: list[Problem]) -> dict[str, St
         source = stream.source.model_copy(update={"path": path})
         streams[name] = stream.model_copy(update={"source": source})
     return streams
+
+
+def _readable_queries(table: Any) -> QuerySettings:
+    """Return where queries are although something else is wrong, so that they are read all the same."""
+    try:
+        return QuerySettings(folder=table["folder"])
+    except (KeyError, TypeError, ValidationError):
+        return QuerySettings()
 
 
 def _settings(content: dict[str, Any], problems: list[Problem]) -> Settings | None:

@@ -1,4 +1,4 @@
-"""A series as one page: inline SVG, a little style and script, nothing from elsewhere; works from a file, offline.
+"""Series as one page: inline SVG, a little style and script, nothing from elsewhere; works from a file, offline.
 
 Names of streams and keys come from data: in markup they are escaped, the script's data holds no `<`,
 and the script puts text only where it cannot become markup.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.cli.terminal_chart import sides, title, utc, value_span
+from lakehouse.cli.terminal_chart import key_text, sides, title, utc, value_span
 
 if TYPE_CHECKING:
     from lakehouse.serving.series import Bucket, Series
@@ -34,21 +34,20 @@ _STEPS_US = tuple(
 
 
 def page(series: Series) -> str:
-    """Return the whole page as text."""
-    heading = escape(title(series))
-    asked = series.question
-    grouping = ", ".join(series.grouping) or "all keys together"
-    told = (
-        f"{utc(asked.start_us)} to {utc(asked.end_us)} UTC · answered from the grouping by {grouping} · "
-        f"version {series.as_of_version} · {series.nodes_read:,} nodes read"
-    )
+    """Return the whole page of one series as text."""
+    return page_of([series])
+
+
+def page_of(several: Sequence[Series]) -> str:
+    """Return the whole page of series by key as text; a legend shows and hides them."""
+    heading = escape(title(several[0]))
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{heading}</title><style>{_asset("chart.css")}</style></head>
-<body><main><h1>{heading}</h1><p>{escape(told)}</p>
-<figure>{_svg(series)}<div id="tip" role="status"></div></figure>
-<div class="key"><span><i class="value"></i>value</span><span><i></i>{escape(sides(series))}</span></div>
-</main><script type="application/json" id="series">{_data(series)}</script>
+<body><main><h1>{heading}</h1><p>{escape(_told(several))}</p>
+<figure>{_svg(several)}<div id="tip" role="status"></div></figure>
+<div class="key">{_legend(several)}<span><i></i>{escape(sides(several))}</span></div>
+</main><script type="application/json" id="series">{_data(several)}</script>
 <script>{_asset("chart.js")}</script></body></html>
 """
 
@@ -57,33 +56,67 @@ def _asset(name: str) -> str:
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
-def _data(series: Series) -> str:
-    low, high = value_span(series.buckets)
-    rows = [
-        {
-            **{name: getattr(bucket, name) for name in ("value", "low", "high", "exact", "rows")},
-            "from": utc(bucket.from_us),
-            "to": utc(bucket.to_us),
-            "y": None if bucket.value is None else _y(bucket.value, low, high),
-        }
-        for bucket in series.buckets
-    ]
-    document: dict[str, Any] = {"left": LEFT, "right": RIGHT, "top": TOP, "bottom": BOTTOM, "buckets": rows}
+def _told(several: Sequence[Series]) -> str:
+    first = several[0]
+    grouping = ", ".join(first.grouping) or "all keys together"
+    return (
+        f"{utc(first.question.start_us)} to {utc(first.question.end_us)} UTC · "
+        f"answered from the grouping by {grouping} · version {first.as_of_version} · "
+        f"{sum(series.nodes_read for series in several):,} nodes read"
+    )
+
+
+def _legend(several: Sequence[Series]) -> str:
+    """Return what the lines are: buttons where there are several to show and hide."""
+    if not several[0].key:
+        return '<span><i class="value"></i>value</span>'
+    return "".join(
+        f'<button type="button" class="of{place}" aria-pressed="true"><i></i>{escape(key_text(series))}</button>'
+        for place, series in enumerate(several)
+    )
+
+
+def _data(several: Sequence[Series]) -> str:
+    low, high = _span(several)
+    document: dict[str, Any] = {
+        **{"left": LEFT, "right": RIGHT, "top": TOP},
+        "times": [[utc(bucket.from_us), utc(bucket.to_us)] for bucket in several[0].buckets],
+        "series": [
+            {"key": key_text(series), "buckets": [_row(bucket, low, high) for bucket in series.buckets]}
+            for series in several
+        ],
+    }
     return json.dumps(document, allow_nan=False).replace("<", "\\u003c")
 
 
-def _svg(series: Series) -> str:
-    low, high = value_span(series.buckets)
-    asked = series.question
+def _row(bucket: Bucket, low: float, high: float) -> dict[str, Any]:
+    y = None if bucket.value is None else _y(bucket.value, low, high)
+    return {name: getattr(bucket, name) for name in ("value", "low", "high", "exact", "rows")} | {"y": y}
+
+
+def _span(several: Sequence[Series]) -> tuple[float, float]:
+    return value_span([bucket for series in several for bucket in series.buckets])
+
+
+def _svg(several: Sequence[Series]) -> str:
+    low, high = _span(several)
+    asked = several[0].question
     parts = [
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title(series))}">',
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title(several[0]))}">',
         *_value_axis(low, high),
         *_time_axis(asked.start_us, asked.end_us),
-        *(f'<path class="band" d="{path}"/>' for path in _bands(series.buckets, low, high)),
-        *(f'<path class="line" d="{path}"/>' for path in _lines(series.buckets, low, high)),
-        f'<line class="mark" y1="{TOP}" y2="{BOTTOM}"/><circle class="dot" r="5"/></svg>',
+        f'<line class="mark" y1="{TOP}" y2="{BOTTOM}"/>',
+        *(part for place, series in enumerate(several) for part in _group(series, place, low, high)),
+        "</svg>",
     ]
     return "\n".join(parts)
+
+
+def _group(series: Series, place: int, low: float, high: float) -> Iterator[str]:
+    yield f'<g class="series of{place}">'
+    yield from (f'<path class="band" d="{path}"/>' for path in _bands(series.buckets, low, high))
+    yield from (f'<path class="line" d="{path}"/>' for path in _lines(series.buckets, low, high))
+    yield '<circle class="dot" r="5"/></g>'
 
 
 def _value_axis(low: float, high: float) -> Iterator[str]:
@@ -91,7 +124,7 @@ def _value_axis(low: float, high: float) -> Iterator[str]:
     digits = max(0, -math.floor(math.log10(step)))
     for place in range(math.ceil(low / step), math.floor(high / step) + 1):
         y = _y(place * step, low, high)
-        label = f"{place * step:,.{digits}f}" if abs(place * step) < 1e9 else f"{place * step:.4g}"
+        label = f"{place * step:,.{digits}f}" if abs(place * step) < 1e8 else f"{place * step:.4g}"
         yield f'<line class="grid" x1="{LEFT}" x2="{RIGHT}" y1="{y}" y2="{y}"/>'
         yield f'<text x="{LEFT - 10}" y="{y + 4}" text-anchor="end">{label}</text>'
 

@@ -16,13 +16,13 @@ from weakref import WeakKeyDictionary
 from lakehouse.catalog.layout import Home
 from lakehouse.serving import parts, point
 from lakehouse.serving.literals import text, texts
+from lakehouse.serving.point import INCREASE
 from lakehouse.serving.sandbox import open_published
 
 if TYPE_CHECKING:
     import duckdb
 
 AGGREGATES = ("sum", "count", "avg", "min", "max")
-INCREASE = "increase"
 Moment = str | int | date | datetime
 # Which statements a connection has planned; it forgets with the connection.
 _PLANNED: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[str]] = WeakKeyDictionary()

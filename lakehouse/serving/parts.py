@@ -6,10 +6,12 @@ their keys, so a part reads neighbouring nodes. Cost: memory for ``SERIES`` of t
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lakehouse.serving.literals import text
-from lakehouse.serving.point import chosen_grouping
+from lakehouse.serving.point import INCREASE, chosen_grouping
 
 if TYPE_CHECKING:
     import duckdb
@@ -36,27 +38,33 @@ def ranges(connection: duckdb.DuckDBPyConnection, question: Question) -> list[tu
     chosen = chosen_grouping(connection, question)
     if chosen is None or not question.by or {*question.where, *question.by} != set(chosen[1]):
         return []
-    first, last = _span(connection, question, *chosen[:2])
+    first, last = span(connection, question, [{}])
     if last - first < SERIES:
         return []
     return [(rank, min(rank + SERIES - 1, last)) for rank in range(first, last + 1, SERIES)]
 
 
-def _span(
-    connection: duckdb.DuckDBPyConnection, question: Question, grouping: int, names: tuple[str, ...]
+def span(
+    connection: duckdb.DuckDBPyConnection, question: Question, keys: Sequence[Mapping[str, str | None]]
 ) -> tuple[int, int]:
-    """Return the first and last number that the leading keys asked for leave; the last is -1 without series."""
-    leading = ""
-    for name in names:
-        if name not in question.where:
-            break
-        value = question.where[name]
-        leading += ("\1" if value is None else value) + "\x1f"
+    """Return the first and last number of the series that these keys can have; the last is -1 without series.
+
+    Looks at the leading keys of the grouping that have a value, so others may lie between.
+    """
+    chosen = chosen_grouping(connection, question)
+    if chosen is None:
+        return (0, -1)
+    leading = [_leading(chosen[1], {**key, **question.where}) for key in keys]
     row = connection.execute(
-        f"SELECT min(series_rank), max(series_rank) FROM series WHERE grouping_id = {grouping} "
-        f"AND lookup >= {text(leading)} AND lookup <= {text(leading)} || chr(1114111)"
+        f"SELECT min(series_rank), max(series_rank) FROM series WHERE grouping_id = {chosen[0]} "
+        f"AND lookup >= {text(min(leading))} AND lookup <= {text(max(leading))} || chr(1114111)"
     ).fetchone()
     return (0, -1) if row is None or row[0] is None else (row[0], row[1])
+
+
+def _leading(names: Sequence[str], values: Mapping[str, str | None]) -> str:
+    known = itertools.takewhile(values.__contains__, names)
+    return "".join(("\1" if values[name] is None else str(values[name])) + "\x1f" for name in known)
 
 
 def too_many(connection: duckdb.DuckDBPyConnection, question: Question) -> str:
@@ -65,7 +73,7 @@ def too_many(connection: duckdb.DuckDBPyConnection, question: Question) -> str:
     names = list(chosen[1]) if chosen else []
     asked = sorted({*question.where, *question.by})
     free = [name for name in names if name not in asked]
-    if free:
+    if free and question.aggregate != INCREASE:
         return (
             f"{question.stream} has no grouping by {asked} alone, so all series by {names} are read, and they do not "
             f"fit in memory; declare the grouping {asked}, or name some of {free} in where"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from lakehouse.serving.ask import Question
 
+INCREASE = "increase"
 _TOP_US = -(2**62)
 _MOST_SERIES = 10_000
 _READS = ("slot", "parent_us", "a_us", "b_us", "width_us", "parent_width_us", "finer_us")
@@ -105,7 +106,11 @@ def chosen_grouping(
     """Return number, keys and keys as text of the grouping that answers; None where there is none."""
     ladder = _ladder(connection, question.stream, question.measure)
     asked = {*question.where, *question.by}
-    return next((one for one in ladder.groupings if asked <= set(one[1])), None) if ladder else None
+    fitting = [one for one in ladder.groupings if asked <= set(one[1])] if ladder else []
+    if question.aggregate == INCREASE:
+        # Readings are kept meter by meter: by all keys, whatever is asked by.
+        return max(fitting, key=lambda one: len(one[1]), default=None)
+    return next(iter(fitting), None)
 
 
 def _ladder(connection: duckdb.DuckDBPyConnection, stream: str, measure: str) -> _Ladder | None:

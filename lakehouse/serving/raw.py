@@ -17,8 +17,9 @@ import duckdb
 from lakehouse.catalog.corrections import RETRACT, raw_from, read_corrections
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.moments import format_moment
-from lakehouse.serving.ask import INCREASE, Answer, AskError, Question, answer, order
+from lakehouse.serving.ask import Answer, AskError, Question, answer, order
 from lakehouse.serving.literals import name, text, texts
+from lakehouse.serving.point import INCREASE
 from lakehouse.serving.sandbox import PublishedReader
 
 

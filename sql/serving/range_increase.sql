@@ -32,7 +32,8 @@ CREATE MACRO increase_of(asked, reads) AS TABLE
                 THEN nodes.parent_us < a_us OR nodes.parent_us > b_us - parent_width_us
                 ELSE start_us < finer_us
             END
-        WHERE last_us >= a_us AND first_us < b_us
+        -- Of a node whose first and last reading lie on either side of the range, two are all of it: none is inside.
+        WHERE last_us >= a_us AND first_us < b_us AND (first_us >= a_us OR last_us < b_us OR n > 2)
     ), chained AS (
         SELECT *, lag(leaves) OVER (PARTITION BY bucket, series_rank ORDER BY start_us) AS left_with
         FROM met

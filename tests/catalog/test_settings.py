@@ -103,7 +103,7 @@ def test_every_problem_of_the_whole_file_is_told_at_once(tmp_path: Path) -> None
         "spark.drivr_memory": told["spark.drivr_memory"],
         "quality.max_quarantined_share": ("2", "less than or equal to 1"),
         "serving.keep_versions": ("'many'", "a whole number"),
-        "sparks": ("an unknown section", "one of home, streams, spark, serving, quality"),
+        "sparks": ("an unknown section", "one of home, streams, spark, serving, quality, queries"),
         "streams.a.event_time": ("nothing", "a value"),
         "streams.a.source": ("nothing", "a value"),
         "streams.a.latest": ("'soon'", told["streams.a.latest"][1]),
@@ -146,3 +146,4 @@ def test_the_starting_configuration_is_right_and_shows_the_defaults(tmp_path: Pa
 
     assert list(settings.streams) == ["telemetry", "flows"]
     assert (settings.spark, settings.serving, settings.quality) == (bare.spark, bare.serving, bare.quality)
+    assert settings.queries == bare.queries

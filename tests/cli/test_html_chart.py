@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from lakehouse.cli.html_chart import page
-from tests.cli.test_terminal_chart import series
+from lakehouse.cli.html_chart import page, page_of
+from tests.cli.test_terminal_chart import by_device, series
 
 EVIL = "</script><script>document.title='stolen'</script><img src=x onerror=alert(1)>"
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -36,6 +36,23 @@ def test_names_from_the_stream_stay_text() -> None:
     assert not [tag for tag, _ in found if tag == "img"]
 
 
+def test_values_of_keys_stay_text() -> None:
+    found = Tags(page_of(by_device(EVIL, "b"))).found
+
+    assert sum(tag == "script" for tag, _ in found) == 2
+    assert not [tag for tag, _ in found if tag == "img"]
+    assert not [a for _, a in found if {"src", "href"} & set(a)]
+
+
+def test_each_key_has_a_line_a_band_and_a_button_of_one_colour() -> None:
+    found = Tags(page_of(by_device(*map(str, range(12))))).found
+
+    groups = [a["class"] for tag, a in found if tag == "g"]
+    buttons = [a["class"] for tag, a in found if tag == "button"]
+    assert groups == [f"series {name}" for name in buttons] == [f"series of{i}" for i in range(12)]
+    assert [sum(a.get("class") == kind for _, a in found) for kind in ("band", "line")] == [12, 12]
+
+
 def test_nothing_is_loaded_from_elsewhere() -> None:
     text = page(series((1.0, 0.0, 2.0)))
 
@@ -47,28 +64,23 @@ def test_the_page_holds_every_bucket_and_draws_band_and_line_in_runs() -> None:
     text = page(series((1.0, 0.0, 2.0), (None, None, None), (2.0, 2.0, 2.0), (None, 1.0, None)))
 
     data = json.loads(re.findall(r'id="series">(.*?)</script>', text, re.S)[0])
-    assert [bucket["value"] for bucket in data["buckets"]] == [1.0, None, 2.0, None]
+    (one,) = data["series"]
+    assert [bucket["value"] for bucket in one["buckets"]] == [1.0, None, 2.0, None]
+    assert [start for start, _ in data["times"]] == [f"1970-01-01 00:0{i}" for i in range(4)]
     assert (text.count('class="band"'), text.count('class="line"')) == (2, 2)
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no chromium here to open the page with")
 def test_a_browser_shows_the_band_and_what_is_pointed_at_without_errors(tmp_path: Path) -> None:
     shown = page(series(*[(float(i), i - 1.0, i + 2.0) for i in range(30)], stream=EVIL))
-    probe = """<script>
-        const faults = []; addEventListener("error", (event) => faults.push(event.message));
-        addEventListener("load", () => {
-            const svg = document.querySelector("svg"), box = svg.getBoundingClientRect();
-            const middle = {clientX: box.left + box.width / 2, clientY: box.top + 50};
-            svg.dispatchEvent(new PointerEvent("pointermove", middle));
-            const band = document.querySelector(".band").getBoundingClientRect();
-            document.body.dataset.seen = JSON.stringify({faults, width: band.width / box.width, height: band.height,
-                fill: getComputedStyle(document.querySelector(".band")).fillOpacity,
-                tip: document.getElementById("tip").textContent, title: document.title});
-        });
-    </script>"""
-    (tmp_path / "chart.html").write_text(shown.replace("<head>", f"<head>{probe}"), encoding="utf-8")
+    probe = """
+        point();
+        const band = document.querySelector(".band").getBoundingClientRect();
+        see({width: band.width / box.width, height: band.height,
+            fill: getComputedStyle(document.querySelector(".band")).fillOpacity, tip: tip(), title: document.title});
+    """
 
-    seen = _in_browser(tmp_path)
+    seen = _in_browser(tmp_path, shown, probe)
 
     assert seen["faults"] == []
     assert seen["title"].startswith("avg(temp) of </script>")
@@ -76,9 +88,47 @@ def test_a_browser_shows_the_band_and_what_is_pointed_at_without_errors(tmp_path
     assert "value  14\ninterval  [13, 16]\nrows  5" in seen["tip"]
 
 
-def _in_browser(folder: Path) -> dict[str, Any]:
+@pytest.mark.skipif(BROWSER is None, reason="no chromium here to open the page with")
+def test_a_browsers_legend_shows_and_hides_keys(tmp_path: Path) -> None:
+    probe = """
+        const look = () => [...document.querySelectorAll("g.series")].map((group) => [
+            group.querySelector(".band").getBoundingClientRect().height > 0,
+            getComputedStyle(group.querySelector(".line")).stroke,
+        ]);
+        const button = document.querySelectorAll(".key button")[1];
+        point(); const before = look(), all = tip();
+        button.click(); point(); const hidden = look(), fewer = tip(), pressed = button.ariaPressed;
+        button.click(); point();
+        see({before, all, hidden, fewer, pressed, after: look(), again: tip()});
+    """
+
+    seen = _in_browser(tmp_path, page_of(by_device(EVIL, "second", None)), probe)
+
+    assert seen["faults"] == []
+    assert [shown for shown, _ in seen["before"]] == [True, True, True]
+    assert len({colour for _, colour in seen["before"]}) == 3
+    assert ([shown for shown, _ in seen["hidden"]], seen["pressed"]) == ([True, False, True], "false")
+    assert f"{EVIL}  0  [-1, 1]second  10  [9, 11]-  20  [19, 21]" in seen["all"]
+    assert "second" not in seen["fewer"] and "-  20  [19, 21]" in seen["fewer"]
+    assert (seen["after"], seen["again"]) == (seen["before"], seen["all"])
+
+
+def _in_browser(folder: Path, shown: str, probe: str) -> dict[str, Any]:
+    """Open a page, run a probe once it is loaded, and return what it has seen and every error."""
     from html import unescape
 
+    script = """<script>
+        const faults = []; addEventListener("error", (event) => faults.push(event.message));
+        addEventListener("load", () => {
+            const svg = document.querySelector("svg"), box = svg.getBoundingClientRect();
+            const middle = {clientX: box.left + box.width / 2, clientY: box.top + 50};
+            const point = () => svg.dispatchEvent(new PointerEvent("pointermove", middle));
+            const tip = () => document.getElementById("tip").textContent;
+            const see = (seen) => { document.body.dataset.seen = JSON.stringify({faults, ...seen}); };
+            PROBE
+        });
+    </script>""".replace("PROBE", probe)
+    (folder / "chart.html").write_text(shown.replace("<head>", f"<head>{script}"), encoding="utf-8")
     quiet = (
         "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
         "--disable-component-update --disable-sync --dump-dom"

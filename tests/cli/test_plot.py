@@ -48,6 +48,48 @@ def test_a_page_can_be_written(tidemark: Tidemark, published_home: Path, tmp_pat
     assert '<path class="band"' in (tmp_path / "chart.html").read_text(encoding="utf-8")
 
 
+def test_by_a_key_there_is_a_chart_each_under_one_title(called: Tidemark, published_home: Path) -> None:
+    lines = called(
+        "--home", published_home, "plot", "telemetry", "temp", "--by", "device"
+    ).stdout.splitlines()
+
+    assert lines[0] == "avg(temp) of telemetry by device, per 27s"
+    assert [line.split("┌─ ")[1] for line in lines if "┌─" in line] == ["sensor-1", "sensor-2"]
+    assert max(map(len, lines)) <= 80
+
+
+def test_by_a_key_json_is_an_array_of_what_where_answers(called: Tidemark, published_home: Path) -> None:
+    words = ("--home", published_home, "plot", "telemetry", "temp", "--points", "7", "--json")
+
+    found = json.loads(called(*words, "--by", "device").stdout)
+
+    assert [one["key"] for one in found] == [{"device": "sensor-1"}, {"device": "sensor-2"}]
+    for one in found:
+        alone = json.loads(called(*words, "--where", f"device={one['key']['device']}").stdout)
+        assert one["buckets"] == alone["buckets"]
+        assert set(one) == set(alone)
+    (first,) = json.loads(called(*words, "--by", "device", "--limit", "1").stdout)
+    assert first == found[0]
+
+
+def test_by_a_key_where_there_are_no_rows_json_is_an_empty_array(
+    called: Tidemark, published_home: Path
+) -> None:
+    words = ("plot", "telemetry", "--by", "device", "--from", "2027-01-01", "--to", "2027-01-02", "--json")
+
+    assert json.loads(called("--home", published_home, *words).stdout) == []
+
+
+def test_one_page_holds_every_key(called: Tidemark, published_home: Path, tmp_path: Path) -> None:
+    ended = called(
+        "--home", published_home, "plot", "telemetry", "temp", "--by", "device", "--html", "c.html"
+    )
+
+    assert (ended.returncode, ended.stdout) == (0, "wrote c.html\n")
+    text = (tmp_path / "c.html").read_text(encoding="utf-8")
+    assert all(f"</i>{name}</button>" in text for name in ("sensor-1", "sensor-2"))
+
+
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
@@ -55,6 +97,9 @@ def test_a_page_can_be_written(tidemark: Tidemark, published_home: Path, tmp_pat
         (("telemetry", "temp", "--points", "0"), 2, "greater than or equal to 1"),
         (("telemetry", "temp", "--from", "2026-01-02", "--to", "2026-01-01"), 2, "is not before"),
         (("telemetry", "temp", "--where", "device"), 2, "expected KEY=VALUE"),
+        (("telemetry", "temp", "--by", "room"), 1, "room"),
+        (("telemetry", "temp", "--by", "device", "--limit", "13"), 1, "a chart shows at most 12 keys"),
+        (("telemetry", "--by", "device", "--from", "2027-01-01", "--to", "2027-01-02"), 1, "nothing to draw"),
         (("telemetry", "temp", "--html", "no/such/folder.html"), 1, "no/such/folder.html"),
     ],
 )

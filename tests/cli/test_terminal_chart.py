@@ -1,8 +1,20 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from lakehouse.cli.terminal_chart import BAND, HEIGHT, LABEL, VALUE, chart, plot_columns, title, value_span
+from lakehouse.cli.terminal_chart import (
+    BAND,
+    HEIGHT,
+    LABEL,
+    VALUE,
+    chart,
+    charts,
+    plot_columns,
+    title,
+    value_span,
+)
 from lakehouse.serving.ask import Question
 from lakehouse.serving.series import Bucket, Series
 
@@ -20,6 +32,15 @@ def series(
     return Series(
         Question(stream, "temp", "avg", 0, len(sides) * MINUTE_US, dict(where), ()), [], 1, 9, buckets
     )
+
+
+def by_device(*keys: str | None) -> list[Series]:
+    """A series per key, of minutes; the first is at 0, the next at 10, and so on, sure to one."""
+    several = []
+    for place, key in enumerate(keys):
+        one = series(*[(10.0 * place, 10.0 * place - 1, 10.0 * place + 1)] * 40)
+        several.append(replace(one, question=replace(one.question, by=("device",)), key={"device": key}))
+    return several
 
 
 def drawn(lines: list[str]) -> list[str]:
@@ -58,6 +79,29 @@ def test_the_chart_is_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -
     lines = chart(series(*[(float(i), 0.0, 99.0) for i in range(plot_columns())]))
 
     assert max(map(len, lines)) == 100
+
+
+def test_series_by_key_stand_under_each_other_on_the_same_axes() -> None:
+    lines = charts(by_device("a", None))
+
+    assert lines[0] == "avg(temp) of s by device, per 1m"
+    names = [place for place, line in enumerate(lines) if "┌─" in line]
+    assert [lines[place].split("┌─ ")[1] for place in names] == ["a", "-"]
+    above, below = lines[names[0] + 1 : names[1]], lines[names[1] + 1 : -4]
+    assert len(above) == len(below)
+    assert [line[:LABEL] for line in above] == [line[:LABEL] for line in below]
+    assert sum(VALUE in line for line in above) == 1
+    assert min(place for place, line in enumerate(above) if VALUE in line) > len(above) / 2
+    assert max(place for place, line in enumerate(below) if VALUE in line) < len(below) / 2
+    assert sum("UTC" in line for line in lines) == 1
+    assert lines[-1].endswith("0 of 80 buckets exact")
+
+
+def test_twelve_series_are_seen_at_once_at_80_columns() -> None:
+    lines = charts(by_device(*("long name " * 20 + "\x1b[2J" if i == 3 else f"{i}" for i in range(12))))
+
+    assert len(lines) < 70 and max(map(len, lines)) <= 80
+    assert "\x1b" not in "".join(lines)
 
 
 def test_a_name_cannot_steer_the_terminal() -> None:

@@ -25,7 +25,7 @@ def _wakes(name: str) -> set[str]:
 
 
 def test_there_is_one_file_for_each_dag() -> None:
-    assert NAMES == ["ingest", "maintain", "publish", "quality", "rollups"]
+    assert NAMES == ["ingest", "maintain", "publish", "quality", "queries", "repair", "rollups"]
 
 
 @pytest.mark.parametrize("name", NAMES)

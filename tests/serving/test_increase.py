@@ -22,7 +22,7 @@ from lakehouse.serving.ask import AskError, Question, answer, ask
 from lakehouse.serving.facts import Measure, StreamFacts
 from lakehouse.serving.publish import publish
 from lakehouse.serving.sandbox import PublishedReader, open_published
-from lakehouse.serving.series import series
+from lakehouse.serving.series import series, series_by
 from tests.serving.streams import write_delta
 
 LEVELS = (Level(3, 60), Level(15, 300), Level(60, None))
@@ -208,11 +208,55 @@ def test_sql_says_the_same_and_a_chart_holds_each_bucket(published: Published) -
         assert bucket.low is not None and bucket.high is not None and bucket.low <= really <= bucket.high
 
 
+@settings(deadline=None, max_examples=30)
+@given(
+    name=st.sampled_from(["volume", "pulses"]),
+    one=times,
+    other=times,
+    points=st.integers(1, 9),
+)
+def test_a_chart_by_meter_has_what_each_meter_alone_has(
+    published: Published, name: str, one: int, other: int, points: int
+) -> None:
+    start, end = min(one, other), max(one, other) + 1
+
+    found = series_by(published.home, name, name, "increase", ["device"], start, end, points)
+
+    answers = ask(published.home, name, name, "increase", start, end, by=["device"])
+    assert [drawn.key for drawn in found] == [alone.key for alone in answers]
+    for drawn in found:
+        alone = series(published.home, name, name, "increase", start, end, points, drawn.key)
+        assert drawn.buckets == alone.buckets
+        for bucket in drawn.buckets:
+            really = published.meters[name].truth(bucket.from_us, bucket.to_us, (drawn.key["device"],))
+            assert bucket.low is not None and bucket.high is not None and bucket.low <= really <= bucket.high
+
+
 def test_no_reading_is_no_increase(published: Published) -> None:
     (found,) = ask(published.home, "volume", "volume", "increase", SPAN + 500, SPAN + 600)
 
     assert (found.value, found.low, found.high, found.exact, found.rows) == (0, 0, 0, True, 0)
     assert ask(published.home, "volume", "volume", "increase", SPAN + 500, SPAN + 600, by=["device"]) == []
+
+
+def test_between_the_two_readings_of_a_node_a_meter_has_no_increase_by_key_or_alone(
+    published: Published,
+) -> None:
+    """Alone it had its share of the step across the range, by key it was left out: no sum over meters was right."""
+    found = 0
+    for name, meters in published.meters.items():
+        for meter, tree in meters.trees.items():
+            # Nodes of the top level older than all others have no finer ones that could tell more.
+            top = tree.nodes(2)
+            for node in top[(top["n"] == 2) & (top["start"] < tree.horizons[1])]:
+                start, end = int(node["first_us"]) + 1, int(node["last_us"])
+                if start < end:
+                    alone = ask(published.home, name, name, "increase", start, end, {"device": meter})
+                    by_key = ask(published.home, name, name, "increase", start, end, by=["device"])
+                    assert (alone[0].value, alone[0].high, alone[0].rows_high) == (0, 0, 0)
+                    assert meter not in [one.key["device"] for one in by_key]
+                    found += 1
+    assert found
 
 
 def test_only_counters_have_an_increase(published: Published) -> None:

@@ -15,6 +15,7 @@ from lakehouse.serving.ask import AskError, Question, answer
 from lakehouse.serving.facts import Measure, StreamFacts
 from lakehouse.serving.publish import publish
 from lakehouse.serving.sandbox import PublishedReader, open_published
+from lakehouse.serving.series import MOST_KEYS, buckets_by
 
 pytestmark = pytest.mark.slow
 KEYS = 1_000_000
@@ -110,6 +111,20 @@ def test_keys_in_another_order_than_the_groupings_are_the_first_in_theirs(many: 
     found = answer(many.connection, _question({}, ("sensor", "site"), DAY_US), 3)
 
     assert [part.value for part in found] == [0.0, 1000.0, 2000.0]
+
+
+@pytest.mark.parametrize("by", [("site", "sensor"), ("sensor", "site"), ("site",)])
+def test_the_first_of_a_million_keys_can_be_drawn(many: PublishedReader, by: tuple[str, ...]) -> None:
+    found = buckets_by(many.connection, _question({}, by, DAY_US), 24, MOST_KEYS)
+
+    first = answer(many.connection, _question({}, by, DAY_US), MOST_KEYS)
+    assert [one.key for one in found] == [one.key for one in first]
+    assert [sum(bucket.value or 0 for bucket in one.buckets) for one in found] == [one.value for one in first]
+
+
+def test_a_million_keys_are_too_many_to_draw(many: PublishedReader) -> None:
+    with pytest.raises(AskError, match="a chart shows at most 12 keys"):
+        buckets_by(many.connection, _question({}, ("site", "sensor"), DAY_US), 24)
 
 
 def test_one_part_of_many_without_rows_is_no_answer(many: PublishedReader) -> None:

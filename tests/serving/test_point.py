@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 
-from lakehouse.serving import point
+from lakehouse.serving import parts, point
 from lakehouse.serving.ask import _COLUMNS, Answer, Question, answer
 from lakehouse.serving.literals import text, texts
 from tests.serving.conftest import STREAMS, Lakehouse
@@ -45,3 +47,17 @@ def test_a_value_that_imitates_a_missing_one_is_another_series(lakehouse: Lakeho
     (found,) = answer(lakehouse.reader.connection, question)
 
     assert rows and found.value == 0
+
+
+def test_an_increase_is_never_asked_in_parts_of_another_grouping_than_the_meters(
+    lakehouse: Lakehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By 50,000 keys that are not all keys, its parts had the numbers of series that hold no readings: no answer."""
+    monkeypatch.setattr(parts, "SERIES", 1)
+    asked = Question("deep", "hits", "sum", 0, 900, {}, ("device",))
+    increase = replace(asked, aggregate="increase")
+    chosen = [point.chosen_grouping(lakehouse.reader.connection, one) for one in (asked, increase)]
+
+    assert [one and one[1] for one in chosen] == [("device",), ("device", "zone")]
+    assert parts.ranges(lakehouse.reader.connection, asked)
+    assert parts.ranges(lakehouse.reader.connection, increase) == []

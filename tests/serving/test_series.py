@@ -4,11 +4,11 @@ from typing import Any
 
 import duckdb
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from lakehouse.serving.ask import AskError, Question, answer, ask
-from lakehouse.serving.series import Bucket, buckets, series
+from lakehouse.serving.series import Bucket, buckets, buckets_by, series, series_by
 from tests.serving.conftest import STREAMS, Lakehouse
 from tests.serving.test_ask import close, questions
 
@@ -46,6 +46,72 @@ def test_buckets_follow_each_other_and_are_of_one_length(
     assert (edges[0], edges[-1]) == (question.start_us, question.end_us)
     assert [bucket.from_us for bucket in found] == edges[:-1]
     assert max(b.to_us - b.from_us for b in found) - min(b.to_us - b.from_us for b in found) <= 1
+
+
+@FEW
+@given(questions(by=True), st.integers(1, 12))
+def test_a_keys_series_is_what_is_answered_where_the_key_has_that_value(
+    lakehouse: Lakehouse, question: Question, points: int
+) -> None:
+    assume(question.by)
+    connection = lakehouse.reader.connection
+
+    found = buckets_by(connection, question, points)
+
+    assert [one.key for one in found] == [one.key for one in answer(connection, question)]
+    for one in found:
+        where = Question(**(vars(question) | {"where": question.where | one.key, "by": ()}))
+        alone = buckets(connection, where, points)
+        assert (one.grouping, one.as_of_version) == (alone.grouping, alone.as_of_version)
+        assert len(one.buckets) == len(alone.buckets)
+        for ours, theirs in zip(one.buckets, alone.buckets, strict=True):
+            assert _but_sides(ours) == _but_sides(theirs)
+            assert all(close(getattr(ours, side), getattr(theirs, side)) for side in ("value", "low", "high"))
+
+
+def _but_sides(bucket: Bucket) -> tuple[int, int, bool, int]:
+    return bucket.from_us, bucket.to_us, bucket.exact, bucket.rows
+
+
+def test_buckets_without_a_row_of_their_key_are_there_too(lakehouse: Lakehouse) -> None:
+    times = {row.event_us for row in STREAMS["sparse"].rows if row.device == "a"}
+
+    (found, *_) = series_by(lakehouse.home, "sparse", "*", "count", ["device"], 0, 2000, 500)
+
+    assert (found.key, len(found.buckets)) == ({"device": "a"}, 500)
+    for bucket in found.buckets:
+        assert bucket.rows or not any(bucket.from_us <= time < bucket.to_us for time in times)
+    assert {(0.0, 0.0, 0.0, 0)} == {(b.value, b.low, b.high, b.rows) for b in found.buckets if b.rows == 0}
+
+
+def test_keys_can_be_named_and_the_first_ones_taken(lakehouse: Lakehouse) -> None:
+    asked: dict[str, Any] = {"stream": "deep", "measure": "temp", "agg": "max", "points": 3}
+
+    first = series_by(lakehouse.home, **asked, by=["zone", "device"], where={"device": "b"}, limit=2)
+
+    assert [one.key for one in first] == [{"zone": "0", "device": "b"}, {"zone": "1", "device": "b"}]
+    whole = series_by(lakehouse.home, **asked, by=["device"])
+    assert [one.key["device"] for one in whole] == ["a", "b", "it's, {odd}=1", None]
+
+
+def test_no_key_has_rows_where_there_are_none(lakehouse: Lakehouse) -> None:
+    assert series_by(lakehouse.home, "deep", "temp", "avg", ["device"], "2100-01-01", "2100-01-02") == []
+    assert series_by(lakehouse.home, "empty", "temp", "avg", ["device"]) == []
+
+
+def test_more_keys_than_can_be_drawn_are_refused_with_what_to_do(
+    lakehouse: Lakehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakehouse.serving.series.MOST_KEYS", 3)
+    asked: dict[str, Any] = {"stream": "deep", "measure": "temp", "agg": "avg", "by": ["device"]}
+
+    with pytest.raises(
+        AskError, match=r"at most 3 keys.* by \['device'\]: narrow with where, or .* limit of up to 3"
+    ):
+        series_by(lakehouse.home, **asked)
+    with pytest.raises(AskError, match="from 1 to that, found 4"):
+        series_by(lakehouse.home, **asked, limit=4)
+    assert len(series_by(lakehouse.home, **asked, limit=3)) == 3
 
 
 def test_a_range_of_all_time_is_cut_without_overflow(lakehouse: Lakehouse) -> None:

@@ -1,7 +1,8 @@
 """Window joins of two streams whose rows come late: at least the recall asked for at once, every pair after repair.
 
 contract.py             what goes in and out: Batch, Pairs, Log, Outcome, Snapshot, and the LateJoin protocol
-conditions.py           what joins: Equality, Band, Distance, Comparison; cells to look in, the check itself
+conditions.py           what joins: Equality, Band, Distance, Comparison
+probing.py              a condition as kernels read it: cells to look in, the check itself
 nested_loop.py          yardstick: keep every row, look at all of them; the repair by its definition
 qjoin.py                QJoin: the symmetric join with horizons that only grow, and the log of what may be missing
 k_slack.py              KSlack: the baseline that waits; K the largest delay so far, or chosen for a recall

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakehouse.algorithms.late_join.conditions import Plan
 from lakehouse.algorithms.late_join.contract import RIGHT
+from lakehouse.algorithms.late_join.probing import Plan
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.conditions import Condition

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lakehouse.algorithms.late_join.conditions import Equality, Plan
+from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.algorithms.late_join.contract import (
     NO_TIME,
     Clock,
@@ -40,6 +40,7 @@ from lakehouse.algorithms.late_join.contract import (
     Snapshot,
     online_pairs,
 )
+from lakehouse.algorithms.late_join.probing import Plan
 from lakehouse.algorithms.late_join.qjoin_kernels import (
     ENTRY,
     FIRST_ARRIVAL,

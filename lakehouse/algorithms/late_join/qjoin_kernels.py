@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from lakehouse.algorithms.late_join.conditions import compare, is_near
 from lakehouse.algorithms.late_join.contract import NO_TIME
+from lakehouse.algorithms.late_join.probing import compare, is_near
 from lakehouse.algorithms.late_join.slack_grid import bin_of
 
 ENTRY = np.dtype(

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lakehouse.algorithms.late_join.conditions import Plan
 from lakehouse.algorithms.late_join.contract import LEFT, Pairs
+from lakehouse.algorithms.late_join.probing import Plan
 from lakehouse.algorithms.late_join.repair_kernels import find_missing
 
 if TYPE_CHECKING:

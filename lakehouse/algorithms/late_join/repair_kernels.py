@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from lakehouse.algorithms.late_join.conditions import compare, is_near
+from lakehouse.algorithms.late_join.probing import compare, is_near
 
 
 @njit(cache=True)

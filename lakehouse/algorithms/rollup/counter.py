@@ -256,6 +256,8 @@ class CounterTree:
 def _increase(pieces: Counters, start: int, end: int) -> Increase:
     """Join pieces in order of time; the rows of the outermost may lie outside ``[start, end)``."""
     met = pieces[(pieces["last_us"] >= start) & (pieces["first_us"] < end)]
+    # Of a node whose first and last row lie on either side of the range, two rows are all of it: none is inside.
+    met = met[(met["first_us"] >= start) | (met["last_us"] < end) | (met["n"] > 2)]
     starts_in, ends_in = met["first_us"] >= start, met["last_us"] < end
     whole = starts_in & ends_in
     cut = met[~whole]

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.late_join.audit import audit
+from lakehouse.algorithms.late_join.audit import audit, periods_with_pairs
+
+if TYPE_CHECKING:
+    from lakehouse.algorithms.late_join.contract import Int64s
 
 TIMES = st.lists(st.integers(-50, 50), max_size=60).map(lambda times: np.array(times, np.int64))
 
@@ -51,3 +56,30 @@ def test_the_span_may_be_longer_than_the_pairs() -> None:
 def test_a_step_that_does_not_divide_is_refused() -> None:
     with pytest.raises(ValueError, match="multiple of the step"):
         audit(np.empty(0, np.int64), np.empty(0, np.int64), 10, 3)
+
+
+@settings(deadline=None)
+@given(online=TIMES, repaired=TIMES, steps=st.integers(1, 5), step=st.integers(1, 9))
+def test_periods_with_pairs_are_those_of_the_audit_that_have_any(
+    online: Int64s, repaired: Int64s, steps: int, step: int
+) -> None:
+    ends = np.concatenate([online, repaired])
+    at, place = np.unique(ends // step * step, return_inverse=True)
+    found = np.bincount(place[: len(online)], minlength=len(at))
+    whole = audit(online, repaired, steps * step, step)
+
+    some = periods_with_pairs(at, np.bincount(place, minlength=len(at)), found, steps * step, step)
+
+    for name in ("start_us", "pairs", "online"):
+        assert getattr(some, name).tolist() == getattr(whole, name)[whole.pairs > 0].tolist()
+
+
+def test_a_gap_of_years_costs_nothing() -> None:
+    year = 365 * 86_400_000_000
+    at = np.array([0, 50 * year, 100 * year], np.int64)
+
+    periods = periods_with_pairs(at, np.array([1, 2, 3]), np.array([1, 0, 0]), 60_000_000, 1_000_000)
+
+    # The first and the last period end where the pairs do; 60 hold what lies between.
+    assert periods.pairs.tolist() == [1] + [2] * 60 + [3]
+    assert periods.recall.tolist() == [1.0] + [0.0] * 61

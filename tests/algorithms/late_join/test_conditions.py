@@ -5,10 +5,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.late_join.conditions import Band, Comparison, Condition, Distance, Equality, Plan
+from lakehouse.algorithms.late_join.conditions import Band, Comparison, Condition, Distance, Equality
 from lakehouse.algorithms.late_join.contract import Batch
 from lakehouse.algorithms.late_join.nested_loop import NestedLoop
 from lakehouse.algorithms.late_join.policy import ConstantSlack
+from lakehouse.algorithms.late_join.probing import Plan
 from lakehouse.algorithms.late_join.qjoin import QJoin
 
 ANY = st.floats(allow_nan=True, allow_infinity=True)

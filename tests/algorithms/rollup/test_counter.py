@@ -204,6 +204,15 @@ def test_a_cut_node_gives_between_nothing_and_all_of_its_increase() -> None:
     assert found.value == pytest.approx(3.0 + 20.0 * 18 / 20)
 
 
+def test_between_the_two_readings_of_a_node_there_is_none_and_so_no_increase() -> None:
+    tree = CounterTree([Level(100, None)])
+    tree.insert_batch([10, 50], [0.0, 40.0])
+
+    found = tree.increase(20, 40)
+
+    assert (found.value, found.low, found.high, found.exact) == (0.0, 0.0, 0.0, True)
+
+
 def test_what_the_top_level_forgot_leaves_the_upper_side_open() -> None:
     tree = tree_of([[(0, 1.0), (100, 5.0), (103, 9.0)]], [Level(2, 12), Level(12, 24)])
 

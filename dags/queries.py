@@ -1,0 +1,38 @@
+"""Take what has been ingested into every registered query: pairs online, a log of what may be missing.
+
+- **Job** `jobs/run_queries.py`, one task per query
+- **Reads** `raw` and `ledger` of the query's streams, and its own `states`
+- **Writes** `joins`, `late`, `states` and `queries`; the pairs are published with the next version
+- **If it is late** pairs are as old as the last run; the next one takes all that has been ingested
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import dag, task
+
+from dags._defaults import RAW, dag_defaults
+
+
+@dag(dag_id="queries", schedule=[RAW], doc_md=__doc__, tags=["tidemark", "queries"], **dag_defaults())
+def queries() -> None:
+    """Run each registered query over what is new."""
+
+    @task
+    def choose(params: Any = None) -> list[str]:
+        from jobs.scheduled import chosen_queries
+
+        return chosen_queries(params)
+
+    @task(map_index_template="{{ query }}")
+    def join(query: str, params: Any = None) -> dict[str, Any]:
+        from jobs import run_queries
+        from jobs.scheduled import run_one
+
+        return run_one(run_queries.run, query, params)
+
+    join.expand(query=choose())
+
+
+queries()

@@ -1,0 +1,40 @@
+"""Find the pairs that registered joins have missed, each exactly once.
+
+- **Job** `jobs/repair_late.py`, one task per query
+- **Reads** the log `late`, and `raw` around the rows in it
+- **Writes** `joins` and `repairs`
+- **If it is late** pairs stay as complete as they were online; nothing is lost while raw rows are kept
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import dag, task
+
+from dags._defaults import REPAIR_SCHEDULE, dag_defaults
+
+
+@dag(
+    dag_id="repair", schedule=REPAIR_SCHEDULE, doc_md=__doc__, tags=["tidemark", "queries"], **dag_defaults()
+)
+def repair() -> None:
+    """Repair each registered query."""
+
+    @task
+    def choose(params: Any = None) -> list[str]:
+        from jobs.scheduled import chosen_queries
+
+        return chosen_queries(params)
+
+    @task(map_index_template="{{ query }}")
+    def complete(query: str, params: Any = None) -> dict[str, Any]:
+        from jobs import repair_late
+        from jobs.scheduled import run_one
+
+        return run_one(repair_late.run, query, params)
+
+    complete.expand(query=choose())
+
+
+repair()
