@@ -1,6 +1,6 @@
 """Drop old raw rows and nodes, fold partial nodes, merge small files and vacuum.
 
-- **Job** `jobs/maintain.py`, one task per stream
+- **Job** `jobs/maintain.py`, one task per stream and per query
 - **Reads** every table
 - **Writes** every table, without changing an answer; with `keep_raw`, raw rows that old go
 - **If it is late** tables grow and reading them slows down; answers stay right
@@ -38,7 +38,21 @@ def maintain() -> None:
 
         return run_one(maintain.run, stream, params)
 
+    @task
+    def choose_queries(params: Any = None) -> list[str]:
+        from jobs.scheduled import chosen_queries
+
+        return chosen_queries(params)
+
+    @task(map_index_template="{{ query }}")
+    def tend_query(query: str, params: Any = None) -> dict[str, Any]:
+        from jobs import maintain
+        from jobs.scheduled import run_one
+
+        return run_one(maintain.run_query, query, params)
+
     tend.expand(stream=choose())
+    tend_query.expand(query=choose_queries())
 
 
 maintain()

@@ -1,4 +1,4 @@
-"""Keep the tables of one stream small: drop old raw rows and nodes, fold partial nodes, merge small files, vacuum.
+"""Keep tables of a stream or query small: drop old raw rows and nodes, fold partial nodes, merge small files, vacuum.
 
 Changes no answer but those that need raw rows which the stream keeps no longer. Safe to run at any time, again, and
 to kill anywhere.
@@ -6,6 +6,7 @@ to kill anywhere.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,9 +15,13 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
+from lakehouse.catalog.plans import is_behind
 from lakehouse.catalog.settings import Settings
 from lakehouse.spark import corrections, maintenance, retention, rollup, tables
 from lakehouse.spark.declared import require_current
+from lakehouse.spark.late_join.tables import all_tables, drop_old_states
+
+log = logging.getLogger(__name__)
 
 
 def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
@@ -47,13 +52,41 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     return dict(figures)
 
 
+def run_query(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
+    """Maintain a query's tables; states that nobody reads any more go.
+
+    Raises:
+        LeaseHeld: when the query runs, or is repaired, now.
+    """
+    layout, figures = settings.layout, Counter[str]()
+    with tables.lease(layout.queries(query)), tables.lease(layout.repairs(query)):
+        drop_old_states(spark, layout, query)
+        for path in filter(tables.exists, all_tables(layout, query)):
+            figures.update(maintenance.tend(spark, path))
+    return dict(figures)
+
+
 def _dropped(settings: Settings, spark: SparkSession, stream: str) -> dict[str, int]:
     """Drop raw rows that the stream keeps no longer; first what an earlier run began."""
     declared = settings.stream(stream)
     # Raw rows may be needed to build by a new declaration: they stay until that is done.
     require_current(spark, settings.layout, declared)
     corrections.finish_open(spark, settings.layout, declared)
+    waiting = _waiting(settings, stream) if declared.keep_raw else []
+    if waiting:
+        log.warning("stream %s: raw rows stay until %s have run and are repaired", stream, ", ".join(waiting))
+        return {"raw_dropped": 0, "waits_for_queries": len(waiting)}
     return retention.drop_old_raw(spark, settings.layout, declared)
+
+
+def _waiting(settings: Settings, stream: str) -> list[str]:
+    """Return the queries that still need raw rows of the stream, for their next batch or their repair."""
+    found = []
+    for name, query in settings.registered.items():
+        streams = [side.stream for side in query.sides]
+        if stream in streams and is_behind(settings.layout, name, streams):
+            found.append(name)
+    return found
 
 
 def main(argv: Sequence[str] | None = None) -> int:

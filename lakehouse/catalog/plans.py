@@ -14,7 +14,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from lakehouse.catalog.ledger import Entry
+from lakehouse.catalog.layout import Home
+from lakehouse.catalog.ledger import Entry, last_batch, read_ledger
+from lakehouse.catalog.table_log import read_columns
 
 Kind = Literal["batch", "repair"]
 Span = tuple[int, int]
@@ -85,6 +87,26 @@ def next_spans(
             through = entry.batch
         spans.append((last, through))
     return tuple(spans) if any(low < high for low, high in spans) else None
+
+
+def finished(layout: Home, query: str) -> int:
+    """Return the number of a query's last finished batch, 0 for none."""
+    return max((batch for (batch,) in read_columns(layout.queries(query), ("batch",))), default=0)
+
+
+def repaired(layout: Home, query: str) -> int:
+    """Return up to which batch a query is repaired, 0 for none."""
+    return max((through for (through,) in read_columns(layout.repairs(query), ("through",))), default=0)
+
+
+def is_behind(layout: Home, query: str, streams: Sequence[str]) -> bool:
+    """Tell if a query has ingest batches to take, or batches to repair: raw rows that it still needs must stay."""
+    plans = read_plans(layout.plans(query), "batch")
+    taken = plans[-1].spans if plans else tuple((0, 0) for _ in streams)
+    lasts = [last_batch(read_ledger(layout, stream)) for stream in streams]
+    if any(through < last for (_, through), last in zip(taken, lasts, strict=True)):
+        return True
+    return repaired(layout, query) < len(plans)
 
 
 def _write(path: Path, text: str) -> None:

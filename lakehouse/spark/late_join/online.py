@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.ledger import read_ledger
-from lakehouse.catalog.plans import Plan, next_spans, read_plans, require_same, write_plan
+from lakehouse.catalog.plans import Plan, finished, next_spans, read_plans, require_same, write_plan
 from lakehouse.catalog.queries import JoinQuery
 from lakehouse.catalog.stream import Stream
 from lakehouse.catalog.table_log import read_columns
@@ -150,11 +150,6 @@ FIGURE_NAMES = (
     *("rows", "pairs", "missed", "refused", "unusable", "late_after_silence", "held", "most_held", "bytes"),
     *("left_slack_us", "right_slack_us", "time_us", "left_newest_us", "right_newest_us"),
 )
-
-
-def finished(layout: Home, query: str) -> int:
-    """Return the number of a query's last finished batch, 0 for none."""
-    return max((batch for (batch,) in read_columns(layout.queries(query), ("batch",))), default=0)
 
 
 def newest(layout: Home, query: str, batch: int) -> Newest:

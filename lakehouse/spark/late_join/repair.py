@@ -21,11 +21,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from lakehouse.algorithms.late_join.repair import missing_pairs
 from lakehouse.catalog.corrections import raw_from, read_corrections
 from lakehouse.catalog.crashpoint import crash_point
-from lakehouse.catalog.plans import Plan, read_plans, write_plan
+from lakehouse.catalog.plans import Plan, finished, read_plans, write_plan
 from lakehouse.catalog.queries import JoinQuery
 from lakehouse.catalog.table_log import read_columns
 from lakehouse.spark import tables
-from lakehouse.spark.late_join.online import PAIR_COLUMNS, Run, finished
+from lakehouse.spark.late_join.online import PAIR_COLUMNS, Run
 from lakehouse.spark.late_join.rows import as_batch, in_buckets, in_order, raw_rows
 from lakehouse.spark.late_join.tables import output_types, parsed
 

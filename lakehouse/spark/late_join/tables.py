@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
+from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from lakehouse.catalog.layout import Home
+from lakehouse.catalog.plans import finished
 from lakehouse.catalog.queries import JoinQuery
 from lakehouse.catalog.stream import Stream
 from lakehouse.spark import tables
@@ -54,3 +56,9 @@ def all_tables(layout: Home, query: str) -> list[Path]:
     return [
         place(query) for place in (layout.joins, layout.late, layout.states, layout.queries, layout.repairs)
     ]
+
+
+def drop_old_states(spark: SparkSession, layout: Home, query: str) -> None:
+    """Delete the state of batches before the last finished one, which nobody reads any more."""
+    if tables.exists(layout.states(query)):
+        DeltaTable.forPath(spark, str(layout.states(query))).delete(f"batch < {finished(layout, query)}")

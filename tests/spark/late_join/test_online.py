@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from jobs import ingest, repair_late, run_queries
+from jobs import build_rollups, ingest, maintain, repair_late, run_queries
 from lakehouse.catalog.plans import QueryChanged, read_plans
 from lakehouse.catalog.queries import parse_query
 from lakehouse.catalog.settings import Settings
@@ -206,3 +206,26 @@ def test_one_stream_that_is_silent_costs_no_pair(streams: Streams) -> None:
 
     assert len(streams.pairs("ids", "left_us")) == len(streams.expected(have_one_id, 2000))
     assert len(read_plans(streams.settings.layout.plans("ids"), "batch")) == 2
+
+
+def test_raw_rows_stay_until_the_join_is_repaired_and_maintaining_changes_no_pair(
+    streams: Streams, tmp_path: Path
+) -> None:
+    rows = some_rows(5, 0, 120)
+    streams.land(0, rows)
+    for name in streams.rows:
+        build_rollups.run(streams.settings, streams.spark, name)
+    declared = streams.settings.streams["requests"].model_copy(update={"keep_raw": 1})
+    kept = {"requests": declared, "replies": streams.settings.streams["replies"]}
+    only = {"ids": streams.settings.query("ids")}
+    settings = streams.settings.model_copy(update={"streams": kept, "registered": only})
+
+    before = maintain.run(settings, streams.spark, "requests")
+    run_queries.run(settings, streams.spark, "ids")
+    repair_late.run(settings, streams.spark, "ids")
+    pairs = streams.pairs("ids", "left_row", "right_row", "found")
+    maintain.run_query(settings, streams.spark, "ids")
+
+    assert before["waits_for_queries"] == 1 and before["raw_dropped"] == 0
+    assert streams.pairs("ids", "left_row", "right_row", "found") == pairs
+    assert "waits_for_queries" not in maintain.run(settings, streams.spark, "requests")
