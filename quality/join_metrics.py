@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from lakehouse.algorithms.late_join.audit import Periods, periods_with_pairs
+from lakehouse.algorithms.late_join.audit import Periods, periods_of_steps
 from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.catalog.corrections import read_corrections
@@ -187,7 +187,7 @@ def _audited(joined: Joined) -> Periods:
         for weights in (count[told], np.where(is_online, count, 0)[told])
     )
     query = joined.query
-    return periods_with_pairs(steps, whole, found, query.period_us, query.step_us)
+    return periods_of_steps(steps, whole, found, query.period_us, query.step_us)
 
 
 def _published_from(joined: Joined) -> int:

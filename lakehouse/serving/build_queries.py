@@ -1,4 +1,4 @@
-"""A registered query's facts -> its pairs, its completeness by step, and its row in ``queries``.
+"""A registered query's facts -> its pairs, its completeness by step and by period, and its row in ``queries``.
 
 DuckDB reads the data files of the query's tables as they are; nothing is copied before. Cost: one pass over its pairs,
 sorted by event time; memory as DuckDB needs, it spills.
@@ -10,7 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
+import numpy as np
+import pyarrow as pa
 
+from lakehouse.algorithms.late_join.audit import periods_of_steps
 from lakehouse.serving.facts import PAIRS_FILE
 from lakehouse.serving.literals import literal, name, text
 from lakehouse.serving.queries import QueryFacts
@@ -18,9 +21,10 @@ from sql import statement
 
 
 def write_query(connection: duckdb.DuckDBPyConnection, query: QueryFacts) -> None:
-    """Write everything of one query; ``queries`` and ``completeness`` are there."""
+    """Write everything of one query; its catalogue tables are there."""
     _write_pairs(connection, query)
-    connection.execute(_completeness(query))
+    _write_completeness(connection, query)
+    _write_periods(connection, query)
     facts = ", ".join(f"{literal(value)} AS {name(column)}" for column, value in _told(query).items())
     connection.execute(
         f"""
@@ -75,37 +79,62 @@ def _open(query: QueryFacts) -> str:
     )
 
 
-def _completeness(query: QueryFacts) -> str:
+def _write_completeness(connection: duckdb.DuckDBPyConnection, query: QueryFacts) -> None:
     # Rows that open and close are summed over time, so a long window costs a row per step, not per step and logged row.
-    step, since = query.step_us, literal(query.pairs_from_us)
-    return f"""
+    step = query.step_us
+    connection.execute(
+        f"""
         INSERT INTO completeness BY NAME
-        WITH reach AS (
-            SELECT greatest(floor_to(event_us, {step}), {since}) AS first_us,
-                floor_to(last_us, {step}) + {step} AS end_us
-            FROM ({_open(query)})
-        ), edges AS (
-            SELECT at_us, sum(change) AS change, count(*) FILTER (change > 0) AS opened
+        WITH reach AS ({_reach(query)}), edges AS (
+            SELECT at_us, sum(change) AS change
             FROM (SELECT first_us AS at_us, 1 AS change FROM reach UNION ALL SELECT end_us, -1 FROM reach)
             GROUP BY at_us
         ), spans AS (
-            SELECT at_us, opened, sum(change) OVER (ORDER BY at_us) AS open,
-                lead(at_us) OVER (ORDER BY at_us) AS until_us
+            SELECT at_us, sum(change) OVER (ORDER BY at_us) AS open, lead(at_us) OVER (ORDER BY at_us) AS until_us
             FROM edges
         ), waiting AS (
-            SELECT unnest(range(at_us, until_us, {step})) AS start_us, open, at_us, opened
-            FROM spans WHERE open > 0
+            SELECT unnest(range(at_us, until_us, {step})) AS start_us, open FROM spans WHERE open > 0
         ), found AS (
             SELECT floor_to(event_us, {step}) AS start_us, count(*) FILTER (found = 'online') AS online,
                 count(*) FILTER (found = 'repair') AS repaired
             FROM {name(f"pairs_{query.name}")} GROUP BY ALL
         )
         SELECT {text(query.name)} AS query, start_us, make_timestamp(start_us) AS starts_at,
-            ifnull(online, 0) AS online, ifnull(repaired, 0) AS repaired, ifnull(open, 0) AS open,
-            CASE WHEN at_us = start_us THEN opened ELSE 0 END AS opened
+            ifnull(online, 0) AS online, ifnull(repaired, 0) AS repaired, ifnull(open, 0) AS open
         FROM found FULL JOIN waiting USING (start_us)
         ORDER BY start_us
-    """
+        """
+    )
+
+
+def _write_periods(connection: duckdb.DuckDBPyConnection, query: QueryFacts) -> None:
+    """Write what each period comes to; sums that slide over millions of steps take SQL a minute and a gigabyte."""
+    steps = connection.execute(
+        f"SELECT start_us, online, repaired FROM completeness WHERE query = {text(query.name)} ORDER BY start_us"
+    ).fetchnumpy()
+    reach = connection.execute(_reach(query)).fetchnumpy()
+    pairs = steps["online"] + steps["repaired"]
+    found = periods_of_steps(steps["start_us"], pairs, steps["online"], query.period_us, query.step_us)
+    begun = np.searchsorted(np.sort(reach["first_us"]), found.start_us + query.period_us)
+    ended = np.searchsorted(np.sort(reach["end_us"]), found.start_us, side="right")
+    columns = {
+        "start_us": found.start_us,
+        "online": found.online,
+        "repaired": found.pairs - found.online,
+        "open": begun - ended,
+    }
+    connection.register("audited", pa.table(columns))
+    connection.execute(f"INSERT INTO periods BY NAME SELECT {text(query.name)} AS query, * FROM audited")
+    connection.unregister("audited")
+
+
+def _reach(query: QueryFacts) -> str:
+    """Return SQL for the published steps, from the first to the end of the last, that each open row touches."""
+    step, since = query.step_us, literal(query.pairs_from_us)
+    return (
+        f"SELECT greatest(floor_to(event_us, {step}), {since}) AS first_us, "
+        f"floor_to(last_us, {step}) + {step} AS end_us FROM ({_open(query)})"
+    )
 
 
 def _published(query: QueryFacts, time: str) -> str:

@@ -17,49 +17,15 @@ CREATE MACRO known_query(query_name) AS
     END;
 
 CREATE MACRO completeness_of(query_name) AS TABLE
-    WITH asked AS MATERIALIZED (
-        SELECT recall AS asked, period_us, step_us, final_before_us
-        FROM queries WHERE queries.query = known_query(query_name)
-    ),
-    steps AS MATERIALIZED (
-        SELECT start_us, online, repaired, open, opened, lag(start_us) OVER (ORDER BY start_us) AS before_us
-        FROM completeness WHERE completeness.query = query_name
-    ),
-    -- What is shorter than a period is one period.
-    span AS (
-        SELECT min(start_us) AS first_us, greatest(max(start_us) + any_value(step_us - period_us), min(start_us)) AS last_us
-        FROM steps, asked
-    ),
-    -- Every start of which this step is the first that has anything.
-    starts AS (
-        SELECT unnest(range(
-            greatest(ifnull(before_us + step_us, first_us), start_us - period_us + step_us, first_us),
-            least(start_us, last_us) + step_us,
-            step_us
-        )) AS start_us
-        FROM steps, asked, span
-    ),
-    placed AS (
-        SELECT start_us, online, repaired, open, opened FROM steps
-        UNION ALL
-        SELECT start_us, 0, 0, 0, 0 FROM starts ANTI JOIN steps USING (start_us)
-    ),
-    sliding AS (
-        SELECT
-            start_us, asked, period_us, final_before_us,
-            CAST(sum(online) OVER inside AS BIGINT) AS online,
-            CAST(sum(repaired) OVER inside AS BIGINT) AS repaired,
-            CAST(open - opened + sum(opened) OVER inside AS BIGINT) AS open
-        FROM placed, asked
-        WINDOW inside AS (ORDER BY start_us RANGE BETWEEN CURRENT ROW AND (period_us - step_us) FOLLOWING)
-    )
     SELECT
         start_us, make_timestamp(start_us) AS starts_at, make_timestamp(start_us + period_us) AS ends_at,
-        online + repaired AS pairs, online, repaired, open,
-        ifnull(online / nullif(online + repaired, 0), 1.0) AS recall,
-        asked,
-        online + repaired >= 100 AS is_scored,
-        CASE WHEN online + repaired >= 100 THEN online / (online + repaired) >= asked END AS met,
-        open = 0 AND ifnull(start_us + period_us <= final_before_us, false) AS is_final
-    FROM sliding, span WHERE start_us <= last_us
+        online + periods.repaired AS pairs, online, periods.repaired, periods.open,
+        ifnull(online / nullif(online + periods.repaired, 0), 1.0) AS recall,
+        queries.recall AS asked,
+        online + periods.repaired >= 100 AS is_scored,
+        CASE WHEN online + periods.repaired >= 100
+            THEN online / (online + periods.repaired) >= queries.recall END AS met,
+        periods.open = 0 AND ifnull(start_us + period_us <= final_before_us, false) AS is_final
+    FROM periods JOIN queries USING (query)
+    WHERE periods.query = known_query(query_name)
     ORDER BY start_us;

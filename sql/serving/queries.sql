@@ -37,7 +37,7 @@ COMMENT ON COLUMN queries.pairs_from_us IS 'Pairs and completeness are published
 COMMENT ON COLUMN queries.published IS 'Rows of pairs_<query>.';
 
 CREATE TABLE completeness (
-    query VARCHAR, start_us BIGINT, starts_at TIMESTAMP, online BIGINT, repaired BIGINT, open BIGINT, opened BIGINT
+    query VARCHAR, start_us BIGINT, starts_at TIMESTAMP, online BIGINT, repaired BIGINT, open BIGINT
 );
 COMMENT ON TABLE completeness IS 'One row per query and step of event time that has pairs, or rows still to be repaired; periods: completeness_of(query).';
 COMMENT ON COLUMN completeness.query IS 'Query.';
@@ -46,4 +46,11 @@ COMMENT ON COLUMN completeness.starts_at IS 'start_us as a time in UTC.';
 COMMENT ON COLUMN completeness.online IS 'Pairs whose newer row is in the step, found online.';
 COMMENT ON COLUMN completeness.repaired IS 'Pairs whose newer row is in the step, found by repair.';
 COMMENT ON COLUMN completeness.open IS 'Logged rows that no repair has looked at and whose missing pairs may be in the step.';
-COMMENT ON COLUMN completeness.opened IS 'Of those, the ones of which no step before can have pairs: adding them up counts each row once.';
+
+CREATE TABLE periods (query VARCHAR, start_us BIGINT, online BIGINT, repaired BIGINT, open BIGINT);
+COMMENT ON TABLE periods IS 'One row per query and period that has pairs, or rows still to be repaired; read by completeness_of(query).';
+COMMENT ON COLUMN periods.query IS 'Query.';
+COMMENT ON COLUMN periods.start_us IS 'Start of the period; it is period_us long.';
+COMMENT ON COLUMN periods.online IS 'Pairs whose newer row is in the period, found online.';
+COMMENT ON COLUMN periods.repaired IS 'Pairs whose newer row is in the period, found by repair.';
+COMMENT ON COLUMN periods.open IS 'Logged rows that no repair has looked at and whose missing pairs may be in the period.';

@@ -106,7 +106,7 @@ def test_what_is_joined_repaired_and_checked_is_what_analysts_read(
     with open_published(settings.home) as reader:
         own = run_sql(reader, "SELECT DISTINCT price, flag, count, answered_us = right_us FROM pairs_answers")
         periods = run_sql(reader, "FROM completeness_of('answers') WHERE is_final AND is_scored")
-    assert own.rows == [[1.25, True, 7, True]]
+    assert own.rows == [["1.25", True, 7, True]]
     assert periods.rows
 
 

@@ -85,15 +85,15 @@ def periods_of(pairs: Int64s, online: Int64s, start_us: int, period_us: int, ste
     return Periods(start_us + np.arange(len(whole)) * step_us, whole, found)
 
 
-def periods_with_pairs(at_us: Int64s, pairs: Int64s, online: Int64s, period_us: int, step_us: int) -> Periods:
-    """Return the sliding periods of counts by step, without those that have none.
+def periods_of_steps(at_us: Int64s, pairs: Int64s, online: Int64s, period_us: int, step_us: int) -> Periods:
+    """Return the sliding periods of counts by step, those in which no step is given left out.
 
-    ``at_us`` are the starts of steps that have counts, ascending, multiples of the step: gaps of years cost nothing.
+    ``at_us`` are the starts of the steps given, ascending multiples of the step: gaps of years cost nothing.
     """
     if len(at_us) == 0:
         return Periods(at_us, at_us, at_us)
     last = max(int(at_us[-1]) + step_us - period_us, int(at_us[0]))
-    # Each period is given by the first of its steps that has counts.
+    # Each period is given by the first of its steps.
     low = np.maximum(np.concatenate([at_us[:1], at_us[:-1] + step_us]), at_us - period_us + step_us)
     low = np.maximum(low, at_us[0])
     counts = np.maximum((np.minimum(at_us, last) - low) // step_us + 1, 0)

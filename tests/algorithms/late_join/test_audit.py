@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.late_join.audit import audit, periods_with_pairs
+from lakehouse.algorithms.late_join.audit import audit, periods_of_steps
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Int64s
@@ -60,7 +60,7 @@ def test_a_step_that_does_not_divide_is_refused() -> None:
 
 @settings(deadline=None)
 @given(online=TIMES, repaired=TIMES, steps=st.integers(1, 5), step=st.integers(1, 9))
-def test_periods_with_pairs_are_those_of_the_audit_that_have_any(
+def test_periods_of_steps_are_those_of_the_audit_that_have_any(
     online: Int64s, repaired: Int64s, steps: int, step: int
 ) -> None:
     ends = np.concatenate([online, repaired])
@@ -68,7 +68,7 @@ def test_periods_with_pairs_are_those_of_the_audit_that_have_any(
     found = np.bincount(place[: len(online)], minlength=len(at))
     whole = audit(online, repaired, steps * step, step)
 
-    some = periods_with_pairs(at, np.bincount(place, minlength=len(at)), found, steps * step, step)
+    some = periods_of_steps(at, np.bincount(place, minlength=len(at)), found, steps * step, step)
 
     for name in ("start_us", "pairs", "online"):
         assert getattr(some, name).tolist() == getattr(whole, name)[whole.pairs > 0].tolist()
@@ -78,7 +78,7 @@ def test_a_gap_of_years_costs_nothing() -> None:
     year = 365 * 86_400_000_000
     at = np.array([0, 50 * year, 100 * year], np.int64)
 
-    periods = periods_with_pairs(at, np.array([1, 2, 3]), np.array([1, 0, 0]), 60_000_000, 1_000_000)
+    periods = periods_of_steps(at, np.array([1, 2, 3]), np.array([1, 0, 0]), 60_000_000, 1_000_000)
 
     # The first and the last period end where the pairs do; 60 hold what lies between.
     assert periods.pairs.tolist() == [1] + [2] * 60 + [3]
