@@ -175,7 +175,7 @@ def _query(name: str, text: str, streams: Mapping[str, Stream], faults: Faults) 
         recall=parts.recall or 0.0,
         period_us=timing[0],
         step_us=timing[1],
-        clock=_clock(parts),
+        clock=_clock(parts, all(streams[side.stream].arrival_time for side in (left, right))),
         policy="paper" if parts.policy == "PAPER" else "needed_slack",
     )
 
@@ -357,8 +357,12 @@ def _timing(parts: Parts, faults: Faults) -> tuple[int, int]:
     return period.us, step.us
 
 
-def _clock(parts: Parts) -> Clock:
+def _clock(parts: Parts, tells_arrival: bool) -> Clock:
+    """Return the limits of a query; AHEAD is of a row's own arrival where every row has one.
+
+    Else it is of the newest time of both streams, and must be longer than any gap of theirs.
+    """
     from lakehouse.algorithms.late_join.contract import Clock
 
     idle, ahead = (parts.spans[name].us if name in parts.spans else None for name in ("IDLE", "AHEAD"))
-    return Clock(idle, ahead, ahead)
+    return Clock(idle, ahead, None if tells_arrival else ahead)

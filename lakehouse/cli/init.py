@@ -1,4 +1,4 @@
-"""``tidemark init``: a commented configuration of the two simulated streams, and an empty home."""
+"""``tidemark init``: a commented configuration of the two simulated streams, a query over one, and an empty home."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 from lakehouse.cli.options import AsJson, WrongUsage, globals_of
 
 STARTER = Path(__file__).with_name("starter.toml")
+QUERY = Path(__file__).with_name("warmer_neighbours.sql")
 
 EXAMPLES = (
     "tidemark init",
@@ -22,7 +23,7 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Replace a configuration that is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a commented tidemark.toml and create the empty home.
+    """Write a commented tidemark.toml with a query beside it, and create the empty home.
 
     It declares the two streams that `tidemark simulate` writes. An existing configuration is kept unless
     --force is given; the home's content is never touched.
@@ -37,7 +38,10 @@ def init(
     config.parent.mkdir(parents=True, exist_ok=True)
     home.mkdir(parents=True, exist_ok=True)
     config.write_text(starter(str(chosen) if chosen else DEFAULT_HOME), encoding="utf-8")
-    _tell(config, home, as_json)
+    query = config.parent / "queries" / QUERY.name
+    query.parent.mkdir(exist_ok=True)
+    query.write_text(QUERY.read_text(encoding="utf-8"), encoding="utf-8")
+    _tell(config, home, query, as_json)
 
 
 def starter(home: str) -> str:
@@ -46,10 +50,10 @@ def starter(home: str) -> str:
     return STARTER.read_text(encoding="utf-8").format(home=escaped)
 
 
-def _tell(config: Path, home: Path, as_json: bool) -> None:
+def _tell(config: Path, home: Path, query: Path, as_json: bool) -> None:
     from lakehouse.cli.output import print_json
 
     if as_json:
-        print_json({"config": str(config), "home": str(home)})
+        print_json({"config": str(config), "home": str(home), "query": str(query)})
     else:
-        print(f"wrote {config}\nhome  {home}\nnext: tidemark simulate, then tidemark run")
+        print(f"wrote {config}\nquery {query}\nhome  {home}\nnext: tidemark simulate, then tidemark run")

@@ -507,3 +507,12 @@ def test_the_examples_fit_the_real_streams() -> None:
 
     assert (problems, [*queries]) == ([], ["growing_connections", "repeated_frames"])
     assert all(query.description for query in queries.values())
+
+
+def test_ahead_is_of_the_own_arrival_where_every_row_has_one() -> None:
+    arrival = {"column": "received", "unit": "s"}
+    telling = {name: stream_of(name=name, columns=COLUMNS, arrival_time=arrival) for name in STREAMS}
+    text = f"{HEAD}ON r.id = s.id{TAIL} AHEAD 1 HOUR"
+
+    assert parse_query("late", text, telling).clock == Clock(None, HOUR, None)
+    assert _parsed(text).clock == Clock(None, HOUR, HOUR)

@@ -13,8 +13,10 @@ def test_init_writes_a_right_configuration_and_an_empty_home(tidemark: Tidemark,
     assert json.loads(ended.stdout) == {
         "config": str(tmp_path / "tidemark.toml"),
         "home": str(tmp_path / "var"),
+        "query": str(tmp_path / "queries" / "warmer_neighbours.sql"),
     }
-    assert load_settings(tmp_path / "tidemark.toml").home == tmp_path / "var"
+    settings = load_settings(tmp_path / "tidemark.toml")
+    assert settings.home == tmp_path / "var" and list(settings.registered) == ["warmer_neighbours"]
     assert list((tmp_path / "var").iterdir()) == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,9 @@ import duckdb
 import numpy as np
 import pytest
 
-from jobs import build_rollups, check_quality, ingest, maintain, publish
+from jobs import build_rollups, check_quality, ingest, maintain, publish, repair_late, run_queries
 from lakehouse.catalog.settings import Settings, load_settings
+from lakehouse.catalog.table_log import read_log
 from lakehouse.serving.sandbox import open_published
 from lakehouse.spark import tables
 from tests.conftest import compile_plans
@@ -24,6 +26,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]
 RANGES = 1000
 KEYS = {"telemetry": "device", "rooms": "node", "conn": "proto", "lora": "gateway", "flows": "proto"}
 STREAMS = sorted(KEYS)
+# Each query's condition over two rows of raw, a and b, as DuckDB says it.
+QUERIES = {
+    "growing_connections": "a.src = b.src AND a.dest = b.dest AND a.event_us < b.event_us "
+    "AND a.resp_bytes < b.resp_bytes AND a.proto = 'tcp' AND b.proto = 'tcp' AND b.event_us - a.event_us <= 60000000",
+    "repeated_frames": "a.device = b.device AND a.frame = b.frame AND a.rssi > b.rssi "
+    "AND abs(a.event_us - b.event_us) <= 2000000",
+}
 ASKED_ALONE = 9  # every ninth range is asked by itself too
 Range = tuple[int, int, int, str | None]
 
@@ -36,6 +45,7 @@ def settings(
     folder = tmp_path_factory.mktemp("real")
     text = (Path(__file__).parent / "real.toml").read_text(encoding="utf-8")
     text = text.replace("{data}", str(data)).replace("{rooms}", str(rooms))
+    text = text.replace("{queries}", str(Path(__file__).parents[2] / "sql" / "queries"))
     (folder / "tidemark.toml").write_text(text, encoding="utf-8")
     found = load_settings(folder / "tidemark.toml")
     compile_plans(spark, True)
@@ -43,6 +53,9 @@ def settings(
         ingest.run(found, spark, stream)
         build_rollups.run(found, spark, stream)
         check_quality.run(found, spark, stream)
+    for query in QUERIES:
+        run_queries.run(found, spark, query)
+        repair_late.run(found, spark, query)
     publish.run(found, spark)
     maintain.run(found, spark, "conn")
     compile_plans(spark, False)
@@ -222,3 +235,29 @@ def test_every_interval_of_a_thousand_ranges_holds_the_truth(
         assert (len(found), problems) == (len(ranges), [])
         assert all(len(rows) == 5 for rows in (*found.values(), *alone.values())) and exact > 0
         assert {n: exactness(rows) for n, rows in alone.items()} == {n: exactness(found[n]) for n in alone}
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_pairs_found_online_and_by_repair_are_all_pairs_of_the_real_rows(
+    settings: Settings, spark: SparkSession, query: str
+) -> None:
+    joined, layout = settings.query(query), settings.layout
+    pairs = tables.read(spark, layout.joins(query)).select(
+        "left_us", "right_us", "left_row", "right_row", "found"
+    )
+    found = [tuple(row) for row in pairs.collect()]
+    log = read_log(layout.raw(joined.sides[0].stream))
+    assert log is not None
+    files = [str(path) for path in log.files]
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE raw AS FROM read_parquet($files)", {"files": files})
+        condition = QUERIES[query]
+        expected = connection.execute(
+            f"SELECT a.event_us, b.event_us FROM raw a JOIN raw b ON {condition}"
+        ).fetchall()
+
+    assert len(expected) > 1000
+    assert Counter((left, right) for left, right, *_ in found) == Counter(expected)
+    assert len({(left, right) for _, _, left, right, _ in found}) == len(found)
+    online = sum(row[4] == "online" for row in found)
+    assert online >= joined.recall * len(found)

@@ -22,6 +22,7 @@ PARTS = (
     "tests.benchmarks.late_join.real",
     "tests.benchmarks.late_join.speed",
     "tests.benchmarks.late_join.repair",
+    "tests.benchmarks.late_join.spark_join",
 )
 
 
