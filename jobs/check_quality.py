@@ -1,7 +1,7 @@
-"""Check every rule on a stream's tables; a failed one stops what comes after.
+"""Check every rule on the tables of a stream, or of a registered query; a failed one stops what comes after.
 
-Reads ledger, raw, quarantine and rollup; writes <home>/quality and the pages under <home>/reports. Running it again
-checks again and changes no table of the stream.
+Reads ledger, raw, quarantine and rollup, or what a query and its repair have written; writes <home>/quality and the
+pages under <home>/reports. Running it again checks again and changes no table of the stream or query.
 """
 
 from __future__ import annotations
@@ -39,6 +39,32 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     if failed:
         raise GateFailed(stream, failed, report)
     return {"checks": len(verdicts), "failed": 0, "through": tables.through, "report": str(report)}
+
+
+def run_query(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
+    """Judge a registered query's tables, best after a repair; return as ``run`` does, with the rows that are ``gone``.
+
+    Raises:
+        GateFailed: when a rule does not hold, such as too many periods below the recall asked for.
+    """
+    from quality import GateFailed
+    from quality.checkpoint import judge, report_page
+    from quality.history import append, verified_through
+    from quality.join_metrics import measure_joined, open_joined, rows_to_take
+
+    layout, subject = settings.layout, f"query-{settings.query(query).name}"
+    joined = open_joined(layout, settings.query(query), settings.queries.published)
+    if joined is None:
+        return {"checks": 0, "failed": 0}
+    since = verified_through(spark, layout.quality, subject)
+    verdicts = judge(settings, subject, measure_joined(joined, rows_to_take(spark, joined, since)))
+    append(spark, layout.quality, subject, joined.through, verdicts)
+    failed = [verdict for verdict in verdicts if not verdict.success]
+    report = report_page(layout.reports)
+    if failed:
+        raise GateFailed(query, failed, report, kind="query")
+    counts = {"checks": len(verdicts), "failed": 0, "through": joined.through, "gone": joined.gone}
+    return {**counts, "report": str(report)}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Publish one immutable version for analysts from the rollups of all streams.
+"""Publish one immutable version for analysts from the rollups of all streams and the pairs of all registered queries.
 
 Spark folds the nodes and adds them up; the new file must show the same totals before the pointer moves. When nothing
 has changed since the current version, nothing is made. Safe to run again, and to kill anywhere.
@@ -21,14 +21,16 @@ from lakehouse.catalog.ledger import earliest, read_ledger
 from lakehouse.catalog.marker import read_marker
 from lakehouse.catalog.settings import Settings, load_settings
 from lakehouse.catalog.stream import Stream
-from lakehouse.serving.facts import ROWS, Measure, StreamFacts, Total, measures_of
+from lakehouse.serving.facts import StreamFacts, measures_of, totals_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row, SparkSession
+    from pyspark.sql import SparkSession
 
 
 def run(settings: Settings, spark: SparkSession, *, unchecked: bool = False) -> dict[str, Any]:
-    """Publish all streams as one version; return its number, whether it is new, its nodes and bytes.
+    """Publish all streams and queries as one version; return its number, whether it is new, its nodes and bytes.
+
+    ``queries_left_out`` are registered queries that mean something else than what their pairs were found for.
 
     ``unchecked`` publishes also what the quality checks have not seen or not passed.
 
@@ -38,6 +40,7 @@ def run(settings: Settings, spark: SparkSession, *, unchecked: bool = False) -> 
         LeaseHeld: when another process publishes, or builds or compacts one of the rollups, now.
     """
     from lakehouse.serving.publish import is_current, publish
+    from lakehouse.serving.query_facts import queries_to_publish
     from lakehouse.spark import tables
 
     layout = settings.layout
@@ -50,13 +53,20 @@ def run(settings: Settings, spark: SparkSession, *, unchecked: bool = False) -> 
         if not unchecked:
             _refuse_unchecked(settings, spark, facts)
         shutil.rmtree(scratch, ignore_errors=True)
-        if not is_current(layout, facts):
+        queries, changed = queries_to_publish(
+            layout, settings.registered, settings.streams, settings.queries.published
+        )
+        if not is_current(layout, facts, queries):
             facts = [_with_nodes(settings, spark, told, scratch / told.name) for told in facts]
         try:
-            done = publish(layout, facts, settings.serving.keep_versions)
+            done = publish(layout, facts, settings.serving.keep_versions, queries)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-    return {name: getattr(done, name) for name in ("version", "is_new", "nodes", "bytes", "totals_compared")}
+    figures = ("version", "is_new", "nodes", "bytes", "totals_compared")
+    return {name: getattr(done, name) for name in figures} | {
+        "queries": len(queries),
+        "queries_left_out": changed,
+    }
 
 
 def _facts(settings: Settings, spark: SparkSession, stream: Stream) -> StreamFacts:
@@ -116,17 +126,8 @@ def _with_nodes(settings: Settings, spark: SparkSession, facts: StreamFacts, fol
     totals = rollup.totals(nodes, stream).collect()
     ledger = tables.read(spark, layout.ledger(stream.name)).where(f"batch <= {facts.batch}")
     ledger.write.parquet(str(folder / "ledger"))
-    added = [total for row in totals for total in _totals(row, facts.measures)]
+    added = [total for row in totals for total in totals_of(row.asDict(), facts.measures)]
     return replace(facts, nodes=folder / "nodes", ledger=folder / "ledger", totals=added)
-
-
-def _totals(row: Row, measures: Sequence[Measure]) -> list[Total]:
-    level, grouping, rows = row["level"], row["grouping"], row["rows"]
-    named = [
-        Total(level, grouping, m.name, rows, row[f"{m.name}__n"] or 0, row[f"{m.name}__sum"])
-        for m in measures
-    ]
-    return [Total(level, grouping, ROWS, rows, rows, None), *named]
 
 
 def main(argv: Sequence[str] | None = None) -> int:

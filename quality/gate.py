@@ -27,16 +27,18 @@ class Verdict:
 
 
 class GateFailed(RuntimeError):
-    """Checks failed, so nothing may be published.
+    """Checks failed; where they are about a stream, nothing may be published.
 
-    The message says which checks, what they found and expected, and where the report is.
+    The message says which checks, what they found and expected, and where the report is. ``kind`` is stream or query.
     """
 
-    def __init__(self, stream: str, failed: Sequence[Verdict], report: Path) -> None:
+    def __init__(self, stream: str, failed: Sequence[Verdict], report: Path, kind: str = "stream") -> None:
         self.stream = stream
         self.failed = tuple(failed)
         self.report = report
         count = "1 check" if len(failed) == 1 else f"{len(failed)} checks"
-        lines = [f"stream {stream}: {count} failed, nothing will be published"]
+        # What a query's pairs lack is published beside them: holding them back would hide it.
+        stopped = ", nothing will be published" if kind == "stream" else ""
+        lines = [f"{kind} {stream}: {count} failed{stopped}"]
         lines += [f"  {verdict}" for verdict in failed]
         super().__init__("\n".join([*lines, f"report: {report}"]))

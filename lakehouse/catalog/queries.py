@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["JoinQuery", "Output", "QueryError", "Side", "parse_query", "read_queries"]
 
 _SECOND = 1_000_000
-# What a table of pairs has beside the query's own columns, and RESERVED.
-PAIR_COLUMNS = frozenset({"left_us", "right_us", "left_row", "right_row", "found", "wait_us"})
+# What a table of pairs has beside the query's own columns and RESERVED, where it is stored and where it is published.
+PAIR_COLUMNS = frozenset({"left_us", "right_us", "left_row", "right_row", "found", "wait_us", "event_at"})
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from lakehouse.catalog.checks import stream_problems
+from lakehouse.catalog.durations import parse_duration
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.places import config_file, given_home
 from lakehouse.catalog.problems import ConfigError, Problem
 from lakehouse.catalog.queries import JoinQuery, read_queries
 from lakehouse.catalog.refusals import problems_of, stream_refusals
-from lakehouse.catalog.stream import Stream
+from lakehouse.catalog.stream import Kept, Stream
 
 if TYPE_CHECKING:
     Registered = dict[str, JoinQuery]
@@ -53,14 +54,19 @@ class QualitySettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     max_quarantined_share: float = Field(default=0.5, ge=0, le=1)
     keep_results: int = Field(default=20, ge=1)
+    max_missed_periods: float = Field(default=0.05, ge=0, le=1)
 
 
 class QuerySettings(BaseModel):
-    """Where registered queries are, and how many pieces a query's rows are cut into."""
+    """Where registered queries are, and how many pieces a query's rows are cut into.
+
+    ``published``: how far back from its newest event time a query's pairs are published; None is without limit.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     folder: Path = Path("queries")
     buckets: int = Field(default=8, ge=1)
+    published: Kept = parse_duration("30d")
 
 
 class Settings(BaseSettings):

@@ -19,8 +19,10 @@ from lakehouse.algorithms.rollup.contract import Level
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
 from lakehouse.catalog.durations import format_duration
 from lakehouse.catalog.stream import COUNTER_PARTS
+from lakehouse.serving.build_queries import write_query
 from lakehouse.serving.facts import MACRO_FILES, ROWS, TABLE_FILES, Measure, StreamFacts, fingerprint
 from lakehouse.serving.literals import literal, name, row, text
+from lakehouse.serving.query_facts import QueryFacts
 from sql import statement
 
 _NEVER = 2**62
@@ -46,7 +48,12 @@ def drafted(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         connection.close()
 
 
-def write_tables(connection: duckdb.DuckDBPyConnection, version: int, streams: Sequence[StreamFacts]) -> None:
+def write_tables(
+    connection: duckdb.DuckDBPyConnection,
+    version: int,
+    streams: Sequence[StreamFacts],
+    queries: Sequence[QueryFacts] = (),
+) -> None:
     """Fill every table of the version, with the macros and views."""
     for file in (*TABLE_FILES, *MACRO_FILES):
         connection.execute(statement(f"serving/{file}"))
@@ -54,11 +61,13 @@ def write_tables(connection: duckdb.DuckDBPyConnection, version: int, streams: S
     for number, stream in enumerate(sorted(streams, key=lambda facts: facts.name)):
         slot = _write_stream(connection, number, stream, slot)
     _write_ledger(connection, streams)
+    for query in sorted(queries, key=lambda facts: facts.name):
+        write_query(connection, query)
     names = "string_agg(stream || '.' || measure, ', ' ORDER BY stream, measure)"
     catalog = f"SELECT coalesce({names}, 'nothing') FROM measures"
     connection.execute(
         f"INSERT INTO publication VALUES ({version}, {time.time_ns() // 1000}, "
-        f"{text(fingerprint(streams))}, ({catalog}))"
+        f"{text(fingerprint(streams, queries))}, ({catalog}))"
     )
 
 

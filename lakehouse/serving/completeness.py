@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import numpy as np
 
-from lakehouse.algorithms.late_join.audit import Periods, periods_with_pairs
+from lakehouse.algorithms.late_join.audit import Periods, periods_of_steps
 from lakehouse.catalog.table_log import read_log
 from lakehouse.serving.literals import text
 from lakehouse.serving.queries import QueryState
@@ -43,7 +43,7 @@ class Completeness:
             f"count(*) FILTER (found = 'online') AS online FROM {self._pairs} GROUP BY slot ORDER BY slot"
         )
         slots, pairs, online = counted or [np.empty(0, np.int64)] * 3
-        return periods_with_pairs(slots, pairs, online, query.period_us, query.step_us)
+        return periods_of_steps(slots * query.step_us, pairs, online, query.period_us, query.step_us)
 
     @cached_property
     def is_open(self) -> Bools:

@@ -7,12 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from lakehouse.algorithms.rollup.contract import Level
 from lakehouse.catalog.stream import Stream
 from sql import statement
 
-TABLE_FILES = ("tables", "ledger")
+if TYPE_CHECKING:
+    from lakehouse.serving.query_facts import QueryFacts
+
+TABLE_FILES = ("tables", "ledger", "queries")
 MACRO_FILES = (
     "moments",
     "ratios",
@@ -26,9 +30,12 @@ MACRO_FILES = (
     "range_increase",
     "range_aggregate",
     "range_series",
+    "completeness",
     "views",
 )
 ROWS = "*"
+# Not run as it stands: it is filled in for each query.
+PAIRS_FILE = "pairs"
 
 
 @dataclass(frozen=True)
@@ -122,11 +129,23 @@ class StreamFacts:
         )
 
 
-def fingerprint(streams: Sequence[StreamFacts]) -> str:
-    """Return the hash of everything that decides a version: streams, batches, definitions and macros."""
+def totals_of(row: Mapping[str, Any], measures: Sequence[Measure]) -> list[Total]:
+    """Return the totals of one level and grouping, of its rows and of each measure."""
+    level, grouping, rows = row["level"], row["grouping"], row["rows"]
+    named = [
+        Total(level, grouping, m.name, rows, row[f"{m.name}__n"] or 0, row[f"{m.name}__sum"])
+        for m in measures
+    ]
+    return [Total(level, grouping, ROWS, rows, rows, None), *named]
+
+
+def fingerprint(streams: Sequence[StreamFacts], queries: Sequence[QueryFacts] = ()) -> str:
+    """Return the hash of everything that decides a version: streams, queries, batches, definitions and macros."""
     digest = hashlib.sha256()
-    for file in (*TABLE_FILES, *MACRO_FILES):
+    for file in (*TABLE_FILES, *MACRO_FILES, PAIRS_FILE):
         digest.update(statement(f"serving/{file}").encode())
     for stream in sorted(streams, key=lambda facts: facts.name):
         digest.update(stream.identity().encode())
+    for query in sorted(queries, key=lambda facts: facts.name):
+        digest.update(query.identity().encode())
     return digest.hexdigest()

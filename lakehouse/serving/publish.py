@@ -19,6 +19,7 @@ from lakehouse.serving.build import drafted, write_tables
 from lakehouse.serving.facts import StreamFacts, fingerprint
 from lakehouse.serving.gate import check_totals
 from lakehouse.serving.locked import connect_locked
+from lakehouse.serving.query_facts import QueryFacts
 from lakehouse.serving.versions import (
     collect,
     current_version,
@@ -43,21 +44,26 @@ class Published:
     removed: tuple[int, ...] = ()
 
 
-def publish(home: Home, streams: Sequence[StreamFacts], keep_versions: int = 3) -> Published:
-    """Publish all streams as one version, unless the current one was made from the same.
+def publish(
+    home: Home,
+    streams: Sequence[StreamFacts],
+    keep_versions: int = 3,
+    queries: Sequence[QueryFacts] = (),
+) -> Published:
+    """Publish all streams and queries as one version, unless the current one was made from the same.
 
     Raises:
         PublishRefused: when a total differs from Spark's; nothing a reader sees has changed.
     """
     folder = home.serving
     with publisher(folder):
-        if is_current(home, streams):
+        if is_current(home, streams, queries):
             return _published(folder, current_version(folder) or 0, is_new=False)
         version = next_version(folder)
         draft = folder / f".draft-{version:08d}-{os.getpid()}.duckdb"
         try:
             with drafted(draft) as connection:
-                write_tables(connection, version, streams)
+                write_tables(connection, version, streams, queries)
                 compared = check_totals(connection, streams)
             place(folder, version, draft)
             crash_point("publish.file-written")
@@ -69,8 +75,8 @@ def publish(home: Home, streams: Sequence[StreamFacts], keep_versions: int = 3) 
     return _published(folder, version, is_new=True, compared=compared, removed=removed)
 
 
-def is_current(home: Home, streams: Sequence[StreamFacts]) -> bool:
-    """Return whether the current version was made from these streams, batches, definitions and macros.
+def is_current(home: Home, streams: Sequence[StreamFacts], queries: Sequence[QueryFacts] = ()) -> bool:
+    """Return whether the current version was made from these streams, queries, batches, definitions and macros.
 
     Looks at no nodes and no totals, so it can be asked before they are made.
     """
@@ -79,7 +85,7 @@ def is_current(home: Home, streams: Sequence[StreamFacts]) -> bool:
         return False
     with hold_current(folder) as held, connect_locked(held.path) as connection:
         row = connection.execute("SELECT fingerprint FROM publication").fetchone()
-    return row is not None and row[0] == fingerprint(streams)
+    return row is not None and row[0] == fingerprint(streams, queries)
 
 
 def _discard(draft: Path) -> None:

@@ -6,7 +6,6 @@ A period is event time ``[t, t + period)``, sliding by a step; a pair belongs to
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -86,42 +85,23 @@ def periods_of(pairs: Int64s, online: Int64s, start_us: int, period_us: int, ste
     return Periods(start_us + np.arange(len(whole)) * step_us, whole, found)
 
 
-def periods_with_pairs(slots: Int64s, pairs: Int64s, online: Int64s, period_us: int, step_us: int) -> Periods:
-    """Return the periods that have any pair, of counts by slot ``[slot * step, (slot + 1) * step)``, ascending.
+def periods_of_steps(at_us: Int64s, pairs: Int64s, online: Int64s, period_us: int, step_us: int) -> Periods:
+    """Return the sliding periods of counts by step, those in which no step is given left out.
 
-    As ``audit``, but silent time between pairs costs nothing, however long it is.
+    ``at_us`` are the starts of the steps given, ascending multiples of the step: gaps of years cost nothing.
     """
-    if not len(slots):
-        return audit(slots, slots, period_us, step_us)
-    width = period_us // step_us
-    cuts = [0, *(np.flatnonzero(np.diff(slots) >= width) + 1).tolist(), len(slots)]
-    found = [
-        # Inside, a run is followed by the periods that only begin or end in it; at the ends whole periods alone count.
-        _periods_of_run(
-            slots[low:high] - slots[low],
-            (pairs[low:high], online[low:high]),
-            int(slots[low]),
-            (width - 1 if low else 0, width - 1 if high < len(slots) else 0),
-            (period_us, step_us),
-        )
-        for low, high in pairwise(cuts)
-    ]
-    whole = [
-        np.concatenate([getattr(each, name) for each in found]) for name in ("start_us", "pairs", "online")
-    ]
-    kept = whole[1] > 0
-    return Periods(*(column[kept] for column in whole))
-
-
-def _periods_of_run(
-    places: Int64s,
-    counts: tuple[Int64s, Int64s],
-    first: int,
-    around: tuple[int, int],
-    spans_us: tuple[int, int],
-) -> Periods:
-    before, after = around
-    period_us, step_us = spans_us
-    pairs, online = (np.zeros(before + int(places[-1]) + 1 + after, np.int64) for _ in counts)
-    pairs[before + places], online[before + places] = counts
-    return periods_of(pairs, online, (first - before) * step_us, period_us, step_us)
+    if len(at_us) == 0:
+        return Periods(at_us, at_us, at_us)
+    last = max(int(at_us[-1]) + step_us - period_us, int(at_us[0]))
+    # Each period is given by the first of its steps.
+    low = np.maximum(np.concatenate([at_us[:1], at_us[:-1] + step_us]), at_us - period_us + step_us)
+    low = np.maximum(low, at_us[0])
+    counts = np.maximum((np.minimum(at_us, last) - low) // step_us + 1, 0)
+    nth = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    start = np.repeat(low, counts) + nth * step_us
+    first, end = np.searchsorted(at_us, start), np.searchsorted(at_us, start + period_us)
+    whole, found = (
+        sums[end] - sums[first]
+        for sums in (np.concatenate([[0], np.cumsum(each, dtype=np.int64)]) for each in (pairs, online))
+    )
+    return Periods(start, whole, found)

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.late_join.audit import audit, periods_with_pairs
+from lakehouse.algorithms.late_join.audit import audit, periods_of_steps
+
+if TYPE_CHECKING:
+    from lakehouse.algorithms.late_join.contract import Int64s
 
 TIMES = st.lists(st.integers(-50, 50), max_size=60).map(lambda times: np.array(times, np.int64))
 
@@ -54,34 +59,27 @@ def test_a_step_that_does_not_divide_is_refused() -> None:
 
 
 @settings(deadline=None)
-@given(
-    online=TIMES,
-    repaired=TIMES,
-    gap=st.integers(0, 200),
-    steps=st.integers(1, 5),
-    step=st.integers(1, 9),
-)
-def test_counts_by_slot_give_the_periods_that_have_pairs(
-    online: np.ndarray, repaired: np.ndarray, gap: int, steps: int, step: int
+@given(online=TIMES, repaired=TIMES, steps=st.integers(1, 5), step=st.integers(1, 9))
+def test_periods_of_steps_are_those_of_the_audit_that_have_any(
+    online: Int64s, repaired: Int64s, steps: int, step: int
 ) -> None:
-    online, repaired = (np.concatenate([times, times[::2] + gap]) for times in (online, repaired))
-    slots, place = np.unique(np.concatenate([online, repaired]) // step, return_inverse=True)
-    pairs = np.bincount(place, minlength=len(slots))
-    found = np.bincount(place[: len(online)], minlength=len(slots))
-
-    periods = periods_with_pairs(slots, pairs, found, steps * step, step)
-
+    ends = np.concatenate([online, repaired])
+    at, place = np.unique(ends // step * step, return_inverse=True)
+    found = np.bincount(place[: len(online)], minlength=len(at))
     whole = audit(online, repaired, steps * step, step)
-    kept = whole.pairs > 0
-    assert periods.start_us.tolist() == whole.start_us[kept].tolist()
-    assert periods.pairs.tolist() == whole.pairs[kept].tolist()
-    assert periods.online.tolist() == whole.online[kept].tolist()
+
+    some = periods_of_steps(at, np.bincount(place, minlength=len(at)), found, steps * step, step)
+
+    for name in ("start_us", "pairs", "online"):
+        assert getattr(some, name).tolist() == getattr(whole, name)[whole.pairs > 0].tolist()
 
 
-def test_a_silence_of_ages_costs_nothing() -> None:
-    slots = np.array([0, 10**15])
+def test_a_gap_of_years_costs_nothing() -> None:
+    year = 365 * 86_400_000_000
+    at = np.array([0, 50 * year, 100 * year], np.int64)
 
-    periods = periods_with_pairs(slots, np.array([3, 4]), np.array([3, 1]), 20, 10)
+    periods = periods_of_steps(at, np.array([1, 2, 3]), np.array([1, 0, 0]), 60_000_000, 1_000_000)
 
-    assert periods.start_us.tolist() == [0, 10**16 - 10]
-    assert periods.online.tolist() == [3, 1]
+    # The first and the last period end where the pairs do; 60 hold what lies between.
+    assert periods.pairs.tolist() == [1] + [2] * 60 + [3]
+    assert periods.recall.tolist() == [1.0] + [0.0] * 61
