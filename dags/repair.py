@@ -1,8 +1,8 @@
-"""Find the pairs that registered joins have missed, each exactly once.
+"""Find the pairs that registered joins have missed, each exactly once; then judge how complete they were at once.
 
-- **Job** `jobs/repair_late.py`, one task per query
+- **Jobs** `jobs/repair_late.py` and `jobs/check_quality.py`, one task each per query
 - **Reads** the log `late`, and `raw` around the rows in it
-- **Writes** `joins` and `repairs`
+- **Writes** `joins` and `repairs`; the verdicts to `quality`
 - **If it is late** pairs stay as complete as they were online; nothing is lost while raw rows are kept
 """
 
@@ -19,7 +19,7 @@ from dags._defaults import REPAIR_SCHEDULE, dag_defaults
     dag_id="repair", schedule=REPAIR_SCHEDULE, doc_md=__doc__, tags=["tidemark", "queries"], **dag_defaults()
 )
 def repair() -> None:
-    """Repair each registered query."""
+    """Repair each registered query, then check it; a failed check is told and stops nothing."""
 
     @task
     def choose(params: Any = None) -> list[str]:
@@ -34,7 +34,15 @@ def repair() -> None:
 
         return run_one(repair_late.run, query, params)
 
-    complete.expand(query=choose())
+    @task(map_index_template="{{ query }}", retries=0)
+    def judge(query: str, params: Any = None) -> dict[str, Any]:
+        from jobs import check_quality
+        from jobs.scheduled import run_one
+
+        return run_one(check_quality.run_query, query, params)
+
+    chosen = choose()
+    complete.expand(query=chosen) >> judge.expand(query=chosen)
 
 
 repair()

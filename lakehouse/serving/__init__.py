@@ -12,6 +12,7 @@ worker.py      the process that runs one such statement
 literals.py    values and names as SQL text
 ask.py         one range question -> answers; by the macros, or exactly from raw rows
 raw.py         the exact answer, read from raw rows
+query_facts.py what a publisher is told of them
 queries.py     registered queries as they stand: what they took in, found, hold and owe
 completeness.py  recall of a query's periods, its misses and waits
 explain.py     all that is known of one query
