@@ -1,7 +1,7 @@
 """Publish one immutable version for analysts from the checked tables of all streams.
 
 - **Job** `jobs/publish.py`, one task for all streams, because a version holds them all
-- **Reads** `rollup` and `ledger`
+- **Reads** `rollup` and `ledger`; of registered queries `joins`, `late`, `queries` and `repairs`
 - **Writes** `serving/<version>.duckdb`, then the pointer to it; versions that nobody reads go
 - **If it is late** analysts keep the version before, whole and unchanged
 """

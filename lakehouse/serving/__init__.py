@@ -12,7 +12,12 @@ worker.py      the process that runs one such statement
 literals.py    values and names as SQL text
 ask.py         one range question -> answers; by the macros, or exactly from raw rows
 raw.py         the exact answer, read from raw rows
-query_facts.py what a publisher is told of them
+point.py       the short way to one series
+parts.py       by more keys than fit in memory at once
+series.py      an aggregate over evenly spaced buckets, for charts
+plan.py        what is kept of a stream at which age, and what a changed declaration will do
+query_facts.py     what a publisher must know about each registered query
+build_queries.py   pairs and periods of registered queries -> tables of the new file
 queries.py     registered queries as they stand: what they took in, found, hold and owe
 completeness.py  recall of a query's periods, its misses and waits
 explain.py     all that is known of one query
