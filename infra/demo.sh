@@ -29,6 +29,8 @@ step status
 step ask telemetry temp --agg avg
 step ask telemetry temp --agg max --where device=sensor-007
 step ask flows bytes --by proto
+step queries
+step sql "SELECT found, count(*) AS pairs FROM pairs_warmer_neighbours GROUP BY ALL"
 step sql "SELECT * FROM range_sum('telemetry', 'temp', TIMESTAMP '2026-01-01 06:00', TIMESTAMP '2026-01-01 09:30')"
 echo "$((SECONDS - started))" >"$folder/seconds"
 printf '\nThe demo took %s s. Go on with:\n' "$((SECONDS - started))"
