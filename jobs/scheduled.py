@@ -32,18 +32,15 @@ def chosen_streams(params: Mapping[str, Any]) -> list[str]:
     Raises:
         KeyError: when a name is not declared, with those that are.
     """
-    settings = configured(params)
-    asked = str(params.get("streams") or ALL_STREAMS)
-    if asked == ALL_STREAMS:
-        return list(settings.streams)
-    return [settings.stream(name.strip()).name for name in asked.split(",")]
+    return _streams(configured(params), params)
 
 
 def chosen_queries(params: Mapping[str, Any]) -> list[str]:
     """Return the registered queries whose streams ``streams`` names."""
-    streams = set(chosen_streams(params))
-    registered = configured(params).registered
-    return [name for name, query in registered.items() if streams >= {side.stream for side in query.sides}]
+    settings = configured(params)
+    streams = set(_streams(settings, params))
+    queries = settings.registered.items()
+    return [name for name, query in queries if streams >= {side.stream for side in query.sides}]
 
 
 def run_one(run: Run, name: str, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,6 +57,13 @@ def run_all(run: Run, params: Mapping[str, Any]) -> dict[str, Any]:
 
     settings = configured(params)
     return recorded(_job(run), settings, ALL_STREAMS, lambda: run(settings, build_session(settings)))
+
+
+def _streams(settings: Settings, params: Mapping[str, Any]) -> list[str]:
+    asked = str(params.get("streams") or ALL_STREAMS)
+    if asked == ALL_STREAMS:
+        return list(settings.streams)
+    return [settings.stream(name.strip()).name for name in asked.split(",")]
 
 
 def _job(run: Run) -> str:

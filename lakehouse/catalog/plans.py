@@ -82,8 +82,8 @@ def require_same(folder: Path, query: str, definition: str) -> None:
 
 def is_of(folder: Path, definition: str) -> bool:
     """Return whether a query's pairs are of this meaning; how slack is chosen, and in how many buckets, is no part."""
-    path = folder / "query"
-    return path.is_file() and f"{path.read_text('utf-8')} ".startswith(f"{definition} ")
+    before = read_definition(folder)
+    return before is not None and f"{before} ".startswith(f"{definition} ")
 
 
 def next_spans(

@@ -19,6 +19,10 @@ from urllib.parse import unquote
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+# What the log says of each file, by the path as it writes it.
+_Files = dict[str, Mapping[str, Any]]
+
+
 @dataclass(frozen=True)
 class TableFacts:
     """A table's current version: ``files`` with their bytes; ``rows`` is None where one came without its count.
@@ -51,25 +55,13 @@ def read_log(table: Path) -> TableFacts | None:
     commits = commits_of(table)
     if not commits:
         return None
-    properties: dict[str, str] = {}
-    files: dict[str, Mapping[str, Any]] = {}
-    removed: dict[Path, int] = {}
-    for action in _actions(table / "_delta_log", commits):
-        if action.get("metaData"):
-            properties = dict(action["metaData"].get("configuration") or {})
-        if action.get("remove"):
-            files.pop(action["remove"]["path"], None)
-            removed[table / unquote(action["remove"]["path"])] = (
-                action["remove"].get("deletionTimestamp") or 0
-            )
-        if action.get("add"):
-            files[action["add"]["path"]] = action["add"]
+    properties, files, removed = _replayed(table, commits)
     counts = [json.loads(added.get("stats") or "{}").get("numRecords") for added in files.values()]
     return TableFacts(
         version=int(commits[-1].stem),
         properties=properties,
         files={table / unquote(path): added["size"] for path, added in files.items()},
-        removed=removed,
+        removed={table / unquote(path): left.get("deletionTimestamp") or 0 for path, left in removed.items()},
         bytes=sum(added["size"] for added in files.values()),
         rows=None if None in counts else sum(counts),
         log_entries=len(commits),
@@ -88,7 +80,7 @@ def read_columns(
     if not commits:
         return []
     found: list[tuple[Any, ...]] = []
-    for path, added in _live_files(table, commits).items():
+    for path, added in _replayed(table, commits)[1].items():
         if equal is None or _may_hold(added, *equal):
             read = _read_file(table / unquote(path), columns, equal)
             found += zip(*(_values(read[name]) for name in columns), strict=True)
@@ -116,14 +108,20 @@ def _values(column: Any) -> list[Any]:
     return [None if number is None else _EPOCH + timedelta(microseconds=number) for number in numbers]
 
 
-def _live_files(table: Path, commits: list[Path]) -> dict[str, Mapping[str, Any]]:
-    files: dict[str, Mapping[str, Any]] = {}
+def _replayed(table: Path, commits: list[Path]) -> tuple[dict[str, str], _Files, _Files]:
+    """Return the table's properties, its files and those that left, by path, as the log comes to them."""
+    properties: dict[str, str] = {}
+    files: _Files = {}
+    removed: _Files = {}
     for action in _actions(table / "_delta_log", commits):
+        if action.get("metaData"):
+            properties = dict(action["metaData"].get("configuration") or {})
         if action.get("remove"):
             files.pop(action["remove"]["path"], None)
+            removed[action["remove"]["path"]] = action["remove"]
         if action.get("add"):
             files[action["add"]["path"]] = action["add"]
-    return files
+    return properties, files, removed
 
 
 def _may_hold(added: Mapping[str, Any], column: str, value: int) -> bool:

@@ -6,16 +6,13 @@ sorted by event time; memory as DuckDB needs, it spills.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import duckdb
 import numpy as np
 import pyarrow as pa
 
 from lakehouse.algorithms.late_join.audit import periods_of_steps
 from lakehouse.serving.facts import PAIRS_FILE
-from lakehouse.serving.literals import literal, name, text
+from lakehouse.serving.literals import literal, name, parquet, text
 from lakehouse.serving.query_facts import QueryFacts
 from sql import statement
 
@@ -57,7 +54,7 @@ def _write_pairs(connection: duckdb.DuckDBPyConnection, query: QueryFacts) -> No
         connection.execute(
             f"""
             INSERT INTO {table} BY NAME
-            SELECT *, make_timestamp(event_us) AS event_at FROM {_parquet(query.pair_files)}
+            SELECT *, make_timestamp(event_us) AS event_at FROM {parquet(query.pair_files)}
             WHERE (found = 'online' AND batch <= {query.batches} OR found = 'repair' AND batch <= {query.repairs})
                 AND {_published(query, "event_us")}
             ORDER BY event_us
@@ -74,7 +71,7 @@ def _open(query: QueryFacts) -> str:
         return "SELECT NULL::BIGINT AS event_us, NULL::BIGINT AS last_us WHERE false"
     last = f"greatest(event_us, least(event_us + {query.window_us}, horizon_us))"
     return (
-        f"SELECT event_us, {last} AS last_us FROM {_parquet(query.late_files)} WHERE what = 'missed' "
+        f"SELECT event_us, {last} AS last_us FROM {parquet(query.late_files)} WHERE what = 'missed' "
         f"AND batch > {query.repaired_through} AND batch <= {query.batches} AND {_published(query, last)}"
     )
 
@@ -139,7 +136,3 @@ def _reach(query: QueryFacts) -> str:
 
 def _published(query: QueryFacts, time: str) -> str:
     return "true" if query.pairs_from_us is None else f"{time} >= {query.pairs_from_us}"
-
-
-def _parquet(files: Sequence[Path]) -> str:
-    return f"read_parquet([{', '.join(text(str(path)) for path in files)}], union_by_name => true)"

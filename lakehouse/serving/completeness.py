@@ -18,7 +18,7 @@ import numpy as np
 
 from lakehouse.algorithms.late_join.audit import Periods, periods_of_steps
 from lakehouse.catalog.table_log import read_log
-from lakehouse.serving.literals import text
+from lakehouse.serving.literals import parquet
 from lakehouse.serving.queries import QueryState
 
 if TYPE_CHECKING:
@@ -216,4 +216,4 @@ def parquet_of(table: Path) -> str | None:
     log = read_log(table)
     if log is None or not log.files:
         return None
-    return f"read_parquet([{', '.join(text(str(path)) for path in log.files)}], union_by_name => true)"
+    return parquet(log.files)

@@ -7,6 +7,7 @@ should not wait. Its strings know no escapes but the doubled quote, so quoting i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 
 def text(value: str | None) -> str:
@@ -47,6 +48,11 @@ def literal(value: object) -> str:
 def row(values: Iterable[object]) -> str:
     """Return the values of one row to insert."""
     return f"({', '.join(literal(value) for value in values)})"
+
+
+def parquet(files: Iterable[Path]) -> str:
+    """Return data files as a table of DuckDB; a column that some of them lack is null there."""
+    return f"read_parquet([{', '.join(text(str(path)) for path in files)}], union_by_name => true)"
 
 
 def name(identifier: str) -> str:

@@ -22,7 +22,7 @@ from lakehouse.catalog.marker import read_marker
 from lakehouse.catalog.redeclared import redeclared
 from lakehouse.catalog.stream import Stream
 from lakehouse.catalog.table_log import TableFacts, read_log
-from lakehouse.serving.literals import name, text
+from lakehouse.serving.literals import name, parquet
 
 Facts = dict[str, Any]
 
@@ -56,7 +56,7 @@ def _nodes(log: TableFacts, built: Built, newest_us: int | None) -> dict[int, in
     )
     if not log.files:
         return {}
-    source = _parquet(log)
+    source = parquet(log.files)
     with duckdb.connect(":memory:") as connection:
         kept = " OR ".join(
             f"(level = {number} AND start_us >= {start})"
@@ -104,7 +104,7 @@ def _later(layout: Home, stream: Stream, newest_us: int | None, names: Sequence[
     raw, ledger = read_log(layout.raw(stream.name)), read_log(layout.ledger(stream.name))
     if not (names and raw and raw.files and ledger and newest_us is not None):
         return {}
-    source, entries = _parquet(raw), _parquet(ledger)
+    source, entries = parquet(raw.files), parquet(ledger.files)
     later = {}
     with duckdb.connect(":memory:") as connection:
         stored = {row[0] for row in connection.execute(f"DESCRIBE FROM {source}").fetchall()}
@@ -118,8 +118,3 @@ def _later(layout: Home, stream: Stream, newest_us: int | None, names: Sequence[
             if last and last[0] is not None and found[0] != found[1]:
                 later[column] = last[0] + 1
     return later
-
-
-def _parquet(log: TableFacts) -> str:
-    files = ", ".join(text(str(path)) for path in log.files)
-    return f"read_parquet([{files}], union_by_name => true)"

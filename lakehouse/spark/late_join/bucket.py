@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.algorithms.late_join.contract import Outcome, Snapshot
+from lakehouse.algorithms.late_join.contract import Outcome, Pairs, Snapshot
 from lakehouse.algorithms.late_join.policy import SlackPolicy
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.policy_paper import PaperSlack
 from lakehouse.algorithms.late_join.qjoin import QJoin
 from lakehouse.catalog.queries import JoinQuery
 from lakehouse.spark.late_join.rows import as_batch, in_order
+
+if TYPE_CHECKING:
+    from lakehouse.algorithms.late_join.contract import Int64s
 
 PAIR, LATE, STATE, FIGURES = "pair", "late", "state", "figures"
 _SHOWN, _METHOD, _NEXT = "shown", "method", "next"
@@ -45,11 +49,13 @@ class BucketJoin:
         )
         shown = self._shown(rows, numbered, shown)
         outcome = join.process(as_batch(numbered))
+        snapshot = join.snapshot()
+        held = _held(snapshot)
         parts = [
             self._pairs(outcome, shown),
             self._late(outcome, numbered, shown),
-            self._state(join, shown, first + rows.num_rows),
-            self._figures(join, outcome, before),
+            self._state(snapshot, held, shown, first + rows.num_rows),
+            self._figures(join, outcome, before, len(held), snapshot.size),
         ]
         whole = pa.concat_tables([self._filled(part) for part in parts])
         bucket = pa.repeat(pa.scalar(key[0].as_py(), pa.int32()), whole.num_rows)
@@ -77,17 +83,7 @@ class BucketJoin:
     def _pairs(self, outcome: Outcome, shown: pa.Table) -> pa.Table:
         pairs = outcome.pairs
         left, right = (_found(shown, numbers) for numbers in (pairs.left, pairs.right))
-        columns = {
-            "event_us": pa.array(pairs.event_us),
-            "left_us": left["event_us"],
-            "right_us": right["event_us"],
-            "left_row": left["row"],
-            "right_row": right["row"],
-            "wait_us": pa.array(pairs.wait_us),
-        }
-        for output in self.query.outputs:
-            columns[f"o_{output.name}"] = (left, right)[output.side][f"o_{output.name}"]
-        return _of_kind(PAIR, columns, len(pairs))
+        return _of_kind(PAIR, pair_columns(self.query, pairs, left, right), len(pairs))
 
     def _late(self, outcome: Outcome, numbered: pa.Table, shown: pa.Table) -> pa.Table:
         log, refused = outcome.log, numbered.take(pa.array(outcome.refused))
@@ -103,12 +99,8 @@ class BucketJoin:
         }
         return _of_kind(LATE, columns, len(numbers))
 
-    def _state(self, join: QJoin, shown: pa.Table, following: int) -> pa.Table:
-        snapshot = join.snapshot()
-        held = [
-            np.frombuffer(snapshot.parts[f"{name}_rows"], np.int64).reshape(-1, 4)[:, 3] for name in _SIDES
-        ]
-        kept = _found(shown, np.sort(np.concatenate(held)))
+    def _state(self, snapshot: Snapshot, held: Int64s, shown: pa.Table, following: int) -> pa.Table:
+        kept = _found(shown, np.sort(held))
         parts: Mapping[str, bytes] = {
             **snapshot.parts,
             _METHOD: snapshot.method.encode(),
@@ -118,9 +110,10 @@ class BucketJoin:
         columns = {"part": pa.array(list(parts)), "content": pa.array(list(parts.values()), pa.binary())}
         return _of_kind(STATE, columns, len(parts))
 
-    def _figures(self, join: QJoin, outcome: Outcome, before: Mapping[str, int]) -> pa.Table:
+    def _figures(
+        self, join: QJoin, outcome: Outcome, before: Mapping[str, int], held: int, size: int
+    ) -> pa.Table:
         new = {name: count - before[name] for name, count in join.counts.items()}
-        held = join.held_over_time()
         (left, right), (left_newest, right_newest) = join.slacks_us, join.newest_us
         figures = {
             "rows": new["processed"] + new["refused"],
@@ -129,9 +122,9 @@ class BucketJoin:
             "refused": new["refused"],
             "unusable": new["unusable"],
             "late_after_silence": new["late_after_silence"],
-            "held": join.held,
-            "most_held": max([join.held, *held[:, 1].tolist()]),
-            "bytes": join.snapshot().size,
+            "held": held,
+            "most_held": max([held, *join.held_over_time()[:, 1].tolist()]),
+            "bytes": size,
             "left_slack_us": left,
             "right_slack_us": right,
             "time_us": join.time_us,
@@ -155,6 +148,29 @@ def policy_of(query: JoinQuery) -> SlackPolicy:
     if query.policy == "paper":
         return PaperSlack(query.recall, query.period_us, query.step_us)
     return NeededSlack(query.recall, query.period_us, query.step_us)
+
+
+def pair_columns(
+    query: JoinQuery, pairs: Pairs, left: pa.Table, right: pa.Table
+) -> dict[str, pa.Array | pa.ChunkedArray]:
+    """Return what is told of pairs; ``left`` and ``right`` are their rows, one for each pair."""
+    columns = {
+        "event_us": pa.array(pairs.event_us),
+        "left_us": left["event_us"],
+        "right_us": right["event_us"],
+        "left_row": left["row"],
+        "right_row": right["row"],
+        "wait_us": pa.array(pairs.wait_us),
+    }
+    for output in query.outputs:
+        columns[f"o_{output.name}"] = (left, right)[output.side][f"o_{output.name}"]
+    return columns
+
+
+def _held(snapshot: Snapshot) -> Int64s:
+    """Return the numbers of the rows that both sides hold."""
+    rows = (np.frombuffer(snapshot.parts[f"{name}_rows"], np.int64).reshape(-1, 4) for name in _SIDES)
+    return np.concatenate([each[:, 3] for each in rows])
 
 
 def _found(shown: pa.Table, numbers: np.ndarray) -> pa.Table:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,7 @@ from lakehouse.catalog.plans import Plan, finished, read_plans, write_plan
 from lakehouse.catalog.queries import JoinQuery
 from lakehouse.catalog.table_log import read_columns
 from lakehouse.spark import tables
+from lakehouse.spark.late_join.bucket import pair_columns
 from lakehouse.spark.late_join.online import PAIR_COLUMNS, Run
 from lakehouse.spark.late_join.rows import as_batch, in_buckets, in_order, raw_rows
 from lakehouse.spark.late_join.tables import output_types, parsed
@@ -77,7 +79,7 @@ class _Repair:
         if looked_at:
             counted |= self._look(logged, late.where(f"what = 'refused' AND batch <= {through}"), looked_at)
         figures = {"repair": self.plan.number, "through": through, **counted}
-        stamp = {"time_us": self._time_us(), "committed_at": datetime.now(UTC)}
+        stamp = {"time_us": self._time_us, "committed_at": datetime.now(UTC)}
         table = run.layout.repairs(name)
         tables.append_row(run.spark, {**figures, **stamp}, table, f"repair-{name}", self.plan.number)
         crash_point("repair.finished")
@@ -107,7 +109,7 @@ class _Repair:
         shown = "".join(f", `o_{name}` {kind}" for name, kind in types.items())
         times = "event_us bigint, left_us bigint, right_us bigint, left_row bigint, right_row bigint, wait_us bigint"
         schema = parsed(f"found_us bigint, {times}{shown}")
-        work = BucketRepair(query, to_arrow_schema(schema), self._time_us() or 0)
+        work = BucketRepair(query, to_arrow_schema(schema), self._time_us or 0)
 
         def one(key: tuple[pa.Scalar, ...], rows: pa.Table, late: pa.Table) -> pa.Table:
             return work(rows, late)
@@ -137,6 +139,7 @@ class _Repair:
         since = max((time for time in kept if time is not None), default=None)
         return 0 if since is None else logged.where(F.col("event_us") - query.window_us < since).count()
 
+    @cached_property
     def _time_us(self) -> int | None:
         rows = read_columns(self.run.layout.queries(self.run.query.name), ("time_us",))
         return max((time for (time,) in rows if time is not None), default=None)
@@ -173,15 +176,8 @@ class BucketRepair:
         left, right = rows.take(pa.array(pairs.left)), rows.take(pa.array(pairs.right))
         columns = {
             "found_us": pa.repeat(pa.scalar(self.time_us, pa.int64()), len(pairs)),
-            "event_us": pa.array(pairs.event_us),
-            "left_us": left["event_us"],
-            "right_us": right["event_us"],
-            "left_row": left["row"],
-            "right_row": right["row"],
-            "wait_us": pa.array(pairs.wait_us),
+            **pair_columns(self.query, pairs, left, right),
         }
-        for output in self.query.outputs:
-            columns[f"o_{output.name}"] = (left, right)[output.side][f"o_{output.name}"]
         found = pa.table(columns).select(self.schema.names).cast(self.schema)
         nothing = [pa.nulls(len(positions), field.type) for field in self.schema]
         return pa.concat_tables([found, pa.table(nothing, schema=self.schema)])

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.conditions import Condition
 
 ORDER = ("batch", "source_file", "source_line", "source_item")
-_BIGINTS = ("event_us", "arrival_us", "row", "key")
 
 
 def raw_rows(

@@ -7,12 +7,7 @@ A full run inserts a hundred years of seconds and writes docs/benchmarks/rollup.
 
 from __future__ import annotations
 
-import argparse
-import importlib
-import json
-import sys
-import time
-from typing import Any
+from tests.benchmarks.parts import run_parts
 
 # Each has figures(quick) -> dict; a full run may take minutes and write pages.
 PARTS = (
@@ -26,30 +21,5 @@ PARTS = (
 )
 
 
-def main() -> None:
-    """Run every part and print its figures."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="small sizes, under a minute, no pages")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    names = [part.rsplit(".", 1)[1] for part in PARTS]
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"only these: {', '.join(names)}")
-    asked = parser.parse_args()
-    if unknown := set(asked.parts) - set(names):
-        parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(names)}")
-    found: dict[str, Any] = {}
-    for name, part in zip(names, PARTS, strict=True):
-        if asked.parts and name not in asked.parts:
-            continue
-        started = time.perf_counter()
-        found |= importlib.import_module(part).figures(asked.quick)
-        print(f"{name:12} {time.perf_counter() - started:6.1f} s", file=sys.stderr)
-    if asked.json:
-        print(json.dumps(found))
-    else:
-        print("\n".join(f"{name:28} {value}" for name, value in found.items()))
-
-
 if __name__ == "__main__":
-    main()
+    run_parts(__doc__, PARTS, "small sizes, under a minute, no pages")
