@@ -27,6 +27,10 @@ $(READY): requirements.lock pyproject.toml infra/setup.sh
 demo: setup ## Set up, then simulate two streams, run the real DAGs and ask a few questions
 	@infra/demo.sh
 
+.PHONY: demo-live
+demo-live: setup ## The same with a real stream: this machine's own sensors
+	@infra/demo.sh --live
+
 .PHONY: test
 test: setup ## Run the whole test suite
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE)
@@ -52,7 +56,7 @@ types: setup ## Check types, strictly
 .PHONY: bench
 bench: setup ## Run every benchmark in full; fetches the peers they compare with
 	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements-bench.lock
-	@for path in tests/benchmarks/ingest.py tests/benchmarks/maintenance.py tests/benchmarks/[a-z]*/__main__.py; do \
+	@for path in tests/benchmarks/ingest.py tests/benchmarks/ingest_steps.py tests/benchmarks/maintenance.py tests/benchmarks/[a-z]*/__main__.py; do \
 		name=$$(basename $${path%/__main__.py} .py); echo "== $$name"; $(BIN)/python -m tests.benchmarks.$$name; \
 	done
 

@@ -2,6 +2,7 @@
 
 ingest --raw--> rollups --rollup--> quality --checked--> publish --serving--> whoever asks
             `-> queries                repair, every night
+while `tidemark serve` does these: watch --rollup--> quality, every five minutes
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ SERVING = Asset("serving")
 
 INGEST_SCHEDULE = os.environ.get("TIDEMARK_INGEST_SCHEDULE", "*/5 * * * *")
 REPAIR_SCHEDULE = os.environ.get("TIDEMARK_REPAIR_SCHEDULE", "0 2 * * *")
+WATCH_SCHEDULE = os.environ.get("TIDEMARK_WATCH_SCHEDULE", "*/5 * * * *")
 MAINTAIN_SCHEDULE = os.environ.get("TIDEMARK_MAINTAIN_SCHEDULE", "30 3 * * *")
 
 

@@ -1,9 +1,11 @@
 """Take what has landed for every stream into raw, quarantine and ledger.
 
 - **Job** `jobs/ingest.py`, one task per stream
-- **Reads** each stream's landing folder
+- **Reads** each stream's landing folder or topics
 - **Writes** `raw`, `quarantine` and `ledger`; a finished run starts `rollups`
+- **If a stream cannot be read** its task fails, the others go on
 - **If it is late** answers are as old as the last run; nothing is lost, the next run takes all that has landed
+- **While `tidemark serve` runs** its streams are left to it: skipped, with the reason
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import Any
 
 from airflow.sdk import dag, task
 
+from dags._beside import unserved
 from dags._defaults import INGEST_SCHEDULE, RAW, dag_defaults
 
 
@@ -21,9 +24,7 @@ def ingest() -> None:
 
     @task
     def choose(params: Any = None) -> list[str]:
-        from jobs.scheduled import chosen_streams
-
-        return chosen_streams(params)
+        return unserved(params, "stream")
 
     @task(map_index_template="{{ stream }}")
     def take(stream: str, params: Any = None) -> dict[str, Any]:
@@ -32,7 +33,8 @@ def ingest() -> None:
 
         return run_one(ingest.run, stream, params)
 
-    @task(outlets=[RAW])
+    # A stream that cannot be read stands still alone: what the others took in goes on.
+    @task(outlets=[RAW], trigger_rule="all_done_min_one_success")
     def landed(figures: Any) -> int:
         return len(figures)
 

@@ -1,9 +1,10 @@
 """Publish one immutable version for analysts from the checked tables of all streams.
 
 - **Job** `jobs/publish.py`, one task for all streams, because a version holds them all
-- **Reads** `rollup` and `ledger`; of registered queries `joins`, `late`, `queries` and `repairs`
+- **Reads** `rollup` and `ledger`; of registered queries `joins`, `answers`, `alarms`, `late`, `queries`, `repairs`
 - **Writes** `serving/<version>.duckdb`, then the pointer to it; versions that nobody reads go
 - **If it is late** analysts keep the version before, whole and unchanged
+- **While `tidemark serve` runs** its streams are left to it: skipped, with the reason
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 from airflow.sdk import dag, task
 
+from dags._beside import leave_to_service
 from dags._defaults import CHECKED, SERVING, dag_defaults
 
 
@@ -23,6 +25,8 @@ def publish() -> None:
     def release(params: Any = None) -> dict[str, Any]:
         from jobs import publish
         from jobs.scheduled import run_all
+
+        leave_to_service(params)
 
         return run_all(publish.run, params)
 

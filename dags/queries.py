@@ -1,9 +1,10 @@
-"""Take what has been ingested into every registered query: pairs online, a log of what may be missing.
+"""Take what has been ingested into every registered query: pairs and answers at once, a log of what may be missing.
 
 - **Job** `jobs/run_queries.py`, one task per query
 - **Reads** `raw` and `ledger` of the query's streams, and its own `states`
-- **Writes** `joins`, `late`, `states` and `queries`; the pairs are published with the next version
-- **If it is late** pairs are as old as the last run; the next one takes all that has been ingested
+- **Writes** `joins`, or `answers` and `alarms`; `late`, `states` and `queries`; published with the next version
+- **If it is late** pairs and answers are as old as the last run; the next one takes all that has been ingested
+- **While `tidemark serve` runs** its streams are left to it: skipped, with the reason
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 from airflow.sdk import dag, task
 
+from dags._beside import unserved
 from dags._defaults import RAW, dag_defaults
 
 
@@ -21,9 +23,7 @@ def queries() -> None:
 
     @task
     def choose(params: Any = None) -> list[str]:
-        from jobs.scheduled import chosen_queries
-
-        return chosen_queries(params)
+        return unserved(params, "query")
 
     @task(map_index_template="{{ query }}")
     def join(query: str, params: Any = None) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""Find the pairs that registered joins have missed, each exactly once; then judge how complete they were at once.
+"""Find what registered queries have missed, each pair once and every tick exact; then judge what was there at once.
 
 - **Jobs** `jobs/repair_late.py` and `jobs/check_quality.py`, one task each per query
 - **Reads** the log `late`, and `raw` around the rows in it
-- **Writes** `joins` and `repairs`; the verdicts to `quality`
-- **If it is late** pairs stay as complete as they were online; nothing is lost while raw rows are kept
+- **Writes** `joins`, or `answers` and `alarms`; `repairs`; the verdicts to `quality`
+- **If it is late** pairs and answers stay as complete as they were online; nothing is lost while raw rows are kept
 """
 
 from __future__ import annotations

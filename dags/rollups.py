@@ -6,6 +6,7 @@
 - **Backfill** trigger it with `from` and `to`: the nodes of that range, widened to whole nodes of the last level, are
   built again from raw in one commit; refused where raw rows are gone
 - **If it is late** exact recent rows wait in raw; published answers stay right for the time they cover
+- **While `tidemark serve` runs** its streams are left to it: skipped, with the reason
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 from airflow.sdk import dag, task
 
+from dags._beside import unserved
 from dags._defaults import RAW, ROLLUP, dag_defaults, range_end
 
 
@@ -36,7 +38,8 @@ def rollups() -> None:
     def choose(params: Any = None) -> list[str]:
         from jobs.scheduled import chosen_streams
 
-        return chosen_streams(params)
+        # A range is built again beside a service: it waits for the service's own builds.
+        return chosen_streams(params) if params["from"] or params["to"] else unserved(params, "stream")
 
     @task(map_index_template="{{ stream }}")
     def build(stream: str, params: Any = None) -> dict[str, Any]:

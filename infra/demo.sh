@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # The tour: two simulated streams with late rows, repeats, bad clocks and dirt through the real DAGs, then questions.
+# With --live, this machine's own sensors instead, recorded for 15 seconds.
 # Everything is written below ./demo, made new each time, or below $TIDEMARK_HOME, which is kept.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -22,17 +23,32 @@ step() {
     "$tidemark" "$@"
 }
 
-[ -f "$TIDEMARK_CONFIG" ] || step init
-step simulate
-step run
-step status
-step ask telemetry temp --agg avg
-step ask telemetry temp --agg max --where device=sensor-007
-step ask flows bytes --by proto
-step queries
-step sql "SELECT found, count(*) AS pairs FROM pairs_warmer_neighbours GROUP BY ALL"
-step sql "SELECT * FROM range_sum('telemetry', 'temp', TIMESTAMP '2026-01-01 06:00', TIMESTAMP '2026-01-01 09:30')"
-echo "$((SECONDS - started))" >"$folder/seconds"
+simulated() {
+    [ -f "$TIDEMARK_CONFIG" ] || step init
+    step simulate
+    step run
+    step status
+    step ask telemetry temp --agg avg
+    step ask telemetry temp --agg max --where device=sensor-007
+    step ask flows bytes --by proto
+    step queries
+    step sql "SELECT found, count(*) AS pairs FROM pairs_warmer_neighbours GROUP BY ALL"
+    step sql "SELECT location, state, raised_at, cleared_at FROM alarms_warm_and_dry ORDER BY raised_at LIMIT 5"
+    step sql "SELECT * FROM range_sum('telemetry', 'temp', TIMESTAMP '2026-01-01 06:00', TIMESTAMP '2026-01-01 09:30')"
+    echo "$((SECONDS - started))" >"$folder/seconds"
+}
+
+live() {
+    [ -f "$TIDEMARK_CONFIG" ] || printf '%s\n' '[streams.host]' 'preset = "host"' 'source.every = "1s"' \
+        'levels = ["1s for 1h", "1m for 2d", "1h for 1y", "1d forever"]' >"$TIDEMARK_CONFIG"
+    step collect --for 15s
+    step run
+    step status
+    step ask host value --agg avg --where sensor=cpu --by part
+    step plot host value --where sensor=cpu --where part=all --points 15
+}
+
+if [ "${1:-}" = --live ]; then live; else simulated; fi
 printf '\nThe demo took %s s. Go on with:\n' "$((SECONDS - started))"
 printf '  export TIDEMARK_CONFIG=%s TIDEMARK_HOME=%s\n' "$TIDEMARK_CONFIG" "$TIDEMARK_HOME"
 printf '  .venv/bin/tidemark --help\n'

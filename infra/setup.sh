@@ -68,6 +68,6 @@ fi
 check_java
 fetch_uv
 install_packages
-echo "setup: fetching Spark's jars (87 MB the first time)"
+echo "setup: fetching Spark's jars, for Delta and Kafka (110 MB the first time)"
 .venv/bin/python -m lakehouse.spark.jars
 echo "setup: ready. Next: make demo, or .venv/bin/tidemark --help"

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
 from lakehouse.catalog.corrections import read_corrections
+from lakehouse.catalog.heartbeat import patience_s
 from lakehouse.catalog.settings import Settings
 from lakehouse.catalog.stream import instant_us
 from lakehouse.spark import corrections, rollup, tables
@@ -62,7 +63,8 @@ def rebuild(
     layout, declared = settings.layout, settings.stream(stream)
     if not tables.exists(layout.ledger(stream)):
         raise NothingIngested(f"stream {stream}: nothing has been ingested yet; run `tidemark run`")
-    with tables.lease(layout.raw(stream)), tables.lease(layout.rollup(stream)):
+    wait = patience_s(layout)
+    with tables.lease(layout.raw(stream), wait), tables.lease(layout.rollup(stream), wait):
         corrections.finish_open(spark, layout, declared)
         return corrections.rebuild(spark, layout, declared, from_us, to_us)
 

@@ -9,10 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from lakehouse.catalog.aggregate_query import AggregateQuery
+from lakehouse.catalog.multiway_query import MultiwayQuery
 from lakehouse.catalog.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from quality.metrics import Frame
+    from quality.query_metrics import QueryTables
 
 
 def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
@@ -50,21 +55,43 @@ def run_query(settings: Settings, spark: SparkSession, query: str) -> dict[str, 
     from quality import GateFailed
     from quality.checkpoint import judge, report_page
     from quality.history import append, verified_through
-    from quality.join_metrics import measure_joined, open_joined, rows_to_take
 
     layout, subject = settings.layout, f"query-{settings.query(query).name}"
-    joined = open_joined(layout, settings.query(query), settings.queries.published)
-    if joined is None:
-        return {"checks": 0, "failed": 0}
     since = verified_through(spark, layout.quality, subject)
-    verdicts = judge(settings, subject, measure_joined(joined, rows_to_take(spark, joined, since)))
-    append(spark, layout.quality, subject, joined.through, verdicts)
+    measured = _measured(settings, spark, query, since)
+    if measured is None:
+        return {"checks": 0, "failed": 0}
+    tables, frames = measured
+    verdicts = judge(settings, subject, frames)
+    append(spark, layout.quality, subject, tables.through, verdicts)
     failed = [verdict for verdict in verdicts if not verdict.success]
     report = report_page(layout.reports)
     if failed:
         raise GateFailed(query, failed, report, kind="query")
-    counts = {"checks": len(verdicts), "failed": 0, "through": joined.through, "gone": joined.gone}
+    counts = {"checks": len(verdicts), "failed": 0, "through": tables.through, "gone": tables.gone}
     return {**counts, "report": str(report)}
+
+
+def _measured(
+    settings: Settings, spark: SparkSession, name: str, since: int
+) -> tuple[QueryTables, list[Frame]] | None:
+    """Return a query's tables and their frames of deviations by its kind, None where no batch is finished."""
+    from quality.aggregate_metrics import measure_aggregated, open_aggregated
+    from quality.join_metrics import measure_joined, open_joined
+    from quality.multiway_metrics import measure_moved, open_moved
+    from quality.query_metrics import rows_to_take
+
+    query = settings.query(name)
+    if isinstance(query, AggregateQuery):
+        answered = open_aggregated(settings.layout, query, since)
+        if answered is None:
+            return None
+        return answered, measure_aggregated(answered, rows_to_take(spark, answered, since))
+    if isinstance(query, MultiwayQuery):
+        moved = open_moved(settings.layout, query)
+        return None if moved is None else (moved, measure_moved(moved, rows_to_take(spark, moved, since)))
+    joined = open_joined(settings.layout, query, settings.queries.published)
+    return None if joined is None else (joined, measure_joined(joined, rows_to_take(spark, joined, since)))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

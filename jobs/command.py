@@ -13,7 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from jobs.outcome import recorded, told
+from jobs.outcome import recorded
+from lakehouse.catalog.outcomes import told
 from lakehouse.catalog.problems import ConfigError
 from lakehouse.catalog.settings import Settings, load_settings
 

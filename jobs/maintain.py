@@ -15,11 +15,14 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
+from lakehouse.catalog.heartbeat import patience_s
+from lakehouse.catalog.multiway_query import MultiwayQuery
 from lakehouse.catalog.plans import is_behind
 from lakehouse.catalog.settings import Settings
 from lakehouse.spark import corrections, maintenance, retention, rollup, tables
 from lakehouse.spark.declared import require_current
 from lakehouse.spark.late_join.tables import drop_old_states
+from lakehouse.spark.multiway_join.tables import drop_old_windows
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +42,8 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
         layout.ledger(stream),
         layout.corrections(stream),
     ]
-    with tables.lease(layout.raw(stream)), tables.lease(layout.rollup(stream)):
+    wait = patience_s(layout)
+    with tables.lease(layout.raw(stream), wait), tables.lease(layout.rollup(stream), wait):
         if tables.exists(layout.rollup(stream)):
             figures.update(_dropped(settings, spark, stream))
             figures.update(rollup.compact(spark, layout, settings.stream(stream)))
@@ -53,14 +57,17 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
 
 
 def run_query(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
-    """Maintain a query's tables; states that nobody reads any more go.
+    """Maintain a query's tables; states and windows that nobody reads any more go.
 
     Raises:
         LeaseHeld: when the query runs, or is repaired, now.
     """
     layout, figures = settings.layout, Counter[str]()
-    with tables.lease(layout.queries(query)), tables.lease(layout.repairs(query)):
+    with tables.lease(layout.queries(query), patience_s(layout)), tables.lease(layout.repairs(query)):
         drop_old_states(spark, layout, query)
+        asked = settings.query(query)
+        if isinstance(asked, MultiwayQuery):
+            drop_old_windows(spark, layout, asked)
         for path in filter(tables.exists, layout.tables_of(query)):
             figures.update(maintenance.tend(spark, path))
     return dict(figures)

@@ -6,15 +6,18 @@ with reporting(tell):    ``tell`` hears every outcome of this process while the 
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from lakehouse.catalog.outcomes import record
+from lakehouse.catalog.outcomes import record, told
 from lakehouse.catalog.settings import Settings
+from lakehouse.service.lineage import JobRun
 
+log = logging.getLogger(__name__)
 ALL_STREAMS = "all"
 Outcome = dict[str, Any]
 _listeners: list[Callable[[Outcome], None]] = []
@@ -23,6 +26,8 @@ _listeners: list[Callable[[Outcome], None]] = []
 def recorded(job: str, settings: Settings, stream: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Return the figures of ``work`` once its outcome is on disk; an error is recorded and raised again."""
     started, clock = datetime.now(UTC), time.perf_counter()
+    lineage = JobRun(settings, job, stream)
+    lineage.started()
     figures: dict[str, Any] = {}
     error: str | None = None
     try:
@@ -34,6 +39,7 @@ def recorded(job: str, settings: Settings, stream: str, work: Callable[[], dict[
     finally:
         seconds = time.perf_counter() - clock
         outcome = record(settings.layout, job, stream, error is None, started, seconds, figures, error)
+        lineage.ended(error)
         for listener in list(_listeners):
             listener(outcome)
 
@@ -48,8 +54,14 @@ def reporting(listener: Callable[[Outcome], None]) -> Iterator[None]:
         _listeners.remove(listener)
 
 
-def told(failure: BaseException) -> str:
-    """Return what an error says to people: its own words, without the JVM's stack."""
-    text = str(failure).split("\n\nJVM stacktrace:")[0].strip()
-    ours = type(failure).__module__.partition(".")[0] in ("jobs", "lakehouse", "quality")
-    return text if ours and text else f"{type(failure).__name__}: {text}".removesuffix(": ")
+def logged(outcome: Outcome) -> None:
+    """Tell an outcome to the log: a line with counts, or the error; its fields go along."""
+    counts = ", ".join(f"{name} {value}" for name, value in outcome["figures"].items() if is_count(value))
+    line = f"{outcome['job']} {outcome['stream']} {outcome['seconds']:.1f} s"
+    level = logging.INFO if outcome["ok"] else logging.WARNING
+    log.log(level, "%s  %s", line, counts if outcome["ok"] else f"FAILED {outcome['error']}", extra=outcome)
+
+
+def is_count(value: object) -> bool:
+    """Return whether a figure counts something that was there."""
+    return isinstance(value, int) and not isinstance(value, bool) and value != 0

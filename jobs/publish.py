@@ -1,4 +1,4 @@
-"""Publish one immutable version for analysts from the rollups of all streams and the pairs of all registered queries.
+"""Publish one immutable version for analysts: the rollups of all streams, and what all registered queries found.
 
 Spark folds the nodes and adds them up; the new file must show the same totals before the pointer moves. When nothing
 has changed since the current version, nothing is made. Safe to run again, and to kill anywhere.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def run(settings: Settings, spark: SparkSession, *, unchecked: bool = False) -> dict[str, Any]:
     """Publish all streams and queries as one version; return its number, whether it is new, its nodes and bytes.
 
-    ``queries_left_out`` are registered queries that mean something else than what their pairs were found for.
+    ``queries_left_out`` are registered queries that mean something else than what their tables were made for.
 
     ``unchecked`` publishes also what the quality checks have not seen or not passed.
 
@@ -39,8 +39,8 @@ def run(settings: Settings, spark: SparkSession, *, unchecked: bool = False) -> 
             the checks; readers keep the current version.
         LeaseHeld: when another process publishes, or builds or compacts one of the rollups, now.
     """
+    from lakehouse.serving.build_queries import queries_to_publish
     from lakehouse.serving.publish import is_current, publish
-    from lakehouse.serving.query_facts import queries_to_publish
     from lakehouse.spark import tables
 
     layout = settings.layout
@@ -124,7 +124,8 @@ def _with_nodes(settings: Settings, spark: SparkSession, facts: StreamFacts, fol
     nodes = rollup.folded_nodes(spark, layout, stream)
     nodes.write.parquet(str(folder / "nodes"))
     totals = rollup.totals(nodes, stream).collect()
-    ledger = tables.read(spark, layout.ledger(stream.name)).where(f"batch <= {facts.batch}")
+    ledger = tables.as_declared(tables.read(spark, layout.ledger(stream.name)), "ledger")
+    ledger = ledger.where(f"batch <= {facts.batch}")
     ledger.write.parquet(str(folder / "ledger"))
     added = [total for row in totals for total in totals_of(row.asDict(), facts.measures)]
     return replace(facts, nodes=folder / "nodes", ledger=folder / "ledger", totals=added)

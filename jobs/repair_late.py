@@ -1,6 +1,7 @@
-"""Find the pairs that registered joins have missed, from their logs and raw, each exactly once.
+"""Find what registered queries have missed, from their logs and raw: pairs and results of joins, and what answers lack.
 
-Safe while the queries run on. Running again finds nothing twice.
+Safe while the queries run on: a join is repaired beside it, an aggregate between its batches. Running again finds
+nothing twice.
 """
 
 from __future__ import annotations
@@ -11,23 +12,35 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from jobs.command import run_for_queries
+from jobs.run_queries import registered
 from lakehouse.catalog.settings import Settings
 from lakehouse.spark import tables
-from lakehouse.spark.late_join.online import Run
-from lakehouse.spark.late_join.repair import repair
+from lakehouse.spark.join_aggregate import repair as join_aggregate
+from lakehouse.spark.late_join import repair as late_join
+from lakehouse.spark.late_join.online import Run as JoinRun
+from lakehouse.spark.multiway_join import repair as multiway_join
+from lakehouse.spark.multiway_join.online import Run as MultiwayRun
+
+# A batch of a query takes seconds, rarely a minute.
+PATIENCE_S = 600
 
 
 def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
-    """Repair all finished batches of a query; return how many logged rows were looked at and pairs found.
+    """Repair all finished batches of a query; return how many logged rows were looked at and what was found.
 
     Raises:
-        LeaseHeld: when another process repairs this query now.
+        LeaseHeld: when another process repairs this query now, or runs an aggregate for longer than PATIENCE_S.
     """
-    joined = settings.query(query)
-    with tables.lease(settings.layout.repairs(query)):
-        if not tables.exists(settings.layout.queries(query)):
+    layout, asked = settings.layout, registered(settings, spark, query)
+    with tables.lease(layout.repairs(query)):
+        if not tables.exists(layout.queries(query)):
             return {"repairs": 0, "looked_at": 0, "found": 0, "gone": 0}
-        return repair(Run(spark, settings.layout, joined, settings.streams, settings.queries.buckets))
+        if isinstance(asked, JoinRun):
+            return late_join.repair(asked)
+        if isinstance(asked, MultiwayRun):
+            return multiway_join.repair(asked)
+        with tables.lease(layout.queries(query), patience_s=PATIENCE_S):
+            return join_aggregate.repair(asked)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from lakehouse.catalog.heartbeat import patience_s
 from lakehouse.catalog.settings import Settings
 from lakehouse.spark import corrections, tables
 from lakehouse.spark.retract import RetractRefused, Wrong, retract
@@ -35,6 +36,7 @@ def run(
     layout, declared = settings.layout, settings.stream(stream)
     if not tables.exists(layout.ledger(stream)):
         raise RetractRefused(f"stream {stream}: nothing has been ingested yet; run `tidemark run`")
-    with tables.lease(layout.raw(stream)), tables.lease(layout.rollup(stream)):
+    wait = patience_s(layout)
+    with tables.lease(layout.raw(stream), wait), tables.lease(layout.rollup(stream), wait):
         corrections.finish_open(spark, layout, declared)
         return retract(spark, layout, declared, wrong, by, why, dry_run)

@@ -1,13 +1,12 @@
 """Run the DAGs once over what has landed, in this process, with one Spark session and nothing to install.
 
 The order is ours, not the assets': ``dag.test()`` runs one DAG, and what a task tells an asset starts nothing here.
-Airflow's own words go to ``<home>/airflow/logs/run.log``. A failure stops what comes after it. Safe to run again.
+Airflow's own words go to ``<home>/airflow/logs/run.log``. A failure stops what comes after it, but for a stream that
+cannot be taken in while others can: it stands still alone. Safe to run again.
 """
 
 from __future__ import annotations
 
-import logging
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,13 +16,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO
 
-from jobs.outcome import ALL_STREAMS, Outcome, reporting
+from jobs.outcome import ALL_STREAMS, Outcome, is_count, reporting
+from lakehouse.catalog.heartbeat import served_by
 from lakehouse.catalog.settings import Settings
 
 ORDER = ("ingest", "rollups", "queries", "repair", "quality", "publish", "maintain")
+# Only a schedule runs these: they watch what runs beside them.
+WATCHING = ("watch",)
 # Nothing to do where no query is registered.
 OF_QUERIES = frozenset({"queries", "repair"})
-STDERR = 2
 Progress = Callable[[str], None]
 Aloud = Callable[[], AbstractContextManager[object]]
 
@@ -35,7 +36,7 @@ class RunFailed(RuntimeError):
 def run(
     settings: Settings, streams: Sequence[str] | None = None, progress: Progress = print
 ) -> list[Outcome]:
-    """Run every DAG in order and return each job's outcome, up to the first DAG in which one is not ``ok``.
+    """Run every DAG in order and return each job's outcome, up to the first DAG that must not be gone on from.
 
     ``streams`` names the streams to run, all by default; a publish always holds them all. ``progress`` gets one line
     per job. Airflow adds about 10 s to what the jobs take, most of it its imports, while Spark starts beside it.
@@ -49,6 +50,8 @@ def run(
     asked = {"streams": ",".join(settings.stream(name).name for name in streams or ()) or ALL_STREAMS}
     log = settings.layout.airflow / "logs" / "run.log"
     outcomes: list[Outcome] = []
+    if who := served_by(settings.layout):
+        progress(f"{who}: left to it are ingest, rollups, queries and publish")
     with (
         _words_to(log) as aloud,
         _session_meanwhile(settings, log),
@@ -57,12 +60,18 @@ def run(
         reporting(lambda outcome: _tell(outcome, progress, aloud)),
     ):
         for name in (name for name in ORDER if settings.registered or name not in OF_QUERIES):
+            before = len(outcomes)
             succeeded = _run_dag(name, asked)
-            if not all(outcome["ok"] for outcome in outcomes):
+            if not _goes_on(name, outcomes[before:]):
                 break
             if not succeeded:
                 raise RunFailed(f"the DAG {name} failed and none of its jobs did; see {log}")
     return outcomes
+
+
+def _goes_on(name: str, outcomes: Sequence[Outcome]) -> bool:
+    oks = [outcome["ok"] for outcome in outcomes]
+    return all(oks) or (name == "ingest" and any(oks))
 
 
 def _run_dag(name: str, asked: Mapping[str, str]) -> bool:
@@ -77,22 +86,10 @@ def _run_dag(name: str, asked: Mapping[str, str]) -> bool:
 def _session_meanwhile(settings: Settings, log: Path) -> Iterator[None]:
     """Start the JVM beside Airflow's imports; whoever needs the session first waits for it."""
     # Imported here, not in the thread: two threads that import the same modules can meet half of one.
-    from lakehouse.spark.session import build_session
-
-    def start() -> None:
-        # Its bridge tells of every connection it closes, the last ones after the log is closed.
-        logging.getLogger("py4j").setLevel(logging.WARNING)
-        # The JVM keeps the error stream that it was born with, and says a lot there.
-        kept = os.dup(STDERR)
-        os.dup2(_opened(log).fileno(), STDERR)
-        try:
-            build_session(settings)
-        finally:
-            os.dup2(kept, STDERR)
-            os.close(kept)
+    from lakehouse.spark.session import build_session_aside
 
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(start)
+        pool.submit(build_session_aside, settings, _opened(log).fileno())
         yield
 
 
@@ -119,11 +116,7 @@ def _opened(log: Path) -> IO[str]:
 
 
 def _tell(outcome: Outcome, progress: Progress, aloud: Aloud) -> None:
-    figures = ", ".join(f"{name} {value}" for name, value in outcome["figures"].items() if _is_count(value))
+    figures = ", ".join(f"{name} {value}" for name, value in outcome["figures"].items() if is_count(value))
     end = figures if outcome["ok"] else f"FAILED\n{outcome['error']}"
     with aloud():
         progress(f"{outcome['job']:14} {outcome['stream']:16} {outcome['seconds']:6.1f} s  {end}")
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value != 0

@@ -1,45 +1,53 @@
-"""Take what ingest has finished into every registered query: pairs online, a log of what may be missing.
+"""Take what ingest has finished into every registered query: pairs and answers at once, a log of what may be missing.
 
 Running again takes in nothing twice. Killed anywhere, the next run makes the batch that was begun again, alike.
-As a service: ``python -m jobs.run_queries --every 10s`` looks for what ingest has finished every ten seconds.
 """
 
 from __future__ import annotations
 
-import time
-from argparse import ArgumentParser
 from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from jobs.command import run_for_queries
-from lakehouse.catalog.durations import parse_duration
+from lakehouse.catalog.aggregate_query import AggregateQuery
+from lakehouse.catalog.multiway_query import MultiwayQuery
 from lakehouse.catalog.settings import Settings
 from lakehouse.spark import tables
-from lakehouse.spark.late_join.online import Run
+from lakehouse.spark.join_aggregate.online import Run as AggregateRun
+from lakehouse.spark.late_join.online import Run as JoinRun
+from lakehouse.spark.multiway_join.online import Run as MultiwayRun
 
 
 def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
-    """Take in all finished ingest batches of both streams; return batches, rows and pairs.
+    """Take in all finished ingest batches of the query's streams; return batches, rows, and pairs, results or answers.
 
     Raises:
         LeaseHeld: when another process runs this query now.
         QueryChanged: when the query means something else than what its tables were made for.
     """
-    joined = settings.query(query)
     with tables.lease(settings.layout.queries(query)):
-        return Run(spark, settings.layout, joined, settings.streams, settings.queries.buckets).drain()
+        return registered(settings, spark, query).drain()
+
+
+def registered(settings: Settings, spark: SparkSession, query: str) -> JoinRun | MultiwayRun | AggregateRun:
+    """Return a registered query and where it runs.
+
+    Raises:
+        KeyError: with the registered names, when there is none of this name.
+    """
+    asked, buckets = settings.query(query), settings.queries.buckets
+    if isinstance(asked, AggregateQuery):
+        return AggregateRun(spark, settings.layout, asked, settings.streams, buckets)
+    if isinstance(asked, MultiwayQuery):
+        return MultiwayRun(spark, settings.layout, asked, settings.streams, settings.sites)
+    return JoinRun(spark, settings.layout, asked, settings.streams, buckets)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run for the queries named on the command line: once, or with ``--every`` until it is stopped."""
-    parser = ArgumentParser(add_help=False)
-    parser.add_argument("--every", type=parse_duration)
-    asked, rest = parser.parse_known_args(argv)
-    while (failed := run_for_queries(run, rest)) == 0 and asked.every:
-        time.sleep(asked.every / 1_000_000)
-    return failed
+    """Run for the queries named on the command line."""
+    return run_for_queries(run, argv)
 
 
 if __name__ == "__main__":

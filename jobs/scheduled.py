@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from jobs.outcome import ALL_STREAMS, recorded
+from lakehouse.catalog.heartbeat import last_beat, served_by
 from lakehouse.catalog.places import config_file, given_home
 from lakehouse.catalog.settings import Settings, load_settings
 
 Run = Callable[..., dict[str, Any]]
+Kind = Literal["stream", "query"]
 
 
 def configured(params: Mapping[str, Any]) -> Settings:
@@ -41,6 +43,29 @@ def chosen_queries(params: Mapping[str, Any]) -> list[str]:
     streams = set(_streams(settings, params))
     queries = settings.registered.items()
     return [name for name, query in queries if streams >= {side.stream for side in query.sides}]
+
+
+def service_of(params: Mapping[str, Any]) -> str | None:
+    """Return a sentence that names the service that runs on the home, None where there is none."""
+    return served_by(configured(params).layout)
+
+
+def unserved(params: Mapping[str, Any], kind: Kind) -> tuple[list[str], str | None]:
+    """Return the streams or queries that ``streams`` names and no service takes care of, and who does of the rest.
+
+    A query is left to the service when all its streams are.
+    """
+    chosen = chosen_streams(params) if kind == "stream" else chosen_queries(params)
+    settings = configured(params)
+    who = served_by(settings.layout)
+    told = last_beat(settings.layout) if who else None
+    if told is None:
+        return chosen, None
+    streams = set(told.get("streams", {}))
+    if kind == "stream":
+        return [name for name in chosen if name not in streams], who
+    sides = {name: {side.stream for side in settings.query(name).sides} for name in chosen}
+    return [name for name in chosen if not streams >= sides[name]], who
 
 
 def run_one(run: Run, name: str, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ SCHEMA = """
     run_id STRING COMMENT 'the run of one stream',
     stream STRING COMMENT 'the stream that was checked, query-<name> for a registered query',
     batch BIGINT COMMENT 'the newest ingest batch, or batch of the query, that the run had seen',
-    table STRING COMMENT 'ledger, totals, raw, quarantine or rollup; batches, repairs or periods of a query',
+    table STRING COMMENT 'what was checked: a table, or such as totals of a stream, periods of a query',
     expectation STRING COMMENT 'the metric that the rule is about',
     success BOOLEAN COMMENT 'whether the rule held',
     observed DOUBLE COMMENT 'the largest value of the metric',

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from lakehouse.catalog.corrections import RETENTION, RETRACT, Correction, read_corrections, removed
+from lakehouse.catalog.table_log import commits_of
 from quality.columns import any_of, count_if, is_not_a_number
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class Frame:
 class Tables:
     """A stream's tables up to batch ``through``; the ledger is already here, one row per batch.
 
+    ``rollup_version``: the version of the rollup that holds no batch which the ledger lacks, None where there is none.
+
     ``since`` is the last batch that an earlier check passed, -1 where there is none; later ones are new.
     """
 
@@ -58,6 +61,7 @@ class Tables:
     quarantine: DataFrame
     since: int
     corrections: Sequence[Correction] = ()
+    rollup_version: int | None = None
 
     @property
     def through(self) -> int:
@@ -83,10 +87,13 @@ def open_tables(spark: SparkSession, home: Home, stream: Stream, since: int) -> 
     """Return the stream's tables, None where nothing was ever ingested."""
     if not has_table(home.ledger(stream.name)):
         return None
+    # Batches may come while it checks: what was built when the ledger was read is built of batches that are in it.
+    built = commits_of(home.rollup(stream.name))
     ledger = ledger_rows(read_table(spark, home.ledger(stream.name)))
     corrections = read_corrections(home, stream.name)
     raw, quarantine = (read_table(spark, path(stream.name)) for path in (home.raw, home.quarantine))
-    return Tables(stream, ledger, raw, quarantine, since, corrections) if ledger else None
+    version = int(built[-1].stem) if built else None
+    return Tables(stream, ledger, raw, quarantine, since, corrections, version) if ledger else None
 
 
 def has_table(path: Path) -> bool:
@@ -94,9 +101,10 @@ def has_table(path: Path) -> bool:
     return any((path / "_delta_log").glob("*.json"))
 
 
-def read_table(spark: SparkSession, path: Path) -> DataFrame:
-    """Return the current version of the Delta table at this path."""
-    return spark.read.format("delta").load(str(path))
+def read_table(spark: SparkSession, path: Path, version: int | None = None) -> DataFrame:
+    """Return a version of the Delta table at this path, by default whatever is current when it is read."""
+    reader = spark.read.format("delta")
+    return (reader if version is None else reader.option("versionAsOf", version)).load(str(path))
 
 
 def collect(rows: DataFrame) -> list[dict[str, Any]]:
@@ -196,12 +204,14 @@ def _outside(found: int, least: int, most: int) -> int:
 def _raw(tables: Tables) -> DataFrame:
     low, high = tables.stream.event_time_bounds
     event = F.col("event_us")
+    # Lines are counted from 1, offsets from 0.
+    first_line = 0 if tables.stream.source.kind == "kafka" else 1
     doubles = [name for name in tables.stream.measures if tables.stream.all_columns[name].type == "double"]
     claims = (
         event.isNull(),
         (event < low) | (event >= high),
         any_of(is_not_a_number(name) for name in doubles),
-        F.col("source_file").isNull() | (F.col("source_line") < 1),
+        F.col("source_file").isNull() | (F.col("source_line") < first_line),
     )
     new = tables.raw.where((F.col("batch") > tables.since) & (F.col("batch") <= tables.through))
     return new.groupBy("batch").agg(

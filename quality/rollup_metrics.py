@@ -32,9 +32,9 @@ DISORDERS = ("disordered_values", "disordered_counts", "disordered_times", "not_
 
 def measure_rollup(spark: SparkSession, home: Home, tables: Tables) -> list[Frame]:
     """Return the frame of the stream's rollup; none where nothing was rolled up yet."""
-    table = home.rollup(tables.stream.name)
-    built = read_built(table)
-    return rollup_frames(read_table(spark, table), tables, built) if built else []
+    table, version = home.rollup(tables.stream.name), tables.rollup_version
+    built = None if version is None else read_built(table)
+    return rollup_frames(read_table(spark, table, version), tables, built) if built else []
 
 
 def rollup_frames(nodes: DataFrame, tables: Tables, built: Built) -> list[Frame]:

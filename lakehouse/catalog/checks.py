@@ -11,6 +11,7 @@ from lakehouse.algorithms.rollup.levels import validate_levels
 from lakehouse.catalog.columns import NAME, RESERVED
 from lakehouse.catalog.durations import format_duration
 from lakehouse.catalog.problems import Problem
+from lakehouse.catalog.source_checks import source_problems
 from lakehouse.catalog.stream import Stream
 
 
@@ -27,8 +28,7 @@ def stream_problems(stream: Stream) -> list[Problem]:
         _levels,
         _raw,
         _bounds,
-        _source,
-        _positions,
+        source_problems,
     )
     return [
         Problem(f"streams.{stream.name}.{problem.key}", problem.found, problem.expected)
@@ -145,35 +145,3 @@ def _bounds(stream: Stream) -> Iterator[Problem]:
         yield Problem(
             "clock_bounds", "no arrival_time", "arrival_time, which clock_bounds compares event time with"
         )
-
-
-def _source(stream: Stream) -> Iterator[Problem]:
-    source = stream.source
-    if source.explode and source.format != "ndjson":
-        yield Problem(
-            "source.explode", f"format {source.format!r}", 'format "ndjson"; only JSON records hold lists'
-        )
-    if source.header != "names" and source.format != "csv":
-        yield Problem(
-            "source.header", f"format {source.format!r}", 'format "csv"; others name their own fields'
-        )
-    if source.format == "csv" and source.header != "names":
-        named = [n for n, c in stream.all_columns.items() if c.position is None]
-        times = [t.column for t in (stream.event_time, stream.arrival_time) if t]
-        for name in dict.fromkeys(named + [t for t in times if t not in stream.all_columns]):
-            yield Problem(
-                f"columns.{name}",
-                f"no position, with header = {source.header!r}",
-                f"a position: {name} = {{ position = 0 }}",
-            )
-
-
-def _positions(stream: Stream) -> Iterator[Problem]:
-    if stream.source.format != "csv":
-        for name, column in stream.columns.items():
-            if column.position is not None:
-                yield Problem(
-                    f"columns.{name}.position",
-                    f"format {stream.source.format!r}",
-                    "path; only csv has positions",
-                )

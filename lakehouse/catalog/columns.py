@@ -14,6 +14,27 @@ RESERVED = frozenset(
     {"event_us", "arrival_us", "source_file", "source_line", "source_item", "batch", "record_hash", "reason"}
     | {"record", "level", "grouping", "start_us", "rows", "first_us", "last_us", "stream", "measure"}
 )
+# What a message tells beside the record in it, by kind of source: columns and times may have these as their path.
+MESSAGE_FIELDS = {
+    "kafka": ("$key", "$timestamp", "$topic", "$partition", "$offset"),
+    "mqtt": ("$topic", "$payload", "$received", "$retain"),
+}
+HEADER, TOPIC_LEVEL = "$headers.", "$topic."
+
+
+def is_message_field(path: str, kind: str) -> bool:
+    """Return whether a path leads to what messages of this kind tell beside the record in them.
+
+    >>> is_message_field("$key", "kafka"), is_message_field("$headers.trace", "kafka")
+    (True, True)
+    >>> is_message_field("$topic.1", "mqtt"), is_message_field("$topic.one", "mqtt"), is_message_field("$key", "files")
+    (True, False, False)
+    """
+    if kind == "kafka" and path.startswith(HEADER):
+        return path != HEADER
+    if kind == "mqtt" and path.startswith(TOPIC_LEVEL):
+        return path.removeprefix(TOPIC_LEVEL).isdecimal()
+    return path in MESSAGE_FIELDS.get(kind, ())
 
 
 class Column(BaseModel):
@@ -21,7 +42,8 @@ class Column(BaseModel):
 
     ``path`` is a dotted path into a JSON record, or a field's name in a file with a header; it defaults to the
     column's own name. ``position`` counts fields from 0 and needs no header. ``decimals`` makes a number exact: the
-    value is kept as a decimal with that many digits after the point, and so are its sums.
+    value is kept as a decimal with that many digits after the point, and so are its sums. ``optional``: a file whose
+    header lacks the field, or a value that is not of the type, is no reason to reject: the value is missing.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -30,6 +52,7 @@ class Column(BaseModel):
     path: str | None = None
     position: int | None = Field(default=None, ge=0)
     decimals: int | None = Field(default=None, ge=0, le=18)
+    optional: bool = False
 
     @model_validator(mode="before")
     @classmethod

@@ -30,8 +30,8 @@ CORRECTION_POINTS = (
     "correction.ledger-mended",
     "correction.done",
 )
-# Passed by the jobs of registered queries.
-QUERY_POINTS = (
+# Passed by the jobs of registered joins.
+JOIN_POINTS = (
     "queries.planned",
     "queries.joined",
     "queries.state-appended",
@@ -40,6 +40,37 @@ QUERY_POINTS = (
     "repair.planned",
     "repair.pairs-appended",
     "repair.finished",
+)
+# Passed by the jobs of registered joins of three streams or more.
+MULTIWAY_POINTS = (
+    "queries.planned",
+    "queries.counted",
+    "queries.windows-appended",
+    "queries.state-appended",
+    "queries.outputs-appended",
+    "queries.finished",
+    "repair.planned",
+    "repair.results-appended",
+    "repair.finished",
+)
+# Passed by the jobs of registered aggregates that raise alarms.
+AGGREGATE_POINTS = (
+    "queries.planned",
+    "queries.joined",
+    "queries.state-appended",
+    "queries.outputs-appended",
+    "queries.alarmed",
+    "queries.finished",
+    "repair.planned",
+    "repair.answers-appended",
+    "repair.finished",
+)
+# Passed by the bridge, for each group of messages and each file.
+LANDING_POINTS = (
+    "landing.written",
+    "landing.safe",
+    "landing.acknowledged",
+    "landing.landed",
 )
 _passed: Counter[str] = Counter()
 

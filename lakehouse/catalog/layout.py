@@ -8,15 +8,21 @@
     quality/              history of check results, Delta   jobs/check_quality
     reports/              Great Expectations and its pages  jobs/check_quality
     serving/              <version>.duckdb and `current`    jobs/publish
-    joins/<query>         pairs of a window join, Delta     jobs/run_queries, jobs/repair_late
+    joins/<query>         pairs or results of a join        jobs/run_queries, jobs/repair_late
+    windows/<query>       rows that later ones can meet     jobs/run_queries, jobs/maintain
     late/<query>          rows that may lack partners       jobs/run_queries
-    states/<query>        what a join holds, Delta          jobs/run_queries
+    answers/<query>       answers at ticks, Delta           jobs/run_queries, jobs/repair_late
+    alarms/<query>        alarms raised and cleared, Delta  jobs/run_queries, jobs/repair_late
+    states/<query>        what a query holds, Delta         jobs/run_queries
     queries/<query>       one row per batch and bucket      jobs/run_queries
     repairs/<query>       one row per repair, Delta         jobs/repair_late
+    missed/<query>        slack that missed pairs needed    jobs/repair_late
     landing/<stream>/     manifests: which files make up a batch
     plans/<query>/        which ingest batches make up a batch of a query, which of its batches a repair
     checkpoints/          Spark's own offsets
     runs/                 the last outcome of each job, small JSON
+    runs/live/            signs of life of bridges and collectors
+    service/              the heartbeat of `tidemark serve`, and what its Spark says
     airflow/              Airflow's own home
 
 Each folder is made by whoever writes it first.
@@ -55,28 +61,45 @@ class Home:
         return self.root / "corrections" / stream
 
     def joins(self, query: str) -> Path:
-        """Pairs of a window join, found online and by repair."""
+        """Pairs, or results of three streams or more, found online and by repair."""
         return self.root / "joins" / query
+
+    def windows(self, query: str) -> Path:
+        """Rows of each stream that later rows can meet, for a join of three streams or more."""
+        return self.root / "windows" / query
 
     def late(self, query: str) -> Path:
         """Rows that may have missed partners, for the repair."""
         return self.root / "late" / query
 
+    def answers(self, query: str) -> Path:
+        """Answers of a join-aggregate at its ticks, with every revision."""
+        return self.root / "answers" / query
+
+    def alarms(self, query: str) -> Path:
+        """Alarms of a query, with every change."""
+        return self.root / "alarms" / query
+
     def states(self, query: str) -> Path:
-        """What each bucket of a join holds after each batch."""
+        """What each bucket of a query holds after each batch."""
         return self.root / "states" / query
 
     def queries(self, query: str) -> Path:
-        """Figures of each finished batch and bucket of a query."""
+        """Figures of each finished batch of a query, by bucket or side."""
         return self.root / "queries" / query
 
     def repairs(self, query: str) -> Path:
         """One row per finished repair of a query."""
         return self.root / "repairs" / query
 
+    def missed(self, query: str) -> Path:
+        """How much slack the pairs would have needed that repairs of a query have found."""
+        return self.root / "missed" / query
+
     def tables_of(self, query: str) -> tuple[Path, ...]:
-        """Every table of a query; the one that counts its batches is last."""
-        places = (self.joins, self.late, self.states, self.repairs, self.queries)
+        """Every table that a query can have; the one that counts its batches is last."""
+        found = (self.joins, self.windows, self.answers, self.alarms)
+        places = (*found, self.late, self.states, self.missed, self.repairs, self.queries)
         return tuple(place(query) for place in places)
 
     def plans(self, query: str) -> Path:
@@ -110,6 +133,16 @@ class Home:
     def runs(self) -> Path:
         """The last outcome of each job."""
         return self.root / "runs"
+
+    @property
+    def live(self) -> Path:
+        """Signs of life of bridges and collectors."""
+        return self.runs / "live"
+
+    @property
+    def service(self) -> Path:
+        """What a service that runs on this home tells of itself."""
+        return self.root / "service"
 
     @property
     def airflow(self) -> Path:

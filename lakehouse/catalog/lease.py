@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
+
+_ASK_AGAIN_S = 0.2
 
 
 class LeaseHeld(RuntimeError):
@@ -13,20 +17,47 @@ class LeaseHeld(RuntimeError):
 
 
 @contextmanager
-def lease(table: Path) -> Iterator[None]:
+def lease(table: Path, patience_s: float = 0) -> Iterator[None]:
     """Hold a table for one writer; the lock goes with the process, however it ends.
 
     Raises:
-        LeaseHeld: at once, when another process holds it.
+        LeaseHeld: when another process holds it, and goes on holding it for ``patience_s``.
     """
     table.parent.mkdir(parents=True, exist_ok=True)
-    path = table.parent / f".{table.name}.lease"
+    path = _file(table)
+    end = time.monotonic() + patience_s
     with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            message = (
-                f"{table}: another process writes this table now; wait for it, or stop it (lease {path})"
-            )
-            raise LeaseHeld(message) from None
+        while not _is_locked(file):
+            if time.monotonic() >= end:
+                message = (
+                    f"{table}: another process writes this table now; wait for it, or stop it (lease {path})"
+                )
+                raise LeaseHeld(message)
+            time.sleep(_ASK_AGAIN_S)
         yield
+
+
+def is_held(table: Path) -> bool:
+    """Return whether a process holds a table now; asking takes nothing from anyone but for a moment."""
+    try:
+        with _file(table).open() as file:
+            # Shared, so that any number can ask at once.
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _file(table: Path) -> Path:
+    return table.parent / f".{table.name}.lease"
+
+
+def _is_locked(file: TextIO) -> bool:
+    """Lock a file; tell if it could be."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,7 +1,7 @@
 """What a batch of a query, and a repair, take: written down before, so that one that died is made again alike.
 
 plans/<query>/query            what the query means, in one line: its tables belong to that meaning
-plans/<query>/batch-00000001   from which ingest batch to which, of the left and of the right stream
+plans/<query>/batch-00000001   from which ingest batch to which, of each stream; the last repair told
 plans/<query>/repair-00000001  from which batch of the query to which
 """
 
@@ -14,12 +14,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from lakehouse.catalog.aggregate_query import AggregateQuery
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.ledger import Entry, last_batch, read_ledger
+from lakehouse.catalog.multiway_query import SLOTS, MultiwayQuery
 from lakehouse.catalog.table_log import read_columns
 
 if TYPE_CHECKING:
-    from lakehouse.catalog.queries import JoinQuery
+    from lakehouse.catalog.queries import Query
 
 Kind = Literal["batch", "repair"]
 Span = tuple[int, int]
@@ -31,16 +33,23 @@ class QueryChanged(RuntimeError):
 
 @dataclass(frozen=True)
 class Plan:
-    """The ``number``-th batch or repair; each span is ``(after, through)``: the first number it takes is after + 1."""
+    """The ``number``-th batch or repair; each span is ``(after, through)``: the first number it takes is after + 1.
+
+    ``told``: a batch knows what pairs the repairs up to this one found that had been missed.
+    """
 
     number: int
     spans: tuple[Span, ...]
+    told: int = 0
 
 
 def read_plans(folder: Path, kind: Kind) -> list[Plan]:
     """Return the plans of a kind in order."""
     found = [json.loads(path.read_text("utf-8")) for path in sorted(folder.glob(f"{kind}-*"))]
-    return [Plan(one["number"], tuple((low, high) for low, high in one["spans"])) for one in found]
+    return [
+        Plan(one["number"], tuple((low, high) for low, high in one["spans"]), one.get("told", 0))
+        for one in found
+    ]
 
 
 def write_plan(folder: Path, kind: Kind, plan: Plan) -> None:
@@ -48,9 +57,12 @@ def write_plan(folder: Path, kind: Kind, plan: Plan) -> None:
     _write(folder / f"{kind}-{plan.number:08d}", json.dumps(asdict(plan)))
 
 
-def definition_of(query: JoinQuery, buckets: int) -> str:
+def definition_of(query: Query, buckets: int) -> str:
     """Return what the tables of a query depend on, as one line."""
-    return f"{query.definition()} POLICY {query.policy} IN {buckets} BUCKETS"
+    if isinstance(query, MultiwayQuery):
+        return f"{query.definition()} IN {SLOTS} SLOTS"
+    how = f"METHOD {query.method}" if isinstance(query, AggregateQuery) else f"POLICY {query.policy}"
+    return f"{query.definition()} {how} IN {buckets} BUCKETS"
 
 
 def read_definition(folder: Path) -> str | None:
@@ -116,6 +128,11 @@ def finished(layout: Home, query: str) -> int:
 def repaired(layout: Home, query: str) -> int:
     """Return up to which batch a query is repaired, 0 for none."""
     return max((through for (through,) in read_columns(layout.repairs(query), ("through",))), default=0)
+
+
+def last_repair(layout: Home, query: str) -> int:
+    """Return the number of a query's last finished repair, 0 for none."""
+    return max((repair for (repair,) in read_columns(layout.repairs(query), ("repair",))), default=0)
 
 
 def is_behind(layout: Home, query: str, streams: Sequence[str]) -> bool:

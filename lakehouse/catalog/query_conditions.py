@@ -180,16 +180,8 @@ class _Joined:
 
     def _add_key(self, node: exp.Expr, one: exp.Column, two: exp.Column) -> None:
         reads = sorted((r for r in map(self.names.read, (one, two)) if r), key=lambda read: read.side)
-        kinds = [(read.column.type, read.column.scale) for read in reads]
-        if kinds[0] != kinds[1]:
-            found = " and ".join(f"{self._named(read)} of type {read.column.type}" for read in reads)
-            scale = " and as many decimals" if kinds[0][0] == kinds[1][0] else ""
-            self._refuse(node, found, f"two columns of one type{scale}")
-        else:
+        if self.names.can_be_equal(reads[0], reads[1], offset_of(node)):
             self.matching.keys.add((reads[0].name, reads[1].name))
-
-    def _named(self, read: Read) -> str:
-        return f"{self.names.sources[read.side].alias}.{read.name}"
 
     def _add_measure(self, node: exp.Expr, measure: exp.Expr, operator: str, bound: exp.Expr) -> None:
         width = _Linear(self.names).of(bound)
@@ -324,7 +316,7 @@ class _Linear:
 def _is_number(names: Names, read: Read) -> bool:
     if read.column.is_number:
         return True
-    found = f"{names.sources[read.side].alias}.{read.name} of type {read.column.type}"
+    found = f"{names.named(read)} of type {read.column.type}"
     names.faults.add(read.offset, found, "an int, double or decimal column")
     return False
 

@@ -1,13 +1,16 @@
-"""Conditions on one side's rows: checked for what Spark would fail at while running, written as Spark SQL.
+"""Conditions and values of single rows: checked for what Spark would fail at while running, written as Spark SQL.
 
 Only what is listed here is let through: each row alone decides, and no row can make the query fail.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
-from lakehouse.catalog.query_names import Names, offset_of
+from lakehouse.catalog.columns import Column
+from lakehouse.catalog.query_faults import Faults
+from lakehouse.catalog.query_names import offset_of
 from lakehouse.catalog.query_text import DIALECT
 
 if TYPE_CHECKING:
@@ -31,25 +34,39 @@ _KNOWN = (
 )
 
 
-def check_filter(node: exp.Expr, names: Names) -> bool:
-    """Note what is wrong with a condition on one side; tell if nothing is."""
-    kind = _kind(node, names)
+class Columns(Protocol):
+    """What can be read of a row."""
+
+    faults: Faults
+
+    def column(self, node: exp.Expr) -> Column | None:
+        """Return what a column, or an aggregate, is; None where it cannot be read here, which is noted."""
+
+
+def check_filter(node: exp.Expr, columns: Columns) -> bool:
+    """Note what is wrong with a condition on a row; tell if nothing is."""
+    kind = _kind(node, columns)
     if kind not in (None, BOOLEAN):
-        names.faults.add(offset_of(node), kind, "a condition that is true or false")
+        columns.faults.add(offset_of(node), kind, "a condition that is true or false")
     return kind == BOOLEAN
 
 
-def filter_sql(node: exp.Expr) -> str:
-    """Return a condition as Spark SQL over the raw table's columns.
+def check_value(node: exp.Expr, columns: Columns) -> bool:
+    """Note what is wrong with a number that a row gives; tell if nothing is."""
+    return _all_of([node], NUMBER, columns) == NUMBER
+
+
+def filter_sql(node: exp.Expr, name_of: Callable[[exp.Expr], str] = lambda node: node.name.lower()) -> str:
+    """Return a condition as Spark SQL over the raw table's columns; ``name_of`` a column, or an aggregate, if given.
 
     Columns are reckoned with as doubles, which cannot overflow: Spark would end the query when whole numbers do.
     """
     from sqlglot import exp
 
     def bare(each: exp.Expr) -> exp.Expr:
-        if not isinstance(each, exp.Column):
+        if not isinstance(each, exp.Column | exp.AggFunc):
             return each
-        column = exp.column(each.name.lower(), quoted=True)
+        column = exp.column(name_of(each), quoted=True)
         above = each.parent
         while isinstance(above, exp.Paren):
             above = above.parent
@@ -59,14 +76,24 @@ def filter_sql(node: exp.Expr) -> str:
     return f"({sql})" if isinstance(node, exp.Or) else sql
 
 
-def _kind(node: exp.Expr, names: Names) -> str | None:
+def value_sql(node: exp.Expr) -> str:
+    """Return a number that a row gives as Spark SQL of type double over the raw table's columns."""
+    return f"CAST({filter_sql(node)} AS DOUBLE)"
+
+
+def presence_sql(node: exp.Column) -> str:
+    """Return a number that is null where a column, of any type, is, as Spark SQL of type double."""
+    return f"CASE WHEN NOT {filter_sql(node)} IS NULL THEN CAST(1 AS DOUBLE) END"
+
+
+def _kind(node: exp.Expr, columns: Columns) -> str | None:
     """Return what kind of value a node is; None where something below it is wrong and was noted."""
     from sqlglot import exp
 
     match node:
-        case exp.Column():
-            read = names.read(node)
-            return KINDS[read.column.type] if read else None
+        case exp.Column() | exp.AggFunc():
+            column = columns.column(node)
+            return KINDS[column.type] if column else None
         case exp.Literal():
             return TEXT if node.is_string else NUMBER
         case exp.Boolean():
@@ -74,38 +101,38 @@ def _kind(node: exp.Expr, names: Names) -> str | None:
         case exp.Null():
             return ANY
         case exp.Paren():
-            return _kind(node.this, names)
-    return _kind_of_operation(node, names)
+            return _kind(node.this, columns)
+    return _kind_of_operation(node, columns)
 
 
-def _kind_of_operation(node: exp.Expr, names: Names) -> str | None:
+def _kind_of_operation(node: exp.Expr, columns: Columns) -> str | None:
     name = type(node).__name__
     operands = [each for each in node.iter_expressions()]
     if name in ("In", "Between", "Is", *_COMPARISONS) and not node.args.get("query"):
-        return _all_of(operands, None, names) and BOOLEAN
+        return _all_of(operands, None, columns) and BOOLEAN
     if name not in _SHAPES:
-        names.faults.add(offset_of(node), f"{_spelling(node)!r}", _KNOWN)
+        columns.faults.add(offset_of(node), f"{_spelling(node)!r}", _KNOWN)
         return None
     if name in ("Div", "Mod") and not _is_safe_divisor(node.expression):
-        names.faults.add(offset_of(node.expression), "a divisor that may be 0", "a number other than 0")
+        columns.faults.add(offset_of(node.expression), "a divisor that may be 0", "a number other than 0")
         return None
     if name in ("Like", "ILike") and not _is_safe_pattern(node.expression):
         expected = "a pattern in quotes, without backslashes"
-        names.faults.add(offset_of(node.expression), _spelling(node.expression), expected)
+        columns.faults.add(offset_of(node.expression), _spelling(node.expression), expected)
         return None
     wanted, result = _SHAPES[name]
-    return _all_of(operands, wanted, names) and result
+    return _all_of(operands, wanted, columns) and result
 
 
-def _all_of(operands: list[exp.Expr], wanted: str | None, names: Names) -> str | None:
+def _all_of(operands: list[exp.Expr], wanted: str | None, columns: Columns) -> str | None:
     """Return the one kind that all operands are; what differs from the first, or from ``wanted``, is noted."""
-    kinds = [_kind(each, names) for each in operands]
+    kinds = [_kind(each, columns) for each in operands]
     if None in kinds:
         return None
     wanted = wanted or next((kind for kind in kinds if kind != ANY), ANY)
     for each, kind in zip(operands, kinds, strict=True):
         if kind not in (wanted, ANY):
-            names.faults.add(offset_of(each), f"{_spelling(each)}, which is {kind}", str(wanted))
+            columns.faults.add(offset_of(each), f"{_spelling(each)}, which is {kind}", str(wanted))
             return None
     return wanted
 

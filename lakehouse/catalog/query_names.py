@@ -1,4 +1,4 @@
-"""The two sides of a query by name: which stream an alias stands for, and which column a name means."""
+"""The sides of a query by name: which stream an alias stands for, and which column a name means."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from lakehouse.catalog.columns import Column
-from lakehouse.catalog.query_text import Faults
+from lakehouse.catalog.query_equated import Equated
+from lakehouse.catalog.query_faults import Faults
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -27,7 +28,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Read:
-    """A column of one side, 0 left or 1 right, and where it is named."""
+    """A column of one side, counted from 0, and where it is named."""
 
     side: int
     name: str
@@ -51,11 +52,15 @@ def offset_of(node: exp.Expr) -> int:
 
 
 class Names:
-    """What the names of one query mean; a name that means nothing, or two things, is noted as a fault."""
+    """What the names of one query mean; a name that means nothing, or two things, is noted as a fault.
 
-    def __init__(self, sources: tuple[Source, Source], faults: Faults) -> None:
+    A name that several sides have means one thing all the same where those columns are ``equated``.
+    """
+
+    def __init__(self, sources: tuple[Source, ...], faults: Faults) -> None:
         self.sources = sources
         self.faults = faults
+        self.equated = Equated()
 
     def side(self, alias: str, offset: int) -> int | None:
         """Return which side an alias is."""
@@ -82,13 +87,47 @@ class Names:
             return None
         return Read(side, name, columns[name], offset)
 
+    def column(self, node: exp.Expr) -> Column | None:
+        """Return what a column is; an aggregate is none of a side's and noted as a fault."""
+        from sqlglot import exp
+
+        if isinstance(node, exp.Column):
+            read = self.read(node)
+            return read.column if read else None
+        expected = "columns here: aggregates stand in SELECT and HAVING, not within another"
+        self.faults.add(offset_of(node), f"the aggregate {node.sql(comments=False)}", expected)
+        return None
+
+    def is_clear(self, node: exp.Column) -> bool:
+        """Tell if a name means one column at most, whatever columns are equated."""
+        return bool(node.table) or len(self._having(node.name.lower())) <= 1
+
+    def named(self, read: Read) -> str:
+        """Return a column with its alias."""
+        return f"{self.sources[read.side].alias}.{read.name}"
+
+    def can_be_equal(self, one: Read, two: Read, offset: int) -> bool:
+        """Tell if two columns are of one type, so that equality means the same wherever it is computed."""
+        kinds = [(read.column.type, read.column.scale) for read in (one, two)]
+        if kinds[0] == kinds[1]:
+            return True
+        found = " and ".join(f"{self.named(read)} of type {read.column.type}" for read in (one, two))
+        scale = " and as many decimals" if kinds[0][0] == kinds[1][0] else ""
+        self.faults.add(offset, found, f"two columns of one type{scale}")
+        return False
+
+    def _having(self, name: str) -> list[int]:
+        return [side for side, source in enumerate(self.sources) if name in source.columns]
+
     def _only_side(self, name: str, offset: int) -> int | None:
-        having = [side for side, source in enumerate(self.sources) if name in source.columns]
-        if len(having) == 1:
-            return having[0]
-        either = " or ".join(f"{source.alias}.{name}" for source in self.sources)
+        having = self._having(name)
+        if having and self.equated.are_equal((side, name) for side in having):
+            # Of equal columns any will do; this choice does not depend on the order of FROM.
+            return min(having, key=lambda side: (self.sources[side].stream, self.sources[side].alias))
         if having:
-            self.faults.add(offset, f"{name!r}, which both sides have", either)
+            either = " or ".join(f"{self.sources[side].alias}.{name}" for side in having)
+            count = "both" if len(self.sources) == 2 else len(having)
+            self.faults.add(offset, f"{name!r}, which {count} sides have", either)
         else:
             columns = dict.fromkeys(name for source in self.sources for name in source.columns)
             self.faults.add(offset, f"the unknown column {name!r}", nearest(name, columns))

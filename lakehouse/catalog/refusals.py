@@ -28,6 +28,8 @@ _ECHOES = {
     "columns": ("source", "event_time", "arrival_time"),
     "groupings": ("keys",),
     "clock_bounds": ("arrival_time",),
+    "event_time": ("source",),
+    "arrival_time": ("source",),
 }
 _OUR_WORDS = (
     (r"^Value error, (expected )?", ""),
@@ -76,7 +78,9 @@ def _problem(prefix: str, detail: Mapping[str, Any], model: type[BaseModel]) -> 
     message = str(detail["msg"])
     for pattern, words in _OUR_WORDS:
         message = re.sub(pattern, words, message)
-    return Problem(key, repr(detail["input"]), message)
+    # A client's options may hold secrets: of them only the type is told.
+    found = type(detail["input"]).__name__ if "options" in parts else repr(detail["input"])
+    return Problem(key, found, message)
 
 
 def _nearest(name: str, among: Sequence[str]) -> str:
@@ -114,7 +118,8 @@ def _rest(name: str, table: dict[str, Any], places: Sequence[tuple[str, ...]]) -
 
 def _left_out(place: Sequence[int | str]) -> tuple[str, ...]:
     """Return what a refused value takes with it: its column, its own option of the source, or its top-level key."""
-    is_alone = place[0] == "columns" or (place[0] == "source" and place[1:2] not in (("path",), ("format",)))
+    option = place[0] == "source" and place[1:2] not in (("kind",), ("path",), ("format",))
+    is_alone = place[0] == "columns" or option
     return tuple(map(str, place[: 2 if is_alone else 1]))
 
 

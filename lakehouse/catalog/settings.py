@@ -7,38 +7,43 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from lakehouse.catalog.avro_schema import schema_problems
 from lakehouse.catalog.checks import stream_problems
 from lakehouse.catalog.durations import parse_duration
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.places import config_file, given_home
+from lakehouse.catalog.presets import preset_problem, with_landing, with_preset
 from lakehouse.catalog.problems import ConfigError, Problem
-from lakehouse.catalog.queries import JoinQuery, read_queries
+from lakehouse.catalog.queries import AggregateQuery, JoinQuery, MultiwayQuery, Query, read_queries
 from lakehouse.catalog.refusals import problems_of, stream_refusals
-from lakehouse.catalog.stream import Kept, Stream
+from lakehouse.catalog.sites import site_problems
+from lakehouse.catalog.stream import Kept, Source, Stream
 
 if TYPE_CHECKING:
-    Registered = dict[str, JoinQuery]
+    Registered = dict[str, Query]
 else:
     # Pydantic need not look into what it is never given to check.
     Registered = dict
 
-_SECTIONS = ("home", "streams", "spark", "serving", "quality", "queries")
+_PATHS = ("path", "schema_file", "ca", "cert", "key")
+_SECTIONS = ("home", "streams", "spark", "serving", "quality", "queries", "lineage", "sites")
 
 
 class SparkSettings(BaseModel):
     """How Spark runs inside one process.
 
     The default ``java_options`` compile lightly, which halves the CPU of a run of small batches; a bulk load that runs
-    on for minutes does better without them.
+    on for minutes does better without them. Compiling lightly has room for 48 MB of code by itself, and a process that
+    has filled it compiles nothing any more: from then on it is several times slower. So more room is asked for.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     driver_memory: str = "2g"
     shuffle_partitions: int = Field(default=2, ge=1)
-    java_options: str = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    java_options: str = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
 
 
 class ServingSettings(BaseModel):
@@ -69,6 +74,19 @@ class QuerySettings(BaseModel):
     published: Kept = parse_duration("30d")
 
 
+class LineageSettings(BaseModel):
+    """Where OpenLineage events go: a file with one event a line, an HTTP address, both, or nowhere.
+
+    ``api_key`` is best given as TIDEMARK_LINEAGE__API_KEY; it is never shown.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    file: Path | None = None
+    url: str | None = Field(default=None, pattern=r"^https?://\S+$")
+    api_key: SecretStr | None = None
+    namespace: str = "tidemark"
+
+
 class Settings(BaseSettings):
     """Everything a job or command needs to know; paths are absolute."""
 
@@ -82,6 +100,8 @@ class Settings(BaseSettings):
     serving: ServingSettings = ServingSettings()
     quality: QualitySettings = QualitySettings()
     queries: QuerySettings = QuerySettings()
+    lineage: LineageSettings = LineageSettings()
+    sites: dict[str, dict[str, float]] = Field(default_factory=dict)
     streams: dict[str, Stream] = Field(default_factory=dict)
     registered: Registered = Field(default_factory=dict)
 
@@ -112,7 +132,22 @@ class Settings(BaseSettings):
             raise KeyError(f"no stream {name!r}; declared: {', '.join(sorted(self.streams)) or 'none'}")
         return self.streams[name]
 
-    def query(self, name: str) -> JoinQuery:
+    @property
+    def joins(self) -> dict[str, JoinQuery]:
+        """The registered queries that find pairs."""
+        return {name: query for name, query in self.registered.items() if isinstance(query, JoinQuery)}
+
+    @property
+    def multiway_joins(self) -> dict[str, MultiwayQuery]:
+        """The registered queries that find results of three streams or more."""
+        return {name: query for name, query in self.registered.items() if isinstance(query, MultiwayQuery)}
+
+    @property
+    def aggregates(self) -> dict[str, AggregateQuery]:
+        """The registered queries that keep aggregates."""
+        return {name: query for name, query in self.registered.items() if isinstance(query, AggregateQuery)}
+
+    def query(self, name: str) -> Query:
         """Return a registered query.
 
         Raises:
@@ -122,11 +157,24 @@ class Settings(BaseSettings):
             raise KeyError(f"no query {name!r}; registered: {', '.join(self.registered) or 'none'}")
         return self.registered[name]
 
+    def join(self, name: str) -> JoinQuery:
+        """Return a registered query that finds pairs.
+
+        Raises:
+            KeyError: when there is no query of this name, with the registered names, or it is another kind.
+        """
+        query = self.query(name)
+        if not isinstance(query, JoinQuery):
+            raise KeyError(
+                f"query {name!r} is none of pairs; joins of pairs: {', '.join(self.joins) or 'none'}"
+            )
+        return query
+
 
 def load_settings(config: Path | None = None, home: Path | None = None) -> Settings:
     """Read the configuration file and the environment; ``places.py`` says which file and which home.
 
-    Relative source paths, and a relative home or folder of queries, are taken from the file's folder. ``home`` wins
+    Relative paths of sources, and a relative home or folder of queries, are taken from the file's folder. ``home`` wins
     over file and environment.
 
     Raises:
@@ -142,10 +190,23 @@ def load_settings(config: Path | None = None, home: Path | None = None) -> Setti
     queries = queries.model_copy(update={"folder": (path.parent / queries.folder.expanduser()).resolve()})
     refused = set(tables) - set(streams) if isinstance(tables, dict) else set()
     registered = read_queries(queries.folder, streams, problems, refused)
+    if settings is not None:
+        joins = [query for query in registered.values() if isinstance(query, MultiwayQuery)]
+        problems.extend(site_problems(settings.sites, streams, joins))
     if problems or settings is None:
         raise ConfigError(str(path), problems)
     where = given_home(home) or (path.parent / settings.home.expanduser()).resolve()
-    read = {"home": where, "config": path, "streams": streams, "queries": queries, "registered": registered}
+    lineage = settings.lineage
+    if lineage.file:
+        lineage = lineage.model_copy(update={"file": (path.parent / lineage.file.expanduser()).resolve()})
+    read = {
+        "lineage": lineage,
+        "home": where,
+        "config": path,
+        "streams": streams,
+        "queries": queries,
+        "registered": registered,
+    }
     return settings.model_copy(update=read)
 
 
@@ -167,17 +228,36 @@ def _streams(tables: Any, folder: Path, problems: list[Problem]) -> dict[str, St
     if not isinstance(tables, dict):
         problems.append(Problem("streams", type(tables).__name__, "tables named [streams.<name>]"))
         return streams
-    for name, table in tables.items():
+    for name, declared in tables.items():
+        table = declared
+        if isinstance(declared, dict):
+            problem = preset_problem(declared)
+            if problem:
+                problems.append(Problem(f"streams.{name}.{problem.key}", problem.found, problem.expected))
+                continue
+            table = with_landing(name, with_preset(declared))
         try:
             stream = Stream.model_validate(table | {"name": name} if isinstance(table, dict) else table)
         except ValidationError as error:
             problems.extend(stream_refusals(name, table, error))
             continue
         problems.extend(stream_problems(stream))
-        path = os.path.normpath(folder / Path(stream.source.path).expanduser())
-        source = stream.source.model_copy(update={"path": path})
+        source = _located(stream.source, folder)
+        told = (Problem(f"streams.{name}.{p.key}", p.found, p.expected) for p in schema_problems(source))
+        problems.extend(told)
         streams[name] = stream.model_copy(update={"source": source})
     return streams
+
+
+def _located(source: Source, folder: Path) -> Source:
+    """Return a source whose paths are taken from the configuration's folder."""
+
+    def at(path: str) -> str:
+        return os.path.normpath(folder / Path(path).expanduser())
+
+    places: dict[str, Any] = {name: at(path) for name in _PATHS if (path := getattr(source, name))}
+    places["schema_files"] = {number: at(path) for number, path in source.schema_files.items()}
+    return source.model_copy(update=places)
 
 
 def _readable_queries(table: Any) -> QuerySettings:

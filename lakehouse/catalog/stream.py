@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from lakehouse.algorithms.rollup.contract import Level
 from lakehouse.catalog.columns import Column
@@ -45,6 +45,16 @@ def instant_us(value: Any) -> int:
     return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
+def _start(value: Any) -> Any:
+    if value in ("earliest", "latest"):
+        return value
+    try:
+        return instant_us(value)
+    except ValueError:
+        expected = '"earliest", "latest" or an ISO time, such as "2026-01-05T06:00"'
+        raise ValueError(f"expected {expected}") from None
+
+
 def _zone(value: str) -> str:
     try:
         ZoneInfo(value)
@@ -56,11 +66,21 @@ def _zone(value: str) -> str:
 Microseconds = Annotated[int, BeforeValidator(_duration), Field(description=EXPECTED)]
 Kept = Annotated[int | None, BeforeValidator(_kept)]
 Instant = Annotated[int, BeforeValidator(instant_us)]
+Start = Annotated[str | int, BeforeValidator(_start)]
+Texts = tuple[Annotated[str, Field(min_length=1)], ...]
 Zone = Annotated[str, AfterValidator(_zone)]
 StreamLevel = Annotated[Level, BeforeValidator(_level)]
 # What a node holds of a counter beside its measure: readings, and bounds of what was lost in falls.
 COUNTER_PARTS = ("first", "last", "drops_low", "drops_high")
-NULLS_BY_FORMAT = {"csv": ("", "NA", "N/A", "NULL", "null"), "zeek": (), "ndjson": (), "parquet": ()}
+NULLS_BY_FORMAT = {
+    "csv": ("", "NA", "N/A", "NULL", "null"),
+    "zeek": (),
+    "nfdump": ("",),
+    "pcap": ("",),
+    "ndjson": (),
+    "parquet": (),
+    "avro": (),
+}
 
 
 class _Part(BaseModel):
@@ -75,6 +95,15 @@ class TimeColumn(_Part):
     timezone: Zone = "UTC"
 
 
+class ArrivalTime(TimeColumn):
+    """When a record was received; ``plus`` names a field of seconds to add: a flow is told when it ends.
+
+    With ``plus`` alone it is the event time that the seconds are added to.
+    """
+
+    plus: str | None = None
+
+
 class ClockBounds(_Part):
     """How far an event time may stand from its record's own arrival time before the clock counts as wrong."""
 
@@ -83,11 +112,19 @@ class ClockBounds(_Part):
 
 
 class Source(_Part):
-    """Where records come from and how a file is cut into them."""
+    """Where records come from and how a file, or a message of a topic, is cut into them.
 
-    kind: Literal["files"] = "files"
-    path: str = Field(min_length=1)
-    format: Literal["csv", "ndjson", "zeek", "parquet"]
+    What belongs to which kind, and what each kind needs, is in ``source_checks.py``. ``mqtt`` and ``host`` are read
+    from files of ``path``, where `tidemark bridge` and `tidemark collect` land them first. Secrets stay out of
+    ``options``: they name variables of the environment, which are looked up when a client is made.
+
+    ``shape``: what its columns mean is what ``presets/flow.toml`` says, whatever the exporter's own words for it are.
+    """
+
+    kind: Literal["files", "kafka", "mqtt", "host"] = "files"
+    path: str = Field(default="", min_length=1)
+    format: Literal["csv", "ndjson", "zeek", "parquet", "avro", "pcap", "nfdump"]
+    shape: Literal["flow"] | None = None
     separator: str = Field(default=",", min_length=1, max_length=1)
     quote: str = Field(default='"', min_length=1, max_length=1)
     header: Literal["names", "skip", "none"] = "names"
@@ -96,6 +133,28 @@ class Source(_Part):
     settle: Microseconds | Literal[0] = parse_duration("2s")
     batch_bytes: int = Field(default=256 * 1024 * 1024, ge=1)
     batch_files: int = Field(default=1000, ge=1)
+    servers: Texts = ()
+    topics: Texts = ()
+    start: Start = "earliest"
+    batch_rows: int = Field(default=1_000_000, ge=1)
+    fields: Texts = ()
+    schema_file: str | None = Field(default=None, min_length=1)
+    schema_files: dict[str, str] = Field(default_factory=dict)
+    options: dict[str, str] = Field(default_factory=dict, repr=False)
+    broker: str | None = None
+    client_id: str | None = Field(default=None, min_length=1)
+    username: str | None = None
+    password_env: str | None = None
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    protocol: Literal["5", "3.1.1"] = "5"
+    in_flight: int = Field(default=1000, ge=1, le=32_767)
+    session: Microseconds = parse_duration("7d")
+    records: Literal["sensors", "connections"] = "sensors"
+    every: Microseconds = parse_duration("10s")
+    roll_after: Microseconds = parse_duration("1m")
+    roll_bytes: int = Field(default=64 * 1024 * 1024, ge=1)
 
     @property
     def nulls(self) -> tuple[str, ...]:
@@ -104,12 +163,16 @@ class Source(_Part):
 
 
 class Stream(_Part):
-    """One stream. All durations and instants are microseconds; instants are UTC since the epoch."""
+    """One stream. All durations and instants are microseconds; instants are UTC since the epoch.
+
+    Messages of a topic carry a time of their own: it is their arrival time unless another one is declared.
+    """
 
     name: str
+    preset: str | None = None
     source: Source
     event_time: TimeColumn
-    arrival_time: TimeColumn | None = None
+    arrival_time: ArrivalTime | None = None
     clock_bounds: ClockBounds | None = None
     identity: tuple[str, ...] = ()
     duplicates_within: Microseconds = parse_duration("1d")
@@ -121,7 +184,26 @@ class Stream(_Part):
     keep_raw: Kept = None
     event_time_bounds: tuple[Instant, Instant] = (instant_us("2000-01-01"), instant_us("2100-01-01"))
     latest: Microseconds = parse_duration("1d")
+    site: str | None = Field(default=None, min_length=1)
     columns: dict[str, Column] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _messages_arrive_when_they_say(cls, table: Any) -> Any:
+        source = table.get("source") if isinstance(table, dict) else None
+        if isinstance(source, dict) and source.get("kind") == "kafka" and "arrival_time" not in table:
+            return table | {"arrival_time": {"column": "$timestamp", "unit": "ms"}}
+        return table
+
+    @model_validator(mode="before")
+    @classmethod
+    def _arrival_after_the_event(cls, table: Any) -> Any:
+        if not isinstance(table, dict):
+            return table
+        arrival, event = table.get("arrival_time"), table.get("event_time")
+        if isinstance(arrival, dict) and set(arrival) == {"plus"} and isinstance(event, dict):
+            return table | {"arrival_time": event | arrival}
+        return table
 
     @property
     def all_columns(self) -> dict[str, Column]:

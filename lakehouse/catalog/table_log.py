@@ -44,6 +44,42 @@ def commits_of(table: Path) -> list[Path]:
     return sorted(path for path in (table / "_delta_log").glob("*.json") if path.stem.isdigit())
 
 
+# What ``Commits`` says of a table that is not there.
+NO_TABLE = (-1, 0)
+
+
+class Commits:
+    """The newest commits of some tables, followed one by one: asking again costs a look at a file or two per table.
+
+    Two equal answers mean that none of the tables has changed between them.
+    """
+
+    def __init__(self, *tables: Path) -> None:
+        self._tables = tables
+        self._versions = [-1] * len(tables)
+
+    def __call__(self) -> tuple[tuple[int, int], ...]:
+        """Return version and time of each table's newest commit, ``NO_TABLE`` where there is none."""
+        self._versions = [self._newest(*pair) for pair in zip(self._tables, self._versions, strict=True)]
+        return tuple((v, self._time(t, v)) for t, v in zip(self._tables, self._versions, strict=True))
+
+    def _newest(self, table: Path, version: int) -> int:
+        if version < 0 or not _commit(table, version).exists():
+            # Not seen before, or made anew in the meantime.
+            version = max((int(path.stem) for path in commits_of(table)), default=-1)
+        while version >= 0 and _commit(table, version + 1).exists():
+            version += 1
+        return version
+
+    @staticmethod
+    def _time(table: Path, version: int) -> int:
+        return _commit(table, version).stat().st_mtime_ns if version >= 0 else 0
+
+
+def _commit(table: Path, version: int) -> Path:
+    return table / "_delta_log" / f"{version:020d}.json"
+
+
 def files_added(table: Path, commit: Path) -> list[Path]:
     """Return the data files that one commit added."""
     added = (action["add"] for action in _actions_of(commit) if action.get("add"))

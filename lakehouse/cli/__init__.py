@@ -2,12 +2,13 @@
 
     app.py      global options, how errors end, exit codes
     options.py  what the global options mean; readers of times, shares and key=value
-    terminal_chart.py  html_chart.py   what `plot` draws
+    picture.py  terminal_chart.py  html_chart.py   what `plot` draws
     explain_text.py  explain_charts.py  explain_page.py   what `explain` prints and draws
+    aggregate_text.py  aggregate_charts.py  aggregate_page.py   the same of a join-aggregate
     svg.py      frames, axes, lines and bands of charts on pages
     output.py   JSON, tables and errors as text
-    init.py  simulate.py  run.py  ask.py  plot.py  sql.py  status.py  plan.py  queries.py  explain.py
-    doctor.py  requeue.py  rebuild.py  retract.py  airflow.py
+    init.py  simulate.py  bridge.py  collect.py  run.py  ask.py  plot.py  sql.py  status.py  plan.py  queries.py
+    explain.py  doctor.py  requeue.py  rebuild.py  retract.py  airflow.py
 
 Importing this package loads typer and nothing of Tidemark's other layers.
 """

@@ -12,11 +12,15 @@ import typer
 
 from lakehouse.catalog.problems import ConfigError
 from lakehouse.cli import (
+    accept_loss,
     airflow,
     ask,
+    bridge,
+    collect,
     doctor,
     explain,
     init,
+    metrics,
     plan,
     plot,
     queries,
@@ -24,6 +28,7 @@ from lakehouse.cli import (
     requeue,
     retract,
     run,
+    serve,
     simulate,
     sql,
     status,
@@ -74,16 +79,21 @@ def _examples(commands: Sequence[str]) -> str:
 
 app.command(epilog=_examples(init.EXAMPLES))(init.init)
 app.command(epilog=_examples(simulate.EXAMPLES))(simulate.simulate)
+app.command(epilog=_examples(bridge.EXAMPLES))(bridge.bridge)
+app.command(epilog=_examples(collect.EXAMPLES))(collect.collect)
 app.command(epilog=_examples(run.EXAMPLES))(run.run)
+app.command(epilog=_examples(serve.EXAMPLES))(serve.serve)
 app.command(epilog=_examples(ask.EXAMPLES))(ask.ask)
 app.command(epilog=_examples(plot.EXAMPLES))(plot.plot)
 app.command(epilog=_examples(sql.EXAMPLES))(sql.sql)
 app.command(epilog=_examples(status.EXAMPLES))(status.status)
+app.command(epilog=_examples(metrics.EXAMPLES))(metrics.metrics)
 app.command(epilog=_examples(plan.EXAMPLES))(plan.plan)
 app.command(epilog=_examples(queries.EXAMPLES))(queries.queries)
 app.command(epilog=_examples(explain.EXAMPLES))(explain.explain)
 app.command(epilog=_examples(doctor.EXAMPLES))(doctor.doctor)
 app.command(epilog=_examples(requeue.EXAMPLES))(requeue.requeue)
+app.command(epilog=_examples(accept_loss.EXAMPLES))(accept_loss.accept_loss)
 app.command(epilog=_examples(rebuild.EXAMPLES))(rebuild.rebuild)
 app.command(epilog=_examples(retract.EXAMPLES))(retract.retract)
 app.command(epilog=_examples(airflow.EXAMPLES))(airflow.airflow)

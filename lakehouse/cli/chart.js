@@ -1,15 +1,15 @@
 "use strict";
-const { left, right, top: high, times, series } = JSON.parse(document.getElementById("series").textContent);
+const { left, right, top: high, words, times, series } = JSON.parse(document.getElementById("series").textContent);
 const svg = document.querySelector("svg"), tip = document.getElementById("tip"), mark = document.querySelector(".mark");
 const groups = [...document.querySelectorAll("g.series")], dots = groups.map((group) => group.querySelector(".dot"));
 const buttons = [...document.querySelectorAll(".key button")];
 const text = (value) => value === null ? "?" : value.toLocaleString("en", { maximumSignificantDigits: 10 });
 const value = (one) => one.value === null ? "none" : text(one.value);
-const interval = (one) => `[${text(one.low)}, ${text(one.high)}]${one.exact ? "  exact" : ""}`;
+const interval = (one) => `[${text(one.low)}, ${text(one.high)}]${one.exact ? words.exact : ""}`;
 function line(place, one) {
   const shown = document.createElement("div"), swatch = document.createElement("i");
   shown.className = `of${place}`;
-  shown.append(swatch, one.rows === 0 ? `${series[place].key}  no rows` : `${series[place].key}  ${value(one)}  ${interval(one)}`);
+  shown.append(swatch, one.rows === 0 ? `${series[place].key}  ${words.none}` : `${series[place].key}  ${value(one)}  ${interval(one)}`);
   return shown;
 }
 function show(index) {
@@ -22,7 +22,7 @@ function show(index) {
     if (one.y !== null) { dots[place].setAttribute("cx", x); dots[place].setAttribute("cy", one.y); }
   });
   if (buttons.length) tip.replaceChildren(told, ...at.map((one, place) => line(place, one)).filter((_, place) => !isHidden(place)));
-  else tip.textContent = `${told}\nvalue  ${value(at[0])}\ninterval  ${interval(at[0])}\nrows  ${text(at[0].rows)}`;
+  else tip.textContent = `${told}\n${words.value}  ${value(at[0])}\n${words.band}  ${interval(at[0])}\n${words.rows}  ${text(at[0].rows)}`;
   tip.style.visibility = "visible";
   const scale = svg.clientWidth / svg.viewBox.baseVal.width, room = svg.clientWidth - tip.offsetWidth - 4;
   const beside = x * scale + 14 > room ? x * scale - tip.offsetWidth - 14 : x * scale + 14;

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,7 +12,10 @@ from lakehouse.cli.options import AsJson, WrongUsage, globals_of, nearest
 
 if TYPE_CHECKING:
     from lakehouse.catalog.settings import Settings
-    from lakehouse.serving.queries import QueryState
+    from lakehouse.serving.aggregates import AggregateState
+    from lakehouse.serving.joins import JoinState
+    from lakehouse.serving.multiway_joins import MultiwayState
+    from lakehouse.serving.query_state import Facts
 
 EXAMPLES = (
     "tidemark explain replies",
@@ -24,41 +28,89 @@ def explain(
     context: typer.Context,
     query: Annotated[str, typer.Argument(help="A registered query.")],
     html: Annotated[
-        Path | None, typer.Option(help="Also write a page: recall, wait and memory over time.")
+        Path | None, typer.Option(help="Also write a page: what it found, and memory, over time.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Explain a query: plan, buffers, slack, target, misses.
+    """Explain a query: plan, memory, what it found and what is late.
 
-    What it does in words; what each bucket holds and the slack it gives now; the last batches; which periods
-    reached the recall asked for and the worst that did not; what waits for repair, and the last repairs. The
-    page of --html needs nothing but a browser. Times are in UTC. No JVM is started.
+    What it does in words; what each bucket holds; the last batches; what waits for repair, and the last repairs.
+    Of a join of pairs also the slack it gives now, which periods reached the recall asked for and the worst that
+    did not; of a join-aggregate the method that runs it and why, how often answers were revised, which ticks are
+    final, and its alarms; of a join of three streams or more, per batch, which rows were moved on which way, and what
+    that was to cost and cost. The page of --html needs nothing but a browser. Times are in UTC. No JVM is started.
     """
     from lakehouse.cli.output import print_json
-    from lakehouse.serving.completeness import Completeness
-    from lakehouse.serving.explain import explain as explain_of
+    from lakehouse.serving.aggregates import AggregateState
+    from lakehouse.serving.multiway_joins import MultiwayState
 
-    state = _state(globals_of(context).settings(), query)
-    completeness = Completeness(state)
-    facts: dict[str, Any] = explain_of(state, completeness)
+    settings = globals_of(context).settings()
+    state = _state(settings, query)
+    if isinstance(state, AggregateState):
+        facts, show = _aggregate(settings, state, html)
+    elif isinstance(state, MultiwayState):
+        facts, show = _multiway(settings, state, html)
+    else:
+        facts, show = _join(state, html)
     if html is not None:
-        from lakehouse.cli.explain_page import page
-
-        html.write_text(page(facts, completeness), encoding="utf-8")
         facts["html"] = str(html)
     if as_json:
         print_json(facts)
         return
-    from lakehouse.cli.explain_text import print_query
-
-    print_query(facts)
+    show(facts)
     if html is not None:
         print(f"\nwrote {html}")
 
 
-def _state(settings: Settings, name: str) -> QueryState:
-    from lakehouse.serving.queries import QueryState
+def _join(state: JoinState, html: Path | None) -> tuple[Facts, Callable[[Facts], None]]:
+    from lakehouse.cli.explain_text import print_query
+    from lakehouse.serving.completeness import Completeness
+    from lakehouse.serving.explain import explain as explain_of
+
+    completeness = Completeness(state)
+    facts = explain_of(state, completeness)
+    if html is not None:
+        from lakehouse.cli.explain_page import page
+
+        html.write_text(page(facts, completeness), encoding="utf-8")
+    return facts, print_query
+
+
+def _aggregate(
+    settings: Settings, state: AggregateState, html: Path | None
+) -> tuple[Facts, Callable[[Facts], None]]:
+    from lakehouse.cli.aggregate_text import print_aggregate
+    from lakehouse.serving.aggregate_facts import aggregate_facts
+    from lakehouse.serving.explain_aggregate import aggregate_batches, explain_aggregate
+
+    answers = aggregate_facts(state.layout, state.query, settings.streams, settings.queries.published)
+    facts = explain_aggregate(state, answers)
+    if html is not None:
+        from lakehouse.cli.aggregate_page import aggregate_page
+        from lakehouse.cli.explain_charts import POINTS
+        from lakehouse.serving.live_answers import over_time
+
+        page = aggregate_page(facts, over_time(answers, POINTS // 2), aggregate_batches(state))
+        html.write_text(page, encoding="utf-8")
+    return facts, print_aggregate
+
+
+def _multiway(
+    settings: Settings, state: MultiwayState, html: Path | None
+) -> tuple[Facts, Callable[[Facts], None]]:
+    from lakehouse.cli.multiway_text import print_multiway
+    from lakehouse.serving.explain_multiway import explain_multiway
+
+    if html is not None:
+        raise WrongUsage(
+            "--html shows joins of pairs and aggregates; expected none for three streams or more"
+        )
+    return explain_multiway(state, settings.streams, settings.sites), print_multiway
+
+
+def _state(settings: Settings, name: str) -> AggregateState | MultiwayState | JoinState:
+    from lakehouse.serving.queries import state_of
 
     if name not in settings.registered:
         raise WrongUsage(f"no query {name!r}; expected {nearest(name, settings.registered)}")
-    return QueryState(settings.layout, settings.query(name), settings.queries.buckets)
+    return state_of(settings.layout, settings.query(name), settings.queries.buckets)

@@ -1,4 +1,4 @@
-"""The three charts of a query over time: recall of its periods, wait of repaired pairs, memory of its batches."""
+"""Charts of a query over time: recall of its periods and wait of repaired pairs, and memory of its batches."""
 
 from __future__ import annotations
 
@@ -133,35 +133,35 @@ def memory_chart(batches: Sequence[Facts]) -> Chart | None:
     if not batches:
         return None
     each = -(-len(batches) // POINTS)
-    shown = [
-        max(batches[at : at + each], key=lambda batch: batch["most_held"])
-        for at in range(0, len(batches), each)
-    ]
-    rows = Frame(len(shown), 0.0, max(1, *(batch["most_held"] for batch in shown)) * 1.06, BOTTOM)
+    shown = [max(batches[at : at + each], key=_most_held) for at in range(0, len(batches), each)]
+    rows = Frame(len(shown), 0.0, max(1, *map(_most_held, shown)) * 1.06, BOTTOM)
     unit, size = _byte_unit(max(batch["bytes"] for batch in shown))
     bytes_ = Frame(len(shown), 0.0, max(1, *(batch["bytes"] / size for batch in shown)) * 1.06, BOTTOM)
     svg = [
         *rows.value_axis(_short),
         *bytes_.value_axis_right(),
         *_batch_axis(rows, shown),
-        *(f'<path class="band" d="{p}"/>' for p in rows.bands([(b["held"], b["most_held"]) for b in shown])),
+        *(f'<path class="band" d="{p}"/>' for p in rows.bands([(b["held"], _most_held(b)) for b in shown])),
         *(f'<path class="second" d="{p}"/>' for p in bytes_.lines([b["bytes"] / size for b in shown])),
         *(f'<path class="line" d="{p}"/>' for p in rows.lines([b["held"] for b in shown])),
     ]
-    keys = (
-        ("value", "rows held after the batch"),
-        ("", "up to the most that its buckets held"),
-        ("of-second", f"state, {unit}, right axis"),
-    )
+    most = [("", "up to the most that its buckets held")] if "most_held" in shown[0] else []
+    keys = [("value", "rows held after the batch"), *most, ("of-second", f"state, {unit}, right axis")]
     columns = [(_held(b), [rows.y(b["held"]), bytes_.y(b["bytes"] / size)]) for b in shown]
     return Chart("Memory over batches", keys, svg, columns)
 
 
+def _most_held(batch: Facts) -> int:
+    """Return the most rows held during a batch, where the query keeps account of it, or else after it."""
+    return int(batch.get("most_held", batch["held"]))
+
+
 def _held(batch: Facts) -> str:
+    most = f", at most {batch['most_held']:,}" if "most_held" in batch else ""
     return (
         f"batch {batch['batch']:,}, {batch['committed_at']:%Y-%m-%d %H:%M:%S} UTC\n"
         f"stream time {moment(batch['time_us'])}\n"
-        f"{batch['held']:,} rows held, at most {batch['most_held']:,}\n{batch['bytes']:,} bytes of state"
+        f"{batch['held']:,} rows held{most}\n{batch['bytes']:,} bytes of state"
     )
 
 

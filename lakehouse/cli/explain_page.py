@@ -7,7 +7,7 @@ text only where it cannot become markup.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -28,20 +28,23 @@ def page(facts: Facts, completeness: Completeness) -> str:
         wait_chart(completeness.waits_over_time(POINTS // 2)),
         memory_chart(list(batches(completeness.state))),
     )
+    return whole_page(facts, completeness_in_words(facts), plan_in_words(facts), found)
+
+
+def whole_page(
+    facts: Facts, known: Iterable[str], plan: Iterable[tuple[str, str]], found: Iterable[Chart | None]
+) -> str:
+    """Return a page of what is known, the plan and those charts that there are; before the first batch of the plan."""
     charts = [chart for chart in found if chart is not None]
     heading = escape(f"query {facts['query']}")
-    told = (
-        [facts["description"], *completeness_in_words(facts)]
-        if facts["batches"]
-        else ["nothing taken in yet"]
-    )
-    plan = "\n".join(f"{name + ':':<9} {sentence}" for name, sentence in plan_in_words(facts))
+    told = [facts["description"], *known] if facts["batches"] else ["nothing taken in yet"]
+    words = "\n".join(f"{name + ':':<9} {sentence}" for name, sentence in plan)
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{heading}</title><style>{asset("chart.css")}{asset("explain.css")}</style></head>
 <body><main><h1>{heading}</h1>
 {"".join(f"<p>{escape(sentence)}</p>" for sentence in told if sentence)}
-<pre>{escape(plan)}</pre>
+<pre>{escape(words)}</pre>
 {"".join(_section(chart, place) for place, chart in enumerate(charts))}
 </main><script type="application/json" id="series">{_data(charts)}</script>
 <script>{asset("explain.js")}</script></body></html>
@@ -59,7 +62,9 @@ def _section(chart: Chart, place: int) -> str:
             "</svg>",
         )
     )
-    keys = "".join(f'<span><i class="{name}"></i>{escape(words)}</span>' for name, words in chart.keys)
+    keys = "".join(
+        f'<span class="{name}"><i class="{name}"></i>{escape(words)}</span>' for name, words in chart.keys
+    )
     return f"""<h2>{escape(chart.heading)}</h2>
 <figure data-chart="{place}">{svg}<div class="tip" role="status"></div></figure>
 <div class="key">{keys}</div>

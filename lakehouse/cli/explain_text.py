@@ -17,7 +17,7 @@ Facts = Mapping[str, Any]
 def print_query(facts: Facts) -> None:
     """Print what is known of a query; before its first batch that is its plan."""
     told = f": {facts['description']}" if facts["description"] else ""
-    print(f"{facts['query']}{told}\nstate: {_state(facts)}")
+    print(f"{facts['query']}{told}\nstate: {state_in_full(facts)}")
     for name, sentence in plan_in_words(facts):
         print(f"{name + ':':<11}{sentence}")
     if not facts["batches"]:
@@ -78,10 +78,11 @@ def completeness_in_words(facts: Facts) -> Iterator[str]:
             f"wait of repaired pairs: mean {length(found['repaired_wait_mean_us'])}, "
             f"p99 {length(found['repaired_wait_p99_us'])}, longest {length(found['repaired_wait_max_us'])}"
         )
-    yield _open(open_rows)
+    yield to_repair_in_words(open_rows)
 
 
-def _open(found: Facts) -> str:
+def to_repair_in_words(found: Facts) -> str:
+    """Return how many logged rows no repair has looked at."""
     begun = "; a repair was begun and is not finished" if found["begun"] else ""
     if not found["rows"]:
         return f"to repair: nothing{begun}"
@@ -113,7 +114,8 @@ def length(time_us: float | None) -> str:
     return span(round(time_us)) if round(time_us) else "0"
 
 
-def _state(facts: Facts) -> str:
+def state_in_full(facts: Facts) -> str:
+    """Return a query's state with what waits and when its last batch ended; of a changed one, both meanings."""
     state, since = state_in_words(facts), facts["last_batch_age_s"]
     if facts["meant_before"] is not None:
         return (
@@ -147,10 +149,11 @@ def _bucket(row: Facts) -> tuple[Any, ...]:
 def _batch(row: Facts) -> tuple[Any, ...]:
     held = (row["held"], row["most_held"], row["bytes"])
     slacks = (_range(row["left_slack_us"]), _range(row["right_slack_us"]))
-    return (row["batch"], _ended(row), *_counts(row), *held, *slacks, moment(row["time_us"]))
+    return (row["batch"], ended_at(row), *_counts(row), *held, *slacks, moment(row["time_us"]))
 
 
-def _ended(row: Facts) -> str:
+def ended_at(row: Facts) -> str:
+    """Return when a batch or repair was finished."""
     return f"{row['committed_at']:%Y-%m-%d %H:%M:%S}"
 
 
@@ -175,4 +178,4 @@ _REPAIR = ("repair", "ended", "through batch", "rows looked at", "pairs found", 
 
 def _repair(row: Facts) -> tuple[Any, ...]:
     counts = (row["through"], row["looked_at"], row["found"], row["gone"])
-    return (row["repair"], _ended(row), *counts, moment(row["time_us"]))
+    return (row["repair"], ended_at(row), *counts, moment(row["time_us"]))

@@ -1,7 +1,8 @@
-"""``tidemark init``: a commented configuration of the two simulated streams, a query over one, and an empty home."""
+"""``tidemark init``: a commented configuration of the two simulated streams, two queries, and an empty home."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 from lakehouse.cli.options import AsJson, WrongUsage, globals_of
 
 STARTER = Path(__file__).with_name("starter.toml")
-QUERY = Path(__file__).with_name("warmer_neighbours.sql")
+QUERIES = tuple(Path(__file__).with_name(f"{name}.sql") for name in ("warm_and_dry", "warmer_neighbours"))
 
 EXAMPLES = (
     "tidemark init",
@@ -23,7 +24,7 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Replace a configuration that is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a commented tidemark.toml with a query beside it, and create the empty home.
+    """Write a commented tidemark.toml with two queries beside it, and create the empty home.
 
     It declares the two streams that `tidemark simulate` writes. An existing configuration is kept unless
     --force is given; the home's content is never touched.
@@ -38,10 +39,11 @@ def init(
     config.parent.mkdir(parents=True, exist_ok=True)
     home.mkdir(parents=True, exist_ok=True)
     config.write_text(starter(str(chosen) if chosen else DEFAULT_HOME), encoding="utf-8")
-    query = config.parent / "queries" / QUERY.name
-    query.parent.mkdir(exist_ok=True)
-    query.write_text(QUERY.read_text(encoding="utf-8"), encoding="utf-8")
-    _tell(config, home, query, as_json)
+    folder = config.parent / "queries"
+    folder.mkdir(exist_ok=True)
+    for query in QUERIES:
+        (folder / query.name).write_text(query.read_text(encoding="utf-8"), encoding="utf-8")
+    _tell(config, home, [folder / query.name for query in QUERIES], as_json)
 
 
 def starter(home: str) -> str:
@@ -50,10 +52,13 @@ def starter(home: str) -> str:
     return STARTER.read_text(encoding="utf-8").format(home=escaped)
 
 
-def _tell(config: Path, home: Path, query: Path, as_json: bool) -> None:
+def _tell(config: Path, home: Path, queries: Sequence[Path], as_json: bool) -> None:
     from lakehouse.cli.output import print_json
 
     if as_json:
-        print_json({"config": str(config), "home": str(home), "query": str(query)})
-    else:
-        print(f"wrote {config}\nquery {query}\nhome  {home}\nnext: tidemark simulate, then tidemark run")
+        print_json({"config": str(config), "home": str(home), "queries": [str(query) for query in queries]})
+        return
+    print(f"wrote {config}")
+    for query in queries:
+        print(f"query {query}")
+    print(f"home  {home}\nnext: tidemark simulate, then tidemark run")

@@ -63,6 +63,25 @@ def declared(settings: Settings, streams: Sequence[str]) -> None:
             raise WrongUsage(f"no stream {stream!r}; declared: {names}")
 
 
+def landed_streams(settings: Settings, kind: str, streams: Sequence[str]) -> list[str]:
+    """Return the streams of a kind, all or those named; refuse names of others, and when there are none."""
+    declared(settings, streams)
+    known = [name for name, stream in settings.streams.items() if stream.source.kind == kind]
+    for name in streams:
+        if name not in known:
+            found = settings.streams[name].source.kind
+            raise WrongUsage(
+                f"stream {name!r} has kind {found!r}; expected one of kind {kind!r}: {', '.join(known)}"
+            )
+    if not known:
+        preset = {
+            "mqtt": 'kind = "mqtt" in [streams.NAME.source]',
+            "host": 'preset = "host" in [streams.NAME]',
+        }[kind]
+        raise WrongUsage(f"no stream of kind {kind!r} is declared: {preset} of {settings.config} makes one")
+    return list(streams) or known
+
+
 def nearest(name: str, among: Iterable[str]) -> str:
     """Return what could have been meant."""
     from lakehouse.catalog.query_names import nearest as nearest_of

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from typing import Any
 
@@ -14,6 +15,16 @@ import typer
 
 from lakehouse.catalog.moments import format_moment
 from lakehouse.catalog.problems import ConfigError
+
+
+def progress() -> Callable[[str], None]:
+    """Return a printer of progress to stderr, each line with the seconds since now."""
+    started = time.monotonic()
+
+    def tell(line: str) -> None:
+        print(f"[{time.monotonic() - started:6.1f} s] {line}", file=sys.stderr, flush=True)
+
+    return tell
 
 
 def print_json(document: Any) -> None:

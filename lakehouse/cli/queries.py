@@ -30,8 +30,10 @@ def queries(
 ) -> int | None:
     """List registered queries with state; forget one.
 
-    Per query: what it joins, the recall asked for, batches and rows taken in, pairs found online and by repair,
-    logged rows that a repair still has to look at, rows and bytes held, stream time, age of the last batch.
+    Per query: what it joins, batches and rows taken in, logged rows that a repair still has to look at, rows and
+    bytes held, stream time, age of the last batch. Of a join of pairs also the recall asked for, and pairs found
+    online and by repair; of a join of three streams or more the results, rows that left their site, and bytes moved;
+    of a join-aggregate the answers given, revised and repaired, and alarms raised now.
     State: new, behind (by how many ingest batches), current, or changed: it means something else than its
     tables, which --forget removes. Refused while the query is run or repaired. No JVM is started.
     """
@@ -58,7 +60,7 @@ def _forget(settings: Settings, query: str, yes: bool, as_json: bool) -> int | N
         raise WrongUsage(f"no query {query!r}; expected {nearest(query, known)}")
     if as_json and not yes:
         raise WrongUsage("--forget with --json asks nothing: it needs --yes")
-    if not yes and not typer.confirm(f"Remove all pairs and state of {query}?", err=True):
+    if not yes and not typer.confirm(f"Remove all tables and state of {query}?", err=True):
         return 1
     size = forget(settings.layout, query)
     if as_json:
@@ -81,28 +83,70 @@ def _print(found: Mapping[str, Any], settings: Settings) -> None:
 
     if not found["queries"]:
         print(f"no query is registered; one is a file {settings.queries.folder}/NAME.sql")
-    else:
-        print_table(_HEADERS, [_row(facts) for facts in found["queries"]])
+    kinds = {facts["kind"] for facts in found["queries"]}
+    for kind, title, headers, cells in _KINDS:
+        rows = [cells(facts) for facts in found["queries"] if facts["kind"] == kind]
+        if rows:
+            print_table(headers, rows, title=title if len(kinds) > 1 else "")
     for name in found["unregistered"]:
         print(f"{name}: has tables and is registered no longer; tidemark queries --forget {name}")
 
 
-_HEADERS = (
-    *("query", "state", "streams", "window", "condition", "recall", "batches", "rows", "online", "repaired"),
-    *("open", "held", "state bytes", "newest", "last batch"),
-)
+_HELD = ("open", "held", "state bytes", "newest", "last batch")
 
 
-def _row(facts: Mapping[str, Any]) -> tuple[Any, ...]:
+def _pairs(facts: Mapping[str, Any]) -> tuple[Any, ...]:
     from lakehouse.catalog.durations import format_duration
-    from lakehouse.cli.output import moment
-    from lakehouse.cli.status_page import age
 
     asked = f"{facts['recall']:g} over {format_duration(facts['period_us'])}"
-    since = facts["last_batch_age_s"]
     return (
         *(facts["query"], state_in_words(facts), facts["join"], format_duration(facts["window_us"])),
         *(facts["condition"], asked, facts["batches"], facts["rows"]),
-        *(facts["pairs_online"], facts["pairs_repaired"], facts["open"], facts["held"], facts["state_bytes"]),
-        *(moment(facts["newest_us"]), "-" if since is None else f"{age(since)} ago"),
+        *(facts["pairs_online"], facts["pairs_repaired"], *_held(facts)),
     )
+
+
+def _results(facts: Mapping[str, Any]) -> tuple[Any, ...]:
+    return (
+        *(facts["query"], state_in_words(facts), facts["join"], facts["condition"], facts["batches"]),
+        *(facts["rows"], facts["results_online"], facts["results_repaired"], facts["left"]),
+        *(facts["moved_bytes"], *_held(facts)),
+    )
+
+
+def _aggregate(facts: Mapping[str, Any]) -> tuple[Any, ...]:
+    from lakehouse.catalog.durations import format_duration
+
+    return (
+        *(facts["query"], state_in_words(facts), facts["join"], facts["condition"], facts["groups"]),
+        *(format_duration(facts["every_us"]), facts["method"], facts["batches"], facts["rows"]),
+        *(facts["answered"], facts["revised"], facts["repaired"], facts["alarms"], *_held(facts)),
+    )
+
+
+def _held(facts: Mapping[str, Any]) -> tuple[Any, ...]:
+    from lakehouse.cli.output import moment
+    from lakehouse.cli.status_page import age
+
+    since = facts["last_batch_age_s"]
+    ended = "-" if since is None else f"{age(since)} ago"
+    return (facts["open"], facts["held"], facts["state_bytes"], moment(facts["newest_us"]), ended)
+
+
+_PAIRS = (
+    *("query", "state", "streams", "window", "condition", "recall", "batches", "rows", "online", "repaired"),
+    *_HELD,
+)
+_RESULTS = (
+    *("query", "state", "streams", "condition", "batches", "rows", "online", "repaired", "left site"),
+    *("bytes moved", *_HELD),
+)
+_AGGREGATE = (
+    *("query", "state", "streams", "condition", "groups", "every", "method", "batches", "rows", "answered"),
+    *("revised", "repaired", "alarms", *_HELD),
+)
+_KINDS = (
+    ("pairs", "joins of pairs", _PAIRS, _pairs),
+    ("results", "joins of three streams or more", _RESULTS, _results),
+    ("aggregate", "join-aggregates", _AGGREGATE, _aggregate),
+)

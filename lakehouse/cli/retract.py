@@ -24,7 +24,7 @@ EXAMPLES = (
 def retract(
     context: typer.Context,
     stream: Annotated[str, typer.Argument(help="A declared stream.")],
-    file: Annotated[str, typer.Option(help="Rows of this landed file.")] = "",
+    file: Annotated[str, typer.Option(help="Rows of this landed file, or of kafka:TOPIC/PARTITION.")] = "",
     where: Annotated[list[str] | None, typer.Option(help="COLUMN=VALUE; may be repeated.")] = None,
     identity: Annotated[
         list[str] | None, typer.Option(help="COLUMN=VALUE, for every column of the identity.")

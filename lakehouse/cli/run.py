@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -29,16 +28,14 @@ def run(
     kill anywhere. Exit code 1 when a job failed.
     """
     from lakehouse.cli.output import print_json
+    from lakehouse.cli.output import progress as printer
     from lakehouse.cli.plan import changes
     from lakehouse.serving.plan import plan
 
     settings = globals_of(context).settings()
     declared(settings, stream or [])
     started = time.monotonic()
-
-    def progress(line: str) -> None:
-        print(f"[{time.monotonic() - started:6.1f} s] {line}", file=sys.stderr, flush=True)
-
+    progress = printer()
     for name in stream or settings.streams:
         for sentence in changes(plan(settings.layout, settings.stream(name))):
             progress(f"{name}: {sentence}")

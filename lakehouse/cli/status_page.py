@@ -1,4 +1,4 @@
-"""The tables of ``tidemark status``: streams, the levels of each, and how each job last ended."""
+"""The tables of ``tidemark status``: streams, the levels of each, bridges, and how each job last ended."""
 
 from __future__ import annotations
 
@@ -20,10 +20,16 @@ def print_status(found: Facts) -> None:
     changes = [(s["stream"], c["batch"], c["change"]) for s in streams for c in s.get("schema_changes", [])]
     if changes:
         print_table(("stream", "batch", "file: change"), changes, title="columns that changed, latest first")
+    if lost := [(stream["stream"], stream["lost"]) for stream in streams if stream.get("lost")]:
+        print_table(("stream", "messages"), lost, title="deleted before they were read")
     for stream in streams:
         if stream.get("levels"):
             title = f"levels of {stream['stream']}"
             print_table(_LEVEL, [_level(level) for level in stream["levels"]], title=title)
+    if found["live"]:
+        print_table(_LIVE, [_live(beat) for beat in found["live"]], title="bridges and collectors")
+    if found["service"]:
+        _print_service(found["service"])
     if found["jobs"]:
         print_table(_JOB, [_job(job) for job in found["jobs"]], title="jobs, as they last ended")
 
@@ -54,7 +60,7 @@ def _headline(found: Facts) -> str:
 
 _STREAM = (
     *("stream", "rows", "late", "late by p50", "p95", "max", "quarantined", "duplicates"),
-    *("newest", "raw from", "nodes", "batches waiting", "open quarantine"),
+    *("newest", "raw from", "nodes", "batches waiting", "lag", "open quarantine"),
 )
 
 
@@ -72,6 +78,7 @@ def _stream(stream: Facts) -> tuple[Any, ...]:
         *ages,
         stream.get("nodes"),
         stream["landing"]["waiting"],
+        stream["lag"],
         stream.get("quarantine") or "-",
     )
 
@@ -90,6 +97,56 @@ def _level(level: Facts) -> tuple[Any, ...]:
         *times,
         level["entered"],
     )
+
+
+_LIVE = ("stream", "kind", "state", "last message", "messages", "repeated", "files", "waiting bytes", "note")
+
+
+def _live(beat: Facts) -> tuple[Any, ...]:
+    seen = (
+        f"{beat['state']} for {age(beat['age_s'])}"
+        if beat["state"] == "silent" and beat["age_s"]
+        else beat["state"]
+    )
+    last = (beat["last_message"] or "-")[:19].replace("T", " ")
+    counts = (beat[name] for name in ("messages", "repeated", "files", "waiting_bytes"))
+    return (beat["stream"], beat["kind"], seen, last, *counts, beat["note"] or "-")
+
+
+_FRESH = ("stream", "fresh within p50", "p95", "last", "of batches", "published through batch")
+
+
+def _print_service(service: Facts) -> None:
+    """Print who serves the home, how fresh its answers are, and which steps fail."""
+    print(f"\n{_served(service)}")
+    streams = service.get("streams", {}).items()
+    fresh = [(name, *_fresh(told)) for name, told in streams if told]
+    if fresh:
+        print_table(_FRESH, fresh, title="from the arrival of rows to the published answer")
+    failing = [
+        (s["job"], s["name"], s["failures"], s["error"]) for s in service.get("steps", []) if s["error"]
+    ]
+    if failing:
+        print_table(
+            ("job", "stream", "times in a row", "error"), failing, title="steps that fail, to be tried again"
+        )
+
+
+def _fresh(told: Facts) -> tuple[Any, ...]:
+    seconds = (_seconds(told[f"{part}_s"]) for part in ("p50", "p95", "last"))
+    return (*seconds, told["batches"], told["published_batch"])
+
+
+def _served(service: Facts) -> str:
+    beat = f"last heartbeat {age(service['age_s'])} ago"
+    if service["is_alive"]:
+        return f"served by process {service['pid']}, {service['state']}, {beat}"
+    ended = "stopped" if service["state"] == "stopped" else "ENDED WITHOUT A STOP"
+    return f"not served now: `tidemark serve` {ended}, {beat}"
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f} s"
 
 
 _JOB = ("job", "stream", "state", "ended", "seconds", "figures or error")

@@ -1,6 +1,6 @@
-"""A series as lines of text: a column per bucket, its value as a dot on the shade of its interval.
+"""A picture as lines of text: a column per bucket, its value as a dot on the shade of its band.
 
-Series by key stand one under the other on the same axes: laid over each other, 80 columns of dots say nothing.
+Its lines stand one under the other on the same axes: laid over each other, 80 columns of dots say nothing.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 from lakehouse.catalog.durations import format_duration
 
 if TYPE_CHECKING:
-    from lakehouse.serving.series import Bucket, Series
+    from lakehouse.cli.picture import Picture
+    from lakehouse.serving.series import Bucket
 
 HEIGHT = 16
-# How many series a chart of so many rows is for: few have room, many must still be seen at once.
+# How many lines a chart of so many rows is for: few have room, many must still be seen at once.
 _LOWER = ((1, HEIGHT), (3, 11), (6, 6))
 _LOWEST = 4
 LABEL = 12
-VALUE, BAND = "●", "░"
+VALUE, BAND, OPEN = "●", "░", "╌"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -29,23 +30,21 @@ def plot_columns() -> int:
     return max(10, shutil.get_terminal_size().columns - LABEL - 2)
 
 
-def chart(series: Series) -> list[str]:
-    """Return the lines of a chart as wide as its buckets are many."""
-    return charts([series])
-
-
-def charts(several: Sequence[Series]) -> list[str]:
-    """Return the lines of one chart per series, one under the other, with one value span and one axis of time."""
-    low, high = value_span([bucket for series in several for bucket in series.buckets])
+def charts(picture: Picture) -> list[str]:
+    """Return one chart per line, one under the other, with one span of values and one axis of time."""
+    low, high = picture.span
+    several, columns = picture.lines, picture.columns
     height = next((rows for most, rows in _LOWER if len(several) <= most), _LOWEST)
-    columns = len(several[0].buckets)
-    lines = [title(several[0]), ""]
-    for series in several:
-        if series.key:
-            lines.append(f"{'':{LABEL + 1}}┌─ {_cut(key_text(series), plot_columns() - 3)}")
-        lines += _area(series.buckets, low, high, height)
-    lines.append(" " * (LABEL + 1) + "└" + "─" * columns)
-    lines += [_times(several[0], columns), "", f"{VALUE} value   {BAND} {sides(several)}"]
+    lines = [picture.title, ""]
+    for line in several:
+        if line.name:
+            lines.append(f"{'':{LABEL + 1}}┌─ {_cut(line.name, plot_columns() - 3)}")
+        lines += _area(line.buckets, low, high, height)
+    final = columns if picture.final is None else picture.final
+    lines.append(" " * (LABEL + 1) + "└" + "─" * final + OPEN * (columns - final))
+    lines += [_times(picture), "", f"{VALUE} value   {BAND} {picture.band}"]
+    if final < columns:
+        lines.append(f"{OPEN} may still change")
     return lines
 
 
@@ -56,26 +55,6 @@ def _area(buckets: Sequence[Bucket], low: float, high: float, height: int) -> It
         label = f"{high - (high - low) * row / (height - 1):.6g}" if is_told else ""
         drawn = "".join(column[height - 1 - row] for column in columns)
         yield f"{label:>{LABEL}} {'┤' if label else '│'}{drawn}".rstrip()
-
-
-def title(series: Series) -> str:
-    """Return what is shown: the aggregate, the stream, the keys asked for and by, and the length of a bucket."""
-    asked = series.question
-    keys = "".join(f", {name}={value}" for name, value in asked.where.items())
-    by = f" by {', '.join(asked.by)}" if asked.by else ""
-    bucket = series.buckets[0]
-    length = span(bucket.to_us - bucket.from_us)
-    return _printable(f"{asked.aggregate}({asked.measure}) of {asked.stream}{by}{keys}, per {length}")
-
-
-def key_text(series: Series) -> str:
-    """Return the values of a series' keys, as a table of answers shows them."""
-    return _printable(", ".join("-" if value is None else value or '""' for value in series.key.values()))
-
-
-def _printable(text: str) -> str:
-    # A stream's or key's name may hold control characters, which a terminal would obey.
-    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
 
 
 def _cut(text: str, length: int) -> str:
@@ -91,23 +70,6 @@ def span(length_us: int) -> str:
     units = (86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000, 1_000, 1)
     size = next((unit for unit in units if length_us >= unit), 1)
     return f"{length_us / size:.3g}{format_duration(size)[1:]}"
-
-
-def sides(several: Sequence[Series]) -> str:
-    """Return how sure the values are, in words."""
-    buckets = [bucket for series in several for bucket in series.buckets]
-    exact = sum(bucket.exact for bucket in buckets)
-    return f"interval sure to hold the truth; {exact} of {len(buckets)} buckets exact"
-
-
-def value_span(buckets: Sequence[Bucket]) -> tuple[float, float]:
-    """Return the smallest and largest number to show, with room where they are one; 0 to 1 without any."""
-    numbers = [n for bucket in buckets for n in (bucket.value, bucket.low, bucket.high) if n is not None]
-    if not numbers:
-        return 0.0, 1.0
-    low, high = min(numbers), max(numbers)
-    room = (high - low) * 0.04 or abs(high) * 0.1 or 1.0
-    return low - room, high + room
 
 
 def _column(bucket: Bucket, low: float, high: float, height: int) -> str:
@@ -132,7 +94,7 @@ def utc(time_us: int) -> str:
     return moment.strftime("%Y-%m-%d %H:%M" if time_us % 60_000_000 == 0 else "%Y-%m-%d %H:%M:%S")
 
 
-def _times(series: Series, columns: int) -> str:
-    start, end = utc(series.question.start_us), f"{utc(series.question.end_us)} UTC"
-    gap = max(2, columns - len(start) - len(end))
+def _times(picture: Picture) -> str:
+    start, end = utc(picture.start_us), f"{utc(picture.end_us)} UTC"
+    gap = max(2, picture.columns - len(start) - len(end))
     return f"{'':{LABEL + 2}}{start}{'':{gap}}{end}"

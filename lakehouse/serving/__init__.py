@@ -1,6 +1,6 @@
 """Answers without Spark: one immutable DuckDB file per version, the macros inside it, and the doors to it.
 
-facts.py       what a publisher must know about each stream
+facts.py       what a publisher must know about each stream, and about every registered query
 build.py       nodes and facts -> the tables of one new file
 gate.py        totals of the new file against those the nodes came with
 publish.py     build, gate, rename, move the pointer, collect what no reader holds
@@ -16,10 +16,15 @@ point.py       the short way to one series
 parts.py       by more keys than fit in memory at once
 series.py      an aggregate over evenly spaced buckets, for charts
 plan.py        what is kept of a stream at which age, and what a changed declaration will do
-query_facts.py     what a publisher must know about each registered query
-build_queries.py   pairs and periods of registered queries -> tables of the new file
-queries.py     registered queries as they stand: what they took in, found, hold and owe
-completeness.py  recall of a query's periods, its misses and waits
-explain.py     all that is known of one query
+pair_facts.py  multiway_facts.py  aggregate_facts.py   the same for each kind; query_facts.py reads what all have
+build_queries.py   registered queries -> tables of the new file; catalogue.py adds their rows
+build_pairs.py     pairs and how complete they are; build_results.py: results of three streams or more
+build_answers.py   answers at ticks, revisions, alarms
+answer_series.py   an output of a join-aggregate over evenly spaced buckets of ticks, for charts
+queries.py     registered queries as they stand; query_state.py: what they took in, hold and owe
+joins.py  multiway_joins.py  aggregates.py   the same for each kind
+completeness.py  recall of a join's periods, its misses and waits
+live_answers.py  answers and alarms of a join-aggregate before they are published
+explain.py  explain_multiway.py  explain_aggregate.py   all that is known of one query
 status.py      what is published, how old it is, what waits in quarantine, how each job ended
 """

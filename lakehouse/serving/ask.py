@@ -220,16 +220,16 @@ def check(connection: duckdb.DuckDBPyConnection, question: Question) -> None:
         AskError: naming what is wrong and what there is.
     """
     if question.aggregate not in (*AGGREGATES, INCREASE):
-        raise AskError(_unknown("aggregate", question.aggregate, (*AGGREGATES, INCREASE)))
+        raise AskError(unknown("aggregate", question.aggregate, (*AGGREGATES, INCREASE)))
     streams = dict(connection.execute("SELECT stream, key_names FROM streams ORDER BY stream").fetchall())
     if question.stream not in streams:
-        raise AskError(_unknown("stream", question.stream, list(streams)))
+        raise AskError(unknown("stream", question.stream, list(streams)))
     found = connection.execute(
         f"SELECT measure, is_counter FROM measures WHERE stream = {text(question.stream)}"
     ).fetchall()
     measures, counters = [row[0] for row in found], [row[0] for row in found if row[1]]
     if question.measure not in measures:
-        raise AskError(_unknown(f"measure of {question.stream}", question.measure, measures))
+        raise AskError(unknown(f"measure of {question.stream}", question.measure, measures))
     if question.measure == "*" and question.aggregate != "count":
         raise AskError(f"* counts rows: ask for its count, or for the {question.aggregate} of {measures[1:]}")
     if question.aggregate == INCREASE and question.measure not in counters:
@@ -237,7 +237,7 @@ def check(connection: duckdb.DuckDBPyConnection, question: Question) -> None:
         raise AskError(f"only counters have an increase, {question.measure} is none: {told}")
     for name in (*question.where, *question.by):
         if name not in streams[question.stream]:
-            raise AskError(_unknown(f"key of {question.stream}", name, streams[question.stream]))
+            raise AskError(unknown(f"key of {question.stream}", name, streams[question.stream]))
     _check_range_and_grouping(connection, question)
 
 
@@ -258,7 +258,8 @@ def _check_range_and_grouping(connection: duckdb.DuckDBPyConnection, question: Q
         )
 
 
-def _unknown(what: str, name: str, among: Sequence[str]) -> str:
+def unknown(what: str, name: str, among: Sequence[str]) -> str:
+    """Return the message about a name that is not published, with the nearest that is."""
     from difflib import get_close_matches
 
     close = get_close_matches(name, among, n=1)

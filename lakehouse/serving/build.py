@@ -19,10 +19,18 @@ from lakehouse.algorithms.rollup.contract import Level
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
 from lakehouse.catalog.durations import format_duration
 from lakehouse.catalog.stream import COUNTER_PARTS
-from lakehouse.serving.build_queries import write_query
-from lakehouse.serving.facts import MACRO_FILES, ROWS, TABLE_FILES, Measure, StreamFacts, fingerprint
+from lakehouse.serving.build_queries import write_queries
+from lakehouse.serving.facts import (
+    LAST_FILE,
+    MACRO_FILES,
+    ROWS,
+    TABLE_FILES,
+    Measure,
+    QueryFacts,
+    StreamFacts,
+    fingerprint,
+)
 from lakehouse.serving.literals import literal, name, row, text
-from lakehouse.serving.query_facts import QueryFacts
 from sql import statement
 
 _NEVER = 2**62
@@ -61,8 +69,8 @@ def write_tables(
     for number, stream in enumerate(sorted(streams, key=lambda facts: facts.name)):
         slot = _write_stream(connection, number, stream, slot)
     _write_ledger(connection, streams)
-    for query in sorted(queries, key=lambda facts: facts.name):
-        write_query(connection, query)
+    write_queries(connection, queries)
+    connection.execute(statement(f"serving/{LAST_FILE}"))
     names = "string_agg(stream || '.' || measure, ', ' ORDER BY stream, measure)"
     catalog = f"SELECT coalesce({names}, 'nothing') FROM measures"
     connection.execute(
@@ -284,4 +292,4 @@ def _write_ledger(connection: duckdb.DuckDBPyConnection, streams: Sequence[Strea
 
 
 _LEDGER = """batch, kind, files, records, received, requeued, accepted, quarantined, duplicates, reasons, missing,
-    min_event_us, max_event_us, newest_us, late, lateness, max_lateness_us, schema_changes, committed_at"""
+    min_event_us, max_event_us, newest_us, late, lateness, max_lateness_us, schema_changes, lost, committed_at"""

@@ -10,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
 
-from lakehouse.algorithms.late_join.audit import Periods, periods_of_steps
-from lakehouse.catalog.table_log import read_log
-from lakehouse.serving.literals import parquet
-from lakehouse.serving.queries import QueryState
+from lakehouse.algorithms.late_join.audit import Periods, Waiting, periods_of_steps
+from lakehouse.catalog.query_figures import is_finished, is_open
+from lakehouse.serving.joins import JoinState
+from lakehouse.serving.literals import parquet_of
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Bools, Int64s
@@ -32,7 +31,7 @@ WORST = 5
 class Completeness:
     """What pairs and log of a query say; what is not finished is left out, so that all figures are of one moment."""
 
-    state: QueryState
+    state: JoinState
 
     @cached_property
     def periods(self) -> Periods:
@@ -48,27 +47,18 @@ class Completeness:
     @cached_property
     def is_open(self) -> Bools:
         """Which of the periods may still get pairs from a row that is logged."""
-        query, starts = self.state.query, self.periods.start_us
-        slots, newest = self._open_slots
-        if not len(slots):
-            return np.zeros(len(starts), np.bool_)
-        # A pair belongs to the newer of its rows: that is the logged row, or one up to a window after it.
-        place = np.searchsorted(newest, starts - query.window_us)
-        inside = np.minimum(place, len(slots) - 1)
-        reached: Bools = (place < len(slots)) & (slots[inside] * query.step_us < starts + query.period_us)
-        return reached
+        is_open: Bools = self._waiting.inside(self.periods.start_us, self.state.query.period_us) > 0
+        return is_open
 
-    @cached_property
-    def _open_slots(self) -> list[Int64s]:
+    @property
+    def _waiting(self) -> Waiting:
         late = parquet_of(self.state.layout.late(self.state.query.name))
         found = None
         if late:
-            logged = f"what = 'missed' AND batch > {self.state.repaired} AND batch <= {self.state.finished}"
-            found = self._columns(
-                f"SELECT {_slot(self.state.query.step_us)} AS slot, max(event_us) AS newest FROM {late} "
-                f"WHERE {logged} GROUP BY slot ORDER BY slot"
-            )
-        return found or [np.empty(0, np.int64)] * 2
+            logged = is_open(self.state.figures.repaired, self.state.figures.finished)
+            found = self._columns(f"SELECT event_us, horizon_us FROM {late} WHERE {logged}")
+        event, horizon = found or [np.empty(0, np.int64)] * 2
+        return Waiting.of(event, horizon, self.state.query.window_us)
 
     def facts(self) -> Facts:
         """Return periods scored, met and missed, the worst misses, recall of all pairs and their waits."""
@@ -176,12 +166,8 @@ class Completeness:
         source = parquet_of(self.state.layout.joins(self.state.query.name))
         if source is None:
             return None
-        online = f"found = 'online' AND batch <= {self.state.finished}"
-        repairs = max((repair["repair"] for repair in self.state.repairs), default=0)
-        return (
-            f"(SELECT event_us, found, wait_us FROM {source} "
-            f"WHERE ({online}) OR (found = 'repair' AND batch <= {repairs}))"
-        )
+        done = is_finished(self.state.figures.finished, self.state.figures.last_repair)
+        return f"(SELECT event_us, found, wait_us FROM {source} WHERE {done})"
 
     def _columns(self, query: str) -> list[Int64s] | None:
         if self._pairs is None:
@@ -209,11 +195,3 @@ def _waits() -> str:
 def _slot(step_us: int) -> str:
     """Return the step that holds an event time, also before 1970."""
     return f"(event_us - ((event_us % {step_us}) + {step_us}) % {step_us}) // {step_us}"
-
-
-def parquet_of(table: Path) -> str | None:
-    """Return a Delta table as DuckDB reads it, None while it has no rows."""
-    log = read_log(table)
-    if log is None or not log.files:
-        return None
-    return parquet(log.files)

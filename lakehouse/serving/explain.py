@@ -12,11 +12,14 @@ from typing import Any
 import duckdb
 
 from lakehouse.algorithms.late_join.margin import judged_share, usual_margin
-from lakehouse.catalog.plans import definition_of, read_plans
-from lakehouse.catalog.queries import JoinQuery
+from lakehouse.catalog.join_query import JoinQuery
+from lakehouse.catalog.plans import read_plans
+from lakehouse.catalog.query_figures import is_open
 from lakehouse.catalog.query_words import buckets_in_words, clock_in_words, policy_in_words
-from lakehouse.serving.completeness import Completeness, parquet_of
-from lakehouse.serving.queries import QueryState, newest_time
+from lakehouse.serving.completeness import Completeness
+from lakehouse.serving.joins import JoinState
+from lakehouse.serving.literals import parquet_of
+from lakehouse.serving.query_state import QueryState, newest_time
 
 Facts = dict[str, Any]
 LAST = 10
@@ -24,20 +27,20 @@ _COUNTED = ("rows", "pairs", "missed", "refused", "unusable", "late_after_silenc
 _HELD = ("held", "most_held", "bytes")
 
 
-def explain(state: QueryState, completeness: Completeness) -> Facts:
+def explain(state: JoinState, completeness: Completeness) -> Facts:
     """Return all that is known of a query, as plain values; times in microseconds, None for no time yet."""
     query = state.query
     return {
         **state.facts(),
         "text": query.text,
         "meant_before": state.meant,
-        "means": definition_of(query, state.buckets),
+        "means": state.means,
         "plan": _plan(query, state.buckets),
         "buckets": list(_buckets(state)),
         "last_batches": list(batches(state))[-LAST:],
         "completeness": completeness.facts(),
-        "to_repair": _to_repair(state),
-        "last_repairs": state.repairs[-LAST:],
+        "to_repair": to_repair(state),
+        "last_repairs": state.figures.repairs[-LAST:],
     }
 
 
@@ -63,11 +66,11 @@ def _plan(query: JoinQuery, buckets: int) -> Facts:
     }
 
 
-def _buckets(state: QueryState) -> Iterator[Facts]:
+def _buckets(state: JoinState) -> Iterator[Facts]:
     """Yield each bucket as the last batch left it, with what it has counted since the first."""
-    now = {row["bucket"]: row for row in state.last_batch}
-    for bucket in sorted({row["bucket"] for row in state.figures} - {-1}):
-        own = [row for row in state.figures if row["bucket"] == bucket]
+    now = {row["bucket"]: row for row in state.figures.last_batch}
+    for bucket in sorted({row["bucket"] for row in state.figures.rows} - {-1}):
+        own = [row for row in state.figures.rows if row["bucket"] == bucket]
         last = now.get(bucket, own[-1])
         shown = ("bucket", *_HELD, "left_slack_us", "right_slack_us", "time_us")
         yield {
@@ -76,12 +79,12 @@ def _buckets(state: QueryState) -> Iterator[Facts]:
         }
 
 
-def batches(state: QueryState) -> Iterator[Facts]:
+def batches(state: JoinState) -> Iterator[Facts]:
     """Yield each finished batch: sums over its buckets, the range of their slacks, the newest stream time.
 
     ``most_held`` adds the most that each bucket held, which need not have been at one moment.
     """
-    for number, of_batch in groupby(state.figures, key=lambda row: row["batch"]):
+    for number, of_batch in groupby(state.figures.rows, key=lambda row: row["batch"]):
         rows = list(of_batch)
         slacks = {
             f"{side}_slack_us": [row[f"{side}_slack_us"] for row in rows if row["bucket"] >= 0]
@@ -96,18 +99,21 @@ def batches(state: QueryState) -> Iterator[Facts]:
         }
 
 
-def _to_repair(state: QueryState) -> Facts:
+def to_repair(state: QueryState) -> Facts:
     """Return how many logged rows no repair has looked at, of which batches and times, and if one was begun."""
+    figures = state.figures
     begun = read_plans(state.layout.plans(state.query.name), "repair")
-    done = max((repair["repair"] for repair in state.repairs), default=0)
-    found: Facts = {"rows": state.total("missed", after=state.repaired), "oldest_us": None, "newest_us": None}
+    found: Facts = {
+        "rows": figures.total("missed", after=figures.repaired),
+        "oldest_us": None,
+        "newest_us": None,
+    }
     late = parquet_of(state.layout.late(state.query.name))
     if found["rows"] and late:
         with duckdb.connect(":memory:") as connection:
             times = connection.execute(
-                f"SELECT min(event_us), max(event_us) FROM {late} WHERE what = 'missed' "
-                f"AND batch > {state.repaired} AND batch <= {state.finished}"
+                f"SELECT min(event_us), max(event_us) FROM {late} WHERE {is_open(figures.repaired, figures.finished)}"
             ).fetchone()
         found["oldest_us"], found["newest_us"] = times or (None, None)
-    batches = [state.repaired + 1, state.finished] if state.finished > state.repaired else None
-    return {**found, "batches": batches, "begun": bool(begun) and begun[-1].number > done}
+    batches = [figures.repaired + 1, figures.finished] if figures.finished > figures.repaired else None
+    return {**found, "batches": batches, "begun": bool(begun) and begun[-1].number > figures.last_repair}

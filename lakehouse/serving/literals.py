@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from lakehouse.catalog.table_log import read_log
+
 
 def text(value: str | None) -> str:
     """Return a string literal, NULL for None.
@@ -53,6 +55,12 @@ def row(values: Iterable[object]) -> str:
 def parquet(files: Iterable[Path]) -> str:
     """Return data files as a table of DuckDB; a column that some of them lack is null there."""
     return f"read_parquet([{', '.join(text(str(path)) for path in files)}], union_by_name => true)"
+
+
+def parquet_of(table: Path) -> str | None:
+    """Return a Delta table as DuckDB reads it, None while it has no rows."""
+    log = read_log(table)
+    return parquet(log.files) if log and log.files else None
 
 
 def name(identifier: str) -> str:

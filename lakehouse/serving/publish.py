@@ -16,10 +16,9 @@ from pathlib import Path
 from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.layout import Home
 from lakehouse.serving.build import drafted, write_tables
-from lakehouse.serving.facts import StreamFacts, fingerprint
+from lakehouse.serving.facts import QueryFacts, StreamFacts, fingerprint
 from lakehouse.serving.gate import check_totals
 from lakehouse.serving.locked import connect_locked
-from lakehouse.serving.query_facts import QueryFacts
 from lakehouse.serving.versions import (
     collect,
     current_version,

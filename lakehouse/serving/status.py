@@ -1,4 +1,4 @@
-"""What is published, how old it is, what waits in quarantine, and how each job last ended; reads, never writes."""
+"""What is published, how old, what waits in quarantine, how jobs ended, what bridges do; reads, never writes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lakehouse.catalog.heartbeat import last_beat
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.outcomes import read_all
+from lakehouse.catalog.signs_of_life import read_beats
 from lakehouse.serving.literals import text
 from lakehouse.serving.sandbox import open_published
 from lakehouse.serving.versions import NotPublished, current_version, database_path, versions
@@ -26,15 +28,24 @@ def status(home: Path | Home) -> Facts:
     Cost: one open of the published file, a few small tables; no node is read.
     """
     layout = home if isinstance(home, Home) else Home(home)
-    jobs = read_all(layout)
-    found: Facts = {"home": str(layout.root), "published": None, "streams": [], "jobs": jobs}
+    jobs, live = read_all(layout), read_beats(layout, datetime.now(UTC))
+    found: Facts = {"home": str(layout.root), "published": None, "streams": [], "jobs": jobs, "live": live}
     try:
         with open_published(layout) as published:
             found["published"] = _publication(layout, published.connection)
             found["streams"] = _streams(layout, published.connection)
     except NotPublished:
         found["streams"] = [_unpublished(layout, name) for name in _landed(layout)]
+    found["service"] = last_beat(layout)
+    for stream in found["streams"]:
+        stream["lag"] = _lag(jobs, stream["stream"])
     return found
+
+
+def _lag(jobs: Sequence[Facts], stream: str) -> int | None:
+    """Return how many messages waited on the broker when the last ingest ended well; None for other sources."""
+    ended = (job["figures"] for job in jobs if (job["job"], job["stream"]) == ("ingest", stream))
+    return next((figures.get("lag") for figures in ended), None)
 
 
 def _publication(layout: Home, connection: duckdb.DuckDBPyConnection) -> Facts:
@@ -103,9 +114,10 @@ def _ledger(connection: duckdb.DuckDBPyConnection, stream: str, retracted: int) 
     sums = "received, requeued, accepted, quarantined, duplicates, late"
     row = connection.execute(
         f"SELECT {', '.join(f'coalesce(sum({name}), 0)::BIGINT' for name in sums.split(', '))}, count(*), "
-        f"max(max_lateness_us) FROM ledger WHERE stream = {text(stream)}"
+        "max(max_lateness_us), coalesce(sum(list_sum(map_values(lost))), 0)::BIGINT "
+        f"FROM ledger WHERE stream = {text(stream)}"
     ).fetchall()[0]
-    facts = dict(zip((*sums.split(", "), "batches", "lateness_max_us"), row, strict=True))
+    facts = dict(zip((*sums.split(", "), "batches", "lateness_max_us", "lost"), row, strict=True))
     arrived = facts["accepted"] + facts["duplicates"]
     bins = connection.execute(f"SELECT lateness FROM ledger WHERE stream = {text(stream)}").fetchall()
     histogram = [sum(column) for column in zip(*(row[0] for row in bins if row[0]), strict=False)]

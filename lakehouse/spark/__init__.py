@@ -3,7 +3,9 @@
 jars.py        which jars the session needs, and where they are
 session.py     one session per process
 tables.py      Delta tables: idempotent append, read, lease
-sources/       files -> manifests -> lines -> typed rows
+sources/       files, topics -> manifests -> lines -> typed rows
+topics.py      what is not read yet of a stream's topics: fixed, counted, or given up
+drain.py       the stream over manifests, each one an ingest batch
 ingest.py      one ingest batch: records to raw, quarantine and ledger
 duplicates.py  identity: the first accepted row stays
 lateness.py    how far rows stand behind the newest time before them
@@ -17,4 +19,7 @@ rebuild.py     nodes built again from raw: of a range, or all
 retract.py     wrong rows: which they are, and whether they can be taken out
 retracted.py   what follows from it for nodes, newest time and ledger
 maintenance.py merging small files, vacuum, a log that ends
+query_batches.py   which batch of a registered query comes next
+late_join/  join_aggregate/  multiway_join/   registered queries of each kind
+moved_bytes.py how many bytes Spark has shuffled and collected
 """

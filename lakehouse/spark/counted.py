@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import Column, Row
 from pyspark.sql import functions as F
 
-from lakehouse.algorithms.ingest.lateness import Lateness
+from lakehouse.algorithms.ingest.lateness import NOTHING_LATE, Lateness
 from lakehouse.catalog.stream import Stream
 
 
@@ -26,6 +26,11 @@ class Counted:
     low: int | None
     high: int | None
     lateness: Lateness
+
+
+def nothing_counted(stream: Stream) -> Counted:
+    """Return what a batch without rows comes to."""
+    return Counted(0, 0, 0, 0, {}, dict.fromkeys(stream.measures, 0), None, None, NOTHING_LATE)
 
 
 def totals(stream: Stream, good: Column) -> list[Column]:

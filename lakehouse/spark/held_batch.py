@@ -20,13 +20,14 @@ from lakehouse.catalog.stream import Stream
 from lakehouse.spark import tables
 from lakehouse.spark.counted import Counted, counted_of, totals
 from lakehouse.spark.duplicates import verdicts_on
-from lakehouse.spark.lateness import lateness_of
+from lakehouse.spark.lateness import lateness_by_arrival, lateness_of
+from lakehouse.spark.sources.messages import with_message
 
 if TYPE_CHECKING:
     from lakehouse.spark.ingest import Batch
 
 ORIGIN = ["source_file", "source_line", "source_item"]
-REJECTED = ["reason", "detail", "record", *ORIGIN]
+REJECTED = ["reason", "detail", "record", *ORIGIN, "message"]
 
 
 @dataclass(frozen=True)
@@ -115,9 +116,9 @@ class HeldBatch:
         found = self.repeats.where(F.col("verdict") == CONFLICT).select(*ORIGIN)
         detail = f"same identity ({', '.join(self._stream.identity)}) as an accepted row, other content"
         # Good rows do not carry their bytes along; the few that conflict fetch them from where they came.
-        lines = self.batch.lines.frame.join(F.broadcast(found), ORIGIN[:2])
+        lines = with_message(self.batch.lines.frame).join(F.broadcast(found), ORIGIN[:2])
         return lines.select(
-            F.lit("conflict").alias("reason"), F.lit(detail).alias("detail"), "record", *ORIGIN
+            F.lit("conflict").alias("reason"), F.lit(detail).alias("detail"), "record", *ORIGIN, "message"
         )
 
     def _counted(self) -> Counted:
@@ -138,6 +139,8 @@ class HeldBatch:
     def _late(self) -> Lateness:
         newest = {row["source_file"]: row["high"] for row in self._good}
         rows = self.usable
+        if self._stream.source.kind == "kafka":
+            return lateness_by_arrival(rows, self.batch.before.newest_us)
         if self.batch.manifest.kind == "requeue" or self._stream.source.format == "parquet":
             # These do not come file by file: lines from quarantine are in no order, Spark cuts large Parquet files.
             rows = rows.repartition("source_file").sortWithinPartitions(*ORIGIN)

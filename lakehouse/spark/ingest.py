@@ -21,13 +21,15 @@ from lakehouse.catalog.layout import Home
 from lakehouse.catalog.ledger import last_batch, newest, read_ledger
 from lakehouse.catalog.stream import Stream
 from lakehouse.spark import tables
-from lakehouse.spark.counted import Counted, counted_of, totals
+from lakehouse.spark.counted import Counted, counted_of, nothing_counted, totals
 from lakehouse.spark.held_batch import ORIGIN, REJECTED, HeldBatch
-from lakehouse.spark.lateness import lateness_in_order
+from lakehouse.spark.lateness import lateness_in_order, written_lateness_by_arrival
 from lakehouse.spark.quarantine import requeued_lines
 from lakehouse.spark.sources.fields import with_fields
 from lakehouse.spark.sources.files import Landing, Manifest
 from lakehouse.spark.sources.lines import NumberedLines, read_lines
+from lakehouse.spark.sources.messages import read_messages
+from lakehouse.spark.sources.offsets import OffsetRange
 from lakehouse.spark.sources.rows import typed_rows
 
 COUNTS = ("received", "requeued", "accepted", "quarantined", "duplicates", "late")
@@ -78,7 +80,10 @@ class Batch:
 
     def commit(self) -> dict[str, Any]:
         """Append raw, quarantine and ledger; return the ledger row."""
-        counted = self._passed_through() if self._passes_through else None
+        if self.manifest.kind == "lost":
+            counted: Counted | None = self._taken_back()
+        else:
+            counted = self._passed_through() if self._passes_through else None
         if counted is None:
             held = HeldBatch(self)
             try:
@@ -96,6 +101,8 @@ class Batch:
         spark, stream = self.tables.spark, self.tables.stream
         if self.manifest.kind == "requeue":
             return requeued_lines(spark, self.tables.layout, stream, self.landing, self.manifest)
+        if self.manifest.kind == "kafka":
+            return read_messages(spark, self.manifest.ranges, stream.source)
         return read_lines(spark, self.manifest.files, stream.source)
 
     @property
@@ -111,11 +118,10 @@ class Batch:
 
     @property
     def _passes_through(self) -> bool:
-        """Whether rows can be written as they are read: none is compared with another, files come in their order."""
+        """Whether rows can be written as they are read: none is compared with another, files are not cut."""
         source = self.tables.stream.source
-        return (
-            self.manifest.kind == "files" and not self.tables.stream.identity and source.format != "parquet"
-        )
+        is_read = self.manifest.kind in ("files", "kafka")
+        return is_read and not self.tables.stream.identity and source.format != "parquet"
 
     def _passed_through(self) -> Counted | None:
         """Append raw and quarantine, counting on the way; None when raw was appended before, so nothing was read."""
@@ -128,11 +134,29 @@ class Batch:
         found = seen.get
         reasons = self._reject() if found["rows"] > found["accepted"] else {}
         # Tasks take files in path order, and each writes one file of the table: read on, they are in processing order.
-        late = lateness_in_order(written, self.before.newest_us)
+        in_order = self.manifest.kind == "files"
+        late = (lateness_in_order if in_order else written_lateness_by_arrival)(
+            written, self.before.newest_us
+        )
         return counted_of(self.tables.stream, [found], reasons, 0, late)
 
+    def _taken_back(self) -> Counted:
+        """Remove what this batch wrote before its messages were given up; return that there are no rows."""
+        name, batch = self.tables.stream.name, self.manifest.batch
+        for table in (self.tables.layout.raw(name), self.tables.layout.quarantine(name)):
+            tables.remove(self.tables.spark, table, f"batch = {batch}")
+        return nothing_counted(self.tables.stream)
+
+    @property
+    def rejected(self) -> DataFrame:
+        """The records of the batch that are refused, with their reasons."""
+        # Spark pushes no filter through what it observes. Pushed to the lines, this one would hold the whole judgement,
+        # every field cut from the line again at each mention: ten times the work of reading the batch.
+        judged = self.rows.observe(Observation(), F.count(F.lit(1)).alias("rows"))
+        return judged.where(F.col("reason").isNotNull()).select(*REJECTED)
+
     def _reject(self) -> dict[str, int]:
-        bad = self.rows.where(F.col("reason").isNotNull()).select(*REJECTED).persist()
+        bad = self.rejected.persist()
         try:
             reasons = {row["reason"]: row["count"] for row in bad.groupBy("reason").count().collect()}
             self.append_quarantine(bad)
@@ -161,7 +185,7 @@ class Batch:
         name = self.tables.stream.name
         path = self.tables.layout.ledger(name)
         row = entry | {"committed_at": datetime.now(UTC)}
-        tables.append_row(self.tables.spark, row, path, f"ingest-{name}", self.manifest.batch)
+        tables.append_row(self.tables.spark, row, path, f"ingest-{name}", self.manifest.batch, "ledger")
 
     def _ledger_row(self, counted: Counted) -> dict[str, Any]:
         requeue = self.manifest.kind == "requeue"
@@ -185,4 +209,9 @@ class Batch:
             "lateness": list(counted.lateness.bins),
             "max_lateness_us": counted.lateness.max_us,
             "schema_changes": list(self.manifest.schema_changes),
+            "lost": {f"{each.topic}/{each.partition}": each.count for each in self._lost},
         }
+
+    @property
+    def _lost(self) -> tuple[OffsetRange, ...]:
+        return self.manifest.ranges if self.manifest.kind == "lost" else ()

@@ -1,4 +1,8 @@
-"""Lateness of a batch's rows in processing order: file by file in path order, line by line."""
+"""Lateness of a batch's rows in processing order.
+
+Rows of files: file by file in path order, line by line. Rows of topics: by arrival time, then topic, partition and
+offset, whichever partition they came in; those without an arrival time first.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
 from lakehouse.algorithms.ingest.lateness import NOTHING_LATE, Lateness, measure
 
 _PIECE = 1_000_000
+_ARRIVED = ("arrival_us", "source_file", "source_line", "source_item")
 _PARTS = "late bigint, max_us bigint, bins array<bigint>"
 
 
@@ -46,6 +52,37 @@ def lateness_in_order(files: list[Path], newest_before_us: int | None) -> Latene
         for batch in pq.ParquetFile(file).iter_batches(_PIECE, columns=["event_us"]):
             found = found + measure(batch.column(0).to_numpy(), found.newest_us)
     return found
+
+
+def lateness_by_arrival(rows: DataFrame, newest_before_us: int | None) -> Lateness:
+    """Return the lateness of the usable rows of a batch of messages. One sort, in one partition."""
+    in_one = rows.select(*_ARRIVED, "event_us").repartition(1).sortWithinPartitions(*_in_order())
+    as_one_file = in_one.select(F.lit("").alias("source_file"), "event_us")
+    return lateness_of(as_one_file, {"": 0}, newest_before_us)
+
+
+def written_lateness_by_arrival(files: list[Path], newest_before_us: int | None) -> Lateness:
+    """Return the lateness of rows of messages in written files, as ``lateness_by_arrival`` does.
+
+    Read and sorted here: starting a Spark job would take longer. Cost: 30 bytes of memory a row.
+    """
+    if not files:
+        return replace(NOTHING_LATE, newest_us=newest_before_us)
+    names = [*_ARRIVED, "event_us"]
+    read = (pq.read_table(file, columns=names, read_dictionary=["source_file"]) for file in files)
+    table = pa.concat_tables(read).unify_dictionaries().combine_chunks()
+    if not table.num_rows:
+        return replace(NOTHING_LATE, newest_us=newest_before_us)
+    told = table["source_file"].chunk(0)
+    rank = np.argsort(np.argsort(np.array(told.dictionary.to_pylist(), dtype=object)))
+    arrived = pc.fill_null(table["arrival_us"], np.iinfo(np.int64).min).to_numpy()
+    places = rank[told.indices.to_numpy()]
+    order = np.lexsort((table["source_item"].to_numpy(), table["source_line"].to_numpy(), places, arrived))
+    return measure(table["event_us"].to_numpy()[order], newest_before_us)
+
+
+def _in_order() -> list[Column]:
+    return [F.col("arrival_us").asc_nulls_first(), *(F.col(name) for name in _ARRIVED[1:])]
 
 
 def _measurer(

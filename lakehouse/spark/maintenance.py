@@ -18,7 +18,7 @@ from lakehouse.spark.tables import KEPT
 SMALL_FILES = 16
 # Larger files are left alone: a merge then costs what came in since, not what a table holds.
 SMALL_BYTES = 64 * 1024 * 1024
-RETENTION_HOURS = 168
+RETENTION_S = 7 * 24 * 3600
 
 
 def tend(spark: SparkSession, table: Path) -> dict[str, int]:
@@ -54,12 +54,13 @@ def vacuum(spark: SparkSession, table: Path) -> int:
         return 0
     unused = _unused(table, facts)
     if unused:
-        DeltaTable.forPath(spark, str(table)).vacuum(RETENTION_HOURS)
+        # How long is the table's own property; an argument would be rounded to hours.
+        DeltaTable.forPath(spark, str(table)).vacuum()
     return sum(not path.exists() for path in unused)
 
 
 def _unused(table: Path, facts: TableFacts) -> list[Path]:
-    oldest = time.time() - RETENTION_HOURS * 3600
+    oldest = time.time() - RETENTION_S
     in_reach = {*facts.files, *(path for path, at_ms in facts.removed.items() if at_ms / 1000 >= oldest)}
     data = (path for path in table.rglob("*.parquet") if "_delta_log" not in path.parts)
     return [path for path in data if path not in in_reach and path.stat().st_mtime < oldest]

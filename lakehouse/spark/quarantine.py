@@ -14,10 +14,15 @@ from lakehouse.catalog.ledger import last_batch, read_ledger
 from lakehouse.catalog.stream import Stream
 from lakehouse.spark import tables
 from lakehouse.spark.sources.files import Landing, Manifest
-from lakehouse.spark.sources.lines import NumberedLines, layouts_of
+from lakehouse.spark.sources.lines import Layout, NumberedLines, layouts_of
+from lakehouse.spark.sources.messages import with_message
 
 # What the bytes say about themselves cannot be mended by reading them again.
-NEVER_READ = ("unreadable_file", "truncated_file")
+NEVER_READ = ("unreadable_file", "truncated_file", "tombstone")
+
+_PLACE = ("source_file", "source_line")
+# A record, and what stands beside it.
+_KEPT = ("record", "message")
 
 
 def open_records(spark: SparkSession, layout: Home, stream: Stream, landing: Landing) -> DataFrame:
@@ -34,17 +39,27 @@ def requeued_lines(
     """Return the lines that a requeue manifest takes, with ``items``: which of a line's rows were rejected."""
     rejected = tables.read(spark, layout.quarantine(stream.name)).where(F.col("batch") < manifest.batch)
     taken = rejected.where(_takes(manifest) & ~_taken(landing, manifest.batch))
+    lines = (
+        with_message(taken)
+        .groupBy("source_file", "source_line")
+        .agg(*(F.first(name).alias(name) for name in _KEPT), F.collect_set("source_item").alias("items"))
+    )
+    layouts, lines = _laid_out(spark, lines, landing, stream)
+    no_fault = F.lit(None).cast("string").alias("fault")
+    return NumberedLines(lines.select(*_PLACE, "layout", *_KEPT, no_fault, "items"), layouts)
+
+
+def _laid_out(
+    spark: SparkSession, lines: DataFrame, landing: Landing, stream: Stream
+) -> tuple[tuple[Layout, ...], DataFrame]:
+    """Return the headers that lines can be under, and the lines with the number of theirs."""
+    if stream.source.kind == "kafka":
+        return (stream.source.fields or None,), lines.withColumn("layout", F.lit(0))
     files = tuple(landing.files.values())
     layouts = layouts_of(files)
     places = [(f.path, layouts.index(f.fields)) for f in files if f.unreadable is None]
     known = spark.createDataFrame(places, "source_file string, layout int")
-    lines = taken.groupBy("source_file", "source_line").agg(
-        F.first("record").alias("record"), F.collect_set("source_item").alias("items")
-    )
-    frame = lines.join(F.broadcast(known), "source_file", "left").select(
-        "source_file", "source_line", "layout", "record", F.lit(None).cast("string").alias("fault"), "items"
-    )
-    return NumberedLines(frame, layouts)
+    return layouts, lines.join(F.broadcast(known), "source_file", "left")
 
 
 def _takes(manifest: Manifest) -> Column:

@@ -24,6 +24,7 @@ from lakehouse.catalog.stream import Stream
 from lakehouse.spark import corrections, rollup, tables
 from lakehouse.spark.rebuild import check_range, widened
 from lakehouse.spark.sources.files import Landing
+from lakehouse.spark.sources.messages import SCHEME
 from lakehouse.spark.sources.rows import sql_type
 
 
@@ -53,7 +54,10 @@ class Wrong:
 
     def _parts(self, stream: Stream) -> Iterator[str]:
         if self.file is not None:
-            yield f"source_file = {_quoted(str(Path(self.file).expanduser().absolute()))}"
+            # A partition of a topic, kafka:<topic>/<partition>, is no path.
+            is_topic = self.file.startswith(SCHEME)
+            path = self.file if is_topic else str(Path(self.file).expanduser().absolute())
+            yield f"source_file = {_quoted(path)}"
         for name, value in self.where.items():
             if name not in stream.all_columns:
                 known = ", ".join(stream.all_columns)

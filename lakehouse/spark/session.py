@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -11,6 +12,8 @@ from pyspark.sql import SparkSession
 
 from lakehouse.catalog.settings import Settings
 from lakehouse.spark.jars import jar_paths, missing_jars
+
+_STDERR = 2
 
 
 def build_session(settings: Settings) -> SparkSession:
@@ -29,6 +32,26 @@ def build_session(settings: Settings) -> SparkSession:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def build_session_aside(settings: Settings, words: int) -> SparkSession:
+    """Return the session as ``build_session``; what the JVM says in its life goes to the file of this descriptor."""
+    # Its bridge tells of every connection it closes, the last ones after the log is closed.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    # The JVM keeps the error stream that it was born with, and says a lot there.
+    kept = os.dup(_STDERR)
+    os.dup2(words, _STDERR)
+    try:
+        return build_session(settings)
+    finally:
+        os.dup2(kept, _STDERR)
+        os.close(kept)
+
+
+def is_running(spark: SparkSession) -> bool:
+    """Return whether the session's JVM still runs."""
+    process = getattr(spark.sparkContext._gateway, "proc", None)
+    return process is None or process.poll() is None
 
 
 def _quiet_environment() -> None:
@@ -63,10 +86,11 @@ def _options(settings: Settings) -> dict[str, str]:
     }
 
 
-def resolve_jars(packages: Sequence[str], folder: Path) -> None:
-    """Let Spark's own resolver fetch packages and their dependencies into ``folder/jars``."""
+def resolve_jars(packages: Sequence[str], left_out: Sequence[str], folder: Path) -> None:
+    """Let Spark's own resolver fetch packages and their dependencies, but for some, into ``folder/jars``."""
     folder.mkdir(parents=True, exist_ok=True)
     _quiet_environment()
     builder = SparkSession.Builder().appName("tidemark-jars").master("local[1]")
     builder = builder.config("spark.jars.packages", ",".join(packages)).config("spark.jars.ivy", str(folder))
+    builder = builder.config("spark.jars.excludes", ",".join(left_out))
     builder.config("spark.ui.enabled", "false").getOrCreate().stop()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import cast
 
 import pyarrow as pa
+from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -54,21 +55,35 @@ def append_once(rows: DataFrame, table: Path, writer: str, version: int) -> list
 
 
 def append_row(
-    spark: SparkSession, row: Mapping[str, object], table: Path, writer: str, version: int
+    spark: SparkSession, row: Mapping[str, object], table: Path, writer: str, version: int, name: str = ""
 ) -> None:
-    """Append one row, by the names of the table's columns, as ``append_once`` does."""
-    append_rows(spark, [row], table, writer, version)
+    """Append one row, by the names of the table's columns, as ``append_once`` does.
+
+    With the ``name`` of a table of ``sql/tables``, one of an earlier version gains the columns that it lacks.
+    """
+    append_rows(spark, [row], table, writer, version, name)
 
 
 def append_rows(
-    spark: SparkSession, rows: Sequence[Mapping[str, object]], table: Path, writer: str, version: int
+    spark: SparkSession,
+    rows: Sequence[Mapping[str, object]],
+    table: Path,
+    writer: str,
+    version: int,
+    name: str = "",
 ) -> None:
-    """Append a handful of rows, by the names of the table's columns, as ``append_once`` does."""
-    schema = to_arrow_schema(read(spark, table).schema)
+    """Append a handful of rows, by the names of the table's columns, as ``append_row`` does."""
+    there = read(spark, table)
+    schema = to_arrow_schema((as_declared(there, name) if name else there).schema)
     # From Arrow, so that no Python worker is asked for a few rows.
     append_once(
         spark.createDataFrame(pa.Table.from_pylist(list(map(dict, rows)), schema)), table, writer, version
     )
+
+
+def remove(spark: SparkSession, table: Path, condition: str) -> None:
+    """Delete the rows of which a condition holds."""
+    DeltaTable.forPath(spark, str(table)).delete(condition)
 
 
 def side_by_side(*steps: Callable[[], object]) -> None:
@@ -99,6 +114,13 @@ def create_ledger(spark: SparkSession, table: Path) -> None:
     create(spark, table, "ledger")
 
 
+def as_declared(rows: DataFrame, name: str) -> DataFrame:
+    """Return the rows of a table of ``sql/tables``, null in columns that an earlier version created it without."""
+    fields = _columns_of(statement(f"tables/{name}"))
+    lacking = {field.name: field.dataType for field in fields if field.name not in rows.columns}
+    return rows.withColumns({column: F.lit(None).cast(kind) for column, kind in lacking.items()})
+
+
 def create_corrections(spark: SparkSession, table: Path) -> None:
     """Create a stream's table of corrections when there is none."""
     create(spark, table, "corrections")
@@ -121,7 +143,10 @@ def _rollup_statement(stream: Stream) -> str:
 
 def rollup_schema(stream: Stream) -> StructType:
     """Return the columns of a stream's rollup table, with their types and comments."""
-    text = _rollup_statement(stream)
+    return _columns_of(_rollup_statement(stream))
+
+
+def _columns_of(text: str) -> StructType:
     return cast(StructType, StructType.fromDDL(text[text.index("(\n") + 1 : text.index("\n) USING DELTA")]))
 
 

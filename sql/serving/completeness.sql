@@ -2,18 +2,18 @@
 --
 -- Purpose:    one row per period [start, start + period), sliding by the query's step; a pair belongs to the periods of
 --             its newer row. Periods without pairs and without rows still to be repaired are left out.
--- Parameters: query_name  a query of the table queries
+-- Parameters: query_name  a query of pairs in the table queries
 -- Usage:      SELECT * FROM completeness_of('answers') WHERE is_scored AND NOT met;
 --
 -- Answer: start_us, starts_at, ends_at; pairs = online + repaired; open: logged rows that may still bring pairs;
 -- recall: online / pairs; asked: the recall that was asked for; is_scored: at least 100 pairs; met: recall >= asked, null
 -- where not scored; is_final: nothing is open and, rows later than the streams' `latest` apart, no row can still change it.
 
-CREATE MACRO known_query(query_name) AS
+CREATE MACRO known_pairs(query_name) AS
     CASE
-        WHEN query_name IN (SELECT queries.query FROM queries) THEN query_name
-        ELSE error(concat('no query ', query_name, '; published: ',
-            ifnull((SELECT string_agg(queries.query, ', ' ORDER BY queries.query) FROM queries), 'none')))
+        WHEN query_name IN (SELECT queries.query FROM queries WHERE kind = 'pairs') THEN query_name
+        ELSE error(concat('no query of pairs ', query_name, '; published: ',
+            ifnull((SELECT string_agg(queries.query, ', ' ORDER BY queries.query) FROM queries WHERE kind = 'pairs'), 'none')))
     END;
 
 CREATE MACRO completeness_of(query_name) AS TABLE
@@ -27,5 +27,5 @@ CREATE MACRO completeness_of(query_name) AS TABLE
             THEN online / (online + periods.repaired) >= queries.recall END AS met,
         periods.open = 0 AND ifnull(start_us + period_us <= final_before_us, false) AS is_final
     FROM periods JOIN queries USING (query)
-    WHERE periods.query = known_query(query_name)
+    WHERE periods.query = known_pairs(query_name)
     ORDER BY start_us;

@@ -10,14 +10,14 @@ CREATE TABLE ledger (
     stream VARCHAR, batch BIGINT, kind VARCHAR, files INTEGER, records BIGINT, received BIGINT, requeued BIGINT,
     accepted BIGINT, quarantined BIGINT, duplicates BIGINT, reasons MAP(VARCHAR, BIGINT), missing MAP(VARCHAR, BIGINT),
     min_event_us BIGINT, max_event_us BIGINT, newest_us BIGINT, late BIGINT, lateness BIGINT[], max_lateness_us BIGINT,
-    schema_changes VARCHAR[], committed_at TIMESTAMPTZ
+    schema_changes VARCHAR[], lost MAP(VARCHAR, BIGINT), committed_at TIMESTAMPTZ
 );
 COMMENT ON TABLE ledger IS 'One row per ingest batch of a stream.';
 COMMENT ON COLUMN ledger.stream IS 'Stream.';
 COMMENT ON COLUMN ledger.batch IS 'Number of the ingest batch.';
-COMMENT ON COLUMN ledger.kind IS 'files, or requeue for records taken back out of quarantine.';
+COMMENT ON COLUMN ledger.kind IS 'files; kafka; requeue: records taken back out of quarantine; lost: messages given up.';
 COMMENT ON COLUMN ledger.files IS 'Files read.';
-COMMENT ON COLUMN ledger.records IS 'Lines read.';
+COMMENT ON COLUMN ledger.records IS 'Lines or messages read.';
 COMMENT ON COLUMN ledger.received IS 'Rows that came in, items of exploded lists counted one by one.';
 COMMENT ON COLUMN ledger.requeued IS 'Rows taken back out of quarantine.';
 COMMENT ON COLUMN ledger.accepted IS 'Rows now in raw.';
@@ -32,4 +32,5 @@ COMMENT ON COLUMN ledger.late IS 'Rows behind the newest event time when they ca
 COMMENT ON COLUMN ledger.lateness IS 'Late rows per bin; bin i from 0 holds [2^i, 2^(i+1)) milliseconds.';
 COMMENT ON COLUMN ledger.max_lateness_us IS 'Lateness of the latest row, microseconds.';
 COMMENT ON COLUMN ledger.schema_changes IS 'Columns that its files gained, lost or retyped, one text each.';
+COMMENT ON COLUMN ledger.lost IS 'Messages that were deleted before they were read, per topic/partition; at most so many.';
 COMMENT ON COLUMN ledger.committed_at IS 'When the batch was committed.';

@@ -1,11 +1,11 @@
 -- late/<query>: one row is a row that may have missed partners when it was taken in, or one whose clock was not believed.
 CREATE TABLE IF NOT EXISTS delta.`{path}` (
-    what STRING COMMENT 'missed: the repair looks for its partners; refused: its clock is ahead, it joins nothing',
+    what STRING COMMENT 'missed: the repair looks for what it should have met; refused: its clock is ahead, it joins nothing',
     bucket INT COMMENT 'the bucket it was used in',
-    side INT COMMENT '0 left, 1 right',
+    side INT COMMENT 'the side of the join: 0 left, 1 right, ...',
     row BIGINT COMMENT 'the row: hash of its file, line and item',
     event_us BIGINT COMMENT 'its event time',
-    horizon_us BIGINT COMMENT 'partners up to this time may have been gone',
+    horizon_us BIGINT COMMENT 'a join: partners up to this time may have been gone; an aggregate: it counts from this tick on',
     time_us BIGINT COMMENT 'stream time just before it',
     batch BIGINT COMMENT 'the batch of the query that took it in'
 ) USING DELTA

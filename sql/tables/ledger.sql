@@ -1,7 +1,7 @@
 -- ledger/<stream>: one row is one finished ingest batch. received + requeued = accepted + quarantined + duplicates.
 CREATE TABLE IF NOT EXISTS delta.`{path}` (
     batch BIGINT COMMENT 'number of the batch: 1, 2, 3, ...',
-    kind STRING COMMENT 'files: new files; requeue: quarantined records put through again',
+    kind STRING COMMENT 'files: new files; kafka: new messages; requeue: quarantined records put through again; lost: messages given up',
     files INT COMMENT 'files read',
     records BIGINT COMMENT 'lines that hold a record',
     received BIGINT COMMENT 'rows: records, or the items of their exploded lists',
@@ -18,6 +18,7 @@ CREATE TABLE IF NOT EXISTS delta.`{path}` (
     lateness ARRAY<BIGINT> COMMENT 'late rows per power of two of milliseconds: bin i holds 2^i to 2^(i+1) ms, bin 0 also less',
     max_lateness_us BIGINT COMMENT 'the latest of them, microseconds',
     schema_changes ARRAY<STRING> COMMENT 'columns that its files gained, lost or retyped, against the files before',
+    lost MAP<STRING, BIGINT> COMMENT 'of kind lost: offsets that the broker no longer had, per topic/partition; at most so many messages',
     committed_at TIMESTAMP COMMENT 'when the batch was finished'
 ) USING DELTA
 COMMENT 'what came in, and where it went'

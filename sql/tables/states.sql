@@ -5,5 +5,5 @@ CREATE TABLE IF NOT EXISTS delta.`{path}` (
     content BINARY COMMENT 'the part',
     batch BIGINT COMMENT 'the batch of the query after which it was so'
 ) USING DELTA
-COMMENT 'state of a window join'
+COMMENT 'state of a query'
 TBLPROPERTIES ('delta.dataSkippingStatsColumns' = 'batch')

@@ -1,11 +1,15 @@
 """Do tables stay small and jobs fast however many batches come? Hourly batches through the real jobs.
 
-    python -m tests.benchmarks.maintenance [--quick] [--json]
+    python -m tests.benchmarks.maintenance [--quick] [--json] [--minutes N]
 
-A batch is a small file with readings of one event-time hour. After each one, all tables age by an hour (the times of
-their files are set back), so that 500 batches are three weeks for everything that looks at a clock: vacuum, the
-retention of the log, old versions. Every 10 batches ``maintain`` and ``publish`` run. Bounded means: the most files and
-log entries of any table in the last third of the run are no more than a tenth above those of the third before.
+The ``run`` functions of ``ingest``, ``build_rollups``, ``maintain`` and ``publish``, in one Spark session. A batch is a
+small file with the readings of one hour of event time, one of them eight days late; one of a day's batches holds a line
+that is no record. Every 24 batches ``maintain`` and ``publish`` run, as on a day's schedule.
+
+What looks at a clock must see hours pass: after each batch the files of all logs are set back by an hour, and unused
+data files go after so many seconds as a week of batches takes here. *Bounded* means: the most files and log entries of
+any table in the last third of the run are no more than a tenth above those of the third before. *Flat*: the median
+batch of the last fifty takes no more than a fifth longer than that of the first fifty; the first five only warm up.
 """
 
 from __future__ import annotations
@@ -13,22 +17,29 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jobs import build_rollups, ingest, maintain, publish
 from lakehouse.catalog.settings import Settings, load_settings
 from lakehouse.catalog.table_log import read_log
+from tests.benchmarks import page
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-HOUR = 3600
+HOUR, DAY = 3600, 24
 T0 = 1_600_000_000
+BATCHES, WARM_UP, COMPARED = 500, 5, 50
+# Seconds of the clock that stand for a week of batches, after which unused files go.
+WEEK_S = 300
+TABLES = ("raw", "quarantine", "ledger", "rollup", "corrections")
 CONFIG = """
 home = "var"
 [streams.readings]
@@ -38,7 +49,7 @@ duplicates_within = "1h"
 keys = ["device"]
 measures = ["temp"]
 groupings = [["device"], []]
-levels = ["1m for 2h", "1h for 2d", "1d forever"]
+levels = ["1m for 7d", "1h for 30d", "1d forever"]
 keep_raw = "2d"
 [streams.readings.source]
 path = "landing/*"
@@ -49,32 +60,50 @@ device = "string"
 ts = "int"
 temp = "double"
 """
+Sample = dict[str, Any]
+
+
+@dataclass
+class Measured:
+    """Seconds of each batch, and one sample per maintenance."""
+
+    batch_s: list[float] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
 
 
 def land(folder: Path, batch: int) -> None:
-    """Write the readings of one hour, one of them late by two days and one of them malformed."""
-    seconds = [*range(0, HOUR, 30), -48 * HOUR + 7]
+    """Write the readings of one hour, one of them eight days late; once a day also what is no record."""
+    seconds = [*range(0, HOUR, 30), -8 * DAY * HOUR + 7]
     lines = [
         json.dumps({"ts": T0 + batch * HOUR + second, "device": f"d{second % 7}", "temp": second % 100 / 10})
         for second in seconds
     ]
-    (folder / "landing" / f"{batch:06d}.ndjson").write_text("\n".join([*lines, "{"]) + "\n")
+    lines += ["{"] if batch % DAY == 1 else []
+    (folder / "landing" / f"{batch:06d}.ndjson").write_text("\n".join(lines) + "\n")
 
 
-def age(home: Path) -> None:
-    """Set all files of all tables back by an hour."""
-    for folder in ("raw", "quarantine", "ledger", "rollup", "corrections"):
-        for path in (home / folder).rglob("*"):
+def age_logs(home: Path) -> None:
+    """Set the files of all logs back by an hour."""
+    for folder in TABLES:
+        for path in (home / folder).glob("*/_delta_log/*"):
             if path.is_file():
                 then = path.stat().st_mtime - HOUR
                 os.utime(path, (then, then))
 
 
+def shorten_the_week() -> None:
+    """Let unused data files go after as long as a week of batches takes here."""
+    from lakehouse.spark import maintenance, tables
+
+    maintenance.RETENTION_S = WEEK_S
+    tables.KEPT["delta.deletedFileRetentionDuration"] = f"interval {WEEK_S} seconds"
+
+
 def table_sizes(settings: Settings) -> dict[str, dict[str, int]]:
     """Return files in use, files on disk and log entries of each table."""
-    layout, found = settings.layout, {}
-    for name in ("raw", "quarantine", "ledger", "rollup", "corrections"):
-        table = getattr(layout, name)("readings")
+    found = {}
+    for name in TABLES:
+        table = getattr(settings.layout, name)("readings")
         log = read_log(table)
         if log is not None:
             on_disk = sum(1 for _ in table.glob("*.parquet"))
@@ -89,61 +118,111 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - started, result
 
 
-def measure(batches: int, every: int, told: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Run batches; return one sample per maintenance, which comes ``every`` so many batches."""
+def measure(batches: int, every: int, seconds: float, told: Callable[[str], None]) -> Measured:
+    """Run batches until so many are done or so many seconds are over; maintain and publish ``every`` so many."""
     from lakehouse.spark.session import build_session
 
-    samples = []
+    found, until = Measured(), time.monotonic() + seconds
+    shorten_the_week()
     with tempfile.TemporaryDirectory(prefix="tidemark-maintenance-") as scratch:
         folder = Path(scratch)
         (folder / "landing").mkdir()
         (folder / "tidemark.toml").write_text(CONFIG)
         settings = load_settings(folder / "tidemark.toml")
         spark = build_session(settings)
-        spent = 0.0
         for batch in range(1, batches + 1):
             land(folder, batch)
-            spent += timed(lambda: ingest.run(settings, spark, "readings"))[0]
-            spent += timed(lambda: build_rollups.run(settings, spark, "readings"))[0]
-            age(settings.home)
+            found.batch_s.append(timed(lambda: _batch(settings, spark))[0])
+            age_logs(settings.home)
             if batch % every == 0:
-                samples.append(_sample(settings, spark, batch, spent / every))
-                spent = 0.0
-                told(json.dumps(samples[-1]))
+                found.samples.append(_sample(settings, spark, found.batch_s[-every:]) | {"batch": batch})
+                told(json.dumps(found.samples[-1]))
+            elif batch % 6 == 0:
+                told(f"batch {batch}: {statistics.median(found.batch_s[-6:]):.2f} s")
+            if time.monotonic() > until and found.samples:
+                told(f"time is over after {batch} batches")
+                break
         spark.stop()
-    return samples
+    return found
 
 
-def _sample(settings: Settings, spark: SparkSession, batch: int, batch_s: float) -> dict[str, Any]:
+def _batch(settings: Settings, spark: SparkSession) -> None:
+    ingest.run(settings, spark, "readings")
+    build_rollups.run(settings, spark, "readings")
+
+
+def _sample(settings: Settings, spark: SparkSession, batch_s: Sequence[float]) -> Sample:
     maintain_s, _ = timed(lambda: maintain.run(settings, spark, "readings"))
     publish_s, done = timed(lambda: publish.run(settings, spark, unchecked=True))
     raw = read_log(settings.layout.raw("readings"))
-    seconds = {"batch_s": batch_s, "maintain_s": maintain_s, "publish_s": publish_s}
     return {
-        "batch": batch,
-        **{name: round(value, 2) for name, value in seconds.items()},
+        "batch_s": round(statistics.median(batch_s), 2),
+        "maintain_s": round(maintain_s, 2),
+        "publish_s": round(publish_s, 2),
         "nodes": done["nodes"],
         "raw_rows": raw.rows if raw else 0,
         "tables": table_sizes(settings),
     }
 
 
-def figures(samples: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return first and last times, most files and entries, and whether these are bounded."""
+def figures(found: Measured) -> dict[str, Any]:
+    """Return whether files, log entries and seconds per batch are bounded, with the figures that say so."""
+    samples, seconds = found.samples, found.batch_s[WARM_UP:] or found.batch_s
     third = max(1, len(samples) // 3)
     before, last = samples[-2 * third : -third] or samples[:1], samples[-third:]
-    found: dict[str, Any] = {"batches": samples[-1]["batch"]}
-    for name in ("batch_s", "maintain_s", "publish_s", "nodes", "raw_rows"):
-        found |= {f"{name}_first": samples[0][name], f"{name}_last": samples[-1][name]}
+    first_s, last_s = statistics.median(seconds[:COMPARED]), statistics.median(seconds[-COMPARED:])
+    told: dict[str, Any] = {
+        "batches": len(found.batch_s),
+        f"batch_s_first_{COMPARED}": round(first_s, 2),
+        f"batch_s_last_{COMPARED}": round(last_s, 2),
+        "batch_s_flat": last_s <= 1.2 * first_s,
+    }
+    for name in ("maintain_s", "publish_s", "nodes", "raw_rows"):
+        told |= {f"{name}_first": samples[0][name], f"{name}_last": samples[-1][name]}
     for what in ("files", "on_disk", "log_entries"):
-        found[f"{what}_most"] = most(samples, what)
-        found[f"{what}_bounded"] = most(last, what) <= 1.1 * most(before, what)
-    return found
+        told[f"{what}_most"] = most(samples, what)
+        told[f"{what}_bounded"] = most(last, what) <= 1.1 * most(before, what)
+    return told
 
 
-def most(samples: list[dict[str, Any]], what: str) -> int:
+def most(samples: Sequence[Sample], what: str) -> int:
     """Return the largest count of any table."""
     return max(int(table[what]) for sample in samples for table in sample["tables"].values())
+
+
+def write(found: Measured, told: dict[str, Any]) -> None:
+    """Write the page of a full run."""
+    columns = ("batch", "batch_s", "maintain_s", "publish_s", "nodes", "raw_rows")
+    counts = ("files", "on_disk", "log_entries")
+    rows = [
+        [*(sample[name] for name in columns), *(most([sample], what) for what in counts)]
+        for sample in found.samples
+    ]
+    heads = ["batches", "s a batch", "maintain s", "publish s", "nodes", "raw rows"]
+    page.write(
+        "maintenance",
+        "maintenance",
+        "What maintenance keeps bounded",
+        __doc__ or "",
+        page.table(["figure", "value"], list(told.items())),
+        "Seconds a batch are medians since the sample before; files and entries are those of the table with the most.",
+        page.table([*heads, "files", "files on disk", "log entries"], rows),
+        _picture("batches", "batch", "seconds a batch", range(1, len(found.batch_s) + 1), found.batch_s),
+        _picture(
+            "publish",
+            "nodes kept",
+            "seconds a publish",
+            [sample["nodes"] for sample in found.samples],
+            [sample["publish_s"] for sample in found.samples],
+        ),
+    )
+
+
+def _picture(name: str, across: str, up: str, x: Sequence[int], y: Sequence[float]) -> str:
+    figure, axes = page.picture(name)
+    axes.plot(x, y, ".")
+    axes.set(xlabel=across, ylabel=up, ylim=(0, None))
+    return page.save(figure, "maintenance", name)
 
 
 def main() -> None:
@@ -151,16 +230,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="2 batches instead of 500")
+    parser.add_argument("--quick", action="store_true", help=f"4 batches instead of {BATCHES}, no page")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--minutes", type=float, default=60, help="stop with the batch that is then on its way (60)"
+    )
     asked = parser.parse_args()
-    batches, every = (2, 1) if asked.quick else (500, 10)
-    samples = measure(batches, every, lambda line: print(line, file=sys.stderr, flush=True))
-    found = figures(samples)
+    batches, every = (4, 2) if asked.quick else (BATCHES, DAY)
+    found = measure(batches, every, asked.minutes * 60, lambda line: print(line, file=sys.stderr, flush=True))
+    told = figures(found)
     if asked.json:
-        print(json.dumps(found))
+        print(json.dumps(told), flush=True)
     else:
-        print("\n".join(f"{name:22} {value!s:>12}" for name, value in found.items()))
+        print("\n".join(f"{name:22} {value!s:>12}" for name, value in told.items()), flush=True)
+    # Last: a picture that cannot be drawn costs no figure.
+    if not asked.quick:
+        write(found, told)
 
 
 if __name__ == "__main__":

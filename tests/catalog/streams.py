@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from lakehouse.catalog.queries import AggregateQuery, JoinQuery, MultiwayQuery, parse_query
 from lakehouse.catalog.stream import Stream
 
 SECOND = 1_000_000
@@ -23,3 +25,24 @@ def stream_of(**changes: Any) -> Stream:
         "columns": {"count": "int", "volts": {"type": "decimal", "decimals": 3}},
     }
     return Stream.model_validate(declared | changes)
+
+
+def join_of(name: str, text: str, streams: Mapping[str, Stream]) -> JoinQuery:
+    """Return the query of pairs that a text is."""
+    query = parse_query(name, text, streams)
+    assert isinstance(query, JoinQuery)
+    return query
+
+
+def aggregate_of(name: str, text: str, streams: Mapping[str, Stream]) -> AggregateQuery:
+    """Return the query of aggregates that a text is."""
+    query = parse_query(name, text, streams)
+    assert isinstance(query, AggregateQuery)
+    return query
+
+
+def multiway_of(name: str, text: str, streams: Mapping[str, Stream]) -> MultiwayQuery:
+    """Return the query of three streams or more that a text is."""
+    query = parse_query(name, text, streams)
+    assert isinstance(query, MultiwayQuery)
+    return query

@@ -22,6 +22,16 @@ def test_plans_are_read_back_in_order(tmp_path: Path) -> None:
     assert read_plans(tmp_path / "other", "batch") == []
 
 
+def test_which_repairs_a_batch_is_told_of_is_read_back_and_none_where_its_plan_does_not_say(
+    tmp_path: Path,
+) -> None:
+    write_plan(tmp_path, "batch", Plan(1, ((0, 1), (0, 1))))
+    write_plan(tmp_path, "batch", Plan(2, ((1, 2), (1, 2)), told=3))
+    (tmp_path / "batch-00000003").write_text('{"number": 3, "spans": [[2, 3], [2, 3]]}')
+
+    assert [plan.told for plan in read_plans(tmp_path, "batch")] == [0, 3, 0]
+
+
 @pytest.mark.parametrize(
     ("taken", "left", "right", "most", "expected"),
     [

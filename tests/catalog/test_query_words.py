@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakehouse.catalog.queries import JoinQuery, parse_query
+from lakehouse.catalog.queries import JoinQuery
 from lakehouse.catalog.query_words import (
     buckets_in_words,
     clock_in_words,
@@ -10,14 +10,14 @@ from lakehouse.catalog.query_words import (
     policy_in_words,
     streams_in_words,
 )
-from tests.catalog.streams import stream_of
+from tests.catalog.streams import join_of, stream_of
 
 
 def _query(on: str, clauses: str = "") -> JoinQuery:
     columns = {"x": "double", "y": "double", "count": "int"}
     streams = {name: stream_of(name=name, columns=columns) for name in ("left_one", "right_one")}
     text = f"SELECT a.x FROM left_one [RANGE 2 SECONDS] a JOIN right_one ON {on} RECALL 0.95 OVER 1 MINUTE {clauses}"
-    return parse_query("asked", text, streams)
+    return join_of("asked", text, streams)
 
 
 @pytest.mark.parametrize(

@@ -103,12 +103,18 @@ def test_every_problem_of_the_whole_file_is_told_at_once(tmp_path: Path) -> None
         "spark.drivr_memory": told["spark.drivr_memory"],
         "quality.max_quarantined_share": ("2", "less than or equal to 1"),
         "serving.keep_versions": ("'many'", "a whole number"),
-        "sparks": ("an unknown section", "one of home, streams, spark, serving, quality, queries"),
+        "sparks": (
+            "an unknown section",
+            "one of home, streams, spark, serving, quality, queries, lineage, sites",
+        ),
         "streams.a.event_time": ("nothing", "a value"),
         "streams.a.source": ("nothing", "a value"),
         "streams.a.latest": ("'soon'", told["streams.a.latest"][1]),
         "streams.a.levels, level 1": ("keep 1h", "at least 1d, one whole node of level 2"),
-        "streams.b.source.format": ("'xml'", "'csv', 'ndjson', 'zeek' or 'parquet'"),
+        "streams.b.source.format": (
+            "'xml'",
+            "'csv', 'ndjson', 'zeek', 'parquet', 'avro', 'pcap' or 'nfdump'",
+        ),
         "streams.b.groupings": ("'q'", "one of ['k']"),
     }
     assert "did you mean driver_memory?" in told["spark.drivr_memory"][1]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakehouse.catalog.table_log import read_columns
+from lakehouse.catalog.table_log import Commits, read_columns
 from tests.serving.streams import write_delta
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
@@ -37,3 +38,37 @@ def test_reading_columns_loads_no_pandas(tmp_path: Path) -> None:
     )
 
     assert ended.stdout == "2 False\n"
+
+
+def _committed(table: Path, *versions: int) -> None:
+    log = table / "_delta_log"
+    log.mkdir(parents=True, exist_ok=True)
+    for version in versions:
+        (log / f"{version:020d}.json").write_text("{}\n")
+
+
+def test_commits_are_the_same_until_a_table_changes(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    commits = Commits(one, other)
+
+    assert commits() == commits() == ((-1, 0), (-1, 0))
+    _committed(one, 0, 1, 2)
+    first = commits()
+    assert [version for version, _ in first] == [2, -1] and commits() == first
+    _committed(one, 3, 4)
+    _committed(other, 0)
+    assert [version for version, _ in commits()] == [4, 0]
+
+
+def test_a_table_made_anew_is_a_change_although_its_version_is_lower(tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    _committed(table, 0, 1, 2)
+    commits = Commits(table)
+    before = commits()
+    shutil.rmtree(table)
+    _committed(table, 0)
+
+    assert [version for version, _ in commits()] == [0]
+    shutil.rmtree(table)
+    _committed(table, 0, 1, 2)
+    assert commits() != before

@@ -19,6 +19,9 @@ GOOD: dict[str, Any] = {
     "columns": {"device": "string", "room": "string", "temp": "double", "humidity": "double"},
 }
 _CSV = {"path": "*.csv", "format": "csv"}
+_TOPIC = {"kind": "kafka", "servers": ["x:9092"], "topics": ["t"], "format": "ndjson"}
+_AVRO = _TOPIC | {"format": "avro"}
+_MESSAGE = _TOPIC | {"format": "csv", "fields": ["ts", "device", "temp", "received"]}
 # Each seen by looking at one value alone.
 ALONE: list[tuple[dict[str, Any], tuple[str, str, str]]] = [
     (
@@ -52,13 +55,21 @@ ALONE: list[tuple[dict[str, Any], tuple[str, str, str]]] = [
     ({"columns": {"co": {"type": "int", "pos": 1}}}, ("columns.co.pos", "an unknown key", "position")),
     ({"columns": {"co": {"type": "decimal"}}}, ("columns.co", "{'type': 'decimal'}", "needs decimals")),
     ({"columns": 3}, ("columns", "3", "a table")),
-    ({"source": {"format": "csv"}}, ("source.path", "nothing", "a value")),
     ({"source": {"path": "", "format": "ndjson"}}, ("source.path", "''", "at least 1 character")),
     (
         {"source": {"path": "x", "format": "xml"}},
-        ("source.format", "'xml'", "'csv', 'ndjson', 'zeek' or 'parquet'"),
+        ("source.format", "'xml'", "'csv', 'ndjson', 'zeek', 'parquet', 'avro', 'pcap' or 'nfdump'"),
     ),
-    ({"source": _CSV | {"kind": "kafka"}}, ("source.kind", "'kafka'", "'files'")),
+    (
+        {"source": _CSV | {"kind": "kafkaa"}},
+        ("source.kind", "'kafkaa'", "'files', 'kafka', 'mqtt' or 'host'"),
+    ),
+    ({"source": _TOPIC | {"servers": "x"}}, ("source.servers", "'x'", "a list")),
+    ({"source": _TOPIC | {"topics": [""]}}, ("source.topics.0", "''", "at least 1 character")),
+    ({"source": _TOPIC | {"start": "now"}}, ("source.start", "'now'", '"earliest", "latest" or an ISO time')),
+    ({"source": _TOPIC | {"batch_rows": 0}}, ("source.batch_rows", "0", "greater than or equal to 1")),
+    ({"source": _TOPIC | {"options": {"a": 5}}}, ("source.options.a", "int", "a string")),
+    ({"source": _TOPIC | {"options": {"a": {"b": "c"}}}}, ("source.options.a", "dict", "a string")),
     ({"source": _CSV | {"separator": "::"}}, ("source.separator", "'::'", "at most 1 character")),
     ({"source": _CSV | {"settle": "x"}}, ("source.settle", "'x'", '"2d", or 0')),
     ({"source": _CSV | {"batch_bytes": 0}}, ("source.batch_bytes", "0", "greater than or equal to 1")),
@@ -99,4 +110,48 @@ TOGETHER: list[tuple[dict[str, Any], tuple[str, str, str]]] = [
     ),
     ({"source": _CSV | {"header": "none"}}, ("columns.temp", "no position", "temp = { position = 0 }")),
     ({"columns": {"co": {"position": 1}}}, ("columns.co.position", "format 'ndjson'", "path; only csv")),
+    ({"source": {"format": "csv"}}, ("source.path", "nothing", "a value")),
+    ({"source": _CSV | {"topics": ["t"]}}, ("source.topics", "kind 'files'", 'kind "kafka"')),
+    ({"source": _CSV | {"format": "avro"}}, ("source.format", "'avro' with kind 'files'", "'csv', 'ndjson'")),
+    ({"source": _TOPIC | {"format": "zeek"}}, ("source.format", "'zeek' with kind 'kafka'", "'avro'")),
+    ({"source": _TOPIC | {"path": "x"}}, ("source.path", "kind 'kafka'", 'kind "files"')),
+    ({"source": _TOPIC | {"settle": "1s"}}, ("source.settle", "kind 'kafka'", 'kind "files"')),
+    ({"source": _TOPIC | {"servers": []}}, ("source.servers", "nothing", "a value")),
+    ({"source": _TOPIC | {"topics": []}}, ("source.topics", "nothing", "a value")),
+    ({"source": _TOPIC | {"topics": ["t", "t"]}}, ("source.topics", "'t' 2 times", "each topic once")),
+    ({"source": _TOPIC | {"fields": ["a"]}}, ("source.fields", "format 'ndjson'", 'format "csv"')),
+    ({"source": _TOPIC | {"format": "csv"}}, ("source.fields", "nothing", "the names of a message's fields")),
+    ({"source": _MESSAGE}, ("columns.humidity", "no field 'humidity'", "one of source.fields")),
+    (
+        {"source": _MESSAGE, "columns": {"co": {"position": 4}}},
+        ("columns.co.position", "4", "below 4, the number of source.fields"),
+    ),
+    (
+        {"source": _MESSAGE, "event_time": {"column": "time", "unit": "s"}},
+        ("event_time.column", "'time'", "one of source.fields"),
+    ),
+    ({"source": _AVRO}, ("source.schema_file", "nothing", 'schema_file = "FILE"')),
+    (
+        {"source": _AVRO | {"schema_file": "a", "schema_files": {"1": "b"}}},
+        ("source.schema_file", "schema_files as well", 'or schema_files = { "ID" = "FILE" }'),
+    ),
+    ({"source": _AVRO | {"schema_files": {"x": "f"}}}, ("source.schema_files.x", "'x'", "the number")),
+    ({"source": _TOPIC | {"schema_file": "a"}}, ("source.schema_file", "format 'ndjson'", 'format "avro"')),
+    (
+        {"source": _TOPIC | {"options": {"auto.offset.reset": "x"}}},
+        ("source.options.auto.offset.reset", "a value", "source.start"),
+    ),
+    (
+        {"source": _TOPIC | {"options": {"ssl.key.password": "${A-B}"}}},
+        ("source.options.ssl.key.password", "begins no ${NAME}", "the name of a variable"),
+    ),
+    ({"columns": {"co": {"path": "$key"}}}, ("columns.co.path", "'$key'", "a field of the record")),
+    (
+        {"event_time": {"column": "$timestamp", "unit": "ms"}},
+        ("event_time.column", "'$timestamp'", "a field of the record"),
+    ),
+    (
+        {"source": _TOPIC, "columns": {"co": {"path": "$ofset"}}},
+        ("columns.co.path", "'$ofset'", "(did you mean $offset?)"),
+    ),
 ]

@@ -10,11 +10,15 @@ from types import ModuleType
 import pytest
 
 from lakehouse.cli import (
+    accept_loss,
     airflow,
     ask,
+    bridge,
+    collect,
     doctor,
     explain,
     init,
+    metrics,
     plan,
     plot,
     queries,
@@ -22,6 +26,7 @@ from lakehouse.cli import (
     requeue,
     retract,
     run,
+    serve,
     simulate,
     sql,
     status,
@@ -30,8 +35,8 @@ from lakehouse.cli.app import call
 from tests.cli.conftest import Tidemark
 
 COMMANDS = (
-    *(init, simulate, run, ask, plot, sql, status, plan, queries, explain),
-    *(doctor, requeue, rebuild, retract, airflow),
+    *(init, simulate, bridge, collect, run, serve, ask, plot, sql, status, metrics, plan, queries, explain),
+    *(doctor, requeue, accept_loss, rebuild, retract, airflow),
 )
 HEAVY = (
     "pyspark",
@@ -43,11 +48,13 @@ HEAVY = (
     "sqlglot",
     "pydantic_settings",
     "rich",
+    "paho",
+    "psutil",
 )
 
 
 def _name(module: ModuleType) -> str:
-    return module.__name__.rpartition(".")[2]
+    return module.__name__.rpartition(".")[2].replace("_", "-")
 
 
 @pytest.mark.parametrize("module", COMMANDS, ids=_name)

@@ -12,13 +12,13 @@ from lakehouse.cli.explain_charts import memory_chart, recall_chart, wait_chart
 from lakehouse.cli.explain_page import page
 from lakehouse.serving.completeness import Completeness
 from lakehouse.serving.explain import explain
-from lakehouse.serving.queries import QueryState
+from lakehouse.serving.joins import JoinState
 from tests.cli.test_html_chart import BROWSER, EVIL, Tags, opened
 from tests.serving.joined import AT, TEXT, declare, run_by_hand
 
 
 def _page(settings: Settings) -> str:
-    completeness = Completeness(QueryState(settings.layout, settings.query("replies"), 8))
+    completeness = Completeness(JoinState(settings.layout, settings.join("replies"), 8))
     return page(explain(completeness.state, completeness), completeness)
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from lakehouse.cli.html_chart import page, page_of
+from lakehouse.cli.html_chart import page
+from lakehouse.cli.picture import picture_of
 from tests.cli.test_terminal_chart import by_device, series
 
 EVIL = "</script><script>document.title='stolen'</script><img src=x onerror=alert(1)>"
@@ -30,14 +31,14 @@ class Tags(HTMLParser):
 
 
 def test_names_from_the_stream_stay_text() -> None:
-    found = Tags(page(series((1.0, 0.0, 2.0), stream=EVIL, device=EVIL))).found
+    found = Tags(page(picture_of([series((1.0, 0.0, 2.0), stream=EVIL, device=EVIL)]))).found
 
     assert sum(tag == "script" for tag, _ in found) == 2
     assert not [tag for tag, _ in found if tag == "img"]
 
 
 def test_values_of_keys_stay_text() -> None:
-    found = Tags(page_of(by_device(EVIL, "b"))).found
+    found = Tags(page(picture_of(by_device(EVIL, "b")))).found
 
     assert sum(tag == "script" for tag, _ in found) == 2
     assert not [tag for tag, _ in found if tag == "img"]
@@ -45,7 +46,7 @@ def test_values_of_keys_stay_text() -> None:
 
 
 def test_each_key_has_a_line_a_band_and_a_button_of_one_colour() -> None:
-    found = Tags(page_of(by_device(*map(str, range(12))))).found
+    found = Tags(page(picture_of(by_device(*map(str, range(12)))))).found
 
     groups = [a["class"] for tag, a in found if tag == "g"]
     buttons = [a["class"] for tag, a in found if tag == "button"]
@@ -54,14 +55,15 @@ def test_each_key_has_a_line_a_band_and_a_button_of_one_colour() -> None:
 
 
 def test_nothing_is_loaded_from_elsewhere() -> None:
-    text = page(series((1.0, 0.0, 2.0)))
+    text = page(picture_of([series((1.0, 0.0, 2.0))]))
 
     assert not [a for _, a in Tags(text).found if {"src", "href"} & set(a)]
     assert not re.search(r"https?://|url\(|@import", text)
 
 
 def test_the_page_holds_every_bucket_and_draws_band_and_line_in_runs() -> None:
-    text = page(series((1.0, 0.0, 2.0), (None, None, None), (2.0, 2.0, 2.0), (None, 1.0, None)))
+    sides = ((1.0, 0.0, 2.0), (None, None, None), (2.0, 2.0, 2.0), (None, 1.0, None))
+    text = page(picture_of([series(*sides)]))
 
     data = json.loads(re.findall(r'id="series">(.*?)</script>', text, re.S)[0])
     (one,) = data["series"]
@@ -72,7 +74,7 @@ def test_the_page_holds_every_bucket_and_draws_band_and_line_in_runs() -> None:
 
 @pytest.mark.skipif(BROWSER is None, reason="no chromium here to open the page with")
 def test_a_browser_shows_the_band_and_what_is_pointed_at_without_errors(tmp_path: Path) -> None:
-    shown = page(series(*[(float(i), i - 1.0, i + 2.0) for i in range(30)], stream=EVIL))
+    shown = page(picture_of([series(*[(float(i), i - 1.0, i + 2.0) for i in range(30)], stream=EVIL)]))
     probe = """
         point();
         const band = document.querySelector(".band").getBoundingClientRect();
@@ -102,7 +104,7 @@ def test_a_browsers_legend_shows_and_hides_keys(tmp_path: Path) -> None:
         see({before, all, hidden, fewer, pressed, after: look(), again: tip()});
     """
 
-    seen = in_browser(tmp_path, page_of(by_device(EVIL, "second", None)), probe)
+    seen = in_browser(tmp_path, page(picture_of(by_device(EVIL, "second", None))), probe)
 
     assert seen["faults"] == []
     assert [shown for shown, _ in seen["before"]] == [True, True, True]

@@ -13,10 +13,15 @@ def test_init_writes_a_right_configuration_and_an_empty_home(tidemark: Tidemark,
     assert json.loads(ended.stdout) == {
         "config": str(tmp_path / "tidemark.toml"),
         "home": str(tmp_path / "var"),
-        "query": str(tmp_path / "queries" / "warmer_neighbours.sql"),
+        "queries": [
+            str(tmp_path / "queries" / name) for name in ("warm_and_dry.sql", "warmer_neighbours.sql")
+        ],
     }
     settings = load_settings(tmp_path / "tidemark.toml")
-    assert settings.home == tmp_path / "var" and list(settings.registered) == ["warmer_neighbours"]
+    assert settings.home == tmp_path / "var" and list(settings.registered) == [
+        "warm_and_dry",
+        "warmer_neighbours",
+    ]
     assert list((tmp_path / "var").iterdir()) == []
 
 

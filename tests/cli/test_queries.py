@@ -14,7 +14,18 @@ from tests.cli.conftest import Tidemark
 from tests.serving.joined import declare, run_by_hand, write_ledger
 
 FIELDS = {
-    *("query", "description", "streams", "join", "window_us", "condition", "recall", "period_us", "state"),
+    *(
+        "query",
+        "kind",
+        "description",
+        "streams",
+        "join",
+        "window_us",
+        "condition",
+        "recall",
+        "period_us",
+        "state",
+    ),
     *("waiting", "batches", "rows", "pairs_online", "pairs_repaired", "open", "held", "state_bytes"),
     *("newest_us", "last_batch_at", "last_batch_age_s"),
 }
@@ -54,7 +65,8 @@ def test_a_query_that_never_ran_is_no_error(called: Tidemark, tmp_path: Path) ->
 
 def test_without_any_query_it_is_told_where_one_goes(called: Tidemark, tmp_path: Path) -> None:
     called("init")
-    (tmp_path / "queries" / "warmer_neighbours.sql").unlink()
+    for path in (tmp_path / "queries").glob("*.sql"):
+        path.unlink()
 
     assert called("queries").stdout == f"no query is registered; one is a file {tmp_path}/queries/NAME.sql\n"
 

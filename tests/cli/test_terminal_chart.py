@@ -4,17 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from lakehouse.cli.terminal_chart import (
-    BAND,
-    HEIGHT,
-    LABEL,
-    VALUE,
-    chart,
-    charts,
-    plot_columns,
-    title,
-    value_span,
-)
+from lakehouse.cli.picture import picture_of
+from lakehouse.cli.terminal_chart import BAND, HEIGHT, LABEL, VALUE, charts, plot_columns
 from lakehouse.serving.ask import Question
 from lakehouse.serving.series import Bucket, Series
 
@@ -41,6 +32,10 @@ def by_device(*keys: str | None) -> list[Series]:
         one = series(*[(10.0 * place, 10.0 * place - 1, 10.0 * place + 1)] * 40)
         several.append(replace(one, question=replace(one.question, by=("device",)), key={"device": key}))
     return several
+
+
+def chart(one: Series) -> list[str]:
+    return charts(picture_of([one]))
 
 
 def drawn(lines: list[str]) -> list[str]:
@@ -82,7 +77,7 @@ def test_the_chart_is_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_series_by_key_stand_under_each_other_on_the_same_axes() -> None:
-    lines = charts(by_device("a", None))
+    lines = charts(picture_of(by_device("a", None)))
 
     assert lines[0] == "avg(temp) of s by device, per 1m"
     names = [place for place, line in enumerate(lines) if "┌─" in line]
@@ -98,18 +93,23 @@ def test_series_by_key_stand_under_each_other_on_the_same_axes() -> None:
 
 
 def test_twelve_series_are_seen_at_once_at_80_columns() -> None:
-    lines = charts(by_device(*("long name " * 20 + "\x1b[2J" if i == 3 else f"{i}" for i in range(12))))
+    lines = charts(
+        picture_of(by_device(*("long name " * 20 + "\x1b[2J" if i == 3 else f"{i}" for i in range(12))))
+    )
 
     assert len(lines) < 70 and max(map(len, lines)) <= 80
     assert "\x1b" not in "".join(lines)
 
 
 def test_a_name_cannot_steer_the_terminal() -> None:
-    assert "\x1b" not in title(series((1.0, 1.0, 1.0), stream="\x1b[2J", device="\x1b]0;x\x07"))
+    steered = series((1.0, 1.0, 1.0), stream="\x1b[2J", device="\x1b]0;x\x07")
+
+    assert "\x1b" not in picture_of([steered]).title
 
 
 def test_nothing_and_a_constant_have_room_around_them() -> None:
-    nothing, constant = (value_span(series(side).buckets) for side in ((None, None, None), (3.0, 3.0, 3.0)))
+    sides = ((None, None, None), (3.0, 3.0, 3.0))
+    nothing, constant = (picture_of([series(side)]).span for side in sides)
 
     assert nothing == (0.0, 1.0)
     assert constant[0] < 3.0 < constant[1]

@@ -25,7 +25,7 @@ def _wakes(name: str) -> set[str]:
 
 
 def test_there_is_one_file_for_each_dag() -> None:
-    assert NAMES == ["ingest", "maintain", "publish", "quality", "queries", "repair", "rollups"]
+    assert NAMES == ["ingest", "maintain", "publish", "quality", "queries", "repair", "rollups", "watch"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -83,6 +83,7 @@ def test_only_the_last_task_of_a_dag_tells_its_asset() -> None:
         ("rollups", "rollup"),
         ("quality", "checked"),
         ("publish", "serving"),
+        ("watch", "rollup"),
     ):
         telling = {task.task_id: [o.name for o in task.outlets] for task in _dag(name).tasks if task.outlets}
         assert list(telling.values()) == [[asset]]

@@ -67,6 +67,33 @@ def test_a_second_run_changes_nothing(settings: Settings, capfd: pytest.CaptureF
     assert "airflow" not in capfd.readouterr().out.lower()
 
 
+BETA = """
+[streams.beta]
+event_time = { column = "ts", unit = "s" }
+levels = ["1m forever"]
+[streams.beta.source]
+kind = "kafka"
+servers = ["127.0.0.1:1"]
+topics = ["beta"]
+format = "ndjson"
+options = { "default.api.timeout.ms" = "2000", "request.timeout.ms" = "1000" }
+"""
+
+
+def test_a_stream_that_cannot_be_read_stands_still_alone(
+    lakehouse_of: Callable[[str], Settings], tmp_path: Path
+) -> None:
+    (tmp_path / "landing").mkdir()
+    settings = lakehouse_of(CONFIG + BETA)
+    _land(settings, "a.csv", "1600000000,x,20.5")
+
+    outcomes = run_dags.run(settings, progress=lambda _: None)
+
+    failed = [(outcome["job"], outcome["stream"]) for outcome in outcomes if not outcome["ok"]]
+    assert failed == [("ingest", "beta")]
+    assert (settings.layout.serving / "current").exists()
+
+
 def test_a_failed_gate_stops_the_publish_with_its_own_words(settings: Settings) -> None:
     _land(settings, "a.csv", "oops,x,1", "oops,y,1", "1600000000,x,20.5")
 

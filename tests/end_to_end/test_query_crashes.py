@@ -1,4 +1,4 @@
-"""A join and its repair, killed at every step and run again, have every pair once."""
+"""A query and its repair, killed at every step and run again: every pair and result once, every answer right."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from jobs import ingest, repair_late, run_queries
-from lakehouse.catalog.crashpoint import QUERY_POINTS
+from lakehouse.catalog.crashpoint import AGGREGATE_POINTS, JOIN_POINTS, MULTIWAY_POINTS
 from lakehouse.catalog.settings import Settings
 from lakehouse.spark import tables
 from tests.readings import declared
@@ -26,10 +29,33 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 T0 = 1_600_000_000
-QUERY = """
+JOIN = """
 SELECT a.temp AS one, b.temp AS other FROM readings [RANGE 5 SECONDS] a JOIN readings b
 ON a.device = b.device AND a.temp < b.temp
 RECALL 0.9 OVER 1 MINUTE
+"""
+AGGREGATE = """
+SELECT a.device, COUNT(*) AS n, SUM(b.temp) AS total FROM readings [8 SECONDS] a JOIN readings [5 SECONDS] b
+ON a.device = b.device GROUP BY a.device HAVING MAX(a.temp) > 70
+EVERY 2 SECONDS SLACK 30 SECONDS ALARM
+"""
+THREE = """
+SELECT a.temp AS one, b.temp AS two, c.temp AS three
+FROM readings [5 SECONDS] a JOIN readings [8 SECONDS] b ON a.device = b.device
+JOIN readings [3 SECONDS] c ON b.device = c.device
+WHERE a.temp < 40 AND c.temp >= 40
+SLACK 10 SECONDS
+"""
+ALL_THREE = """
+SELECT [a.us, b.us, c.us], a.temp, b.temp, c.temp FROM kept a, kept b, kept c
+WHERE a.device = b.device AND b.device = c.device AND a.temp < 40 AND c.temp >= 40
+AND greatest(b.us, c.us) - a.us <= 5000000 AND greatest(a.us, c.us) - b.us <= 8000000
+AND greatest(a.us, b.us) - c.us <= 3000000
+"""
+YARDSTICK = """
+SELECT tick, a.device, count(*), sum(b.temp) FROM ticks, kept a, kept b
+WHERE tick - a.us BETWEEN 0 AND 8000000 AND tick - b.us BETWEEN 0 AND 5000000 AND a.device = b.device
+GROUP BY tick, a.device HAVING max(a.temp) > 70 ORDER BY ALL
 """
 JOBS = {"queries": "jobs.run_queries", "repair": "jobs.repair_late"}
 
@@ -53,9 +79,14 @@ def land(settings: Settings, part: int) -> list[dict[str, Any]]:
     return rows
 
 
-def kill(settings: Settings, point: str) -> None:
+def kept_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows that raw has: of two readings with one identity the first stays."""
+    return list({(row["device"], row["ts"]): row for row in reversed(rows)}.values())
+
+
+def kill(settings: Settings, point: str, query: str) -> None:
     """Run the job that passes this point in a process of its own, which dies there."""
-    command = [sys.executable, "-m", JOBS[point.partition(".")[0]], "--config", str(settings.config), "pairs"]
+    command = [sys.executable, "-m", JOBS[point.partition(".")[0]], "--config", str(settings.config), query]
     root = Path(__file__).parents[2]
     environment = os.environ | {"TIDEMARK_CRASH_AT": point}
     ended = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, check=False)
@@ -66,15 +97,19 @@ def test_killed_at_every_step_and_run_again_every_pair_is_there_once(
     tmp_path: Path, spark: SparkSession, lakehouse_of: Callable[[str], Settings]
 ) -> None:
     (tmp_path / "queries").mkdir()
-    (tmp_path / "queries" / "pairs.sql").write_text(QUERY)
+    (tmp_path / "queries" / "pairs.sql").write_text(JOIN)
     settings = lakehouse_of(declared())
-    rows: list[dict[str, Any]] = []
-    for part, point in enumerate(QUERY_POINTS):
+    rows = land(settings, 0)
+    ingest.run(settings, spark, "readings")
+    # The batches that are killed are told of a repair.
+    run_queries.run(settings, spark, "pairs")
+    repair_late.run(settings, spark, "pairs")
+    for part, point in enumerate(JOIN_POINTS, start=1):
         rows += land(settings, part)
         ingest.run(settings, spark, "readings")
         if point.startswith("repair"):
             run_queries.run(settings, spark, "pairs")
-        kill(settings, point)
+        kill(settings, point, "pairs")
     for _ in range(2):
         run_queries.run(settings, spark, "pairs")
         repair_late.run(settings, spark, "pairs")
@@ -83,8 +118,7 @@ def test_killed_at_every_step_and_run_again_every_pair_is_there_once(
         "left_us", "right_us", "one", "other", "found"
     )
     pairs = [tuple(row) for row in found.collect()]
-    # Of two readings with one identity the first stays.
-    kept = {(row["device"], row["ts"]): row for row in reversed(rows)}.values()
+    kept = kept_of(rows)
     expected = Counter(
         (round(a["ts"] * 10**6), round(b["ts"] * 10**6), a["temp"], b["temp"])
         for a in kept
@@ -93,3 +127,85 @@ def test_killed_at_every_step_and_run_again_every_pair_is_there_once(
     )
     assert Counter(pair[:4] for pair in pairs) == expected
     assert {pair[4] for pair in pairs} == {"online", "repair"}
+
+
+def test_killed_at_every_step_and_run_again_every_result_of_three_is_there_once(
+    tmp_path: Path, spark: SparkSession, lakehouse_of: Callable[[str], Settings]
+) -> None:
+    (tmp_path / "queries").mkdir()
+    (tmp_path / "queries" / "three.sql").write_text(THREE)
+    settings = lakehouse_of(declared())
+    rows: list[dict[str, Any]] = []
+    for part, point in enumerate(MULTIWAY_POINTS):
+        rows += land(settings, part)
+        ingest.run(settings, spark, "readings")
+        if point.startswith("repair"):
+            run_queries.run(settings, spark, "three")
+        kill(settings, point, "three")
+    for _ in range(2):
+        run_queries.run(settings, spark, "three")
+        repair_late.run(settings, spark, "three")
+
+    found = tables.read(spark, settings.layout.joins("three")).collect()
+    moved = [
+        row for row in tables.read(spark, settings.layout.queries("three")).collect() if row["side"] >= 0
+    ]
+    kept = pa.Table.from_pylist([row | {"us": round(row["ts"] * 10**6)} for row in kept_of(rows)])
+    with duckdb.connect() as connection:
+        connection.register("kept", kept)
+        expected = Counter(
+            (tuple(times), *temps) for times, *temps in connection.execute(ALL_THREE).fetchall()
+        )
+    assert len(expected) > 100
+    assert (
+        Counter((tuple(row["times_us"]), row["one"], row["two"], row["three"]) for row in found) == expected
+    )
+    assert {row["found"] for row in found} == {"online", "repair"}
+    # What moved is counted where the results were there before the batch was made again, too.
+    assert all(len(row["moved"]) == 3 for row in moved if row["visits"])
+    assert sum(row["moved"][-1] for row in moved if row["visits"]) == sum(
+        row["found"] == "online" for row in found
+    )
+
+
+def test_killed_at_every_step_and_run_again_every_answer_is_that_of_all_rows(
+    tmp_path: Path, spark: SparkSession, lakehouse_of: Callable[[str], Settings]
+) -> None:
+    (tmp_path / "queries").mkdir()
+    (tmp_path / "queries" / "hot.sql").write_text(AGGREGATE)
+    settings = lakehouse_of(declared())
+    rows: list[dict[str, Any]] = []
+    for part, point in enumerate(AGGREGATE_POINTS):
+        rows += land(settings, part)
+        ingest.run(settings, spark, "readings")
+        if point.startswith("repair"):
+            run_queries.run(settings, spark, "hot")
+        kill(settings, point, "hot")
+    for _ in range(2):
+        run_queries.run(settings, spark, "hot")
+        repair_late.run(settings, spark, "hot")
+
+    answers = tables.read(spark, settings.layout.answers("hot")).toArrow()
+    alarms = tables.read(spark, settings.layout.alarms("hot")).toArrow()
+    with duckdb.connect() as connection:
+        kept = pa.Table.from_pylist([row | {"us": round(row["ts"] * 10**6)} for row in kept_of(rows)])
+        last = max(pc.max(kept["us"]).as_py() // 2_000_000, 0) * 2_000_000
+        ticks = pa.table(
+            {"tick": list(range(pc.min(kept["us"]).as_py() // 2_000_000 * 2_000_000, last + 1, 2_000_000))}
+        )
+        for name, table in {"kept": kept, "ticks": ticks, "answers": answers, "alarms": alarms}.items():
+            connection.register(name, table)
+        expected = connection.execute(YARDSTICK).fetchall()
+        found = connection.execute(
+            "SELECT tick_us, device, n, total FROM (FROM answers "
+            "QUALIFY row_number() OVER (PARTITION BY tick_us, device ORDER BY revision DESC) = 1) "
+            "WHERE holds ORDER BY ALL"
+        ).fetchall()
+        standing = connection.execute(
+            "SELECT device, raised_us FROM (FROM alarms "
+            "QUALIFY row_number() OVER (PARTITION BY alarm ORDER BY change DESC) = 1) WHERE state <> 'withdrawn'"
+        ).fetchall()
+    assert len(expected) > 100
+    assert found == expected
+    held = {(device, tick) for tick, device, *_ in expected}
+    assert sorted(standing) == sorted(each for each in held if (each[0], each[1] - 2_000_000) not in held)

@@ -33,6 +33,12 @@ QUERIES = {
     "repeated_frames": "a.device = b.device AND a.frame = b.frame AND a.rssi > b.rssi "
     "AND abs(a.event_us - b.event_us) <= 2000000",
 }
+# The same of three rows.
+PROBED = (
+    "a.proto = 'tcp' AND b.proto = 'udp' AND c.proto = 'icmp' AND a.src = b.src AND b.src = c.src "
+    "AND a.dest = b.dest AND b.dest = c.dest "
+    "AND greatest(a.event_us, b.event_us, c.event_us) - least(a.event_us, b.event_us, c.event_us) <= 600000000"
+)
 ASKED_ALONE = 9  # every ninth range is asked by itself too
 Range = tuple[int, int, int, str | None]
 
@@ -45,7 +51,9 @@ def settings(
     folder = tmp_path_factory.mktemp("real")
     text = (Path(__file__).parent / "real.toml").read_text(encoding="utf-8")
     text = text.replace("{data}", str(data)).replace("{rooms}", str(rooms))
-    text = text.replace("{queries}", str(Path(__file__).parents[2] / "sql" / "queries"))
+    text = text.replace("{fires}", str(folder)).replace(
+        "{queries}", str(Path(__file__).parents[2] / "sql" / "queries")
+    )
     (folder / "tidemark.toml").write_text(text, encoding="utf-8")
     found = load_settings(folder / "tidemark.toml")
     compile_plans(spark, True)
@@ -53,7 +61,7 @@ def settings(
         ingest.run(found, spark, stream)
         build_rollups.run(found, spark, stream)
         check_quality.run(found, spark, stream)
-    for query in QUERIES:
+    for query in (*QUERIES, "probed_hosts"):
         run_queries.run(found, spark, query)
         repair_late.run(found, spark, query)
     publish.run(found, spark)
@@ -241,7 +249,7 @@ def test_every_interval_of_a_thousand_ranges_holds_the_truth(
 def test_pairs_found_online_and_by_repair_are_all_pairs_of_the_real_rows(
     settings: Settings, spark: SparkSession, query: str
 ) -> None:
-    joined, layout = settings.query(query), settings.layout
+    joined, layout = settings.join(query), settings.layout
     pairs = tables.read(spark, layout.joins(query)).select(
         "left_us", "right_us", "left_row", "right_row", "found"
     )
@@ -261,3 +269,24 @@ def test_pairs_found_online_and_by_repair_are_all_pairs_of_the_real_rows(
     assert len({(left, right) for _, _, left, right, _ in found}) == len(found)
     online = sum(row[4] == "online" for row in found)
     assert online >= joined.recall * len(found)
+
+
+def test_results_of_three_are_all_that_there_are_and_hardly_a_row_left_its_window(
+    settings: Settings, spark: SparkSession
+) -> None:
+    layout = settings.layout
+    rows = tables.read(spark, layout.joins("probed_hosts")).select("times_us", "row_ids").collect()
+    log = read_log(layout.raw("conn"))
+    assert log is not None
+    files = [str(path) for path in log.files]
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE raw AS FROM read_parquet($files)", {"files": files})
+        expected = connection.execute(
+            f"SELECT a.event_us, b.event_us, c.event_us FROM raw a, raw b, raw c WHERE {PROBED}"
+        ).fetchall()
+    moves = [row for row in tables.read(spark, layout.queries("probed_hosts")).collect() if row["side"] >= 0]
+
+    assert len(expected) == 122
+    assert Counter(tuple(row["times_us"]) for row in rows) == Counter(expected)
+    assert len({tuple(row["row_ids"]) for row in rows}) == len(rows)
+    assert sum(row["moved"][0] for row in moves) < 0.01 * sum(row["rows"] for row in moves)

@@ -76,7 +76,7 @@ def test_airflow_serves_the_dags_on_loopback_and_leaves_nothing_behind(
         sessions = _sessions() - before
 
     assert (health["scheduler"], health["dag_processor"]) == ("healthy", "healthy")
-    assert dags == ["ingest", "maintain", "publish", "quality", "queries", "repair", "rollups"]
+    assert dags == ["ingest", "maintain", "publish", "quality", "queries", "repair", "rollups", "watch"]
     assert addresses == {"127.0.0.1"}
     assert len(sessions) == 3
     assert _members(sessions) == []

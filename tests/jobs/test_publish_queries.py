@@ -96,7 +96,7 @@ def test_what_is_joined_repaired_and_checked_is_what_analysts_read(
 
     assert (first["is_new"], again["is_new"], second["version"]) == (True, False, 2)
     assert (second["queries"], second["queries_left_out"]) == (2, [])
-    assert [(found["checks"], found["failed"], found["gone"]) for found in checked] == [(8, 0, 0)] * 2
+    assert [(found["checks"], found["failed"], found["gone"]) for found in checked] == [(9, 0, 0)] * 2
     assert [(batches, repairs, open_rows > 0) for batches, repairs, open_rows, _ in before] == [
         (1, 0, True)
     ] * 2
@@ -124,7 +124,7 @@ def told(settings: Settings) -> list[tuple[Any, ...]]:
 def test_too_many_periods_below_their_recall_and_lost_pairs_fail_the_check(
     settings: Settings, spark: SparkSession
 ) -> None:
-    asks_much = replace(settings.registered["answers"], recall=1.0)
+    asks_much = replace(settings.join("answers"), recall=1.0)
     strict = settings.model_copy(update={"registered": {"answers": asks_much}})
     land(settings, spark, 0)
     repair_late.run(settings, spark, "answers")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.scheduled import chosen_streams, configured
+from jobs.scheduled import chosen_queries, chosen_streams, configured
 
 CONFIG = "".join(
     f"""
@@ -47,3 +47,17 @@ def test_a_dags_own_configuration_wins_over_the_environment(config: Path, tmp_pa
 
     assert list(settings.streams) == ["alpha", "beta", "delta"]
     assert settings.home == tmp_path / "home"
+
+
+def test_queries_of_either_kind_are_chosen_by_their_streams(tmp_path: Path) -> None:
+    (tmp_path / "queries").mkdir()
+    of_two = "FROM alpha [1 HOUR] a, beta [1 HOUR] b WHERE a.event_us = b.event_us"
+    for name, text in (
+        ("counted", f"SELECT COUNT(*) {of_two} EVERY 1 HOUR"),
+        ("joined", f"SELECT a.event_us AS at {of_two} RECALL 0.9 OVER 1 HOUR"),
+    ):
+        (tmp_path / "queries" / f"{name}.sql").write_text(text, encoding="utf-8")
+
+    assert chosen_queries({"streams": "all"}) == ["counted", "joined"]
+    assert chosen_queries({"streams": "beta,alpha"}) == ["counted", "joined"]
+    assert chosen_queries({"streams": "alpha"}) == []

@@ -3,10 +3,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyspark.sql import functions as F
 
 from jobs import check_quality
+from lakehouse.catalog.corrections import read_corrections
+from lakehouse.catalog.layout import Home
 from lakehouse.catalog.settings import Settings
-from quality import GateFailed
+from quality import GateFailed, metrics
 from quality.history import verified_through
 from tests.quality.conftest import Lake
 
@@ -60,3 +63,21 @@ def test_a_failed_rule_stops_the_gate_and_stays_in_the_history(lake: Lake, home:
     assert [tuple(row) for row in failed] == [("raw", "gap_to_ledger", 1.0), ("totals", "raw_gap", 1.0)]
     assert failure.value.report.is_file()
     assert verified_through(lake.spark, home.layout.quality, "telemetry") == -1
+
+
+def test_batches_that_come_while_it_checks_are_no_failure(
+    lake: Lake, home: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service goes on beside the checks: what it built after the ledger was read seemed too much."""
+    _save(lake, home)
+
+    def read_as_one_comes(layout: Home, stream: str) -> object:
+        nodes = (
+            lake.frame("nodes").where("level > 0 or batch = 2").withColumn("batch", F.lit(3).cast("bigint"))
+        )
+        nodes.write.format("delta").mode("append").save(str(layout.rollup("telemetry")))
+        return read_corrections(layout, stream)
+
+    monkeypatch.setattr(metrics, "read_corrections", read_as_one_comes)
+
+    assert check_quality.run(home, lake.spark, "telemetry")["failed"] == 0

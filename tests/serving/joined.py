@@ -62,7 +62,7 @@ def run_by_hand(settings: Settings, query: str = "replies") -> None:
     Ten pairs a second for five minutes; from second 100 to 129 half of them were found by the repair, 7 s late. A row
     of second 120 was logged by the second batch and waits.
     """
-    layout, joined = settings.layout, settings.query(query)
+    layout, joined = settings.layout, settings.join(query)
     write_plans(layout, joined, settings.queries.buckets)
     for stream in ("telemetry", "flows"):
         write_ledger(layout, stream, 2)
@@ -135,10 +135,16 @@ def write_pairs(
     write_delta(_table(rows), layout.joins(query))
 
 
-def write_late(layout: Home, query: str, rows: Sequence[tuple[str, int, int]]) -> None:
-    """Write logged rows: what, second, batch."""
+def write_late(layout: Home, query: str, rows: Sequence[tuple[str, int, int]], horizon: int = 86_400) -> None:
+    """Write logged rows: what, second, batch; what they missed is not newer than the second ``horizon``."""
     told = [
-        {"what": what, "event_us": START_US + second * SECOND, "batch": batch} for what, second, batch in rows
+        {
+            "what": what,
+            "event_us": START_US + second * SECOND,
+            "horizon_us": START_US + horizon * SECOND,
+            "batch": batch,
+        }
+        for what, second, batch in rows
     ]
     write_delta(_table(told), layout.late(query))
 

@@ -150,8 +150,10 @@ class Joined:
 
     def _repair(self, number: int) -> dict[str, Any]:
         found = [pair for pair in self.pairs if (pair.found, pair.batch) == ("repair", number)]
-        figures = {"looked_at": 1, "found": len(found), "gone": 2 if number == 1 else 0}
+        after = self.repairs[number - 2] if number > 1 else 0
         through = self.repairs[number - 1]
+        logged = [row for row in self.late if row.what == "missed" and after < row.batch <= through]
+        figures = {"looked_at": len(logged), "found": len(found), "gone": 2 if number == 1 else 0}
         return {"repair": number, "through": through, **figures, "time_us": 0, "committed_at": REPAIRED_AT}
 
 

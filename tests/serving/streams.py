@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -166,7 +167,8 @@ def _write_ledger(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
                 MAP {{'temp': count(*) - count(temp)}} AS missing, min(event_us) AS min_event_us,
                 max(event_us) AS max_event_us, max(event_us) AS newest_us, 3 AS late, [1, 1, 1] AS lateness,
                 7500 AS max_lateness_us,
-                ['b.ndjson: gained volts'] AS schema_changes, TIMESTAMPTZ '2026-01-01 00:00:00+00' AS committed_at
+                ['b.ndjson: gained volts'] AS schema_changes, MAP {{'t/0': 40, 't/1': 2}} AS lost,
+                TIMESTAMPTZ '2026-01-01 00:00:00+00' AS committed_at
             FROM rows_of_stream GROUP BY batch
         ) TO '{folder}/part-0.parquet' (FORMAT parquet)
         """
@@ -178,10 +180,14 @@ def write_delta(table: pa.Table, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     pq.write_table(table, folder / "part-0.parquet")
     kinds = {"int64": "long", "int32": "integer", "string": "string", "double": "double", "binary": "binary"}
-    kinds |= {"decimal128(38, 2)": "decimal(38,2)", "timestamp[us, tz=UTC]": "timestamp"}
-    columns = [
-        {"name": f.name, "type": kinds[str(f.type)], "nullable": True, "metadata": {}} for f in table.schema
-    ]
+    kinds |= {"decimal128(38, 2)": "decimal(38,2)", "timestamp[us, tz=UTC]": "timestamp", "bool": "boolean"}
+
+    def kind(of: pa.DataType) -> Any:
+        if pa.types.is_list(of):
+            return {"type": "array", "elementType": kinds[str(of.value_type)], "containsNull": True}
+        return kinds[str(of)]
+
+    columns = [{"name": f.name, "type": kind(f.type), "nullable": True, "metadata": {}} for f in table.schema]
     metadata = {
         "id": "0",
         "format": {"provider": "parquet", "options": {}},

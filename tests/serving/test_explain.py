@@ -8,7 +8,7 @@ from lakehouse.catalog.plans import Plan, write_plan
 from lakehouse.catalog.settings import Settings
 from lakehouse.serving.completeness import Completeness
 from lakehouse.serving.explain import Facts, explain
-from lakehouse.serving.queries import QueryState
+from lakehouse.serving.joins import JoinState
 from tests.serving.joined import (
     FIGURES,
     SECOND,
@@ -30,7 +30,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def _completeness(settings: Settings) -> Completeness:
-    return Completeness(QueryState(settings.layout, settings.query("replies"), settings.queries.buckets))
+    return Completeness(JoinState(settings.layout, settings.join("replies"), settings.queries.buckets))
 
 
 def _facts(settings: Settings) -> Facts:
@@ -102,16 +102,19 @@ def test_the_worst_period_is_told_once_and_open_as_long_as_a_logged_row_may_belo
 
 
 @pytest.mark.parametrize(
-    ("second", "window", "opened"),
-    [(0, 2, [0]), (59, 2, [0, 60]), (58, 2, [0, 60]), (57, 2, [0]), (119, 2, [60, 120])],
+    ("second", "horizon", "opened"),
+    [
+        *[(0, 900, [0]), (59, 900, [0, 60]), (58, 900, [0, 60]), (57, 900, [0]), (119, 900, [60, 120])],
+        *[(59, 58, [0]), (58, 59, [0]), (58, 60, [0, 60])],
+    ],
 )
 def test_a_period_is_open_when_the_newer_row_of_a_pair_to_come_may_lie_in_it(
-    tmp_path: Path, second: int, window: int, opened: list[int]
+    tmp_path: Path, second: int, horizon: int, opened: list[int]
 ) -> None:
     settings = declare(tmp_path)
     run_by_hand(settings)
     write_pairs(settings.layout, "replies", online=[(at, 10) for at in range(180)], repaired=[])
-    write_late(settings.layout, "replies", [("missed", second, 2)])
+    write_late(settings.layout, "replies", [("missed", second, 2)], horizon)
 
     completeness = _completeness(settings)
 

@@ -6,7 +6,9 @@ import pytest
 
 from lakehouse.catalog.plans import Plan, replace_definition, write_plan
 from lakehouse.catalog.settings import Settings
-from lakehouse.serving.queries import Facts, QueryState, overview
+from lakehouse.serving.joins import JoinState
+from lakehouse.serving.queries import overview
+from lakehouse.serving.query_state import Facts
 from tests.serving.joined import AT, SECOND, START_US, TEXT, declare, run_by_hand, write_figures, write_ledger
 
 
@@ -16,7 +18,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def _facts(settings: Settings) -> Facts:
-    (facts,) = overview(settings.layout, settings.registered, settings.queries.buckets)["queries"]
+    (facts,) = overview(settings.layout, settings.joins, settings.queries.buckets)["queries"]
     found: Facts = facts
     return found
 
@@ -78,7 +80,7 @@ def test_a_query_that_means_something_else_than_its_tables_is_changed(
 def test_a_change_of_the_number_of_buckets_is_one_too(settings: Settings) -> None:
     run_by_hand(settings)
 
-    assert QueryState(settings.layout, settings.query("replies"), 9).state == "changed"
+    assert JoinState(settings.layout, settings.join("replies"), 9).state == "changed"
 
 
 def test_a_batch_in_which_no_bucket_had_anything_to_do_counts_and_holds_nothing(settings: Settings) -> None:
@@ -93,5 +95,5 @@ def test_tables_of_a_query_that_is_registered_no_longer_are_told(settings: Setti
     run_by_hand(settings)
     replace_definition(settings.layout.plans("old"), "something")
 
-    assert overview(settings.layout, settings.registered, 8)["unregistered"] == ["old"]
+    assert overview(settings.layout, settings.joins, 8)["unregistered"] == ["old"]
     assert overview(settings.layout, {}, 8)["unregistered"] == ["old", "replies"]

@@ -22,6 +22,7 @@ def test_every_stream_tells_its_rows_levels_and_quarantine(lakehouse: Lakehouse)
     assert deep["levels"][3]["to_us"] > STREAMS["deep"].newest_us
     assert (deep["late"], deep["duplicates"], deep["lateness_max_us"]) == (9, 3, 7500)
     assert deep["schema_changes"][0]["change"] == "b.ndjson: gained volts"
+    assert (deep["lost"], deep["lag"]) == (3 * 42, None)
 
 
 def test_the_ledger_balances_as_published(lakehouse: Lakehouse) -> None:
@@ -44,6 +45,15 @@ def test_the_version_its_age_and_size_are_told(lakehouse: Lakehouse) -> None:
     assert published["bytes"] > 0
 
 
+def test_messages_that_wait_are_told_as_of_the_last_ingest(tmp_path: Path) -> None:
+    (tmp_path / "landing" / "readings").mkdir(parents=True)
+    (tmp_path / "landing" / "files").mkdir()
+    record(Home(tmp_path), "ingest", "readings", True, datetime.now(UTC), 1.0, {"batches": 1, "lag": 7})
+    record(Home(tmp_path), "ingest", "files", True, datetime.now(UTC), 1.0, {"batches": 1})
+
+    assert {s["stream"]: s["lag"] for s in status(tmp_path)["streams"]} == {"readings": 7, "files": None}
+
+
 def test_a_status_is_plain_json(lakehouse: Lakehouse) -> None:
     found = status(lakehouse.home)
 
@@ -58,7 +68,7 @@ def test_before_the_first_publish_it_tells_what_waits(tmp_path: Path) -> None:
     found = status(tmp_path)
 
     assert found["published"] is None
-    assert found["streams"] == [{"stream": "telemetry", "landing": {"batches": 1, "waiting": 1}}]
+    assert found["streams"] == [{"stream": "telemetry", "landing": {"batches": 1, "waiting": 1}, "lag": None}]
 
 
 def test_a_job_that_failed_is_told_with_its_error(tmp_path: Path) -> None:

@@ -36,6 +36,10 @@ class Lake:
         """Run the ingest job."""
         return ingest.run(self.settings, self.spark, self.stream)
 
+    def requeue(self) -> dict[str, Any]:
+        """Put all that is open in quarantine through again."""
+        return ingest.requeue(self.settings, self.spark, self.stream)
+
     def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
         """Return some columns of raw, quarantine or ledger, in order of the first ones."""
         frame = tables.read(self.spark, getattr(self.settings.layout, table)(self.stream))

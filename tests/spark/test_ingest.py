@@ -11,6 +11,7 @@ import pytest
 from jobs import ingest
 from lakehouse.catalog.settings import Settings, load_settings
 from lakehouse.spark import tables
+from lakehouse.spark.drain import IngestRefused
 from lakehouse.spark.ingest import Batch, Progress, StreamTables
 from lakehouse.spark.sources.files import Landing
 from tests.spark.conftest import Lake
@@ -253,7 +254,7 @@ def test_lost_landing_folder_is_refused_not_read_twice(lake: Make) -> None:
     stream.ingest()
     shutil.rmtree(stream.settings.layout.landing("readings"))
 
-    with pytest.raises(ingest.IngestRefused, match="restore that folder"):
+    with pytest.raises(IngestRefused, match="restore that folder"):
         stream.ingest()
 
 
@@ -325,6 +326,21 @@ def test_batch_that_died_after_raw_counts_what_it_would_have_counted(lake: Make,
     assert died.rows("ledger", *LEDGER, *TIMES) == undisturbed.rows("ledger", *LEDGER, *TIMES)
     assert died.rows("raw", "event_us", "device") == undisturbed.rows("raw", "event_us", "device")
     assert died.rows("quarantine", "reason") == undisturbed.rows("quarantine", "reason")
+
+
+def test_rejected_records_are_judged_once_a_line(lake: Make) -> None:
+    """A filter that Spark pushes down to the lines cuts every field again wherever the verdict mentions it."""
+    stream = without_identity(lake())
+    for number, text in enumerate(MIXED):
+        stream.land(f"{number}.ndjson", text)
+    target = StreamTables(stream.spark, stream.settings.layout, stream.settings.stream("readings"))
+    landing = Landing(stream.settings.layout.landing("readings"))
+    landing.add_files(target.stream.source)
+    batch = Batch(target, landing.manifests[0], landing, Progress(0, None))
+
+    plans = [rows._jdf.queryExecution().optimizedPlan().toString() for rows in (batch.rows, batch.rejected)]
+
+    assert plans[0].count("from_json") == plans[1].count("from_json") > 0
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", '{"ts": 1\n' * 3])

@@ -64,3 +64,21 @@ def test_tables_stay_small_and_no_reader_of_the_last_week_is_broken(spark: Spark
 def test_a_folder_without_a_table_has_no_log(tmp_path: Path) -> None:
     assert read_log(tmp_path) is None
     assert read_rows(tmp_path) == []
+
+
+def test_after_the_week_files_that_no_version_uses_are_gone(
+    spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The week is the table's own property: an argument to Delta's vacuum would be rounded to whole hours."""
+    monkeypatch.setitem(KEPT, "delta.deletedFileRetentionDuration", "interval 1 seconds")
+    monkeypatch.setattr(maintenance, "RETENTION_S", 1)
+    spark.read.format("delta").load(str(table)).coalesce(1).write.format("delta").mode("overwrite").save(
+        str(table)
+    )
+    time.sleep(2)
+
+    figures = maintenance.tend(spark, table)
+
+    assert figures["files_deleted"] >= 1
+    assert figures["files"] == len(list(table.glob("*.parquet"))) == 1
+    assert spark.read.format("delta").load(str(table)).count() == APPENDS

@@ -1,4 +1,4 @@
-"""Recall of every period, once repair has told what there was to find.
+"""Recall of every period, once repair has told what there was to find; and which periods a repair may still change.
 
 A period is event time ``[t, t + period)``, sliding by a step; a pair belongs to the periods of its newer row.
 """
@@ -6,7 +6,7 @@ A period is event time ``[t, t + period)``, sliding by a step; a pair belongs to
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -41,6 +41,52 @@ class Periods:
         """Return how many scored periods have reached a recall, and how many are scored."""
         scored = self.is_scored
         return int(np.count_nonzero(scored & (self.recall >= recall))), int(np.count_nonzero(scored))
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Logged rows that no repair has looked at: the first and the last event time that a missing pair of each can have.
+
+    A row x misses pairs with rows y of ``[x.ts - w, min(x.ts + w, H)]``, H the horizon it was logged with; a pair is of
+    its newer row's time. So it lies in ``[x.ts, max(x.ts, min(x.ts + w, H))]``, both ends included.
+    """
+
+    first_us: Int64s
+    last_us: Int64s
+
+    @classmethod
+    def of(cls, event_us: Int64s, horizon_us: Int64s, window_us: int) -> Self:
+        """Return what waits, from the times and horizons of logged rows."""
+        return cls(event_us, np.maximum(event_us, np.minimum(event_us + window_us, horizon_us)))
+
+    def since(self, start_us: int) -> Waiting:
+        """Return those that may bring pairs of this time or later, and of those pairs only these."""
+        kept = self.last_us >= start_us
+        return Waiting(np.maximum(self.first_us[kept], start_us), self.last_us[kept])
+
+    def __len__(self) -> int:
+        return len(self.first_us)
+
+    def inside(self, start_us: Int64s, length_us: int) -> Int64s:
+        """Return how many may bring pairs to each ``[start, start + length)``; one is open that has any.
+
+        Cost: O((rows + starts) log rows).
+        """
+        begun = np.searchsorted(np.sort(self.first_us), start_us + length_us)
+        ended = np.searchsorted(np.sort(self.last_us), start_us)
+        return begun - ended
+
+    def steps(self, step_us: int) -> Int64s:
+        """Return the starts, ascending, of all steps that are open; gaps between them cost nothing."""
+        order = np.argsort(self.first_us, kind="stable")
+        low = self.first_us[order] // step_us
+        # Only what reaches beyond all before it adds steps: from where they end, or where it begins.
+        reached = np.maximum.accumulate(self.last_us[order] // step_us)
+        low[1:] = np.maximum(low[1:], reached[:-1] + 1)
+        counts = np.maximum(reached - low + 1, 0)
+        nth = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        starts: Int64s = (np.repeat(low, counts) + nth) * step_us
+        return starts
 
 
 def audit(

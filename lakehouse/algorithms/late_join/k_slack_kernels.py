@@ -9,46 +9,10 @@ from numba import njit
 
 from lakehouse.algorithms.late_join.contract import NO_TIME
 from lakehouse.algorithms.late_join.slack_grid import bin_of
+from lakehouse.algorithms.time_heap import pop, push
 
 # Fields of `state`.
 NEWEST_LEFT, NEWEST_RIGHT, TIME, LARGEST_DELAY, SLACK, NEXT_CHOICE, WAITING, NUMBER = range(8)
-
-
-@njit(cache=True)
-def push(heap: Any, size: int, ts: int, number: int) -> None:
-    """Add (ts, number) to a heap of this size; the caller has made room."""
-    at = size
-    while at > 0:
-        parent = (at - 1) // 2
-        if _is_before(heap[parent, 0], heap[parent, 1], ts, number):
-            break
-        heap[at] = heap[parent]
-        at = parent
-    heap[at, 0], heap[at, 1] = ts, number
-
-
-@njit(cache=True)
-def pop(heap: Any, size: int) -> Any:
-    """Remove and return the number of the earliest row of a heap of this size."""
-    number = heap[0, 1]
-    ts, last = heap[size - 1, 0], heap[size - 1, 1]
-    at, child = 0, 1
-    while child < size - 1:
-        if child + 1 < size - 1 and _is_before(
-            heap[child + 1, 0], heap[child + 1, 1], heap[child, 0], heap[child, 1]
-        ):
-            child += 1
-        if not _is_before(heap[child, 0], heap[child, 1], ts, last):
-            break
-        heap[at] = heap[child]
-        at, child = child, 2 * child + 1
-    heap[at, 0], heap[at, 1] = ts, last
-    return number
-
-
-@njit(cache=True)
-def _is_before(ts: int, number: int, other_ts: int, other_number: int) -> Any:
-    return ts < other_ts or (ts == other_ts and number < other_number)
 
 
 @njit(cache=True)

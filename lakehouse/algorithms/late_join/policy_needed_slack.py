@@ -25,7 +25,7 @@ Source: ours. The paper models the same recall, see ``policy_paper.py``.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -130,20 +130,45 @@ class NeededSlack:
         left, right = cheapest(covered, totals, share, self._floor(), rows[::-1].copy(), self.grid)
         return int(self.grid[left]), int(self.grid[right])
 
-    def replace(self, until_us: int, side: Int64s, event_us: Int64s, time_us: Int64s) -> None:
+    @property
+    def kept_us(self) -> int:
+        """Return how far back from stream time counts go."""
+        return self._quarters * self._quarter_us
+
+    def count_missed(self, side: npt.NDArray[np.integer[Any]], event_us: Int64s, time_us: Int64s) -> Int64s:
+        """Count pairs that were missed by when that was and the slack they needed, as ``replace`` takes them.
+
+        Args:
+            side: of each pair the *earlier* row's side.
+            event_us: that row's event time.
+            time_us: the stream time that was logged with the later row.
+
+        Returns:
+            Rows of (start of the quarter, side, the least slack of the grid that finds them, pairs); beyond the grid
+            its last slack and 1.
+        """
+        needed = np.searchsorted(self.grid, time_us - self._window_us - event_us, side="right")
+        slack = np.append(self.grid, self.grid[-1] + 1)[needed]
+        places = np.column_stack([time_us - time_us % self._quarter_us, side, slack]).astype(np.int64)
+        unique, pairs = np.unique(places.reshape(-1, 3), axis=0, return_counts=True)
+        return np.column_stack([unique, pairs])
+
+    def replace(self, until_us: int, missed: Int64s) -> None:
         """Put the exact counts of missed pairs in the place of what was estimated, for quarters that ended by then.
 
-        All missed pairs of rows logged at stream times before ``until_us`` must be given: the *earlier* row's side and
-        event time, and the stream time that was logged with the later row. Quarters no longer kept are ignored.
+        ``missed`` are the counts of all pairs missed by rows that were logged at stream times before ``until_us``;
+        those of one place add up. Quarters no longer kept are ignored, so doing it again changes nothing.
         """
         if self._quarter is None:
             return
-        needed = np.searchsorted(self.grid, time_us - self._window_us - event_us, side="right")
-        slot = time_us // self._quarter_us - self._quarter + self._quarters - 1
-        whole = until_us // self._quarter_us - self._quarter + self._quarters - 1
-        known = (slot >= 0) & (slot < min(whole, self._quarters - 1))
-        self._estimated[: max(0, min(whole, self._quarters - 1))] = 0.0
-        np.add.at(self._estimated, (slot[known], side[known], needed[known]), 1.0)
+        oldest = self._quarter - self._quarters + 1
+        whole = max(0, min(until_us // self._quarter_us - oldest, self._quarters - 1))
+        start, side, slack, pairs = missed.T
+        slot = start // self._quarter_us - oldest
+        known = (slot >= 0) & (slot < whole)
+        place = slot[known], side[known], np.searchsorted(self.grid, slack[known])
+        self._estimated[:whole] = 0.0
+        np.add.at(self._estimated, place, pairs[known].astype(np.float64))
 
     def snapshot(self) -> bytes:
         """Return the whole state; bins and granules that are empty take no space."""

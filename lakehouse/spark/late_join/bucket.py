@@ -7,7 +7,7 @@ pairs show of rows are held beside the kernel's state as long as the kernel hold
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,19 +28,26 @@ PAIR, LATE, STATE, FIGURES = "pair", "late", "state", "figures"
 _SHOWN, _METHOD, _NEXT = "shown", "method", "next"
 _SIDES = ("left", "right")
 Newest = tuple[int | None, int | None]
+Told = tuple[int, "Int64s"]
 
 
 @dataclass(frozen=True)
 class BucketJoin:
-    """What a task must know: the query, the columns of its answer, and each side's newest time known elsewhere."""
+    """What a task must know: the query, the columns of its answer, and each side's newest time known elsewhere.
+
+    ``told``: by bucket, up to which stream time repairs have come, and the missed pairs that they found.
+    """
 
     query: JoinQuery
     schema: pa.Schema
     newest_us: Newest
+    told: Mapping[int, Told] = field(default_factory=dict)
 
     def __call__(self, key: tuple[pa.Scalar, ...], rows: pa.Table, state: pa.Table) -> pa.Table:
         """Take one bucket's rows in; the bucket's number is the key of the group."""
         join, shown, first = self._restored(state)
+        if (told := self.told.get(key[0].as_py())) and isinstance(join.policy, NeededSlack):
+            join.policy.replace(*told)
         before = join.counts
         join.advance(self.newest_us)
         rows = in_order(rows)
@@ -57,7 +64,7 @@ class BucketJoin:
             self._state(snapshot, held, shown, first + rows.num_rows),
             self._figures(join, outcome, before, len(held), snapshot.size),
         ]
-        whole = pa.concat_tables([self._filled(part) for part in parts])
+        whole = pa.concat_tables([filled(part, part.num_rows, self.schema) for part in parts])
         bucket = pa.repeat(pa.scalar(key[0].as_py(), pa.int32()), whole.num_rows)
         return whole.set_column(whole.schema.get_field_index("bucket"), self.schema.field("bucket"), bucket)
 
@@ -134,13 +141,13 @@ class BucketJoin:
         columns = {f"f_{name}": pa.array([value], pa.int64()) for name, value in figures.items()}
         return _of_kind(FIGURES, columns, 1)
 
-    def _filled(self, part: pa.Table) -> pa.Table:
-        """Return a part with the answer's columns; those that it has nothing for are null."""
-        columns = [
-            part[f.name].cast(f.type) if f.name in part.column_names else pa.nulls(part.num_rows, f.type)
-            for f in self.schema
-        ]
-        return pa.table(columns, schema=self.schema)
+
+def filled(part: pa.Table, rows: int, schema: pa.Schema) -> pa.Table:
+    """Return a part of an answer with all columns; those that it has nothing for are null."""
+    columns = [
+        part[f.name].cast(f.type) if f.name in part.column_names else pa.nulls(rows, f.type) for f in schema
+    ]
+    return pa.table(columns, schema=schema)
 
 
 def policy_of(query: JoinQuery) -> SlackPolicy:

@@ -24,6 +24,7 @@ from lakehouse.catalog.plans import (
     Plan,
     definition_of,
     finished,
+    last_repair,
     next_spans,
     read_plans,
     require_same,
@@ -34,6 +35,7 @@ from lakehouse.catalog.stream import Stream
 from lakehouse.catalog.table_log import read_columns
 from lakehouse.spark import tables
 from lakehouse.spark.late_join.bucket import FIGURES, LATE, PAIR, STATE, BucketJoin, Newest
+from lakehouse.spark.late_join.missed import told_by_bucket
 from lakehouse.spark.late_join.rows import in_buckets, raw_rows
 from lakehouse.spark.late_join.tables import create_tables, output_types, parsed
 
@@ -79,25 +81,26 @@ class Run:
         spans = next_spans(taken, ledgers, most_rows)
         if spans is None:
             return None
-        plan = Plan(len(plans) + 1, spans)
+        plan = Plan(len(plans) + 1, spans, last_repair(self.layout, self.query.name))
         write_plan(self.layout.plans(self.query.name), "batch", plan)
         crash_point("queries.planned")
         return plan
 
     def _finish(self, plan: Plan) -> dict[str, int]:
-        found = self._joined(plan).persist()
+        found = self.answers(plan).persist()
         try:
             return self._write(found, plan.number)
         finally:
             found.unpersist()
 
-    def _joined(self, plan: Plan) -> DataFrame:
+    def answers(self, plan: Plan) -> DataFrame:
+        """Return all buckets' answers to a batch: pairs, log, state and figures, computed when they are read."""
         layout, query = self.layout, self.query
         rows = in_buckets(raw_rows(self.spark, layout, query, self.streams, plan.spans), query, self.buckets)
         states = tables.read(self.spark, layout.states(query.name)).where(f"batch = {plan.number - 1}")
         schema = parsed(self._answer())
         known = newest(layout, query.name, plan.number)
-        work = BucketJoin(query, to_arrow_schema(schema), known)
+        work = BucketJoin(query, to_arrow_schema(schema), known, told_by_bucket(layout, query, plan))
 
         def one(key: tuple[pa.Scalar, ...], rows: pa.Table, state: pa.Table) -> pa.Table:
             return work(key, rows, state)
@@ -126,14 +129,15 @@ class Run:
             lambda: self._append(late, layout.late(name), batch),
         )
         crash_point("queries.outputs-appended")
-        rows = (
-            found.where(f"kind = '{FIGURES}'")
-            .select("bucket", *(f"f_{each}" for each in FIGURE_NAMES))
-            .collect()
-        )
-        figures = [{each.removeprefix("f_"): value for each, value in row.asDict().items()} for row in rows]
+        figures = self._figures(found)
         self._append_figures(figures, batch)
         return {count: sum(row[count] for row in figures) for count in COUNTS}
+
+    def _figures(self, found: DataFrame) -> list[dict[str, Any]]:
+        told = found.where(f"kind = '{FIGURES}'").select("bucket", *(f"f_{each}" for each in FIGURE_NAMES))
+        return [
+            {each.removeprefix("f_"): value for each, value in row.asDict().items()} for row in told.collect()
+        ]
 
     def _append(self, rows: DataFrame, table: Any, batch: int) -> None:
         numbered = rows.withColumn("batch", F.lit(batch).cast("bigint"))

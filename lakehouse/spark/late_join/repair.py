@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +21,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.repair import missing_pairs
 from lakehouse.catalog.corrections import raw_from, read_corrections
 from lakehouse.catalog.crashpoint import crash_point
@@ -26,10 +29,14 @@ from lakehouse.catalog.plans import Plan, finished, read_plans, write_plan
 from lakehouse.catalog.queries import JoinQuery
 from lakehouse.catalog.table_log import read_columns
 from lakehouse.spark import tables
-from lakehouse.spark.late_join.bucket import pair_columns
+from lakehouse.spark.late_join.bucket import filled, pair_columns, policy_of
+from lakehouse.spark.late_join.missed import COUNTS
 from lakehouse.spark.late_join.online import PAIR_COLUMNS, Run
 from lakehouse.spark.late_join.rows import as_batch, in_buckets, in_order, raw_rows
 from lakehouse.spark.late_join.tables import output_types, parsed
+
+if TYPE_CHECKING:
+    from lakehouse.algorithms.late_join.contract import Batch, Int64s, Pairs
 
 _LOGGED = ("side", "row", "event_us", "horizon_us", "time_us", "what")
 
@@ -89,17 +96,26 @@ class _Repair:
         run, name = self.run, self.run.query.name
         found = self._found(logged, refused).persist()
         try:
-            counts = found.agg(F.count_if(F.col("found_us").isNull()), F.count("found_us")).first() or (0, 0)
+            told_of = F.count_if(F.col("found_us").isNull() & F.col("bucket").isNull())
+            counts = found.agg(told_of, F.count("found_us")).first() or (0, 0)
             shown = [F.col(f"o_{output.name}").alias(output.name) for output in run.query.outputs]
             pairs = found.where("found_us IS NOT NULL").select(
                 *PAIR_COLUMNS, F.lit("repair").alias("found"), *shown
             )
-            numbered = pairs.withColumn("batch", F.lit(self.plan.number).cast("bigint"))
-            tables.append_once(numbered, run.layout.joins(name), f"repair-{name}", self.plan.number)
+            needed = found.where("bucket IS NOT NULL").select("bucket", *COUNTS)
+            tables.create(run.spark, run.layout.missed(name), "missed")
+            tables.side_by_side(
+                lambda: self._append(pairs, run.layout.joins(name), "batch"),
+                lambda: self._append(needed, run.layout.missed(name), "repair"),
+            )
             crash_point("repair.pairs-appended")
         finally:
             found.unpersist()
         return {"found": counts[1], "gone": max(self._beyond_raw(logged), looked_at - counts[0])}
+
+    def _append(self, rows: DataFrame, table: Path, number: str) -> None:
+        numbered = rows.withColumn(number, F.lit(self.plan.number).cast("bigint"))
+        tables.append_once(numbered, table, f"repair-{self.run.query.name}", self.plan.number)
 
     def _found(self, logged: DataFrame, refused: DataFrame) -> DataFrame:
         run, query = self.run, self.run.query
@@ -108,11 +124,12 @@ class _Repair:
         types = output_types(query, run.streams)
         shown = "".join(f", `o_{name}` {kind}" for name, kind in types.items())
         times = "event_us bigint, left_us bigint, right_us bigint, left_row bigint, right_row bigint, wait_us bigint"
-        schema = parsed(f"found_us bigint, {times}{shown}")
+        needed = "bucket int, from_us bigint, side int, slack_us bigint, pairs bigint"
+        schema = parsed(f"found_us bigint, {times}, {needed}{shown}")
         work = BucketRepair(query, to_arrow_schema(schema), self._time_us or 0)
 
         def one(key: tuple[pa.Scalar, ...], rows: pa.Table, late: pa.Table) -> pa.Table:
-            return work(rows, late)
+            return work(key, rows, late)
 
         return rows.groupBy("bucket").cogroup(late.groupBy("bucket")).applyInArrow(one, schema)
 
@@ -147,14 +164,17 @@ class _Repair:
 
 @dataclass(frozen=True)
 class BucketRepair:
-    """What a task must know to repair one bucket. Answers pairs, and a row of nulls for each logged row looked at."""
+    """What a task must know to repair one bucket.
+
+    Answers pairs, how many of them needed which slack, and a row of nulls for each logged row looked at.
+    """
 
     query: JoinQuery
     schema: pa.Schema
     time_us: int
 
-    def __call__(self, rows: pa.Table, late: pa.Table) -> pa.Table:
-        """Return the pairs that the bucket's logged rows have missed."""
+    def __call__(self, key: tuple[pa.Scalar, ...], rows: pa.Table, late: pa.Table) -> pa.Table:
+        """Return the pairs that the bucket's logged rows have missed; the bucket's number is the key of the group."""
         rows = in_order(rows, first=("taken",))
         is_refused = pc.equal(late["what"], "refused")
         rows = rows.filter(pa.array(_positions(rows, late.filter(is_refused)) < 0))
@@ -164,23 +184,42 @@ class BucketRepair:
         logged = logged.take(pa.array(at[positions]))
         numbered = pa.array(np.arange(rows.num_rows))
         batch = as_batch(rows.set_column(rows.schema.get_field_index("row"), "row", numbered))
-        waits = self.time_us - logged["time_us"].to_numpy()
+        # By row, the stream time that was logged with it.
+        told_at = np.zeros(len(batch), np.int64)
+        told_at[positions] = logged["time_us"].to_numpy()
         pairs = missing_pairs(
             self.query.condition,
             self.query.window_us,
             batch,
             positions,
             logged["horizon_us"].to_numpy(),
-            waits,
+            self.time_us - told_at[positions],
         )
         left, right = rows.take(pa.array(pairs.left)), rows.take(pa.array(pairs.right))
         columns = {
             "found_us": pa.repeat(pa.scalar(self.time_us, pa.int64()), len(pairs)),
             **pair_columns(self.query, pairs, left, right),
         }
-        found = pa.table(columns).select(self.schema.names).cast(self.schema)
-        nothing = [pa.nulls(len(positions), field.type) for field in self.schema]
-        return pa.concat_tables([found, pa.table(nothing, schema=self.schema)])
+        return pa.concat_tables(
+            [
+                filled(pa.table(columns), len(pairs), self.schema),
+                self._needed(key[0], pairs, batch, told_at),
+                # A row of nulls for each logged row says that it was looked at.
+                filled(pa.table({}), len(positions), self.schema),
+            ]
+        )
+
+    def _needed(self, bucket: pa.Scalar, pairs: Pairs, rows: Batch, told_at: Int64s) -> pa.Table:
+        """Return how many pairs needed which slack, for a policy that wants to know; rows are numbered in order."""
+        policy = policy_of(self.query)
+        if not isinstance(policy, NeededSlack):
+            return self.schema.empty_table()
+        policy.begin(self.query.window_us)
+        earlier, later = np.minimum(pairs.left, pairs.right), np.maximum(pairs.left, pairs.right)
+        counted = policy.count_missed(rows.side[earlier], rows.event_us[earlier], told_at[later])
+        columns = {name: pa.array(column) for name, column in zip(COUNTS, counted.T, strict=True)}
+        columns["bucket"] = pa.repeat(bucket, len(counted))
+        return filled(pa.table(columns), len(counted), self.schema)
 
 
 def _positions(rows: pa.Table, late: pa.Table) -> np.ndarray:

@@ -1,8 +1,16 @@
-"""From files to typed rows.
+"""From files and topics to typed rows.
 
-files.py   which files are new and complete; manifests that fix what each ingest batch holds
-split.py   one file -> Arrow batches of numbered lines (no pyspark)
-lines.py   a manifest -> a DataFrame of numbered lines
-fields.py  a line -> named texts, per format
-rows.py    named texts -> typed rows, each with a reason when it is to be rejected
+files.py     which files are new and complete; manifests that fix what each ingest batch holds
+offsets.py   which messages come next, and which are gone (no pyspark)
+kafka.py     what a broker has
+split.py     one file -> Arrow batches of numbered lines (no pyspark)
+nfdump.py    names and endings of nfdump's exports (no pyspark)
+packets.py   one capture -> Arrow batches of numbered packets, as lines (no pyspark)
+lines.py     a manifest of files -> a DataFrame of numbered lines
+messages.py  a manifest of offsets -> the same; what stands beside a message's value
+avro.py      an Avro record -> JSON text
+fields.py    a line -> named texts, per format
+envelope.py  the envelope around a message of MQTT
+shapes.py    texts of flows as the shape says them
+rows.py      named texts -> typed rows, each with a reason when it is to be rejected
 """

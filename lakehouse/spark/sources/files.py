@@ -12,7 +12,7 @@ import gzip
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from itertools import islice
@@ -22,10 +22,14 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from lakehouse.catalog.crashpoint import crash_point
+from lakehouse.catalog.envelope import Message
 from lakehouse.catalog.stream import Source
 from lakehouse.spark.sources.drift import Columns, json_columns, schema_changes
+from lakehouse.spark.sources.nfdump import field_names
+from lakehouse.spark.sources.offsets import OffsetRange
 
 _SAMPLE_LINES = 100
+_ZEEK_MARKS = {"#separator": "\\x09", "#unset_field": "-", "#empty_field": "(empty)"}
 HIDDEN = (".", "_")
 UNFINISHED = (".tmp", ".part", ".partial", ".inprogress", ".crdownload")
 
@@ -47,13 +51,17 @@ class LandedFile:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What one ingest batch reads: new files, or records taken back out of quarantine."""
+    """What one ingest batch reads: new files, messages of topics, or records taken back out of quarantine.
+
+    Of kind ``lost`` it reads nothing: its ranges are messages that are gone.
+    """
 
     batch: int
     kind: str
     files: tuple[LandedFile, ...] = ()
     reasons: tuple[str, ...] = field(default=())
     schema_changes: tuple[str, ...] = field(default=())
+    ranges: tuple[OffsetRange, ...] = field(default=())
 
     def to_json(self) -> str:
         """Return the manifest as one line of JSON."""
@@ -68,7 +76,8 @@ class Manifest:
             for f in content["files"]
         )
         reasons, changes = tuple(content["reasons"]), tuple(content.get("schema_changes", ()))
-        return Manifest(content["batch"], content["kind"], files, reasons, changes)
+        ranges = tuple(OffsetRange(**each) for each in content.get("ranges", ()))
+        return Manifest(content["batch"], content["kind"], files, reasons, changes, ranges)
 
 
 class Landing:
@@ -89,13 +98,13 @@ class Landing:
         newest = time.time_ns() - source.settle * 1000
         return [
             (path, stat)
-            for path, stat in _matching(source)
+            for path, stat in matching(source)
             if path not in self.files and stat.st_mtime_ns <= newest
         ]
 
     def changed_files(self, source: Source) -> list[str]:
         """Return files that are not the size they were when their batch was fixed: their new content is not read."""
-        return [p for p, stat in _matching(source) if p in self.files and self.files[p].size != stat.st_size]
+        return [p for p, stat in matching(source) if p in self.files and self.files[p].size != stat.st_size]
 
     def add_files(self, source: Source) -> int:
         """Write manifests for all new files, cut at the source's batch limits; return how many files."""
@@ -110,6 +119,22 @@ class Landing:
         manifest = Manifest(self.last_batch + 1, "requeue", (), reasons)
         self._add(manifest)
         return manifest
+
+    def add_ranges(self, batches: Iterable[tuple[OffsetRange, ...]]) -> None:
+        """Write a manifest for each batch of messages."""
+        for ranges in batches:
+            self._add(Manifest(self.last_batch + 1, "kafka", ranges=ranges))
+
+    def give_up(self, ranges: tuple[OffsetRange, ...], batch: int) -> None:
+        """Write the manifest of messages that are lost as this batch, in place of those from it on.
+
+        Killed in the midst of it, fewer manifests are left: what they held is unread again.
+        """
+        while self.last_batch > batch:
+            (self.folder / f"{self.last_batch:08d}.json").unlink()
+            self.manifests.pop()
+        del self.manifests[batch - 1 :]
+        self._add(Manifest(batch, "lost", ranges=ranges))
 
     def _changes(self, landed: tuple[LandedFile, ...]) -> tuple[str, ...]:
         """What columns the files gained, lost or retyped, each against the file before it."""
@@ -141,7 +166,8 @@ class Landing:
         crash_point("ingest.manifest-written")
 
 
-def _matching(source: Source) -> Iterator[tuple[str, os.stat_result]]:
+def matching(source: Source) -> Iterator[tuple[str, os.stat_result]]:
+    """Return the files that a source names, by path, without those whose names say that they are unfinished."""
     for path in sorted(glob.glob(source.path, recursive=True)):
         name = os.path.basename(path)
         if name.startswith(HIDDEN) or name.endswith(UNFINISHED) or not os.path.isfile(path):
@@ -176,14 +202,22 @@ def _landed(path: str, stat: os.stat_result, source: Source) -> LandedFile:
 
 def _fields(path: str, source: Source) -> tuple[tuple[str, ...] | None, Columns]:
     if source.format == "ndjson":
-        return None, json_columns(_sample(path))
+        return None, json_columns(_payloads(path) if source.kind == "mqtt" else _sample(path))
     if source.format == "parquet":
         schema = pyarrow.parquet.read_schema(path)
         return tuple(schema.names), {column.name: str(column.type) for column in schema}
     if source.format == "zeek":
         return _zeek_fields(path)
+    if source.format == "pcap":
+        # What compiles loads slowly: only those who have captures wait for it.
+        from lakehouse.spark.sources.packets import packet_fields
+
+        return packet_fields(path), {}
     line = next(_head(path), "")
     fields = next(csv.reader([line], delimiter=source.separator, quotechar=source.quote), [])
+    if source.format == "nfdump":
+        names = field_names(fields)
+        return names, dict.fromkeys(names, "text")
     if source.header == "names":
         names = tuple(name.strip() for name in fields)
         return names, dict.fromkeys(names, "text")
@@ -194,13 +228,32 @@ def _fields(path: str, source: Source) -> tuple[tuple[str, ...] | None, Columns]
 def _zeek_fields(path: str) -> tuple[tuple[str, ...] | None, Columns]:
     fields: tuple[str, ...] | None = None
     for line in _head(path):
+        if line.startswith("{"):
+            return None, json_columns(_sample(path))
         if not line.startswith("#"):
             break
+        _require_usual(line)
         if line.startswith("#fields"):
             fields = tuple(line.split("\t")[1:])
         if line.startswith("#types") and fields:
             return fields, dict(zip(fields, line.split("\t")[1:], strict=False))
     return fields, dict.fromkeys(fields or (), "text")
+
+
+def _require_usual(line: str) -> None:
+    """Refuse a Zeek log written with marks that would be read as something else."""
+    for directive, usual in _ZEEK_MARKS.items():
+        if line.startswith(directive) and line.removeprefix(directive).strip() != usual:
+            raise ValueError(
+                f"expected {directive} {usual}, as Zeek writes unless told otherwise; found {line!r}"
+            )
+
+
+def _payloads(path: str) -> Iterator[str]:
+    """The payloads of the first messages: a stream's columns are inside them."""
+    for line in _sample(path):
+        with suppress(ValueError):
+            yield Message.from_line(line).payload.decode("utf-8", "replace")
 
 
 def _sample(path: str) -> Iterator[str]:

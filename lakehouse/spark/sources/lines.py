@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.catalog.stream import Source
 from lakehouse.spark.sources.files import LandedFile
+from lakehouse.spark.sources.nfdump import without_remarks
 from lakehouse.spark.sources.split import numbered_lines
 
 Layout = tuple[str, ...] | None
@@ -69,15 +70,23 @@ def _text_lines(spark: SparkSession, readable: list[tuple[str, int]], size: int,
 def _splitter(
     file_format: str, header: str
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    skip_header, skip_hash = file_format == "csv" and header != "none", file_format == "zeek"
-
     def split(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for file, path, layout in zip(*batch.to_pydict().values(), strict=True):
-                for lines in numbered_lines(path, skip_header, skip_hash):
+                for lines in _records_of(path, file_format, header):
                     yield _located(lines, file, layout)
 
     return split
+
+
+def _records_of(path: str, file_format: str, header: str) -> Iterator[pa.RecordBatch]:
+    if file_format == "pcap":
+        from lakehouse.spark.sources.packets import numbered_packets
+
+        return numbered_packets(path)
+    if file_format == "nfdump":
+        return without_remarks(numbered_lines(path, skip_header=True, skip_hash=False))
+    return numbered_lines(path, file_format == "csv" and header != "none", file_format == "zeek")
 
 
 def _located(lines: pa.RecordBatch, file: int, layout: int) -> pa.RecordBatch:

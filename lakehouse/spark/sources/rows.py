@@ -12,10 +12,11 @@ from pyspark.sql import functions as F
 from lakehouse.catalog.columns import Column as StreamColumn
 from lakehouse.catalog.durations import format_duration
 from lakehouse.catalog.stream import Stream, TimeColumn
-from lakehouse.spark.sources.fields import ARRIVAL, EVENT
+from lakehouse.spark.sources.envelope import said
+from lakehouse.spark.sources.fields import ARRIVAL, EVENT, PLUS
 
 SQL_TYPES = {"string": "string", "int": "bigint", "double": "double", "boolean": "boolean"}
-_ORIGIN = ("source_file", "source_line", "source_item", "record")
+_ORIGIN = ("source_file", "source_line", "source_item", "record", "message")
 
 
 def sql_type(column: StreamColumn) -> str:
@@ -29,7 +30,8 @@ def typed_rows(fields: DataFrame, stream: Stream) -> DataFrame:
     """Return rows with ``event_us``, ``arrival_us``, every stored column, their origin, ``reason`` and ``detail``.
 
     ``reason`` is null for a row to be accepted. NaN and infinities become null: they count as missing. The bytes of
-    the record stay only where they are needed: on rejected rows, and for streams that identify a record by them.
+    the record stay only where they are needed: on rejected rows, and for streams that identify a record by them; what
+    a message tells beside them stays on rejected rows.
     """
     texts = fields.select(
         *_ORIGIN,
@@ -47,7 +49,7 @@ def typed_rows(fields: DataFrame, stream: Stream) -> DataFrame:
     judged = values.withColumn("verdict", _verdict(stream))
     reason = F.substring_index("verdict", ":", 1)
     columns = [_finite(name, column).alias(name) for name, column in stream.all_columns.items()]
-    digest = [F.unhex(F.md5("record")).alias("record_hash")] if stream.identity_is_record else []
+    digest = [F.unhex(F.md5(_said(stream))).alias("record_hash")] if stream.identity_is_record else []
     return judged.select(
         "event_us",
         "arrival_us",
@@ -56,12 +58,30 @@ def typed_rows(fields: DataFrame, stream: Stream) -> DataFrame:
         *digest,
         reason.alias("reason"),
         F.trim(F.expr("substr(verdict, length(substring_index(verdict, ':', 1)) + 2)")).alias("detail"),
-        F.when(F.col("verdict").isNotNull(), F.col("record")).alias("record"),
+        *(F.when(F.col("verdict").isNotNull(), F.col(name)).alias(name) for name in _ORIGIN[3:]),
+    )
+
+
+def _said(stream: Stream) -> Column:
+    """The bytes that make a row the same row: its record's, and which item of the record it is."""
+    record = F.col("record")
+    if stream.source.kind == "mqtt":
+        record = said(record)
+    return (
+        F.concat(record, F.concat(F.lit("\n"), "source_item").cast("binary"))
+        if stream.source.explode
+        else record
     )
 
 
 def _names(stream: Stream) -> list[str]:
-    return [*stream.all_columns, EVENT, *([ARRIVAL] if stream.arrival_time else [])]
+    arrival = stream.arrival_time
+    return [
+        *stream.all_columns,
+        EVENT,
+        *([ARRIVAL] if arrival else []),
+        *([PLUS] if arrival and arrival.plus else []),
+    ]
 
 
 def _text(stream: Stream, name: str) -> Column:
@@ -102,7 +122,11 @@ def _time(text: Column, time: TimeColumn) -> Column:
         zoned = iso.rlike(r"([zZ]|[+-]\d{2}:?\d{2})$") & iso.rlike(r"[T ]")
         local = F.to_utc_timestamp(iso.try_cast("timestamp_ntz").cast("timestamp"), time.timezone)
         return F.unix_micros(F.when(zoned, iso.try_cast("timestamp")).otherwise(local))
-    factor = F.lit({"s": 1_000_000, "ms": 1_000, "us": 1}[time.unit])
+    return _scaled(text, {"s": 1_000_000, "ms": 1_000, "us": 1}[time.unit])
+
+
+def _scaled(text: Column, microseconds: int) -> Column:
+    factor = F.lit(microseconds)
     # Whole numbers need no decimals, which cost ten times as much.
     whole = F.try_multiply(text.try_cast("bigint"), factor)
     return F.coalesce(whole, F.floor(text.try_cast("decimal(28,9)") * factor).try_cast("bigint"))
@@ -111,7 +135,11 @@ def _time(text: Column, time: TimeColumn) -> Column:
 def _arrival(stream: Stream) -> Column:
     if stream.arrival_time is None:
         return F.lit(None).cast("bigint")
-    return _time(F.col(f"t_{ARRIVAL}"), stream.arrival_time)
+    received = _time(F.col(f"t_{ARRIVAL}"), stream.arrival_time)
+    if stream.arrival_time.plus is None:
+        return received
+    seconds = F.col(f"t_{PLUS}")
+    return received + F.when(seconds.isNull(), F.lit(0)).otherwise(_scaled(seconds, 1_000_000))
 
 
 def _verdict(stream: Stream) -> Column:
@@ -134,7 +162,7 @@ def _verdict(stream: Stream) -> Column:
             _told("out_of_bounds", stream.event_time.column, text, "see bounds"),
         ),
         *_arrival_checks(stream),
-        *(_bad_value(name, column) for name, column in stream.all_columns.items() if column.type != "string"),
+        *(_bad_value(name, column) for name, column in stream.all_columns.items() if _is_judged(column)),
     ]
     return F.coalesce(*checks)
 
@@ -156,6 +184,10 @@ def _arrival_checks(stream: Stream) -> list[Column]:
     seconds = F.format_string("%.3f", delay / F.lit(1_000_000.0))
     clock = F.concat(F.lit("clock: event time is "), seconds, F.lit(f" s behind arrival; {told}"))
     return [bad, F.when((delay > bounds.behind) | (delay < -bounds.ahead), clock)]
+
+
+def _is_judged(column: StreamColumn) -> bool:
+    return column.type != "string" and not column.optional
 
 
 def _bad_value(name: str, column: StreamColumn) -> Column:

@@ -30,20 +30,25 @@ def numbered_lines(path: str, skip_header: bool, skip_hash: bool) -> Iterator[pa
             number += count
 
 
+def blocks(path: str) -> Iterator[tuple[bytes, str | None]]:
+    """Yield a plain or gzip file's content in blocks; the last of a damaged gzip file has a fault."""
+    with open(path, "rb") as file:
+        yield from _inflated(file) if path.endswith(".gz") else _plain(file)
+
+
 def _whole_line_blocks(path: str) -> Iterator[tuple[bytes, str | None]]:
     """Cut the file into blocks that end with a line; the last line may lack its end."""
     rest, first = b"", True
-    with open(path, "rb") as file:
-        for block, fault in _inflated(file) if path.endswith(".gz") else _plain(file):
-            content = rest + (block.removeprefix(_BOM) if first else block)
-            first = False
-            end = content.rfind(b"\n") + 1
-            rest = content[end:]
-            if end:
-                yield content[:end], None
-            if fault is not None:
-                yield rest or b"\x00", fault
-                return
+    for block, fault in blocks(path):
+        content = rest + (block.removeprefix(_BOM) if first else block)
+        first = False
+        end = content.rfind(b"\n") + 1
+        rest = content[end:]
+        if end:
+            yield content[:end], None
+        if fault is not None:
+            yield rest or b"\x00", fault
+            return
     if rest:
         yield rest, None
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.late_join.audit import audit, periods_of_steps
+from lakehouse.algorithms.late_join.audit import Waiting, audit, periods_of_steps
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Int64s
@@ -83,3 +83,56 @@ def test_a_gap_of_years_costs_nothing() -> None:
     # The first and the last period end where the pairs do; 60 hold what lies between.
     assert periods.pairs.tolist() == [1] + [2] * 60 + [3]
     assert periods.recall.tolist() == [1.0] + [0.0] * 61
+
+
+# Event time, and how far the horizon reaches into the window: a row beyond the horizon is not logged.
+LOGGED = st.lists(st.tuples(st.integers(-30, 30), st.integers(0, 30)), max_size=8)
+
+
+def waiting(logged: list[tuple[int, int]], window: int) -> Waiting:
+    event, into = np.array(logged, np.int64).reshape(-1, 2).T
+    return Waiting.of(event, event - window + into, window)
+
+
+def pair_times(logged: tuple[int, int], window: int) -> set[int]:
+    """Return the time of every pair that a row logged with this time and horizon can have missed."""
+    event, into = logged
+    partners = range(event - window, event + min(into - window, window) + 1)
+    return {max(event, partner) for partner in partners}
+
+
+@settings(deadline=None)
+@given(
+    logged=LOGGED,
+    window=st.integers(0, 9),
+    starts=st.lists(st.integers(-50, 50)).map(lambda starts: np.array(starts, np.int64)),
+    length=st.integers(1, 9),
+)
+def test_a_row_is_open_in_every_period_that_a_pair_it_missed_can_lie_in_and_in_no_other(
+    logged: list[tuple[int, int]], window: int, starts: Int64s, length: int
+) -> None:
+    counted = waiting(logged, window).inside(starts, length)
+
+    for start, rows in zip(starts.tolist(), counted.tolist(), strict=True):
+        inside = range(start, start + length)
+        assert rows == sum(any(time in inside for time in pair_times(row, window)) for row in logged)
+
+
+@settings(deadline=None)
+@given(logged=LOGGED, window=st.integers(0, 9), step=st.integers(1, 9), since=st.integers(-40, 40))
+def test_open_steps_are_those_that_hold_the_time_of_a_pair_that_may_be_missing(
+    logged: list[tuple[int, int]], window: int, step: int, since: int
+) -> None:
+    found = waiting(logged, window)
+
+    times = {time for row in logged for time in pair_times(row, window)}
+
+    assert found.steps(step).tolist() == sorted({time // step * step for time in times})
+    later = sorted({time // step * step for time in times if time >= since})
+    assert found.since(since).steps(step).tolist() == later
+
+
+def test_open_steps_of_a_row_today_and_one_of_a_hundred_years_ago_are_two() -> None:
+    long_ago = -100 * 365 * 86_400_000_000
+
+    assert waiting([(5, 1), (long_ago, 3)], 10).steps(10).tolist() == [long_ago, 0]

@@ -13,11 +13,13 @@ from tests.benchmarks.parts import run_parts
 PARTS = (
     "tests.benchmarks.late_join.streams",
     "tests.benchmarks.late_join.figures",
+    "tests.benchmarks.late_join.figures_d2",
     "tests.benchmarks.late_join.sweeps",
     "tests.benchmarks.late_join.real",
     "tests.benchmarks.late_join.speed",
     "tests.benchmarks.late_join.repair",
     "tests.benchmarks.late_join.spark_join",
+    "tests.benchmarks.late_join.spark_overhead",
 )
 
 

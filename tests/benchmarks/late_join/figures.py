@@ -1,6 +1,6 @@
 """The paper's two figures: wait and rows held by the recall asked for, beside the two ways of waiting.
 
-D1's generated stream at an eighth of its rate (rows held are 8 times fewer, pairs 64 times), players within 5 m of a
+A generated stream at an eighth of its rate (rows held are 8 times fewer, pairs 64 times), players within 5 m of a
 ball, P = 60 s, L = 1 s. QJoin's pairs wait for nothing; its rows held are taken each second, MP-K-slack's too.
 """
 
@@ -19,24 +19,32 @@ QUICK_RECALLS = (0.85, 0.95, 0.99)
 OURS, WAITING = "needed slack", "MP-K-slack"
 
 
-def soccer(window_s: float, quick: bool, name: str = "D1") -> Case:
+def soccer(window_s: float, quick: bool, name: str) -> Case:
     """Return the soccer query over a generated recording."""
     batch = recording(name, 180.0 if quick else None, 0.125)
     return case_of(batch, Distance(5.0), int(window_s * SECOND), 60 * SECOND, SECOND)
 
 
 def figures(quick: bool) -> dict[str, Any]:
-    """Return, by window and recall, ours against MP-K-slack, and the periods that reached the recall."""
+    """Return the figures of D1."""
+    return figures_of("D1", "figures", quick)
+
+
+def figures_of(name: str, file: str, quick: bool) -> dict[str, Any]:
+    """Return, by window and recall, ours against MP-K-slack, and the periods that reached the recall.
+
+    A full run writes the page ``file``.
+    """
     found: dict[str, Any] = {"wait_ratio_to_k_slack": {}, "memory_ratio_to_k_slack": {}}
     found |= {"memory_ratio_to_best_constant": {}, "periods": {}, "periods_met": {}}
     pages = []
     for window_s in WINDOWS_S:
-        case = soccer(window_s, quick)
+        case = soccer(window_s, quick, name)
         runs: dict[tuple[str, float], Run] = {}
         for recall in QUICK_RECALLS if quick else RECALLS:
-            for name in (OURS, WAITING) if quick else METHODS:
-                known = runs.get((name, RECALLS[0])) if name == WAITING else None
-                runs[name, recall] = known or run(case, METHODS[name](case, recall))
+            for method in (OURS, WAITING) if quick else METHODS:
+                known = runs.get((method, RECALLS[0])) if method == WAITING else None
+                runs[method, recall] = known or run(case, METHODS[method](case, recall))
             ours, waiting = runs[OURS, recall], runs[WAITING, recall]
             met, scored = periods(case, ours).met(recall)
             key = f"w{window_s:g}_q{recall:g}"
@@ -48,41 +56,59 @@ def figures(quick: bool) -> dict[str, Any]:
             found["periods"][key], found["periods_met"][key] = scored, met
         pages.append((window_s, case, runs))
     if not quick:
-        _write(pages, found["memory_ratio_to_best_constant"])
+        _write(name, file, pages, found["memory_ratio_to_best_constant"])
     return found
 
 
-def _write(pages: list[tuple[float, Case, dict[tuple[str, float], Run]]], best: dict[str, float]) -> None:
+def _write(
+    name: str,
+    file: str,
+    pages: list[tuple[float, Case, dict[tuple[str, float], Run]]],
+    best: dict[str, float],
+) -> None:
     parts = [__doc__ or ""]
     heads = ["method", "recall", "periods", "met", "mean wait s", "p99 wait s", "mean held", "peak held"]
     missed_heads = ["recall", "from s", "to s", "periods", "worst recall", "why"]
     for window_s, case, runs in pages:
         rows, missed = [], []
-        for (name, recall), each in runs.items():
+        for (method, recall), each in runs.items():
             met, scored = periods(case, each).met(recall)
             waits = [each.mean_wait_s, each.p99_wait_s]
             rows.append(
-                [name, recall, scored, met, *waits, round(each.mean_held), each.peak_held, each.logged_share]
+                [
+                    method,
+                    recall,
+                    scored,
+                    met,
+                    *waits,
+                    round(each.mean_held),
+                    each.peak_held,
+                    each.logged_share,
+                ]
             )
-            if name == OURS:
+            if method == OURS:
                 missed += [[recall, *row] for row in misses(case, each, recall)]
         parts += [
             f"## w = {window_s:g} s",
             page.table([*heads, "logged"], sorted(rows, key=lambda row: row[1])),
         ]
-        parts += [_pictures(window_s, runs), "Periods that ours missed:", page.table(missed_heads, missed)]
+        parts += [
+            _pictures(file, window_s, runs),
+            "Periods that ours missed:",
+            page.table(missed_heads, missed),
+        ]
     constant = [[key, value] for key, value in best.items()]
     parts += [
         "## Against the best constant slack in hindsight",
         page.table(["case", "rows held, ours / best"], constant),
     ]
-    page.write("late_join", "figures", "Wait and memory by recall", *parts)
+    page.write("late_join", file, f"Wait and memory by recall, {name}", *parts)
 
 
-def _pictures(window_s: float, runs: dict[tuple[str, float], Run]) -> str:
+def _pictures(file: str, window_s: float, runs: dict[tuple[str, float], Run]) -> str:
     shown = []
     for what, label in (("mean_wait_s", "mean wait, s"), ("mean_held", "rows held, mean")):
-        name = f"{what.split('_')[1]}-w{window_s:g}".replace(".", "_")
+        name = f"{what.split('_')[1]}-w{window_s:g}{file.removeprefix('figures')}".replace(".", "_")
         figure, axes = page.picture(name)
         for method in METHODS:
             axes.plot(

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from jobs import build_rollups, ingest, maintain, repair_late, run_queries
-from lakehouse.catalog.plans import QueryChanged, read_plans
-from lakehouse.catalog.queries import parse_query
+from lakehouse.catalog.plans import Plan, QueryChanged, read_plans, write_plan
 from lakehouse.catalog.settings import Settings
 from lakehouse.spark import tables
 from lakehouse.spark.late_join.online import Run
 from lakehouse.spark.late_join.repair import repair
+from tests.catalog.streams import join_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,13 +74,21 @@ class Streams:
     def run(self, query: str, buckets: int) -> Run:
         """Return a query under this number of buckets."""
         return Run(
-            self.spark, self.settings.layout, self.settings.query(query), self.settings.streams, buckets
+            self.spark, self.settings.layout, self.settings.join(query), self.settings.streams, buckets
         )
 
     def pairs(self, query: str, *columns: str) -> list[tuple[Any, ...]]:
         """Return some columns of all pairs."""
         frame = tables.read(self.spark, self.settings.layout.joins(query)).select(*columns)
         return sorted((tuple(row) for row in frame.collect()), key=repr)
+
+    def policies(self, query: str) -> list[tuple[Any, ...]]:
+        """Return what the policies of all buckets know."""
+        states = tables.read(self.spark, self.settings.layout.states(query)).where("part = 'policy'")
+        newest = max(row["batch"] for row in states.select("batch").distinct().collect())
+        return sorted(
+            tuple(row) for row in states.where(f"batch = {newest}").select("bucket", "content").collect()
+        )
 
     def expected(self, joins: Callable[[Row, Row], bool], window_ms: int) -> list[tuple[Row, Row]]:
         """Return all pairs, by looking at every two rows."""
@@ -185,14 +193,36 @@ def test_a_query_that_means_something_else_is_refused(streams: Streams) -> None:
     streams.land(0, some_rows(3, 0, 20))
     run = streams.run("ids", 2)
     run.drain()
-    changed = parse_query("ids", IDS.replace("2 SECONDS", "3 SECONDS"), streams.settings.streams)
-    reworded = parse_query(
-        "ids", IDS.replace("JOIN", "join").replace("0.9", "0.95"), streams.settings.streams
-    )
+    changed = join_of("ids", IDS.replace("2 SECONDS", "3 SECONDS"), streams.settings.streams)
+    reworded = join_of("ids", IDS.replace("JOIN", "join").replace("0.9", "0.95"), streams.settings.streams)
 
     with pytest.raises(QueryChanged, match="name of its own"):
         replace(run, query=changed).drain()
     assert replace(run, query=reworded).drain()["batches"] == 0
+
+
+def test_a_batch_is_told_of_the_repairs_that_its_plan_names_and_chooses_slack_by_them(
+    streams: Streams,
+) -> None:
+    streams.land(0, some_rows(6, 0, 300))
+    run, untold = streams.run("ids", 2), streams.run("ids_at_once", 2)
+    for each in (run, untold):
+        each.drain()
+    streams.land(1, some_rows(6, 1, 300))
+    # Begun and died; then a repair is finished.
+    write_plan(streams.settings.layout.plans("ids"), "batch", Plan(2, ((1, 2), (1, 2))))
+    found = repair(run)["found"]
+    for each in (run, untold):
+        each.drain()
+    assert streams.policies("ids") == streams.policies("ids_at_once")
+    streams.land(2, some_rows(6, 2, 300))
+    for each in (run, untold):
+        each.drain()
+
+    missed = tables.read(streams.spark, streams.settings.layout.missed("ids")).collect()
+    assert [plan.told for plan in read_plans(streams.settings.layout.plans("ids"), "batch")] == [0, 0, 1]
+    assert sum(row["pairs"] for row in missed) == found > 0
+    assert streams.policies("ids") != streams.policies("ids_at_once")
 
 
 def test_one_stream_that_is_silent_costs_no_pair(streams: Streams) -> None:

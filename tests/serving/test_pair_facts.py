@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from lakehouse.algorithms.late_join.audit import audit
 from lakehouse.catalog.layout import Home
 from lakehouse.serving.build import write_tables
-from lakehouse.serving.build_queries import write_query
+from lakehouse.serving.build_pairs import write_pairs
+from lakehouse.serving.build_queries import queries_to_publish
 from lakehouse.serving.facts import fingerprint
+from lakehouse.serving.pair_facts import PairFacts, pair_facts
 from lakehouse.serving.publish import publish
-from lakehouse.serving.query_facts import QueryFacts, queries_to_publish, query_facts
 from lakehouse.serving.sandbox import SqlFailed, open_published, run_sql
 from tests.serving.conftest import STREAMS as ROLLED
 from tests.serving.joins import ANSWERS, REPAIRED_AT, SECOND, STREAMS, Joined, Logged, Pair, random_join
@@ -26,8 +27,8 @@ from tests.serving.joins import ANSWERS, REPAIRED_AT, SECOND, STREAMS, Joined, L
 DAY = 86_400 * SECOND
 
 
-def facts_of(home: Home, joined: Joined, published_us: int | None = None) -> QueryFacts:
-    return query_facts(joined.write(home), joined.query, STREAMS, published_us)
+def facts_of(home: Home, joined: Joined, published_us: int | None = None) -> PairFacts:
+    return pair_facts(joined.write(home), joined.query, STREAMS, published_us)
 
 
 def asked(folder: Path, joined: Joined, sql: str, published_us: int | None = None) -> list[tuple[Any, ...]]:
@@ -61,7 +62,9 @@ def test_the_catalogue_tells_what_a_query_is_and_how_far_it_has_come(tmp_path: P
     late = [Logged(10 * SECOND, 12 * SECOND, batch=1), Logged(20 * SECOND, 25 * SECOND, batch=2)]
     joined = replace(few(), late=[*late, Logged(30 * SECOND, 0, 2, "refused")], batches=2)
     columns = "description, definition, window_us, recall, batches, repairs, repaired_through, rows, pairs"
-    columns += ", repaired, missed, open, refused, gone, newest_us, final_before_us, pairs_from_us, published"
+    columns += (
+        ", repaired, missed, open, refused, gone, newest_us, final_before_us, published_from_us, published"
+    )
 
     (found,) = asked(tmp_path, joined, f"SELECT {columns}, make_timestamp(repaired_us) FROM queries")
 
@@ -76,7 +79,7 @@ def test_pairs_older_than_published_are_left_out_by_whole_steps(tmp_path: Path) 
     joined = replace(few(), newest_us=13 * SECOND + 400_000)
 
     found = asked(
-        tmp_path, joined, "SELECT pairs_from_us, pairs, published FROM queries", published_us=2 * SECOND
+        tmp_path, joined, "SELECT published_from_us, pairs, published FROM queries", published_us=2 * SECOND
     )
     (steps,) = asked(
         tmp_path, joined, "SELECT list(start_us ORDER BY 1) FROM completeness", published_us=2 * SECOND
@@ -143,7 +146,7 @@ def test_completeness_is_what_the_audit_says(connection: duckdb.DuckDBPyConnecti
     for table in ("queries", "completeness", "periods"):
         connection.execute(f"DELETE FROM {table}")
     with tempfile.TemporaryDirectory() as folder:
-        write_query(connection, facts_of(Home(Path(folder)), joined))
+        write_pairs(connection, facts_of(Home(Path(folder)), joined))
     columns = "start_us, pairs, online, recall, is_scored, open, is_final"
     found = connection.execute(f"SELECT {columns} FROM completeness_of('answers')").fetchall()
 
@@ -251,7 +254,7 @@ def test_analysts_may_read_all_of_it_beside_streams(tmp_path: Path) -> None:
         ).fetchall()
         tables = reader.connection.execute("SELECT table_name FROM duckdb_tables() WHERE comment IS NULL")
         assert (bare, tables.fetchall()) == ([], [])
-        with pytest.raises(SqlFailed, match="no query other; published: answers"):
+        with pytest.raises(SqlFailed, match="no query of pairs other; published: answers"):
             run_sql(reader, "FROM completeness_of('other')")
 
     assert final.rows == [[1]]

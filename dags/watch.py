@@ -1,0 +1,42 @@
+"""Fail, and so alarm, when `tidemark serve` does not get on; while it does, have what it takes in checked.
+
+- **Job** `jobs/watch_service.py`
+- **Reads** the heartbeat in `service`; nothing is written
+- **If it is late** a service that died is noticed later; nothing else depends on it
+- **If it fails** look at the service's log and start it again: it goes on where it was
+- **Where nothing is served** it skips, and the other DAGs do all the work
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import dag, task
+
+from dags._defaults import ROLLUP, WATCH_SCHEDULE, dag_defaults
+
+
+@dag(dag_id="watch", schedule=WATCH_SCHEDULE, doc_md=__doc__, tags=["tidemark", "service"], **dag_defaults())
+def watch() -> None:
+    """Look at the heartbeat, then tell that rollup is new, so that quality checks it."""
+
+    @task(retries=0)
+    def look(params: Any = None) -> dict[str, Any]:
+        from airflow.sdk.exceptions import AirflowSkipException
+
+        from jobs import watch_service
+        from jobs.scheduled import configured
+
+        found = watch_service.run(configured(params))
+        if found["state"] == "none":
+            raise AirflowSkipException("no service runs on this home, or it was stopped")
+        return found
+
+    @task(outlets=[ROLLUP])
+    def served(found: Any) -> Any:
+        return found
+
+    served(look())
+
+
+watch()

@@ -1,0 +1,56 @@
+"""Go on although messages were deleted before they were read: the loss becomes a batch of its own in the ledger.
+
+A stream of kind ``kafka`` stands still when that has happened. Safe to run again, and to kill anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from lakehouse.catalog.heartbeat import patience_s
+from lakehouse.catalog.settings import Settings
+from lakehouse.spark.drain import drain, landing_of, writing
+from lakehouse.spark.ingest import StreamTables
+from lakehouse.spark.sources.kafka import Broker
+from lakehouse.spark.sources.offsets import OffsetRange
+from lakehouse.spark.topics import Topics
+
+Lost = tuple[OffsetRange, ...]
+
+
+class NoTopics(ValueError):
+    """A stream that reads no topic cannot lose messages."""
+
+
+def run(
+    settings: Settings, spark: SparkSession, stream: str, agree: Callable[[Lost], bool] = bool
+) -> dict[str, Any]:
+    """Give up the messages that are gone, once ``agree`` says so of them; return how many of which partition.
+
+    ``lost`` counts offsets, so it is at most so many messages. Nothing is given up that ``agree`` was not shown, nor
+    where nothing is gone.
+
+    Raises:
+        NoTopics: when the stream's source is of another kind.
+        LeaseHeld: when another process ingests this stream now.
+        TopicRecreated, BrokerFailed: as the ingest of this stream.
+    """
+    target = StreamTables(spark, settings.layout, settings.stream(stream))
+    if target.stream.source.kind != "kafka":
+        raise NoTopics(
+            f"stream {stream}: its source is of kind {target.stream.source.kind!r}; expected 'kafka'"
+        )
+    with writing(target, patience_s(settings.layout)):
+        landing, before = landing_of(target)
+        with Broker(spark, target.stream.source) as broker:
+            topics = Topics(broker, target.stream, landing, before.batch)
+            lost = topics.gone()
+            if not (lost and agree(lost)):
+                return {"lost": 0, "partitions": {}}
+            topics.give_up(lost)
+        drain(target, landing, before)
+    partitions = {f"{each.topic}/{each.partition}": each.count for each in lost}
+    return {"lost": sum(partitions.values()), "partitions": partitions}

@@ -1,0 +1,117 @@
+"""Serve without pause: ingest, rollups, queries and publish again and again, in one process with one Spark session.
+
+Each step is the job that the DAGs call, looked at every few seconds and run where something is new; each stream has a
+lane of its own, so one that fails or hangs holds up no other. Stop it by a signal, or kill it anywhere: the next start
+goes on. What is shown has passed the gate of totals; the rules of quality are checked beside it, and one that does not
+hold stops the publish until it does.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from lakehouse.catalog.heartbeat import beat, served_by
+from lakehouse.catalog.lease import LeaseHeld, lease
+from lakehouse.catalog.settings import Settings
+from lakehouse.service.lanes import STOPS_WITHIN_S, Service
+from lakehouse.service.notify import notify
+from lakehouse.service.stopping import Stop, until_signalled
+
+log = logging.getLogger(__name__)
+EVERY_S, PUBLISH_S = 2.0, 10.0
+
+
+class AlreadyServed(RuntimeError):
+    """Another service runs on this home."""
+
+
+def run(
+    settings: Settings,
+    streams: Sequence[str] | None = None,
+    every_s: float = EVERY_S,
+    publish_s: float = PUBLISH_S,
+    stops_within_s: float = STOPS_WITHIN_S,
+) -> dict[str, Any]:
+    """Serve streams, all by default, until SIGTERM or SIGINT; return the works that the stop cut off.
+
+    Looks every ``every_s``, publishes at most every ``publish_s``. A stop ends the running works and takes at most
+    ``stops_within_s``; a second signal ends the process at once. Call it in the main thread.
+
+    Raises:
+        AlreadyServed: when another process serves this home.
+        LaneEnded: when Spark or a lane has ended; start again.
+        KeyError: when a stream is not declared.
+    """
+    names = [settings.stream(name).name for name in streams or settings.streams]
+    with _alone(settings), until_signalled() as stop:
+        _tell(settings, "starting", every_s, {"streams": {name: {} for name in names}})
+        cut_off = _serve(settings, names, every_s, publish_s, stop, stops_within_s)
+        notify("STOPPING=1")
+    return {"cut_off": cut_off}
+
+
+def _serve(
+    settings: Settings,
+    streams: Sequence[str],
+    every_s: float,
+    publish_s: float,
+    stop: Stop,
+    stops_within_s: float,
+) -> list[str]:
+    from jobs.served import Served
+    from lakehouse.spark.session import build_session_aside, is_running
+
+    with (settings.layout.service / "spark.log").open("w") as words:
+        spark = build_session_aside(settings, words.fileno())
+    # A session takes Ctrl-C for itself when it starts.
+    stop.listen()
+    served = Served(settings, spark, streams, every_s, publish_s)
+
+    def tell(state: str) -> None:
+        _tell(settings, state, every_s, served.facts())
+
+    service = Service(served.lanes, every_s, tell, lambda: is_running(spark), stop)
+    tell("running")
+    notify("READY=1")
+    paces = f"looking every {every_s:.3g} s, publishing at most every {publish_s:.3g} s"
+    log.info("serving %s, %s", ", ".join(streams), paces)
+    cut_off = [f"{turn.job} {turn.name}" for turn in service.run(stops_within_s)]
+    if not cut_off:
+        spark.stop()
+    tell("stopped")
+    log.info("stopped%s", f"; cut off, to be made again: {', '.join(cut_off)}" if cut_off else "")
+    return cut_off
+
+
+_started = time.time()
+
+
+def _tell(settings: Settings, state: str, every_s: float, facts: Mapping[str, Any]) -> None:
+    told = {"state": state, "pid": os.getpid(), "started": _started, "every_s": every_s, **facts}
+    try:
+        beat(settings.layout, told)
+    except OSError as error:
+        # A full disk must not end what may go on when there is room again; the age of the beat tells it.
+        log.warning("no heartbeat: %s", error)
+    notify("WATCHDOG=1")
+
+
+@contextmanager
+def _alone(settings: Settings) -> Iterator[None]:
+    """Be the only service of a home."""
+    settings.layout.service.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as held:
+        try:
+            # Whoever asks if a home is served holds the lease for a moment.
+            held.enter_context(lease(settings.layout.service, patience_s=1))
+        except LeaseHeld:
+            told = (
+                served_by(settings.layout) or f"another process holds the lease on {settings.layout.service}"
+            )
+            raise AlreadyServed(f"only one service at a time: {told}") from None
+        yield

@@ -1,0 +1,144 @@
+"""What a service does for each stream and query: the jobs that the DAGs call, each with what it looks at before.
+
+a lane per stream    ingest          where its files or topics show something new
+                     build_rollups   where its ledger, or a correction, is new
+                     maintain        each time its ledger has come on by ``MAINTAINED_AFTER`` batches
+a lane per query     run_queries     where a ledger of its streams is new
+                     maintain
+one lane             publish         where a rollup, or what a query found, is new
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jobs import build_rollups, ingest, maintain, publish, run_queries
+from jobs.outcome import ALL_STREAMS, recorded
+from lakehouse.catalog.marker import read_marker
+from lakehouse.catalog.outcomes import last_outcome
+from lakehouse.catalog.settings import Settings
+from lakehouse.catalog.table_log import NO_TABLE, Commits
+from lakehouse.service.freshness import Freshness
+from lakehouse.service.lanes import Lane
+from lakehouse.service.turns import Turn
+from lakehouse.spark.sources.watching import arrived_us, watch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Partial nodes and small files grow with batches: after so many they are folded and merged.
+MAINTAINED_AFTER = 200
+Work = Callable[[], dict[str, Any]]
+
+
+class CheckFailed(RuntimeError):
+    """A rule of quality does not hold: readers keep the version before."""
+
+
+class Served:
+    """The streams of a home that are served, and the queries over them alone."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        spark: SparkSession,
+        streams: Sequence[str],
+        every_s: float,
+        publish_s: float,
+    ) -> None:
+        self.settings, self.spark, self.streams = settings, spark, streams
+        self._every_s = every_s
+        layout = settings.layout
+        self.fresh = {name: Freshness(read_marker(layout.rollup(name)).batch) for name in streams}
+        # A publish must find all rollups at one moment: whoever changes one waits for it, and it for them.
+        self._rollups = {name: threading.Lock() for name in settings.streams}
+        registered = settings.registered.items()
+        self.queries = [n for n, query in registered if set(streams) >= {side.stream for side in query.sides}]
+        of_streams = [Lane(name, self._of_stream(name)) for name in streams]
+        of_queries = [Lane(f"query {name}", self._of_query(name), follows=True) for name in self.queries]
+        self.lanes = [*of_streams, *of_queries, Lane("publish", [self._publish(publish_s)], follows=True)]
+
+    def facts(self) -> dict[str, Any]:
+        """Return how each step and each stream's freshness stand."""
+        steps = [turn.facts() for lane in self.lanes for turn in lane.turns]
+        return {"streams": {name: fresh.facts() for name, fresh in self.fresh.items()}, "steps": steps}
+
+    def _of_stream(self, name: str) -> list[Turn]:
+        settings, spark, layout = self.settings, self.spark, self.settings.layout
+        look, changes = (
+            watch(spark, settings.stream(name).source),
+            (layout.ledger(name), layout.corrections(name)),
+        )
+        turns = [
+            self._turn("ingest", name, look, lambda: ingest.run(settings, spark, name)),
+            self._after("build_rollups", name, changes, lambda: build_rollups.run(settings, spark, name)),
+            self._maintained(name, layout.ledger(name), lambda: maintain.run(settings, spark, name)),
+        ]
+        for turn in turns[1:]:
+            turn.alone = lambda: self._rollups[name]
+        return turns
+
+    def _of_query(self, name: str) -> list[Turn]:
+        settings, spark, layout = self.settings, self.spark, self.settings.layout
+        ledgers = {layout.ledger(side.stream) for side in settings.query(name).sides}
+        return [
+            self._after("run_queries", name, ledgers, lambda: run_queries.run(settings, spark, name)),
+            self._maintained(name, layout.queries(name), lambda: maintain.run_query(settings, spark, name)),
+        ]
+
+    def _maintained(self, name: str, counting: Path, work: Work) -> Turn:
+        """Return the upkeep of tables whose batches are commits of the one that counts them."""
+        commits = Commits(counting)
+        begun = commits()[0][0]
+        turn = self._turn("maintain", name, lambda: (commits()[0][0] - begun) // MAINTAINED_AFTER, work)
+        turn.seen = 0
+        return turn
+
+    def _publish(self, pace_s: float) -> Turn:
+        layout, settings = self.settings.layout, self.settings
+        of_streams = [p(name) for name in settings.streams for p in (layout.rollup, layout.corrections)]
+        of_queries = [p(name) for name in settings.registered for p in (layout.queries, layout.repairs)]
+        turn = self._after("publish", ALL_STREAMS, [*of_streams, *of_queries], self._publish_all)
+        turn.pace_s, turn.alone = pace_s, self._all_rollups
+        return turn
+
+    @contextmanager
+    def _all_rollups(self) -> Iterator[None]:
+        with ExitStack() as held:
+            for lock in self._rollups.values():
+                held.enter_context(lock)
+            yield
+
+    def _publish_all(self) -> dict[str, Any]:
+        failed = (last_outcome(self.settings.layout, "check_quality", name) for name in self.settings.streams)
+        for check in (check for check in failed if check and not check["ok"]):
+            raise CheckFailed(
+                f"nothing is published until the checks pass again (`tidemark run`): {check['error']}"
+            )
+        figures = publish.run(self.settings, self.spark, unchecked=True)
+        through = {name: read_marker(self.settings.layout.rollup(name)).batch for name in self.streams}
+        self._note_freshness(through, time.time())
+        return figures
+
+    def _note_freshness(self, through: dict[str, int], now_s: float) -> None:
+        for name, batch in through.items():
+            stream = self.settings.stream(name)
+            arrivals = [
+                arrived_us(self.settings.layout, stream, n) for n in self.fresh[name].unmeasured(batch)
+            ]
+            self.fresh[name].add(batch, [None if us is None else us / 1e6 for us in arrivals], now_s)
+
+    def _after(self, job: str, name: str, tables: Collection[Path], work: Work) -> Turn:
+        """Return a turn that works when one of these tables has changed; while there is none, nothing is to do."""
+        turn = self._turn(job, name, Commits(*tables), work)
+        turn.seen = (NO_TABLE,) * len(tables)
+        return turn
+
+    def _turn(self, job: str, name: str, look: Callable[[], Hashable], work: Work) -> Turn:
+        return Turn(job, name, look, partial(recorded, job, self.settings, name, work), self._every_s)

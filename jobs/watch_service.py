@@ -1,0 +1,68 @@
+"""Look whether the service of a home gets on; fail where it does not. Needs no Spark; changes nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lakehouse.catalog.heartbeat import OLD_S, last_beat
+from lakehouse.catalog.layout import Home
+from lakehouse.catalog.places import home_folder
+from lakehouse.catalog.settings import Settings
+
+
+class ServiceStands(RuntimeError):
+    """A service was started on this home, not stopped, and does not get on."""
+
+
+def run(settings: Settings, older_than_s: float = OLD_S) -> dict[str, Any]:
+    """Return the state of the home's service and the age of its heartbeat; ``none`` where there is none to get on.
+
+    Raises:
+        ServiceStands: when the heartbeat is older than ``older_than_s``, or its process has gone without a stop.
+    """
+    return _look(settings.layout, older_than_s)
+
+
+def _look(layout: Home, older_than_s: float) -> dict[str, Any]:
+    told = last_beat(layout)
+    if told is None or (told["state"] == "stopped" and not told["is_alive"]):
+        return {"state": "none", "age_s": None}
+    if told["age_s"] > older_than_s:
+        how = (
+            "its process is alive and stands still"
+            if told["is_alive"]
+            else "its process has gone without a stop"
+        )
+        raise ServiceStands(
+            f"{layout.root}: the last heartbeat of `tidemark serve` (process {told.get('pid')}) was "
+            f"{told['age_s']:.0f} s ago, expected at most {older_than_s:.0f} s; "
+            f"{how}: look at its log and start it again"
+        )
+    failing = [f"{step['job']} {step['name']}" for step in told.get("steps", []) if step["failures"]]
+    return {"state": told["state"], "age_s": told["age_s"], "failing": failing}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Look once, for a container's health check: 0 where it gets on, 1 where it does not or nothing is served."""
+    parser = ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument(
+        "--config", type=Path, help="tidemark.toml (default: TIDEMARK_CONFIG, or ./tidemark.toml)"
+    )
+    parser.add_argument("--home", type=Path, help="where everything is written (default: what the file says)")
+    asked = parser.parse_args(argv)
+    try:
+        found = _look(Home(home_folder(asked.home, asked.config)), OLD_S)
+    except ServiceStands as failure:
+        print(failure, file=sys.stderr)
+        return 1
+    print(json.dumps(found))
+    return int(found["state"] == "none")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,72 @@
+"""Which method can run a shape, which is cheapest, and why the others cannot: texts that users read."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lakehouse.algorithms.join_aggregate.contract import JoinAggregate, Shape
+
+# From the cheapest to the dearest, with the class that has the method's module.
+METHODS = {
+    "factorised": "Factorised",
+    "multiway": "Multiway",
+    "tuple_count": "TupleCount",
+    "incremental": "Incremental",
+    "materialised": "Materialised",
+}
+
+
+def methods_for(shape: Shape) -> tuple[tuple[str, str | None], ...]:
+    """Return every method with the reason why it cannot run a shape, None if it can; the cheapest first.
+
+    >>> from lakehouse.algorithms.join_aggregate.contract import Shape
+    >>> methods_for(Shape(((0,), (0, 1), (1,)), (False, False, False)))[2]
+    ('tuple_count', 'it joins two streams, this query has 3')
+    """
+    return tuple((name, _why_not(name, shape)) for name in METHODS)
+
+
+def cheapest(shape: Shape) -> tuple[str, str]:
+    """Return the cheapest method that can run a shape, and why it is that one."""
+    if (why_not := _why_not("factorised", shape)) is None:
+        return "factorised", "all streams are joined on the same attributes, so no row has to meet another"
+    return "multiway", f"rows have to meet: {why_not}"
+
+
+def build(name: str, shape: Shape) -> JoinAggregate:
+    """Return an empty method by its name.
+
+    Raises:
+        ValueError: there is no such method, or it cannot run the shape.
+    """
+    if name not in METHODS:
+        raise ValueError(f"expected a method out of {', '.join(METHODS)}, found {name}")
+    refuse_unless_able(name, shape)
+    # Only the method that is asked for is loaded: each brings compiled loops of its own.
+    made: Any = getattr(import_module(f"lakehouse.algorithms.join_aggregate.{name}"), METHODS[name])
+    method: JoinAggregate = made(shape)
+    return method
+
+
+def refuse_unless_able(name: str, shape: Shape) -> None:
+    """Do nothing if a method can run a shape.
+
+    Raises:
+        ValueError: it cannot, with the reason.
+    """
+    if why_not := _why_not(name, shape):
+        raise ValueError(f"{name} cannot run this: {why_not}")
+
+
+def _why_not(name: str, shape: Shape) -> str | None:
+    if name == "factorised" and not shape.has_one_key:
+        return "not all streams are joined on the same attributes"
+    if name in ("tuple_count", "incremental") and shape.sides > 2:
+        return f"it joins two streams, this query has {shape.sides}"
+    extremes = {each.function for each in shape.aggregates} & {"min", "max"}
+    if name == "incremental" and extremes:
+        asked = " and ".join(each.upper() for each in sorted(extremes))
+        return f"it takes results away again, which works for COUNT and SUM and not for {asked}"
+    return None

@@ -1,0 +1,110 @@
+"""The yardstick: every join result is kept until it leaves (PC, GPC, MPC of the paper)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lakehouse.algorithms.join_aggregate.contract import Partials
+from lakehouse.algorithms.join_aggregate.materialised_kernels import enter_rows, leave_before
+from lakehouse.algorithms.join_aggregate.window_join import WindowJoin
+from lakehouse.algorithms.join_aggregate.windows import LEAST_ROOM
+
+if TYPE_CHECKING:
+    from lakehouse.algorithms.join_aggregate.contract import Aggregate, Float64s, Int64s, Shape
+
+
+class Materialised(WindowJoin):
+    """Join results as the places of their rows; every answer is aggregated from all results there are.
+
+    What it answers: any shape. Symbols: alpha, beta: rows in the windows.
+
+    Cost: a row O(partial results that it has), a tick O(results); memory O(alpha * beta).
+    Guarantee: exactly the definition; sums are rounded once to high and once more to low.
+
+    >>> from lakehouse.algorithms.join_aggregate.contract import Rows, Shape
+    >>> counts = Materialised(Shape(attributes=((0,), (0,)), grouped=(False, False)))
+    >>> rows = Rows.of([0, 1, 1], enter_us=[0, 5, 9], leave_us=[10, 15, 19], keys=[[7], [7], [7]])
+    >>> counts.advance(rows, np.array([0, 5, 10, 11])).results.tolist()
+    [1, 2]
+
+    Reference: Wang et al., continuous J-A queries, section 3: the method that theirs is compared with.
+    """
+
+    def __init__(self, shape: Shape, buckets: int | None = None) -> None:
+        super().__init__(shape, buckets)
+        self._kept, self._many = self._empty(LEAST_ROOM), 0
+
+    def _enter(self, columns: tuple[Any, ...]) -> None:
+        windows, at = self._windows, 0
+        while at < len(columns[0]):
+            where = windows.arrays, windows.plan.arrays, windows.work
+            at, self._many, found = enter_rows(columns, at, self._at_each, *where, *self._kept, self._many)
+            if (need := self._many + found) > len(self._kept[1]):
+                larger = self._empty(1 << (need - 1).bit_length())
+                for old, new in zip(self._kept, larger, strict=True):
+                    new[: self._many] = old[: self._many]
+                self._kept = larger
+
+    def _leave_before(self, now: int) -> None:
+        windows = self._windows
+        self._many = leave_before(now, windows.arrays, windows.plan.arrays, *self._kept, self._many)
+
+    def _answer(self, tick: int) -> Partials:
+        results = self._kept[0][: self._many]
+        groups, values = self._windows.entries["group"][results], self._windows.values
+        group, which = np.unique(groups, axis=0, return_inverse=True)
+        members = np.split(
+            np.argsort(which.ravel(), kind="stable"), np.cumsum(np.bincount(which.ravel()))[:-1]
+        )
+        members = members if len(group) else []
+        cells = [
+            [_aggregated(each, values[results[part, each.side], each.column]) for part in members]
+            for each in self.shape.aggregates
+        ]
+        shaped = np.array(cells).reshape(len(cells), len(group), 4)
+        counted, high, low, extreme = np.ascontiguousarray(np.moveaxis(shaped, (0, 1, 2), (2, 1, 0)))
+        return Partials(
+            tick_us=np.full(len(group), tick),
+            group=group,
+            results=np.array([len(part) for part in members], np.int64),
+            counted=counted.astype(np.int64),
+            high=high,
+            low=low,
+            extreme=extreme,
+        )
+
+    def _own_parts(self) -> dict[str, bytes]:
+        live = self._windows.live()
+        place = np.empty(len(self._windows.entries), np.int64)
+        place[live] = np.arange(len(live))
+        return {"results": place[self._kept[0][: self._many]].tobytes()}
+
+    def _restore_own(self, parts: dict[str, bytes], slots: Int64s) -> None:
+        results = slots[np.frombuffer(parts["results"], np.int64).reshape(-1, self.shape.sides)]
+        self._kept, self._many = self._empty(max(LEAST_ROOM, len(results))), len(results)
+        self._kept[0][: self._many] = results
+        self._kept[1][: self._many] = self._windows.entries["leave"][results].min(axis=1)
+
+    def _empty(self, room: int) -> tuple[Int64s, Int64s]:
+        """Return the slots of each result's rows, and when it leaves."""
+        return np.zeros((room, self.shape.sides), np.int64), np.zeros(room, np.int64)
+
+    @property
+    def _own_bytes(self) -> int:
+        return sum(part.nbytes for part in self._kept)
+
+
+def _aggregated(aggregate: Aggregate, values: Float64s) -> tuple[float, float, float, float]:
+    """Return how many values are not null, their sum as two floats, and their extreme."""
+    known = values[~np.isnan(values)]
+    high, low, extreme = 0.0, 0.0, math.nan
+    match aggregate.function:
+        case "sum":
+            high = math.fsum(known)
+            low = math.fsum([*known, -high])
+        case "min" | "max" if len(known):
+            extreme = float(known.min() if aggregate.function == "min" else known.max())
+    return len(known), high, low, extreme

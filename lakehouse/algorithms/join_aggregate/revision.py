@@ -1,0 +1,136 @@
+"""What answers that were given before gain from rows that came late: the change alone, to be added to them.
+
+Theorem 1 of the paper tells a join's change from the changes of its windows. Rows are only ever added, or counted from
+an earlier time on, so what is wanted is the answers with them less the answers without them; where results lie
+within a key, only rows of the keys that changed have to be looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lakehouse.algorithms.join_aggregate.choice import build, cheapest
+from lakehouse.algorithms.join_aggregate.contract import Partials, Rows
+
+if TYPE_CHECKING:
+    from lakehouse.algorithms.join_aggregate.contract import Bools, Float64s, Int64s, Shape
+
+
+def revised(shape: Shape, unchanged: Rows, was: Rows, now: Rows, ticks_us: Int64s) -> Partials:
+    """Return what answers gain when, beside rows that are ``unchanged``, those of ``was`` become those of ``now``.
+
+    ``now`` holds the rows of ``was``, each from an earlier time on, and rows that are new. Merged with the answers
+    given before, the partials are the answers of all rows; a tick and group that gains nothing is left out.
+
+    Cost: that of the cheapest method over the rows of changed keys (of all keys, where sides carry different
+    attributes), twice. Guarantee: counts and extremes exactly, sums to 2^-100 of their magnitudes.
+    """
+    if not len(now) or not len(ticks_us):
+        return Partials.none(shape)
+    near = (unchanged.leave_us >= ticks_us[0]) & (unchanged.enter_us <= ticks_us[-1])
+    if shape.has_one_key:
+        near &= _is_among(_key_of(shape, unchanged), _key_of(shape, now))
+    unchanged = unchanged[near]
+    method = cheapest(shape)[0]
+    before, after = (
+        build(method, shape).advance(Rows.joined([unchanged, changed]), ticks_us) for changed in (was, now)
+    )
+    taken = replace(
+        before,
+        results=-before.results,
+        counted=-before.counted,
+        high=-before.high,
+        low=-before.low,
+        # An extreme only ever grows: that of all rows is what it is now.
+        extreme=np.full_like(before.extreme, np.nan),
+    )
+    gained = merged(shape, [after, taken])
+    return gained[gained.results > 0]
+
+
+def merged(shape: Shape, parts: Sequence[Partials]) -> Partials:
+    """Return partials of the same ticks and groups as one: counts and sums added, extremes compared.
+
+    Sums are added in the order of the parts, as two floats: within 2^-100 of their magnitudes.
+
+    Raises:
+        OverflowError: when a count goes beyond 2^63 - 1.
+    """
+    whole = Partials.joined([Partials.none(shape), *parts])
+    whole = whole[np.lexsort((*whole.group.T[::-1], whole.tick_us))]
+    if not len(whole):
+        return whole
+    is_first = np.ones(len(whole), np.bool_)
+    is_first[1:] = (np.diff(whole.tick_us) != 0) | np.any(np.diff(whole.group, axis=0) != 0, axis=1)
+    at = np.flatnonzero(is_first)
+    high, low = _added(whole.high, whole.low, at)
+    extreme = np.empty((len(at), len(shape.aggregates)))
+    for column, aggregate in enumerate(shape.aggregates):
+        least_or_most = np.fmin if aggregate.function == "min" else np.fmax
+        extreme[:, column] = least_or_most.reduceat(whole.extreme[:, column], at)
+    return Partials(
+        whole.tick_us[at],
+        whole.group[at],
+        _counted(whole.results, at),
+        _counted(whole.counted, at),
+        high,
+        low,
+        extreme,
+    )
+
+
+def ticks_in(first_us: Int64s, last_us: Int64s, every_us: int) -> Int64s:
+    """Return the ticks in any of some intervals, both ends counted in, each once and ascending."""
+    first, last = -(-first_us // every_us), last_us // every_us
+    some = last >= first
+    first, last = first[some], last[some]
+    if not len(first):
+        return np.empty(0, np.int64)
+    order = np.argsort(first, kind="stable")
+    first, reached = first[order], np.maximum.accumulate(last[order])
+    begins = np.ones(len(first), np.bool_)
+    begins[1:] = first[1:] > reached[:-1]
+    at = np.flatnonzero(begins)
+    starts, ends = first[at], reached[np.append(at[1:], len(first)) - 1]
+    lengths = ends - starts + 1
+    offsets = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    ticks: Int64s = (np.repeat(starts, lengths) + offsets) * every_us
+    return ticks
+
+
+def _counted(counts: Int64s, at: Int64s) -> Int64s:
+    added: Int64s = np.add.reduceat(counts, at)
+    if np.any(np.abs(np.add.reduceat(counts.astype(np.float64), at)) >= 2.0**63):
+        raise OverflowError("expected counts up to 2^63 - 1, found more results in one answer")
+    return added
+
+
+def _added(high: Float64s, low: Float64s, at: Int64s) -> tuple[Float64s, Float64s]:
+    """Return the sums of runs of two-float numbers; one step for each place in the longest run."""
+    lengths = np.diff(np.append(at, len(high)))
+    total, rest = high[at].copy(), low[at].copy()
+    for place in range(1, int(lengths.max())):
+        long = np.flatnonzero(lengths > place)
+        one, other = total[long], high[at[long] + place]
+        together = one + other
+        seen = together - one
+        lost = (one - (together - seen)) + (other - seen)
+        tail = rest[long] + low[at[long] + place] + lost
+        total[long] = together + tail
+        rest[long] = tail - (total[long] - together)
+    return total, rest
+
+
+def _key_of(shape: Shape, rows: Rows) -> Int64s:
+    """Return the key of each row of a shape that has one, as columns."""
+    return np.ascontiguousarray(rows.keys[:, sorted(shape.attributes[0])])
+
+
+def _is_among(keys: Int64s, wanted: Int64s) -> Bools:
+    kind = [("", np.int64)] * keys.shape[1]
+    found: Bools = np.isin(keys.view(kind).ravel(), np.unique(wanted.view(kind).ravel()))
+    return found

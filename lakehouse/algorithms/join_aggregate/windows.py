@@ -1,0 +1,190 @@
+"""The rows in all windows, for the methods that let rows meet; and where a row of each side is looked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lakehouse.algorithms.join_aggregate.contract import Rows
+from lakehouse.algorithms.join_aggregate.window_kernels import CELLS, ENTRY, LIVE, chain_all, put_all_in
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lakehouse.algorithms.join_aggregate.contract import Bools, Int64s, Shape
+
+# Little, so that tests of a few rows go through growth; it doubles soon enough.
+LEAST_ROOM = 4
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A shape for kernels.
+
+    ``carries`` bool, sides x attributes. ``index_of`` int64, side x set of joined sides (as bits) x 2: the index by
+    which the side is asked when those are joined, -1 if nothing ties it to them, and its place among the side's own.
+    ``own`` int64, sides x places: each side's indexes, then -1. ``attributes`` bool, indexes x attributes.
+    """
+
+    carries: Bools
+    index_of: Int64s
+    own: Int64s
+    attributes: Bools
+
+    @classmethod
+    def of(cls, shape: Shape) -> Plan:
+        """Return the plan of a shape: an index for every set of attributes that any order of joining asks for."""
+        carried = [frozenset(numbers) for numbers in shape.attributes]
+        index_of = np.full((shape.sides, 1 << shape.sides, 2), -1)
+        indexes, own = list[frozenset[int]](), list[list[int]]()
+        for side, numbers in enumerate(carried):
+            asked = [_asked(numbers, carried, joined) for joined in range(1 << shape.sides)]
+            distinct = sorted({each for each in asked if each}, key=sorted)
+            for joined, each in enumerate(asked):
+                if each and not joined >> side & 1:
+                    place = distinct.index(each)
+                    index_of[side, joined] = len(indexes) + place, place
+            own.append(list(range(len(indexes), len(indexes) + len(distinct))))
+            indexes += distinct
+        padded = [places + [-1] * (max(map(len, own)) - len(places)) for places in own]
+        return cls(
+            _as_flags(carried, shape.width), index_of, np.array(padded), _as_flags(indexes, shape.width)
+        )
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """Return all arrays, as kernels take them."""
+        return tuple(getattr(self, field.name) for field in fields(self))
+
+
+class Windows:
+    """Live rows by slot, in growing arrays; without ``buckets`` there are as many hash buckets as slots."""
+
+    def __init__(self, shape: Shape, buckets: int | None = None) -> None:
+        if buckets is not None and buckets < 1:
+            raise ValueError(f"expected at least one bucket, found {buckets}")
+        self.shape, self.buckets, self.plan = shape, buckets, Plan.of(shape)
+        self._state = np.zeros(2, np.int64)
+        self._slots = self._empty(LEAST_ROOM)
+        # What a probe remembers on its way: attributes bound so far, side and row met at each depth, rows picked.
+        self.work = (
+            np.zeros((1, shape.width), np.int64),
+            np.zeros((shape.sides, 2), np.int64),
+            np.zeros(shape.sides, np.int64),
+        )
+
+    def __len__(self) -> int:
+        return int(self._state[LIVE])
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """Return all arrays and the state, as kernels take them."""
+        return (*self._slots, self._state)
+
+    @property
+    def entries(self) -> npt.NDArray[np.void]:
+        """Return what is known of the row in each slot."""
+        entries: npt.NDArray[np.void] = self._slots[0]
+        return entries
+
+    @property
+    def values(self) -> npt.NDArray[np.float64]:
+        """Return the values of the row in each slot."""
+        values: npt.NDArray[np.float64] = self._slots[2]
+        return values
+
+    def make_room(self, rows: int) -> None:
+        """Grow, so that as many more rows fit; slots stay what they are."""
+        room = len(self.entries)
+        if (need := len(self) + rows) <= room:
+            return
+        larger = self._empty(1 << (need - 1).bit_length())
+        for old, new in zip(self._slots[:3], larger[:3], strict=True):
+            new[:room] = old
+        for column in (6, 7):
+            larger[column][:room] = self._slots[column]
+        larger[7][room:] = np.arange(room, len(larger[0]))
+        self._slots = larger
+        chain_all(self.arrays, self.plan.arrays, self.live())
+
+    def live(self) -> Int64s:
+        """Return the slots of the rows in the windows, in the order in which they entered."""
+        slots: Int64s = self._slots[6][: len(self), 1]
+        return slots[np.argsort(self.entries["number"][slots])]
+
+    def rows(self) -> Rows:
+        """Return the rows in the windows, in the order in which they entered."""
+        slots = self.live()
+        entries = self.entries[slots]
+        return Rows(
+            side=entries["side"].astype(np.int8),
+            enter_us=entries["enter"].copy(),
+            leave_us=entries["leave"].copy(),
+            keys=self._slots[1][slots],
+            group=entries["group"].copy(),
+            values=self.values[slots],
+            row=entries["row"].copy(),
+        )
+
+    def restore(self, rows: Rows) -> Int64s:
+        """Hold these rows and no others; return their slots."""
+        self._state[:] = 0
+        self._slots = self._empty(max(LEAST_ROOM, 1 << (len(rows) - 1).bit_length()))
+        slots = np.empty(len(rows), np.int64)
+        put_all_in(self.arrays, self.plan.arrays, columns_of(rows), slots)
+        return slots
+
+    @property
+    def bytes(self) -> int:
+        """Return the bytes of all arrays."""
+        return sum(part.nbytes for part in self._slots)
+
+    def check(self) -> None:
+        """Raise AssertionError if a chain is broken, or a live row is not in every index of its side once."""
+        entries, _, _, links, heads, counts = self._slots[:6]
+        live = self.live().tolist()
+        for index, (side, place) in enumerate(np.argwhere(self.plan.own >= 0).tolist()):
+            chained = list[int]()
+            for head in heads[index].tolist():
+                before, slot = -1, head
+                while slot >= 0:
+                    assert links[slot, place, 1] == before, "a chain whose ways back and forth differ"
+                    assert before < 0 or entries["number"][before] > entries["number"][slot], (
+                        "not newest first"
+                    )
+                    chained.append(slot)
+                    before, slot = slot, int(links[slot, place, 0])
+            assert sorted(chained) == sorted(slot for slot in live if entries["side"][slot] == side)
+            assert counts[index].sum() == len(chained), "live rows that are miscounted"
+
+    def _empty(self, room: int) -> tuple[Any, ...]:
+        """Return entries, keys, values, links, heads of chains, counts by cell, heap of leaving, free slots."""
+        buckets = self.buckets or room
+        indexes, places = len(self.plan.attributes), self.plan.own.shape[1]
+        return (
+            np.zeros(room, ENTRY),
+            np.zeros((room, self.shape.width), np.int64),
+            np.zeros((room, self.shape.columns)),
+            np.zeros((room, places, 2), np.int32),
+            np.full((indexes, buckets), -1, np.int32),
+            np.zeros((indexes, CELLS if self.shape.sides > 2 else 1), np.int32),
+            np.zeros((room, 2), np.int64),
+            np.arange(room, dtype=np.int64),
+        )
+
+
+def columns_of(rows: Rows) -> tuple[Any, ...]:
+    """Return the columns of rows, as kernels take them."""
+    return tuple(getattr(rows, field.name) for field in fields(rows))
+
+
+def _asked(numbers: frozenset[int], carried: list[frozenset[int]], joined: int) -> frozenset[int]:
+    """Return which of a side's attributes are known when those sides are joined."""
+    known = (numbers & each for side, each in enumerate(carried) if joined >> side & 1)
+    return frozenset[int]().union(*known)
+
+
+def _as_flags(sets: list[frozenset[int]], width: int) -> Bools:
+    return np.array([[number in each for number in range(width)] for each in sets])

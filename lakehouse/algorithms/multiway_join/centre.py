@@ -1,0 +1,194 @@
+"""The synopsis centre: keeps all vectors; tells each block what of it may leave its site, where to, at what cost.
+
+A driver does per interval, for instance per micro-batch:
+
+    expiry = centre.advance(at_us)                         rows that left their windows are taken off
+    for site in sites, in their order:                     the agreed order
+        vector = centre.synopsis.vector(keys, counts=...)  or Vector.of(slots, counts), counted where the block is
+        plan = centre.apply(site, vector)                  filter, order, sizes, cost
+
+Where rows have times of their own, ``apply(site, vector, parts)`` tells from when on the windows of which rows count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lakehouse.algorithms.multiway_join.contract import (
+    LARGEST_EXACT_SIZE,
+    Cost,
+    Plan,
+    Query,
+    Sending,
+    Sites,
+    Snapshot,
+    Trip,
+)
+from lakehouse.algorithms.multiway_join.cost import legs_of, message_cost, route_cost, sizes_of
+from lakehouse.algorithms.multiway_join.remembered import Remembered
+from lakehouse.algorithms.multiway_join.synopsis import passing
+
+if TYPE_CHECKING:
+    from lakehouse.algorithms.multiway_join.contract import Float64s, Int64s, Ordering, Vector
+    from lakehouse.algorithms.multiway_join.synopsis import Synopsis
+
+NOWHERE = np.empty(0, np.int64)
+FAR_PAST_US = -(2**62)
+
+
+class Centre:
+    """Vectors of all windows, and plans made of them.
+
+    It stands at ``query.sites.centre``. It remembers the vectors of blocks in limited windows, so it knows by itself
+    what expires when; without compact messages the sites' decrements are paid for all the same.
+
+    Cost: a block O(sites x its entries), and what its order costs.
+    Guarantee: with an exact synopsis ``sizes`` and ``cost`` are what moving the block takes, while sizes are below
+    2^53; with a hashed one they are not below that. No row that could join is filtered.
+    Reference: Yin, Zhang, SMJ, 2009, sections 3.2 and 4.
+    """
+
+    def __init__(
+        self, query: Query, synopsis: Synopsis, ordering: Ordering, sending: Sending | None = None
+    ) -> None:
+        self.query, self.synopsis, self.ordering = query, synopsis, ordering
+        self.sending = sending or Sending()
+        self.site, self.at_us = query.sites.centre, FAR_PAST_US
+        self._remembered = Remembered(len(query.sites))
+        self.measure(query.sites.transfer)
+
+    def measure(self, transfer: Float64s) -> None:
+        """Plan with these transfer costs from now on; the centre stays where it is."""
+        sites = Sites.of(self.query.sites.names, transfer)
+        self.query = replace(self.query, sites=sites)
+        self._legs = [legs_of(self.query, site) for site in range(len(sites))]
+
+    def advance(self, at_us: int) -> Cost:
+        """Take off the rows that are older than their windows at a time; return what telling that costs.
+
+        Raises:
+            ValueError: the time is before the last.
+        """
+        if at_us < self.at_us:
+            raise ValueError(f"expected a time from {self.at_us} us on, found {at_us}")
+        self.at_us, cost = at_us, Cost()
+        for site, window_us in enumerate(self.query.windows_us):
+            if window_us is None:
+                continue
+            for vector in self._remembered.take_before(site, at_us - window_us):
+                self.synopsis.decrement(site, vector)
+                if self._hears_vectors and not self.sending.is_compact:
+                    cost += Cost(synopsis=len(vector) * self.sending.entry * self._ways(site)[0])
+        return cost
+
+    def apply(self, site: str, vector: Vector, parts: Sequence[tuple[int, Vector]] | None = None) -> Plan:
+        """Return a block's plan and add its vector, as of the last time given.
+
+        ``parts``: vectors that add up to it, each with the time from which the windows of its rows count; rows that
+        are beyond their window by then can be met until the time moves on.
+
+        Raises:
+            ValueError: there is no such site; nothing is changed then.
+        """
+        number = self.query.sites.number(site)
+        stored, passed = self.synopsis.stored_at(vector.entries), vector
+        if self.sending.filters:
+            passes = passing(stored, number)
+            passed, stored = vector[passes], stored[:, passes]
+        plan = self._plan(number, vector, passed, stored)
+        self.synopsis.increment(number, vector)
+        window_us = self.query.windows_us[number]
+        if window_us is not None and len(vector):
+            for at_us, part in parts or [(self.at_us, vector)]:
+                self._remembered.add(number, max(at_us, self.at_us - window_us), part)
+        return plan
+
+    def cost_of(self, plan: Plan, sizes: Float64s) -> Cost:
+        """Return what a block cost whose rows left its site, and then each stop, in these numbers."""
+        if not plan.order:
+            return plan.cost
+        legs = self._legs[self.query.sites.number(plan.site)]
+        stops = [self.query.sites.number(name) for name in plan.order]
+        return replace(plan.cost, data=route_cost(legs, np.searchsorted(legs.stops, stops), sizes))
+
+    def _plan(self, site: int, vector: Vector, passed: Vector, stored: Int64s) -> Plan:
+        order, sizes, reads, data = NOWHERE, np.zeros(1), np.zeros(0), 0.0
+        legs = self._legs[site]
+        if len(passed):
+            others = stored[legs.stops].astype(np.float64)
+            trip = Trip(site, legs, passed.counts.astype(np.float64), others, self.sending.is_factorised)
+            order = self.ordering.choose(trip)
+            sizes, reads = sizes_of(trip, order), others.sum(axis=1)[order]
+            data = route_cost(legs, order, sizes)
+        cost = Cost(data, reads=self.sending.read * float(reads.sum()))
+        if self._hears_vectors:
+            told = len(order) if self.ordering.is_told else 0
+            cost += message_cost(self.sending, len(vector), len(passed), told, self._ways(site))
+        names = self.query.sites.names
+        visits = tuple(names[stop] for stop in legs.stops[order].tolist())
+        let_through = passed if self.sending.filters else None
+        is_exact = self.synopsis.is_exact and bool(sizes.max() <= LARGEST_EXACT_SIZE)
+        return Plan(names[site], let_through, visits, sizes, reads, cost, is_exact)
+
+    @property
+    def _hears_vectors(self) -> bool:
+        return self.sending.filters or self.ordering.is_told
+
+    def _ways(self, site: int) -> tuple[float, float]:
+        transfer = self.query.sites.transfer
+        return float(transfer[site, self.site]), float(transfer[self.site, site])
+
+    def snapshot(self) -> Snapshot:
+        """Return vectors, what will expire when, the time, the transfer costs and what the ordering remembers."""
+        parts = {f"synopsis_{name}": part for name, part in self.synopsis.snapshot().items()}
+        parts |= {f"remembered_{name}": part for name, part in self._remembered.snapshot().items()}
+        parts["ordering"] = self.ordering.snapshot()
+        parts["transfer"] = self.query.sites.transfer.tobytes()
+        parts["clock"] = np.array([self.site, self.at_us], np.int64).tobytes()
+        return Snapshot(self._name(), parts)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Become the centre that the snapshot was taken of; query, synopsis, ordering and sending must be the same.
+
+        Raises:
+            ValueError: the snapshot is of another centre.
+        """
+        if snapshot.method != self._name():
+            raise ValueError(f"expected a snapshot of {self._name()}, found one of {snapshot.method}")
+        parts, n = snapshot.parts, len(self.query.sites)
+        self.synopsis.restore(parts_of(parts, "synopsis_"))
+        self._remembered.restore(parts_of(parts, "remembered_"))
+        self.ordering.restore(parts["ordering"])
+        self.measure(np.frombuffer(parts["transfer"]).reshape(n, n))
+        self.site, self.at_us = np.frombuffer(parts["clock"], np.int64).tolist()
+
+    def _name(self) -> str:
+        query = self.query
+        told = f"{self.synopsis} {type(self.ordering).__name__} {self.sending}"
+        return f"Centre of {query.sites.names} within {query.windows_us} us asked by {query.asker}, {told}"
+
+    def check(self) -> None:
+        """Raise AssertionError if a count of a limited window is not that of the blocks remembered."""
+        for site, window_us in enumerate(self.query.windows_us):
+            blocks = self._remembered.of(site)
+            times = [at_us for at_us, _ in blocks]
+            assert times == sorted(times), "blocks out of order"
+            assert window_us is not None or not blocks, "a block that never expires"
+            assert all(at_us >= self.at_us - (window_us or 0) for at_us in times), "a block beyond its window"
+            if blocks:
+                entries, counts = (
+                    np.concatenate([getattr(vector, name) for _, vector in blocks])
+                    for name in ("entries", "counts")
+                )
+                found, which = np.unique(entries, return_inverse=True)
+                held = np.bincount(which, counts)
+                assert np.array_equal(self.synopsis.stored_at(found)[site], held), "a count without its rows"
+
+
+def parts_of(parts: dict[str, bytes], prefix: str) -> dict[str, bytes]:
+    """Return the parts of a snapshot whose names begin with a prefix, without it."""
+    return {name.removeprefix(prefix): part for name, part in parts.items() if name.startswith(prefix)}

@@ -1,0 +1,249 @@
+"""Synopsis vectors: how many rows of each join value lie in each site's window, exactly or as upper bounds.
+
+A site makes the vector of its block (``vector``), the centre adds it up (``increment``) and takes it off again when its
+rows expire (``decrement``). An entry of a block's vector passes the filter if every other site has it (``passing``).
+
+Reference: Yin, Zhang, SMJ: synopsis-based data stream multi-join operation, 2009, sections 3.1 and 4.
+Differs from the paper: vectors are sent without their zeros; values need not be known beforehand; large domains are
+hashed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from lakehouse.algorithms.multiway_join.contract import Vector
+
+if TYPE_CHECKING:
+    from lakehouse.algorithms.multiway_join.contract import Bools, Int64s
+
+
+class Synopsis(Protocol):
+    """The vectors of all sites. ``is_exact``: an entry is one join value, so counts are true and not bounds."""
+
+    is_exact: bool
+
+    def entries_of(self, keys: Int64s) -> Int64s:
+        """Return the entry of each key."""
+
+    def vector(self, keys: Any, missing: Any = None, counts: Any = None, sums: Any = None) -> Vector:
+        """Return the vector of rows, or of keys with their counts; rows whose key is missing are left out.
+
+        Raises:
+            ValueError: columns differ in length, a count is below 1, or there are not as many sums as declared.
+        """
+
+    def increment(self, site: int, vector: Vector) -> None:
+        """Add a vector to a site's."""
+
+    def decrement(self, site: int, vector: Vector) -> None:
+        """Take a vector off a site's.
+
+        Raises:
+            ValueError: the site has not so many rows of an entry; nothing is changed then.
+        """
+
+    def stored_at(self, entries: Int64s) -> Int64s:
+        """Return counts, sites x entries."""
+
+    def snapshot(self) -> dict[str, bytes]:
+        """Return the whole state; equal states give equal snapshots."""
+
+    def restore(self, parts: dict[str, bytes]) -> None:
+        """Become what the snapshot was taken of."""
+
+
+class DenseSynopsis:
+    """Exact vectors: a column for each join value that some window holds, none for others.
+
+    ``summed``: how many columns of numbers are added up per value as well, for SUM; whole numbers, as doubles could
+    not be taken off again without a trace. A null number is given as 0.
+
+    Cost: a vector O(entries log values), and O(sites x values) when a value comes or goes.
+
+    >>> synopsis = DenseSynopsis(2)
+    >>> synopsis.increment(1, synopsis.vector([7, 7, 9]))
+    >>> synopsis.stored_at(np.array([7, 8])).tolist()
+    [[0, 0], [2, 0]]
+    """
+
+    is_exact = True
+
+    def __init__(self, sites: int, summed: int = 0) -> None:
+        self.summed = summed
+        self.values = np.empty(0, np.int64)
+        self.counts = np.empty((sites, 0), np.int64)
+        self.sums = np.empty((sites, 0, summed), np.int64)
+
+    def __repr__(self) -> str:
+        return f"DenseSynopsis({len(self.counts)}, summed={self.summed})"
+
+    def entries_of(self, keys: Int64s) -> Int64s:
+        """Return the keys: each is an entry."""
+        return keys
+
+    def vector(self, keys: Any, missing: Any = None, counts: Any = None, sums: Any = None) -> Vector:
+        """Return the vector of rows or of counted keys."""
+        return _vector(np.asarray(keys, np.int64), missing, counts, sums, self.summed)
+
+    def increment(self, site: int, vector: Vector) -> None:
+        """Add a vector to a site's."""
+        columns, is_known = self._find(vector.entries)
+        if not is_known.all():
+            self._insert(columns[~is_known], vector.entries[~is_known])
+            columns = self.values.searchsorted(vector.entries)
+        self.counts[site, columns] += vector.counts
+        self.sums[site, columns] += vector.sums
+
+    def decrement(self, site: int, vector: Vector) -> None:
+        """Take a vector off a site's, and values away that no site has any more."""
+        _refuse_more_than_stored(self.stored_at(vector.entries)[site], vector, site)
+        columns = self.values.searchsorted(vector.entries)
+        self.counts[site, columns] -= vector.counts
+        self.sums[site, columns] -= vector.sums
+        if not self.counts[:, columns].any(axis=0).all():
+            used = np.flatnonzero(self.counts.any(axis=0))
+            self.values = self.values[used]
+            self.counts, self.sums = self.counts[:, used], self.sums[:, used]
+
+    def stored_at(self, entries: Int64s) -> Int64s:
+        """Return counts, sites x entries; 0 for values that no window holds."""
+        if len(self.values) == 0:
+            return np.zeros((len(self.counts), len(entries)), np.int64)
+        columns, is_known = self._find(entries)
+        found: Int64s = self.counts.take(columns, axis=1, mode="clip") * is_known
+        return found
+
+    def snapshot(self) -> dict[str, bytes]:
+        """Return values, counts and sums."""
+        parts = {"values": self.values, "counts": self.counts, "sums": self.sums}
+        return {name: np.ascontiguousarray(part).tobytes() for name, part in parts.items()}
+
+    def restore(self, parts: dict[str, bytes]) -> None:
+        """Become what the snapshot was taken of."""
+        sites = len(self.counts)
+        self.values = np.frombuffer(parts["values"], np.int64).copy()
+        shape = sites, len(self.values)
+        self.counts = np.frombuffer(parts["counts"], np.int64).reshape(shape).copy()
+        self.sums = np.frombuffer(parts["sums"], np.int64).reshape((*shape, self.summed)).copy()
+
+    def _find(self, entries: Int64s) -> tuple[Int64s, Bools]:
+        """Return where each entry is or would be, and whether it is there."""
+        columns = self.values.searchsorted(entries)
+        if len(self.values) == 0:
+            return columns, np.zeros(len(entries), np.bool_)
+        return columns, self.values.take(columns, mode="clip") == entries
+
+    def _insert(self, columns: Int64s, values: Int64s) -> None:
+        self.values = np.insert(self.values, columns, values)
+        self.counts = np.insert(self.counts, columns, 0, axis=1)
+        self.sums = np.insert(self.sums, columns, 0, axis=1)
+
+
+class HashedSynopsis:
+    """Upper bounds: a count per slot of hashed join values, for domains too large to count each value.
+
+    Guarantee: a slot's count is at least that of every value in it, so a row that could join always passes, and a size
+    made of these counts is never below the true one.
+    Cost: a vector O(its entries), memory O(sites x slots).
+
+    >>> synopsis = HashedSynopsis(2, slots=64)
+    >>> synopsis.increment(1, synopsis.vector([7, 7, 9]))
+    >>> int(synopsis.stored_at(synopsis.entries_of(np.array([7])))[1, 0]) >= 2
+    True
+    """
+
+    is_exact = False
+
+    def __init__(self, sites: int, slots: int) -> None:
+        if not 1 <= slots <= 2**31:
+            raise ValueError(f"expected 1 to 2^31 slots, found {slots}")
+        self.slots = slots
+        self.counts = np.zeros((sites, slots), np.int64)
+
+    def __repr__(self) -> str:
+        return f"HashedSynopsis({len(self.counts)}, slots={self.slots})"
+
+    def entries_of(self, keys: Int64s) -> Int64s:
+        """Return the slot of each key."""
+        return slot_of(keys, self.slots)
+
+    def vector(self, keys: Any, missing: Any = None, counts: Any = None, sums: Any = None) -> Vector:
+        """Return the vector of rows or of counted keys; there are no sums."""
+        return _vector(self.entries_of(np.asarray(keys, np.int64)), missing, counts, sums, 0)
+
+    def increment(self, site: int, vector: Vector) -> None:
+        """Add a vector to a site's."""
+        self.counts[site, vector.entries] += vector.counts
+
+    def decrement(self, site: int, vector: Vector) -> None:
+        """Take a vector off a site's."""
+        _refuse_more_than_stored(self.counts[site, vector.entries], vector, site)
+        self.counts[site, vector.entries] -= vector.counts
+
+    def stored_at(self, entries: Int64s) -> Int64s:
+        """Return counts, sites x entries."""
+        found: Int64s = self.counts[:, entries]
+        return found
+
+    def snapshot(self) -> dict[str, bytes]:
+        """Return the counts that are not 0, and where they are."""
+        where = np.flatnonzero(self.counts)
+        return {"where": where.tobytes(), "counts": self.counts.ravel()[where].tobytes()}
+
+    def restore(self, parts: dict[str, bytes]) -> None:
+        """Become what the snapshot was taken of."""
+        self.counts = np.zeros_like(self.counts)
+        self.counts.ravel()[np.frombuffer(parts["where"], np.int64)] = np.frombuffer(
+            parts["counts"], np.int64
+        )
+
+
+def passing(stored: Int64s, site: int) -> Bools:
+    """Return which entries pass the filter of a site's block: those that every other site has stored."""
+    has: Bools = stored > 0
+    has[site] = True
+    passes: Bools = np.logical_and.reduce(has)
+    return passes
+
+
+def slot_of(keys: Int64s, slots: int) -> Int64s:
+    """Return slots from 0, spread evenly also where keys are consecutive or multiples (splitmix64's last steps)."""
+    mixed = keys.astype(np.uint64)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((mixed ^ (mixed >> np.uint64(31))) % np.uint64(slots)).astype(np.int64)
+
+
+def _vector(entries: Int64s, missing: Any, counts: Any, sums: Any, summed: int) -> Vector:
+    n = len(entries)
+    numbers = np.zeros((n, summed), np.int64) if sums is None else np.asarray(sums, np.int64)
+    if numbers.shape != (n, summed) or (sums is None and summed):
+        raise ValueError(f"expected sums of {summed} columns for {n} keys, found {_shape(sums)}")
+    rows = np.ones(n, np.int64) if counts is None else np.asarray(counts, np.int64)
+    if rows.shape != (n,) or np.any(rows < 1):
+        raise ValueError(f"expected {n} counts of at least 1, found {rows.tolist()[:10]}")
+    if missing is not None:
+        there = ~np.asarray(missing, np.bool_)
+        entries, numbers, rows = entries[there], numbers[there], rows[there]
+    found, which = np.unique(entries, return_inverse=True)
+    vector = Vector(found, np.zeros(len(found), np.int64), np.zeros((len(found), summed), np.int64))
+    np.add.at(vector.counts, which, rows)
+    if summed:
+        np.add.at(vector.sums, which, numbers)
+    return vector
+
+
+def _shape(values: Any) -> str:
+    return "none" if values is None else " x ".join(map(str, np.shape(values)))
+
+
+def _refuse_more_than_stored(stored: Int64s, vector: Vector, site: int) -> None:
+    if (over := vector.counts > stored).any():
+        at = int(np.argmax(over))
+        raise ValueError(
+            f"expected to take off at most {stored[at]} rows of entry {vector.entries[at]} at site {site}, "
+            f"found {vector.counts[at]}"
+        )

@@ -1,0 +1,8 @@
+"""What packets of a capture file say, from bytes that come a block at a time.
+
+struct_scan.py     yardstick: the whole file, packet by packet, with the standard library
+capture.py         where packets lie in a pcap or pcapng stream, and when they were seen
+capture_kernels.py its walks over records
+headers.py         who sent them to whom: addresses, protocol, ports
+headers_kernels.py its walk through the headers of each packet
+"""

@@ -1,0 +1,231 @@
+"""Where packets lie in a pcap or pcapng stream, read in blocks of any size: no file is ever held whole.
+
+Formats: the classic file of libpcap (microseconds or nanoseconds, either byte order), and pcapng (enhanced, simple
+and obsolete packet blocks, several sections and interfaces, each with its own link type and clock).
+Sources: IETF draft-ietf-opsawg-pcap (pcap) and draft-ietf-opsawg-pcapng (pcapng).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lakehouse.algorithms.packets.capture_kernels import BAD, STOP, walk_pcap, walk_pcapng
+
+Ints = npt.NDArray[np.int64]
+NO_TIME = -(2**63)
+UNKNOWN_LINK = -1
+# How much of a stream that cannot be followed any further is kept to be looked at.
+KEPT_BYTES = 65_536
+# No packet record is longer: what claims to be has lost its place in the file.
+LARGEST = 16 * 1024 * 1024
+_USUAL_SNAPLEN = 262_144
+_PCAP = {b"\xa1\xb2\xc3\xd4": (">", 6), b"\xa1\xb2\x3c\x4d": (">", 9)}
+_PCAP |= {magic[::-1]: ("<", digits) for magic, (_, digits) in list(_PCAP.items())}
+_SECTION_MAGIC = b"\x0a\x0d\x0d\x0a"
+_BYTE_ORDER = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
+_RESOLUTION, _OFFSET = 9, 14
+
+
+class NoCapture(ValueError):
+    """The bytes do not begin as a capture file does."""
+
+
+@dataclass(frozen=True)
+class Packets:
+    """Packets inside one buffer, in the order of the file, one place of each array per packet.
+
+    ``start`` and ``captured`` say which bytes of ``buffer`` were captured, ``length`` how long the packet was on the
+    wire; ``time_us`` are microseconds since the epoch, rounded down, NO_TIME where the block has none; ``link`` is
+    the link type (1: Ethernet), UNKNOWN_LINK where the interface was never described.
+    """
+
+    buffer: npt.NDArray[np.uint8]
+    start: Ints
+    captured: Ints
+    length: Ints
+    time_us: Ints
+    link: Ints
+
+
+@dataclass(frozen=True)
+class Damage:
+    """Why a stream cannot be followed to its end, with the bytes there (at most KEPT_BYTES of them)."""
+
+    reason: str
+    detail: str
+    content: bytes
+
+
+@dataclass(frozen=True)
+class _Interface:
+    link: int
+    snaplen: int
+    digits: int = 6
+    is_binary: bool = False
+    offset_s: int = 0
+
+
+class Capture:
+    """A capture that is read in pieces: ``feed`` each, then ``finish``.
+
+    The packets do not depend on where the pieces are cut. A stream that cannot be followed gives what came before,
+    then a Damage from ``finish``: reason ``truncated_file`` (it ends inside a record) or ``malformed``.
+
+    Cost: O(packets), compiled, and Python per piece and interface. Memory: a piece and the record across its end.
+
+    Raises:
+        NoCapture: from ``feed``, when the stream begins as neither format does.
+    """
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._position = 0
+        self._format = ""
+        self._order = "<"
+        self._interfaces: list[_Interface] = []
+        self._damage: Damage | None = None
+
+    @property
+    def links(self) -> list[int]:
+        """The link types described so far."""
+        return [interface.link for interface in self._interfaces]
+
+    def feed(self, piece: bytes) -> list[Packets]:
+        """Return the packets that this piece completes."""
+        if self._damage:
+            return []
+        content = self._rest + piece
+        at = 0 if self._format else self._begin(content)
+        found: list[Packets] = []
+        if self._format:
+            found, at = self._pcap(content, at) if self._format == "pcap" else self._pcapng(content)
+        self._rest = content[at:]
+        self._position += at
+        return found
+
+    def finish(self) -> Damage | None:
+        """Return what kept the stream from being read to its end, None when it ended where a record does."""
+        if self._damage or (self._format and not self._rest):
+            return self._damage
+        told = f"the last record, at byte {self._position}, has only {len(self._rest)} bytes"
+        return Damage("truncated_file", told, self._rest[:KEPT_BYTES])
+
+    def _begin(self, content: bytes) -> int:
+        """Tell which format this is, once there is enough of it; return where its records begin."""
+        if content[:4] == _SECTION_MAGIC:
+            self._format = "pcapng"
+            return 0
+        if content[:4] not in _PCAP:
+            if any(magic.startswith(content) for magic in (*_PCAP, _SECTION_MAGIC)):
+                return 0
+            raise NoCapture(f"expected a pcap or pcapng file, found the bytes {content[:4].hex(' ')}")
+        if len(content) < 24:
+            return 0
+        self._format = "pcap"
+        self._order, digits = _PCAP[content[:4]]
+        snaplen, link = struct.unpack_from(f"{self._order}II", content, 16)
+        # The upper bits tell of checksums at the end of frames.
+        self._interfaces = [_Interface(link & 0xFFFF, snaplen, digits)]
+        return 24
+
+    def _pcap(self, content: bytes, at: int) -> tuple[list[Packets], int]:
+        (interface,) = self._interfaces
+        buffer = np.frombuffer(content, np.uint8)
+        largest = min(max(interface.snaplen, _USUAL_SNAPLEN), LARGEST)
+        end, state, columns = walk_pcap(buffer, at, self._order == ">", largest)
+        if state == BAD:
+            self._broken(content, end, "no packet is that long")
+        start, captured, length, seconds, fraction = columns
+        time_us = seconds * 1_000_000 + fraction // 10 ** (interface.digits - 6)
+        link = np.full(len(start), interface.link, np.int64)
+        return ([Packets(buffer, start, captured, length, time_us, link)] if len(start) else []), end
+
+    def _pcapng(self, content: bytes) -> tuple[list[Packets], int]:
+        buffer = np.frombuffer(content, np.uint8)
+        found: list[Packets] = []
+        at = 0
+        while True:
+            snaplen = self._interfaces[0].snaplen if self._interfaces else 0
+            at, state, columns = walk_pcapng(buffer, at, self._order == ">", LARGEST, snaplen)
+            if len(columns[0]):
+                found.append(self._timed(buffer, columns))
+            if state == BAD:
+                self._broken(content, at, "no block is like this")
+            after = self._described(content, at) if state == STOP else at
+            if after == at:
+                return found, at
+            at = after
+
+    def _described(self, content: bytes, at: int) -> int:
+        """Take in a section or an interface; return where it ends, or ``at`` while there is too little of it."""
+        is_section = content[at : at + 4] == _SECTION_MAGIC
+        if is_section:
+            if len(content) < at + 12:
+                return at
+            order = _BYTE_ORDER.get(content[at + 8 : at + 12])
+            if order is None:
+                self._broken(content, at, "a section without a byte order mark")
+                return at
+            self._order = order
+        total = self._u32(content, at + 4)
+        if total % 4 or not (28 if is_section else 20) <= total <= LARGEST:
+            self._broken(content, at, "no block is like this")
+            return at
+        if len(content) < at + total:
+            return at
+        if is_section:
+            self._interfaces = []
+        else:
+            self._interfaces.append(self._interface(content[at : at + total]))
+        return at + total
+
+    def _interface(self, block: bytes) -> _Interface:
+        link, _, snaplen = struct.unpack_from(f"{self._order}HHI", block, 8)
+        digits, is_binary, offset_s, at = 6, False, 0, 16
+        while at + 4 <= len(block) - 4:
+            code, size = struct.unpack_from(f"{self._order}HH", block, at)
+            value = block[at + 4 : at + 4 + size]
+            if code == _RESOLUTION and size == 1:
+                digits, is_binary = value[0] & 0x7F, bool(value[0] & 0x80)
+            elif code == _OFFSET and size == 8:
+                (offset_s,) = struct.unpack(f"{self._order}q", value)
+            at += 4 + size + (-size % 4)
+        return _Interface(link, snaplen, digits, is_binary, offset_s)
+
+    def _timed(self, buffer: npt.NDArray[np.uint8], columns: tuple[Ints, ...]) -> Packets:
+        start, captured, length, ticks, number = columns
+        time_us = np.full(len(start), NO_TIME, np.int64)
+        link = np.full(len(start), UNKNOWN_LINK, np.int64)
+        for place, interface in enumerate(self._interfaces):
+            # A packet without a time of its own is of the first interface, told as -1.
+            mine = (number == place) | ((number == -1) if place == 0 else False)
+            link[mine] = interface.link
+            timed = mine & (number >= 0)
+            time_us[timed] = _microseconds(ticks[timed].view(np.uint64), interface)
+        return Packets(buffer, start, captured, length, time_us, link)
+
+    def _broken(self, content: bytes, at: int, why: str) -> None:
+        told = f"{why}, at byte {self._position + at}; the file cannot be followed from there"
+        self._damage = Damage("malformed", told, content[at : at + KEPT_BYTES])
+
+    def _u32(self, content: bytes, at: int) -> int:
+        (value,) = struct.unpack_from(f"{self._order}I", content, at)
+        return int(value)
+
+
+def _microseconds(ticks: npt.NDArray[np.uint64], interface: _Interface) -> Ints:
+    """Microseconds of an interface's ticks, rounded down; what does not fit wraps, to be seen as out of bounds."""
+    if not interface.is_binary:
+        power = interface.digits - 6
+        scaled = ticks // np.uint64(10 ** min(power, 19)) if power >= 0 else ticks * np.uint64(10**-power)
+        return scaled.view(np.int64) + interface.offset_s * 1_000_000
+    bits = np.uint64(min(interface.digits, 63))
+    # Twenty bits are kept free, to multiply by a million.
+    less = np.uint64(max(int(bits) - 44, 0))
+    fraction = (ticks & ((np.uint64(1) << bits) - np.uint64(1))) >> less
+    micros = (fraction * np.uint64(1_000_000)) >> (bits - less)
+    return ((ticks >> bits) * np.uint64(1_000_000) + micros).view(np.int64) + interface.offset_s * 1_000_000

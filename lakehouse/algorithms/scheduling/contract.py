@@ -1,0 +1,162 @@
+"""What is scheduled and what a policy promises: queries as trees of operators, what was measured, plans.
+
+One machine runs all operators of all registered queries, one at a time. In front of each operator tuples wait in the
+order in which they arrived.
+
+    operator ....... takes a tuple, passes it on or not; *commutes* if its neighbours may change places with it
+    chain .......... operators over one stream, or over a join of two chains; joins nest
+    position ....... a place in the written plan; a plan says which operator stands at it
+    n, S, V ........ tuples that an operator handles a second, the share it passes, arrivals of a stream a second
+    deadline T ..... how long after its arrival a result may leave
+
+Times are int64 microseconds, rates are per second.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lakehouse.algorithms.scheduling.network import Network
+
+    Int64s = npt.NDArray[np.int64]
+    Float64s = npt.NDArray[np.float64]
+    Bools = npt.NDArray[np.bool_]
+
+MILLISECOND, SECOND = 1000, 1_000_000
+LEFT, RIGHT = 0, 1
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A step of a chain; its name is unique in its query.
+
+    ``commutes``: a filter whose verdict on a tuple is its own, so that filters beside each other may change places.
+    """
+
+    name: str
+    commutes: bool = False
+
+
+@dataclass(frozen=True)
+class Join:
+    """An operator that reads two chains, each tuple in the order of arrival over both."""
+
+    name: str
+    left: Chain
+    right: Chain
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Operators one after the other; the first reads a stream, by its name, or a join."""
+
+    source: str | Join
+    operators: tuple[Operator, ...] = ()
+
+
+@dataclass(frozen=True)
+class Query:
+    """A continuous query: what it runs, and T, counted from a tuple's arrival."""
+
+    name: str
+    chain: Chain
+    deadline_us: int = 600 * MILLISECOND
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What an interval showed. ``arrived_per_s`` is V by stream; n and S are operators x sides, float64.
+
+    ``handled_per_s`` is n, ``selectivity`` is S; an operator that reads one input has them at ``LEFT``. ``switch_us``:
+    what it took to turn from one operator to another.
+
+    Raises:
+        ValueError: a value is not finite or negative, or n is 0.
+    """
+
+    arrived_per_s: Float64s
+    handled_per_s: Float64s
+    selectivity: Float64s
+    switch_us: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, low in (
+            ("arrived_per_s", 0.0),
+            ("handled_per_s", np.nextafter(0, 1)),
+            ("selectivity", 0.0),
+        ):
+            values = getattr(self, name)
+            if not (np.isfinite(values).all() and (values >= low).all()):
+                above = "above" if low else "from"
+                raise ValueError(f"expected {name} finite and {above} 0, found {values.tolist()}")
+
+
+class Discipline(IntEnum):
+    """Which of the operators that have input runs next."""
+
+    # The one with the oldest tuple.
+    OLDEST = 0
+    # The one with the highest priority, the oldest tuple among equals.
+    HIGHEST = 1
+    # The next of a round, until its slice is over or nothing waits for it.
+    ROUND = 2
+
+
+@dataclass(frozen=True)
+class Shedding:
+    """When a round gives way to the highest priority, so that fewer tuples wait.
+
+    It does while what waits is more than ``from_us`` of work, as long as all that the first operators have passed on
+    can still be done within ``budget_us`` of the oldest's arrival. An operator then keeps its turn for ``stay_us``.
+    ``remaining_us``, by position: work that a tuple still makes on average from there on.
+    """
+
+    from_us: int
+    budget_us: int
+    stay_us: int
+    remaining_us: Float64s
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What runs where, and when. By position, but ``visits``: positions in the order of a round.
+
+    ``order``: the operator at each position. ``slices_us``: how long an operator may keep its turn in a round.
+    """
+
+    order: Int64s
+    discipline: Discipline
+    priority: Float64s
+    visits: Int64s
+    slices_us: Int64s
+    shedding: Shedding | None = None
+
+
+class Policy(Protocol):
+    """Makes the plan of the next interval from what the last one showed.
+
+    Laws of all policies: each query's results are those of the written order, and leave in the same order.
+    """
+
+    name: str
+
+    def plan(self, network: Network, measured: Statistics, before: Plan) -> Plan:
+        """Return the plan for the next interval; ``before`` is the one in force."""
+
+
+def first_plan(network: Network) -> Plan:
+    """Return what every policy starts with, when nothing is known yet: the written order, oldest tuple first."""
+    return Plan(
+        order=np.arange(network.size),
+        discipline=Discipline.OLDEST,
+        priority=np.zeros(network.size),
+        visits=np.arange(network.size),
+        slices_us=np.ones(network.size, np.int64),
+    )

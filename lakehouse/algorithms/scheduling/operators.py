@@ -1,0 +1,115 @@
+"""Operators that can be run: predicates, transforms and merges over rows.
+
+What runs is any callable over ``Rows``: Arrow's RecordBatch, ``Columns``, or whatever else has the same verbs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lakehouse.algorithms.scheduling.chunks import Batch, Chunk, Rows
+from lakehouse.algorithms.scheduling.contract import Join, Operator
+
+if TYPE_CHECKING:
+    from lakehouse.algorithms.scheduling.contract import Bools
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predicate(Operator):
+    """A filter: ``run`` returns one truth value a row, of that row alone; null counts as false.
+
+    ``columns``: those it reads, all if None. ``shared``: predicates of any queries with the same key are the same
+    function of the same columns, which then runs once a row for all of them. ``commutes`` unless it is told not to.
+    """
+
+    run: Callable[[Any], Any]
+    columns: tuple[str, ...] | None = None
+    shared: Hashable = None
+    commutes: bool = True
+
+    def mask(self, chunk: Chunk) -> Bools:
+        """Return which of the chunk's rows pass.
+
+        Raises:
+            ValueError: it did not return one value a row.
+        """
+        if self.shared is None:
+            return self._asked(chunk.rows(self.columns))
+        verdicts = chunk.batch.verdicts_of(self.shared)
+        picked = np.arange(chunk.num_rows) if chunk.picked is None else chunk.picked
+        asked = picked[~verdicts.is_known[picked]]
+        if len(asked):
+            fresh = Chunk(chunk.number, chunk.since_us, chunk.batch, asked, None)
+            verdicts.is_true[asked] = self._asked(fresh.rows(self.columns))
+            verdicts.is_known[asked] = True
+        return verdicts.is_true[picked]
+
+    def _asked(self, rows: Rows) -> Bools:
+        mask = np.asarray(self.run(rows))
+        if mask.shape != (rows.num_rows,):
+            raise ValueError(
+                f"expected one truth value for each of {rows.num_rows} rows, found shape {mask.shape}"
+            )
+        # An Arrow array with nulls comes as objects; None is false.
+        return mask.astype(np.bool_)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transform(Operator):
+    """A projection or a kernel: ``run`` returns other rows, of the rows of one batch that are left.
+
+    ``shared``: transforms with the same key are the same function without a state, which runs once a batch for all
+    queries in which the same rows come to it.
+    """
+
+    run: Callable[[Any], Any]
+    shared: Hashable = None
+
+    def made(self, chunk: Chunk) -> Batch:
+        """Return the rows that it makes of a chunk."""
+        picked, kept = (
+            chunk.batch.made.get(self.shared, (None, None)) if self.shared is not None else (None, None)
+        )
+        if kept is not None and _are_same(picked, chunk.picked):
+            return kept
+        batch = Batch(self.run(chunk.rows()), chunk.batch.memory)
+        if self.shared is not None and kept is None:
+            chunk.batch.keep(self.shared, chunk.picked, batch)
+        return batch
+
+
+@dataclass(frozen=True)
+class Merge(Join):
+    """A join or another operator over two chains: ``run`` takes the side, 0 or 1, and rows, and returns other rows.
+
+    It is given the chunks of both sides in the order in which their batches arrived, left first where one batch comes
+    on both sides; it may keep a state.
+    """
+
+    run: Callable[[int, Any], Any]
+
+
+Runnable = Predicate | Transform | Merge
+
+
+def require_runnable(operator: Operator | Join) -> Runnable:
+    """Return an operator that can be run.
+
+    Raises:
+        TypeError: it only has a name.
+    """
+    if not isinstance(operator, Runnable):
+        raise TypeError(
+            f"operator {operator.name}: expected a Predicate, Transform or Merge, found {type(operator).__name__}"
+        )
+    return operator
+
+
+def _are_same(left: Any, right: Any) -> bool:
+    if left is None or right is None:
+        return left is right
+    return np.array_equal(left, right)

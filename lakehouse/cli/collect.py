@@ -1,0 +1,46 @@
+"""``tidemark collect``: this machine's own sensors and connections into landing files."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lakehouse.cli.options import AsJson, duration, globals_of, landed_streams
+
+EXAMPLES = (
+    "tidemark collect",
+    "tidemark collect host --for 1m --json",
+)
+
+
+def collect(
+    context: typer.Context,
+    stream: Annotated[
+        list[str] | None, typer.Argument(help='Streams with kind = "host"; all of them by default.')
+    ] = None,
+    lasting: Annotated[str, typer.Option("--for", help="End after this time; default: when told to.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Record this machine's own sensors and connections, until SIGTERM or Ctrl-C.
+
+    CPU, load, memory, disks, network, temperature where there is one; open TCP and UDP sockets. Needs no root. What
+    is recorded is safe on disk at each sample; files land every `roll_after`. Progress goes to stderr.
+    """
+    from dataclasses import asdict
+
+    from lakehouse.cli.output import print_json, print_table, progress
+
+    settings = globals_of(context).settings()
+    seconds = duration(lasting, "--for") / 1e6 if lasting else None
+    names = landed_streams(settings, "host", stream or [])
+    from lakehouse.landing.collector import collect as land
+    from lakehouse.landing.running import until_stopped
+
+    with until_stopped(seconds) as is_stopping:
+        done = land([settings.streams[name] for name in names], settings.layout, is_stopping, progress())
+    figures = [{key: asdict(one)[key] for key in ("stream", "messages", "files")} for one in done]
+    if as_json:
+        print_json(figures)
+    else:
+        print_table(("stream", "records", "files"), [tuple(one.values()) for one in figures])

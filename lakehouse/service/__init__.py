@@ -1,0 +1,11 @@
+"""What runs without pause, and what is seen of it from outside; knows no engine.
+
+turns      one step that looks before it works, and waits longer each time it fails
+lanes      threads of turns beside each other, their stop, and the heartbeat
+stopping   what the first signal and the second one do
+freshness  how long rows take from their arrival to the published answer
+metrics    figures of a home in Prometheus' form, read from its files
+logs       log lines for people, or as JSON
+lineage    what a job read and wrote, as OpenLineage events
+notify     what systemd is told of a service
+"""

@@ -1,0 +1,225 @@
+"""Figures of a home in Prometheus' form, read from its files when they are asked for; no engine is needed.
+
+What a service shows at its address and what ``tidemark metrics`` prints is the same, so it works with Airflow alone;
+then what only a service knows (how long its works take, its failures, freshness) is not there. One scrape costs a few
+small files, and a stream's ledger again only where it has changed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import start_http_server
+
+from lakehouse.catalog.heartbeat import last_beat
+from lakehouse.catalog.layout import Home
+from lakehouse.catalog.outcomes import read_all
+from lakehouse.catalog.table_log import Commits, read_columns
+from lakehouse.service.turns import SECONDS
+
+Facts = Mapping[str, Any]
+OUTCOMES = ("accepted", "quarantined", "duplicates")
+_COLUMNS = ("batch", *OUTCOMES, "reasons", "late", "lateness", "newest_us")
+
+
+def exposition(layout: Home) -> str:
+    """Return all metrics of a home as Prometheus' text."""
+    return generate_latest(_registry(layout)).decode("utf-8")
+
+
+def start_server(layout: Home, host: str, port: int) -> int:
+    """Show a home's metrics at ``http://host:port/metrics`` from threads of this process; return the port."""
+    server, _ = start_http_server(port, host, _registry(layout))
+    return int(server.server_port)
+
+
+def _registry(layout: Home) -> CollectorRegistry:
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(HomeMetrics(layout))
+    return registry
+
+
+@dataclass
+class StreamFigures:
+    """What a stream's ledger adds up to."""
+
+    batches: int = 0
+    rows: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    late: list[int] = field(default_factory=list)
+    newest_us: int | None = None
+
+
+class HomeMetrics:
+    """Collects the metrics of one home, as ``prometheus_client`` asks it to."""
+
+    def __init__(self, layout: Home) -> None:
+        self._layout = layout
+        self._ledgers: dict[str, tuple[Commits, object, StreamFigures]] = {}
+
+    def collect(self) -> Iterator[Metric]:
+        """Return every metric as it stands now."""
+        streams = {path.name: self._figures(path) for path in _tables(self._layout.ledger(""))}
+        outcomes, beat = read_all(self._layout), last_beat(self._layout)
+        yield from _of_streams(streams)
+        yield from _of_lateness(streams)
+        yield from _of_jobs(outcomes)
+        yield from _of_queries(self._layout)
+        yield from _of_publish(self._layout)
+        yield from _of_service(beat)
+        yield from _of_steps((beat or {}).get("steps", ()))
+
+    def _figures(self, ledger: Path) -> StreamFigures:
+        look, seen, figures = self._ledgers.get(ledger.name, (Commits(ledger), None, StreamFigures()))
+        shown = look()
+        if shown != seen:
+            figures = _added_up(read_columns(ledger, _COLUMNS))
+        self._ledgers[ledger.name] = look, shown, figures
+        return figures
+
+
+def _tables(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+
+
+def _added_up(rows: Iterable[tuple[Any, ...]]) -> StreamFigures:
+    found = StreamFigures()
+    for row in rows:
+        told = dict(zip(_COLUMNS, row, strict=True))
+        found.batches += 1
+        found.rows.update({name: told[name] for name in OUTCOMES})
+        found.reasons.update(dict(told["reasons"] or ()))
+        bins = told["lateness"] or []
+        found.late += [0] * (len(bins) - len(found.late))
+        for index, count in enumerate(bins):
+            found.late[index] += count
+        found.newest_us = max(
+            (us for us in (found.newest_us, told["newest_us"]) if us is not None), default=None
+        )
+    return found
+
+
+def _of_streams(streams: Mapping[str, StreamFigures]) -> Iterator[Metric]:
+    rows = CounterMetricFamily(
+        "tidemark_rows", "Rows that came in, by what became of them.", labels=["stream", "outcome"]
+    )
+    reasons = CounterMetricFamily(
+        "tidemark_quarantined_rows", "Rows that were rejected, by reason.", labels=["stream", "reason"]
+    )
+    batches = CounterMetricFamily("tidemark_batches", "Finished ingest batches.", labels=["stream"])
+    newest = GaugeMetricFamily(
+        "tidemark_newest_event_timestamp_seconds",
+        "Newest event time accepted, in Unix time.",
+        labels=["stream"],
+    )
+    for name, figures in streams.items():
+        batches.add_metric([name], figures.batches)
+        for outcome in OUTCOMES:
+            rows.add_metric([name, outcome], figures.rows[outcome])
+        for reason, count in sorted(figures.reasons.items()):
+            reasons.add_metric([name, reason], count)
+        if figures.newest_us is not None:
+            newest.add_metric([name], figures.newest_us / 1e6)
+    yield from (rows, reasons, batches, newest)
+
+
+def _of_lateness(streams: Mapping[str, StreamFigures]) -> Iterator[Metric]:
+    late = HistogramMetricFamily(
+        "tidemark_lateness_seconds",
+        "How far late rows were behind the newest before them.",
+        labels=["stream"],
+    )
+    for name, figures in streams.items():
+        # Bin i of the ledger ends at 2^(i+1) milliseconds; the sum of latenesses is not kept.
+        ends = [str(2 ** (index + 1) / 1000) for index in range(len(figures.late))]
+        counts = list(accumulate(figures.late))
+        late.add_metric(
+            [name], [*zip(ends, counts, strict=True), ("+Inf", counts[-1] if counts else 0)], None
+        )
+    yield late
+
+
+def _of_jobs(outcomes: Iterable[Facts]) -> Iterator[Metric]:
+    labels = ["job", "stream"]
+    is_ok = GaugeMetricFamily("tidemark_job_ok", "Whether the job last ended well.", labels=labels)
+    seconds = GaugeMetricFamily("tidemark_job_seconds", "How long the job last took.", labels=labels)
+    lag = GaugeMetricFamily(
+        "tidemark_lag_messages",
+        "Messages that waited on the broker when the ingest last ended.",
+        labels=["stream"],
+    )
+    for told in outcomes:
+        is_ok.add_metric([told["job"], told["stream"]], float(told["ok"]))
+        seconds.add_metric([told["job"], told["stream"]], told["seconds"])
+        waiting = told["figures"].get("lag") if told["job"] == "ingest" else None
+        if waiting is not None:
+            lag.add_metric([told["stream"]], waiting)
+    yield from (is_ok, seconds, lag)
+
+
+def _of_queries(layout: Home) -> Iterator[Metric]:
+    state = GaugeMetricFamily("tidemark_state_bytes", "What a registered query holds.", labels=["query"])
+    for table in _tables(layout.queries("")):
+        rows = read_columns(table, ("batch", "bytes"))
+        last = max((batch for batch, _ in rows), default=0)
+        state.add_metric([table.name], sum(size or 0 for batch, size in rows if batch == last))
+    yield state
+
+
+def _of_publish(layout: Home) -> Iterator[Metric]:
+    age = GaugeMetricFamily("tidemark_publish_age_seconds", "How long ago the current version was published.")
+    version = GaugeMetricFamily("tidemark_published_version", "The number of the current version.")
+    pointer = layout.serving / "current"
+    if pointer.exists():
+        age.add_metric([], max(0.0, time.time() - pointer.stat().st_mtime))
+        version.add_metric([], int(pointer.read_text(encoding="ascii")))
+    yield from (age, version)
+
+
+def _of_service(beat: Facts | None) -> Iterator[Metric]:
+    up = GaugeMetricFamily("tidemark_service_up", "Whether `tidemark serve` runs on this home.")
+    up.add_metric([], float(bool(beat and beat["is_alive"])))
+    age = GaugeMetricFamily("tidemark_heartbeat_age_seconds", "How long ago the service last told of itself.")
+    if beat:
+        age.add_metric([], beat["age_s"])
+    fresh = GaugeMetricFamily(
+        "tidemark_freshness_seconds",
+        "From the arrival of a batch's newest row to the published answer, over the last batches.",
+        labels=["stream", "quantile"],
+    )
+    for name, told in (beat or {}).get("streams", {}).items():
+        for quantile, part in (("0.5", "p50_s"), ("0.95", "p95_s")):
+            if told.get(part) is not None:
+                fresh.add_metric([name, quantile], told[part])
+    yield from (up, age, fresh)
+
+
+def _of_steps(steps: Iterable[Facts]) -> Iterator[Metric]:
+    labels = ["job", "stream"]
+    seconds = HistogramMetricFamily(
+        "tidemark_batch_seconds", "How long a step of the service took.", labels=labels
+    )
+    failures = CounterMetricFamily(
+        "tidemark_step_failures", "How often a step of the service failed.", labels=labels
+    )
+    of_queries = CounterMetricFamily("tidemark_query_failures", "How often a query failed.", labels=["query"])
+    running = GaugeMetricFamily(
+        "tidemark_step_running_seconds", "Since when a step runs; 0 where not.", labels=labels
+    )
+    for step in steps:
+        place, tally = [step["job"], step["name"]], step["tally"]
+        buckets = zip((*map(str, SECONDS), "+Inf"), accumulate(tally["bins"]), strict=True)
+        seconds.add_metric(place, list(buckets), tally["seconds"])
+        failures.add_metric(place, tally["failures"])
+        running.add_metric(place, step["running_s"] or 0.0)
+        if step["job"] == "run_queries":
+            of_queries.add_metric([step["name"]], tally["failures"])
+    yield from (seconds, failures, of_queries, running)

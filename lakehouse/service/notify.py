@@ -1,0 +1,18 @@
+"""What systemd is told of a service of ``Type=notify``; where nobody asked, nothing is sent."""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import suppress
+
+
+def notify(*words: str) -> None:
+    """Send words such as ``READY=1`` to the socket that NOTIFY_SOCKET names; a failure is of no matter."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    # An address that begins with @ is in the abstract namespace.
+    target = "\0" + address[1:] if address.startswith("@") else address
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as messages:
+        messages.sendto("\n".join(words).encode(), target)

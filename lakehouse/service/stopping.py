@@ -1,0 +1,54 @@
+"""A stop that signals ask for: the first one lets the running works end, the second ends the process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from queue import SimpleQueue
+
+log = logging.getLogger(__name__)
+AT_ONCE = 130
+
+
+class Stop(threading.Event):
+    """An event that the first SIGTERM or SIGINT sets; the second ends the process."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # A signal may come while this thread holds the lock of an event or a log: only such a queue needs none.
+        self._heard: SimpleQueue[int] = SimpleQueue()
+        self._count = 0
+        threading.Thread(target=self._obey, name="signals", daemon=True).start()
+
+    def listen(self) -> None:
+        """Hear the signals from now on, in the main thread."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._hear)
+
+    def _hear(self, number: int, _: object) -> None:
+        self._count += 1
+        if self._count > 1:
+            os._exit(AT_ONCE)
+        self._heard.put(number)
+
+    def _obey(self) -> None:
+        name = signal.Signals(self._heard.get()).name
+        log.info("%s: the running works end, then it stops", name)
+        self.set()
+
+
+@contextmanager
+def until_signalled() -> Iterator[Stop]:
+    """Listen for signals during the block."""
+    stop = Stop()
+    kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    stop.listen()
+    try:
+        yield stop
+    finally:
+        for number, before in kept.items():
+            signal.signal(number, before)

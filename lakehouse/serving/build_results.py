@@ -1,0 +1,64 @@
+"""The facts of a registered join of three streams or more -> its results, its row in ``queries``.
+
+DuckDB reads the data files of the query's tables as they are; nothing is copied before. Cost: one sort of its results;
+memory as DuckDB needs, it spills.
+"""
+
+from __future__ import annotations
+
+import duckdb
+
+from lakehouse.catalog.query_figures import is_finished, is_open
+from lakehouse.serving.catalogue import add_query
+from lakehouse.serving.facts import RESULTS_FILE
+from lakehouse.serving.literals import literal, name, parquet, text
+from lakehouse.serving.multiway_facts import MultiwayFacts
+from sql import statement
+
+
+def write_results(connection: duckdb.DuckDBPyConnection, query: MultiwayFacts) -> None:
+    """Write everything of one query; the catalogue tables are there."""
+    table = name(f"results_{query.name}")
+    columns = "".join(f"{name(column.name)} {column.type}, " for column in query.columns)
+    connection.execute(
+        statement(f"serving/{RESULTS_FILE}").replace("{table}", table).replace("{columns}", columns)
+    )
+    connection.execute(f"COMMENT ON TABLE {table} IS {text(f'The results of {query.name}; see queries.')}")
+    for column in query.columns:
+        connection.execute(f"COMMENT ON COLUMN {table}.{name(column.name)} IS {text(column.says)}")
+    since = literal(query.published_from_us)
+    if query.result_files:
+        connection.execute(
+            f"""
+            INSERT INTO {table} BY NAME
+            SELECT *, make_timestamp(event_us) AS event_at FROM {parquet(query.result_files)}
+            WHERE {is_finished(query.batches, query.repairs)} AND ({since} IS NULL OR event_us >= {since})
+            ORDER BY event_us
+            """
+        )
+    own = {
+        "pairs": query.results,
+        "slack_us": query.slack_us,
+        "final_before_us": _final_before(connection, query),
+    }
+    counted = {"published": f"FROM {table}", "open": f"FROM ({_open(query)})"}
+    add_query(connection, query, "results", own, counted)
+
+
+def _final_before(connection: duckdb.DuckDBPyConnection, query: MultiwayFacts) -> int | None:
+    """Return the time before which results are final: as late as streams allow, and before all that waits."""
+    if query.time_us is None:
+        return None
+    passed = query.time_us - query.latest_us
+    waiting = connection.execute(f"SELECT min(event_us) FROM ({_open(query)})").fetchone()
+    return passed if waiting is None or waiting[0] is None else min(passed, waiting[0])
+
+
+def _open(query: MultiwayFacts) -> str:
+    """Return SQL for the event times of logged rows that no repair has looked at."""
+    if not query.late_files:
+        return "SELECT 0::BIGINT AS event_us WHERE false"
+    return (
+        f"SELECT event_us FROM {parquet(query.late_files)} "
+        f"WHERE {is_open(query.repaired_through, query.batches)}"
+    )

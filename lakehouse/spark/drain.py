@@ -1,0 +1,110 @@
+"""A stream's manifests, one by one: Spark Structured Streaming over them, each one an ingest batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame
+
+from lakehouse.spark import corrections, tables
+from lakehouse.spark.ingest import COUNTS, Batch, Progress, StreamTables
+from lakehouse.spark.sources.files import Landing, Manifest
+from lakehouse.spark.topics import why_unread
+
+
+class IngestRefused(RuntimeError):
+    """The stream's own records of what was read do not fit together."""
+
+
+@contextmanager
+def writing(target: StreamTables, patience_s: float = 0) -> Iterator[None]:
+    """Be the one writer of a stream's tables; a correction that was begun is finished first."""
+    layout, stream = target.layout, target.stream
+    with tables.lease(layout.raw(stream.name), patience_s):
+        corrections.finish_open(target.spark, layout, stream, also=layout.rollup(stream.name))
+        yield
+
+
+def landing_of(target: StreamTables) -> tuple[Landing, Progress]:
+    """Return a stream's manifests and how far its ledger is; its tables are created when there are none."""
+    landing = Landing(target.layout.landing(target.stream.name))
+    before = Progress(0, None) if target.create() else target.progress()
+    if before.batch > landing.last_batch:
+        raise IngestRefused(
+            f"stream {target.stream.name}: the ledger holds batch {before.batch}, {landing.folder} only "
+            f"{landing.last_batch}: restore that folder; without it files would be read twice"
+        )
+    return landing, before
+
+
+def drain(target: StreamTables, landing: Landing, before: Progress) -> dict[str, Any]:
+    """Run every manifest that has no ledger row yet, in order."""
+    totals: dict[str, Any] = {"batches": 0, **dict.fromkeys(COUNTS, 0), "schema_changes": 0}
+    if landing.last_batch == before.batch:
+        return totals
+    run = _Run(target, landing, totals, before)
+    source = target.spark.readStream.format("text").option("wholetext", True).option("maxFilesPerTrigger", 1)
+    # Spark would otherwise pass over files older than a week before the newest one.
+    source = source.option("maxFileAge", "36500d").option("pathGlobFilter", "*.json")
+    query = (
+        source.load(str(landing.folder))
+        .writeStream.foreachBatch(run.ingest_batch)
+        .option("checkpointLocation", str(target.layout.checkpoint("ingest", target.stream.name)))
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        query.awaitTermination()
+    except StreamingQueryException:
+        # Spark's error quotes ours inside a page of its own plan: raise ours.
+        raise run.error or RuntimeError(f"the stream of {target.stream.name} stopped") from run.error
+    return totals
+
+
+@dataclass
+class _Run:
+    """One drain: the batches it has finished, and what they add up to."""
+
+    target: StreamTables
+    landing: Landing
+    totals: dict[str, Any]
+    finished: Progress
+    error: Exception | None = None
+
+    def ingest_batch(self, manifests: DataFrame, _: int) -> None:
+        """Take in the manifests of one micro-batch; those already in the ledger are passed over."""
+        try:
+            for (text,) in manifests.collect():
+                manifest = Manifest.from_json(text)
+                if manifest.batch > self.finished.batch:
+                    self._ingest(manifest)
+        except Exception as error:
+            self.error = error
+            raise
+
+    def _ingest(self, manifest: Manifest) -> None:
+        if manifest.batch != self.finished.batch + 1:
+            name = self.target.stream.name
+            raise IngestRefused(
+                f"stream {name}: batch {manifest.batch} came after batch {self.finished.batch}"
+            )
+        entry = self._commit(manifest)
+        self.finished = Progress(manifest.batch, entry["newest_us"])
+        self.totals["batches"] += 1
+        self.totals["schema_changes"] += len(entry["schema_changes"])
+        for name in COUNTS:
+            self.totals[name] += entry[name]
+
+    def _commit(self, manifest: Manifest) -> dict[str, Any]:
+        target, landing, finished = self.target, self.landing, self.finished
+        try:
+            return Batch(target, manifest, landing, finished).commit()
+        except Exception as error:
+            if manifest.kind != "kafka":
+                raise
+            failure = why_unread(error, target.spark, target.stream, landing, finished.batch)
+        raise failure

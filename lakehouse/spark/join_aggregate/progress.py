@@ -1,0 +1,79 @@
+"""How far a query has come: ticks are answered, and windows kept, up to the time that all streams have passed.
+
+A stream that is further behind than IDLE no longer holds that time back. Follows from the plan of a batch and the
+ledgers, so a batch that is made again comes as far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakehouse.catalog.ledger import read_ledger
+from lakehouse.catalog.table_log import read_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lakehouse.catalog.aggregate_query import AggregateQuery
+    from lakehouse.catalog.layout import Home
+    from lakehouse.catalog.multiway_query import MultiwayQuery
+    from lakehouse.catalog.plans import Plan
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The newest event time believed of each side, and the time that all have passed; None before there is one."""
+
+    newest_us: tuple[int | None, ...]
+    until_us: int | None
+
+
+def progress_before(layout: Home, query: AggregateQuery | MultiwayQuery, batch: int) -> Progress:
+    """Return how far the batches before this one have come."""
+    rows = read_columns(layout.queries(query.name), ("batch", "newest_us", "time_us"))
+    before = max((row for row in rows if row[0] < batch), key=lambda row: row[0], default=None)
+    if before is None:
+        return Progress((None,) * len(query.sides), None)
+    return Progress(tuple(before[1]), before[2])
+
+
+def progress(
+    layout: Home, query: AggregateQuery | MultiwayQuery, plan: Plan, before: Progress, believed: DataFrame
+) -> Progress:
+    """Return how far a batch comes; ``believed`` are side and event time of all its rows whose clock is believed."""
+    streams = [side.stream for side in query.sides]
+    if query.ahead_us is None:
+        found = [_newest_of(layout, stream, *span) for stream, span in zip(streams, plan.spans, strict=True)]
+    else:
+        found = _newest_believed(believed, len(query.sides))
+    newest = tuple(_later(one, two) for one, two in zip(before.newest_us, found, strict=True))
+    return Progress(newest, _later(before.until_us, _passed(newest, query.idle_us)))
+
+
+def _newest_of(layout: Home, stream: str, after: int, through: int) -> int | None:
+    entries = [entry for entry in read_ledger(layout, stream) if after < entry.batch <= through]
+    return max((entry.max_event_us for entry in entries if entry.max_event_us is not None), default=None)
+
+
+def _newest_believed(believed: DataFrame, sides: int) -> list[int | None]:
+    """Return the newest time per side; one pass over the rows."""
+    found = believed.groupBy("side").agg({"event_us": "max"}).collect()
+    newest = {row[0]: row[1] for row in found}
+    return [newest.get(side) for side in range(sides)]
+
+
+def _passed(newest: Sequence[int | None], idle_us: int | None) -> int | None:
+    """Return the time that all sides have passed."""
+    known = [time for time in newest if time is not None]
+    if not known or (idle_us is None and len(known) < len(newest)):
+        return None
+    if idle_us is None:
+        return min(known)
+    silent = max(known) - idle_us
+    return min(silent if time is None else max(time, silent) for time in newest)
+
+
+def _later(one: int | None, two: int | None) -> int | None:
+    return max((time for time in (one, two) if time is not None), default=None)

@@ -1,0 +1,149 @@
+"""What logged rows still add to answers at ticks that were behind the slack when they came, found in raw.
+
+A repair takes whole batches of the query's log, all that are finished and not repaired. Of raw it reads the rows that
+those batches and the ones before had taken, in the buckets and around the times of logged rows. From when each has
+counted follows from the log, so nothing is compared with the answers that are there. Finished when its row is in
+``repairs``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from lakehouse.algorithms.join_aggregate.contract import Shape
+from lakehouse.algorithms.join_aggregate.repair import missing
+from lakehouse.algorithms.rollup.levels import floor_to
+from lakehouse.catalog.aggregate_query import AggregateQuery
+from lakehouse.catalog.corrections import raw_from, read_corrections
+from lakehouse.catalog.crashpoint import crash_point
+from lakehouse.catalog.plans import Plan, read_plans
+from lakehouse.spark import tables
+from lakehouse.spark.by_side import found_at
+from lakehouse.spark.join_aggregate.alarms import Changed
+from lakehouse.spark.join_aggregate.bucket import figure_row, gathered, groups_of, part_rows
+from lakehouse.spark.join_aggregate.online import Run
+from lakehouse.spark.join_aggregate.progress import progress_before
+from lakehouse.spark.join_aggregate.rows import as_rows, is_used, raw_rows
+from lakehouse.spark.late_join.tables import parsed
+from lakehouse.spark.query_batches import next_repair
+
+
+def repair(run: Run) -> dict[str, int]:
+    """Add to answers what finished batches have missed; return how many logged rows were looked at, and changes.
+
+    To be run while no batch of the query runs: both revise the same answers.
+    """
+    figures = {"repairs": 0, "looked_at": 0, "found": 0, "gone": 0}
+    while (plan := next_repair(run.layout, run.query.name)) is not None:
+        done = _Repair(run, plan).finish()
+        figures["repairs"] += 1
+        for name, value in done.items():
+            figures[name] += value
+    return figures
+
+
+@dataclass(frozen=True)
+class _Repair:
+    run: Run
+    plan: Plan
+
+    def finish(self) -> dict[str, int]:
+        """Append parts, answers and alarms, then the row that says so; return its figures."""
+        run, name = self.run, self.run.query.name
+        after, through = self.plan.spans[0]
+        late = tables.read(run.spark, run.layout.late(name)).where(f"what = 'missed' AND batch <= {through}")
+        logged = late.where(f"batch > {after}")
+        counted = {"looked_at": logged.count(), "found": 0, "gone": 0}
+        until_us = progress_before(run.layout, run.query, through + 1).until_us
+        if counted["looked_at"] and until_us is not None:
+            counted |= self._look(logged, counted["looked_at"], until_us)
+        figures = {"repair": self.plan.number, "through": through, **counted, "time_us": until_us}
+        stamp = {"committed_at": datetime.now(UTC)}
+        tables.append_row(
+            run.spark, {**figures, **stamp}, run.layout.repairs(name), f"repair-{name}", self.plan.number
+        )
+        crash_point("repair.finished")
+        return counted
+
+    def _look(self, logged: DataFrame, looked_at: int, until_us: int) -> dict[str, int]:
+        run, number = self.run, self.plan.number
+        found = self._found(logged).persist()
+        try:
+            buckets, ticks = run.figures(found)
+            answered = run.answer(found, ticks, "repair", number)
+            crash_point("repair.answers-appended")
+            if ticks.first_us is not None:
+                run.follow_alarms(
+                    Changed(ticks.first_us, floor_to(run.query.every_us, until_us)), "repair", number
+                )
+        finally:
+            found.unpersist()
+        lost = looked_at - sum(row["rows"] for row in buckets)
+        return {"found": answered.new + answered.revised, "gone": max(self._beyond_raw(logged), lost)}
+
+    def _found(self, logged: DataFrame) -> DataFrame:
+        run, query = self.run, self.run.query
+        schema = parsed(run.columns())
+        work = BucketRepair(query, run.shape, to_arrow_schema(schema))
+        rows = self._candidates(logged)
+        late = logged.select("bucket", "side", "row", "horizon_us")
+
+        def one(key: tuple[pa.Scalar, ...], rows: pa.Table, late: pa.Table) -> pa.Table:
+            return work(key, rows, late)
+
+        return rows.groupBy("bucket").cogroup(late.groupBy("bucket")).applyInArrow(one, schema)
+
+    def _candidates(self, logged: DataFrame) -> DataFrame:
+        """Return the raw rows that batches so far have taken, in the buckets and around the times of logged rows."""
+        run, query = self.run, self.run.query
+        through = self.plan.spans[0][1]
+        plan = next(p for p in read_plans(run.layout.plans(query.name), "batch") if p.number == through)
+        spans = [(0, last) for _, last in plan.spans]
+        rows = raw_rows(run.spark, run.layout, query, run.streams, spans, run.buckets)
+        widest = max(side.window_us for side in query.sides)
+        granule = max(widest, 1_000_000)
+        first, last = F.col("event_us") - widest, F.least(F.col("event_us") + widest, F.col("horizon_us"))
+        near = F.sequence(_granule(first, granule), _granule(F.greatest(first, last), granule))
+        reached = logged.select("bucket", F.explode(near).alias("granule")).distinct()
+        placed = rows.withColumn("granule", _granule(F.col("event_us"), granule))
+        return placed.join(F.broadcast(reached), ["bucket", "granule"], "left_semi").drop("granule")
+
+    def _beyond_raw(self, logged: DataFrame) -> int:
+        """Count logged rows whose ticks may need rows of a time from which raw rows have been dropped."""
+        run, query = self.run, self.run.query
+        kept = [raw_from(read_corrections(run.layout, side.stream)) for side in query.sides]
+        since = max((time for time in kept if time is not None), default=None)
+        widest = max(side.window_us for side in query.sides)
+        return 0 if since is None else logged.where(F.col("event_us") - widest < since).count()
+
+
+@dataclass(frozen=True)
+class BucketRepair:
+    """What a task must know to repair one bucket. Its figures count as rows the logged ones that it has seen."""
+
+    query: AggregateQuery
+    shape: Shape
+    schema: pa.Schema
+
+    def __call__(self, key: tuple[pa.Scalar, ...], rows: pa.Table, late: pa.Table) -> pa.Table:
+        """Return what the bucket's answers lack."""
+        rows = rows.filter(pa.array(is_used(rows)))
+        at = found_at(late, rows, "row")
+        is_logged = at >= 0
+        whole = as_rows(rows, self.query)
+        counted_from = whole.enter_us.copy()
+        counted_from[is_logged] = late["horizon_us"].to_numpy()[at[is_logged]]
+        partials = missing(self.shape, whole, counted_from, self.query.every_us)
+        parts = part_rows(self.query, partials, groups_of(rows))
+        seen = figure_row({"rows": int(is_logged.sum())}, partials[:0], partials)
+        return gathered([parts, seen], self.schema, key[0].as_py())
+
+
+def _granule(time: Column, width: int) -> Column:
+    return F.floor(time / F.lit(float(width))).cast("bigint")

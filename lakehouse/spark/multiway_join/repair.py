@@ -1,0 +1,143 @@
+"""What the online join missed, looked for in raw: each result once, and none that was found online.
+
+A result is found online by the newest batch N that has a row of it, unless a row of an earlier batch had left its
+window by then: was older than N's horizon less that window. Then all its rows of batch N are logged, as each is at most
+that window newer. So with the logged rows of batch N a repair looks for all results whose newest batch is N and that
+have such a row; plans tell which batch took in what, and nothing is compared with the results that are there. Finished
+when its row is in ``repairs``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse.catalog.corrections import raw_from, read_corrections
+from lakehouse.catalog.crashpoint import crash_point
+from lakehouse.catalog.plans import Plan, read_plans
+from lakehouse.spark import tables
+from lakehouse.spark.join_aggregate.progress import progress_before
+from lakehouse.spark.multiway_join.online import Run
+from lakehouse.spark.multiway_join.rows import is_used, raw_rows
+from lakehouse.spark.multiway_join.travel import joined, results_of, shown_of
+from lakehouse.spark.query_batches import next_repair
+
+
+def repair(run: Run) -> dict[str, int]:
+    """Append the results that finished batches have missed; return how many logged rows were looked at, and found.
+
+    Safe while the streams run on: batches that finish meanwhile are left to the next repair.
+    """
+    figures = {"repairs": 0, "looked_at": 0, "found": 0, "gone": 0}
+    while (plan := next_repair(run.layout, run.query.name)) is not None:
+        done = _Repair(run, plan).finish()
+        figures["repairs"] += 1
+        for name, value in done.items():
+            figures[name] += value
+    return figures
+
+
+@dataclass(frozen=True)
+class _Repair:
+    run: Run
+    plan: Plan
+
+    def finish(self) -> dict[str, int]:
+        """Append results, then the row that says so; return its figures."""
+        run, name = self.run, self.run.query.name
+        after, through = self.plan.spans[0]
+        late = tables.read(run.spark, run.layout.late(name))
+        logged = late.where(f"what = 'missed' AND batch > {after} AND batch <= {through}")
+        told = logged.groupBy("batch").agg(F.max("horizon_us"), F.count("*")).collect()
+        counted = {"looked_at": sum(rows for _, _, rows in told), "found": 0, "gone": 0}
+        if told:
+            horizons = pa.table(
+                {"taken": [each[0] for each in told], "horizon_us": [each[1] for each in told]}
+            )
+            counted |= self._look(logged, horizons, counted["looked_at"])
+        until_us = progress_before(run.layout, run.query, through + 1).until_us
+        stamp = {"repair": self.plan.number, "through": through, "time_us": until_us}
+        row = {**stamp, **counted, "committed_at": datetime.now(UTC)}
+        tables.append_row(run.spark, row, run.layout.repairs(name), f"repair-{name}", self.plan.number)
+        crash_point("repair.finished")
+        return counted
+
+    def _look(self, logged: DataFrame, horizons: pa.Table, looked_at: int) -> dict[str, int]:
+        run, number = self.run, self.plan.number
+        results = run.layout.joins(run.query.name)
+        rows = self._taken_rows()
+        known = F.broadcast(run.spark.createDataFrame(horizons))
+        late = rows.join(known, "taken").where(F.col("event_us") < F.col("horizon_us")).persist()
+        try:
+            span = (F.min("event_us"), F.max("event_us"), F.count("*"))
+            sides = {side: span for side, *span in late.groupBy("side").agg(*span).collect()}
+            found = [self._found(rows, late, side, low, high) for side, (low, high, _) in sides.items()]
+            if found:
+                run.append(reduce(DataFrame.unionByName, found), results, "repair", number)
+            crash_point("repair.results-appended")
+        finally:
+            late.unpersist()
+        own = tables.read(run.spark, results).where((F.col("found") == "repair") & (F.col("batch") == number))
+        lost = looked_at - sum(count for _, _, count in sides.values())
+        return {"found": own.count(), "gone": max(self._beyond_raw(logged), lost)}
+
+    def _taken_rows(self) -> DataFrame:
+        """Return all rows that batches up to the last repaired one took in and that join, each with its batch."""
+        run, query = self.run, self.run.query
+        plans = [
+            p for p in read_plans(run.layout.plans(query.name), "batch") if p.number <= self.plan.spans[0][1]
+        ]
+        spans = [(0, last) for _, last in plans[-1].spans]
+        rows = raw_rows(run.spark, run.layout, query, run.streams, spans, run.slots).where(is_used())
+        return rows.withColumn("taken", _taken_in(plans, len(spans)))
+
+    def _found(self, rows: DataFrame, late: DataFrame, side: int, low_us: int, high_us: int) -> DataFrame:
+        """Return what late rows of a side have missed, where it is the last side that has a row of the newest batch.
+
+        ``low_us`` and ``high_us``: the times that the late rows lie between.
+        """
+        query = self.run.query
+        own = late.where(F.col("side") == side)
+        keys = own.select("key").distinct()
+        found = shown_of(own.withColumnRenamed("taken", "newest"), query, side, "newest", "horizon_us")
+        found = found.withColumnsRenamed({f"{name}_{side}": name for name in ("newest", "horizon_us")})
+        visited, is_missed = [side], F.lit(False)
+        for stop, other in enumerate(query.sides):
+            if stop == side:
+                continue
+            reach = F.col("event_us").between(low_us - other.window_us, high_us + query.sides[side].window_us)
+            # Only rows that some late row can meet are moved.
+            met = rows.where((F.col("side") == stop) & reach).join(keys, "key", "left_semi")
+            found = joined(found, shown_of(met, query, stop, "taken"), query, visited, stop)
+            taken, newest = F.col(f"taken_{stop}"), F.col("newest")
+            found = found.where(taken <= newest if stop < side else taken < newest)
+            is_missed |= (taken < newest) & (
+                F.col(f"event_us_{stop}") < F.col("horizon_us") - other.window_us
+            )
+            visited.append(stop)
+        return results_of(found.where(is_missed), query, "repair")
+
+    def _beyond_raw(self, logged: DataFrame) -> int:
+        """Count logged rows whose partners may lie where raw rows have been dropped."""
+        run, query = self.run, self.run.query
+        kept = [raw_from(read_corrections(run.layout, side.stream)) for side in query.sides]
+        since = max((time for time in kept if time is not None), default=None)
+        widest = max(side.window_us for side in query.sides)
+        return 0 if since is None else logged.where(F.col("event_us") - widest < since).count()
+
+
+def _taken_in(plans: Sequence[Plan], sides: int) -> Column:
+    """Return which batch of the query took in a row, from its side and ingest batch."""
+    taken = F.lit(None).cast("bigint")
+    for side in range(sides):
+        ends = F.array(*(F.lit(plan.spans[side][1]) for plan in plans))
+        # The first batch that reaches as far: batches of the query are numbered from 1.
+        number = F.size(F.filter(ends, lambda end: end < F.col("batch"))) + 1
+        taken = F.when(F.col("side") == side, number.cast("bigint")).otherwise(taken)
+    return taken

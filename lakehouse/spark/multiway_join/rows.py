@@ -1,0 +1,83 @@
+"""Raw rows of all sides of a join of three streams or more.
+
+    side, event_us, row, key, slot      what a join reads; key and slot are null where a key column is
+    is_refused                          a clock ahead of its own arrival: it joins nothing
+    batch                               the ingest batch that brought it
+    o_<name> ...                        the query's own columns, of the row's side
+
+Keys are hashes of the values: equal where the values are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.catalog.layout import Home
+from lakehouse.catalog.multiway_query import MultiwayQuery
+from lakehouse.catalog.plans import Span
+from lakehouse.catalog.stream import Stream
+from lakehouse.spark import tables
+from lakehouse.spark.join_aggregate.rows import is_refused
+from lakehouse.spark.late_join.tables import output_types
+
+
+def raw_rows(
+    spark: SparkSession,
+    layout: Home,
+    query: MultiwayQuery,
+    streams: Mapping[str, Stream],
+    spans: Sequence[Span],
+    slots: int,
+) -> DataFrame:
+    """Return the rows of some ingest batches of all sides."""
+    sides = [_side(spark, layout, query, streams, side, span) for side, span in enumerate(spans)]
+    rows = reduce(DataFrame.unionByName, sides)
+    return rows.withColumn("slot", F.pmod(F.col("key"), F.lit(slots)).cast("int"))
+
+
+def is_used() -> Column:
+    """Tell which rows join: those with a whole key whose clock is believed."""
+    return F.col("key").isNotNull() & ~F.col("is_refused")
+
+
+def kind_of_row(horizon_us: int | None) -> Column:
+    """Return what a row is to a batch: refused, unusable, missed (late: some that it joins may be gone), or used."""
+    kind = F.when(F.col("is_refused"), "refused").when(F.col("key").isNull(), "unusable")
+    late = F.lit(False) if horizon_us is None else F.col("event_us") < horizon_us
+    return kind.when(late, "missed").otherwise("used")
+
+
+def _side(
+    spark: SparkSession,
+    layout: Home,
+    query: MultiwayQuery,
+    streams: Mapping[str, Stream],
+    number: int,
+    span: Span,
+) -> DataFrame:
+    side = query.sides[number]
+    raw = tables.read(spark, layout.raw(side.stream))
+    raw = raw.where((F.col("batch") > span[0]) & (F.col("batch") <= span[1]))
+    raw = raw.where(side.where) if side.where else raw
+    # A null key joins nothing; to a hash it would be a value like any other.
+    complete = reduce(lambda one, name: one & F.col(name).isNotNull(), side.keys, F.lit(True))
+    return raw.select(
+        F.lit(number).alias("side"),
+        "event_us",
+        F.xxhash64("source_file", "source_line", "source_item").alias("row"),
+        F.when(complete, F.xxhash64(*side.keys)).alias("key"),
+        is_refused(query).alias("is_refused"),
+        "batch",
+        *_outputs(query, streams, number),
+    )
+
+
+def _outputs(query: MultiwayQuery, streams: Mapping[str, Stream], number: int) -> Iterator[Column]:
+    types = output_types(query, streams)
+    for output in query.outputs:
+        value = F.col(output.column) if output.side == number else F.lit(None)
+        yield value.cast(types[output.name]).alias(f"o_{output.name}")

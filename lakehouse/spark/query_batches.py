@@ -1,0 +1,48 @@
+"""Which batch of a registered query comes next: the one that was begun, or one of what ingest has finished since."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lakehouse.catalog.crashpoint import crash_point
+from lakehouse.catalog.layout import Home
+from lakehouse.catalog.ledger import read_ledger
+from lakehouse.catalog.plans import Plan, finished, next_spans, read_plans, repaired, write_plan
+
+# What a batch holds in memory at most, unless one ingest batch has more.
+MOST_ROWS = 2_000_000
+
+
+def next_batch(layout: Home, query: str, streams: Sequence[str], most_rows: int) -> Plan | None:
+    """Return the batch that was begun and is not finished, or write down the next one; None when all is taken."""
+    folder = layout.plans(query)
+    plans = read_plans(folder, "batch")
+    if plans and plans[-1].number > finished(layout, query):
+        return plans[-1]
+    taken = plans[-1].spans if plans else tuple((0, 0) for _ in streams)
+    spans = next_spans(taken, [read_ledger(layout, stream) for stream in streams], most_rows)
+    if spans is None:
+        return None
+    plan = Plan(len(plans) + 1, spans)
+    write_plan(folder, "batch", plan)
+    crash_point("queries.planned")
+    return plan
+
+
+def next_repair(layout: Home, query: str) -> Plan | None:
+    """Return the repair that was begun and is not finished, or write down the next one; None when nothing is open.
+
+    A repair takes all finished batches that no repair has taken.
+    """
+    folder = layout.plans(query)
+    plans = read_plans(folder, "repair")
+    done = repaired(layout, query)
+    if plans and plans[-1].spans[0][1] > done:
+        return plans[-1]
+    through = finished(layout, query)
+    if done == through:
+        return None
+    plan = Plan(len(plans) + 1, ((done, through),))
+    write_plan(folder, "repair", plan)
+    crash_point("repair.planned")
+    return plan

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+
+from lakehouse.algorithms.join_aggregate.contract import Rows, Shape
+from lakehouse.algorithms.join_aggregate.materialised import Materialised
+from tests.algorithms.join_aggregate.streams import (
+    ROUGH,
+    Case,
+    answers,
+    answers_by_definition,
+    assert_right,
+    cases,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(case=cases())
+def test_the_yardstick_answers_by_definition(case: Case) -> None:
+    found = answers(Materialised(case.shape), case.calls)
+
+    assert_right(case.shape, found, answers_by_definition(case.shape, case.calls), bound=0.0)
+
+
+@settings(max_examples=50, deadline=None)
+@given(case=cases(values=ROUGH))
+def test_sums_that_float64_would_lose_are_kept(case: Case) -> None:
+    found = answers(Materialised(case.shape), case.calls)
+
+    assert_right(case.shape, found, answers_by_definition(case.shape, case.calls), bound=2.0**-104)
+
+
+def test_most_random_streams_have_results() -> None:
+    found = []
+
+    @settings(max_examples=100, deadline=None, derandomize=True, database=None)
+    @given(case=cases())
+    def note(case: Case) -> None:
+        found.append(len(answers(Materialised(case.shape), case.calls)))
+
+    note()
+
+    assert sum(each > 0 for each in found) > 0.4 * len(found)
+
+
+def test_memory_grows_with_the_results() -> None:
+    few, many = (Materialised(Shape(((0,), (0,)), (False, False))) for _ in range(2))
+    side, zero = [0] * 50 + [1] * 50, np.zeros(100)
+
+    few.advance(Rows.of(side, zero, zero + 9, np.arange(100)), np.array([5]))
+    many.advance(Rows.of(side, zero, zero + 9, np.zeros(100)), np.array([5]))
+
+    assert many.snapshot().size - few.snapshot().size == 2500 * 2 * 8
+    assert many.bytes - few.bytes >= 2500 * 2 * 8

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakehouse.algorithms.multiway_join.synopsis import (
+    DenseSynopsis,
+    HashedSynopsis,
+    Synopsis,
+    passing,
+    slot_of,
+)
+from tests.algorithms.multiway_join.streams import SYNOPSES
+
+SITES = 3
+KEYS = st.integers(-(2**63), 2**63 - 1) | st.integers(0, 9)
+BLOCKS = st.lists(st.tuples(st.integers(0, SITES - 1), st.lists(KEYS, max_size=6)), max_size=8)
+quick = settings(max_examples=50, deadline=None)
+every_synopsis = pytest.mark.parametrize("make", SYNOPSES.values(), ids=SYNOPSES.keys())
+
+
+def state_of(synopsis: Synopsis) -> dict[str, bytes]:
+    return synopsis.snapshot()
+
+
+@every_synopsis
+@quick
+@given(blocks=BLOCKS, taken=st.sets(st.integers(0, 7)))
+def test_what_is_left_is_what_was_not_taken_off(make: Any, blocks: Any, taken: set[int]) -> None:
+    synopsis, kept = make(SITES), make(SITES)
+
+    for site, keys in blocks:
+        synopsis.increment(site, synopsis.vector(keys))
+    for site, keys in [blocks[at] for at in taken if at < len(blocks)]:
+        synopsis.decrement(site, synopsis.vector(keys))
+
+    for site, keys in [block for at, block in enumerate(blocks) if at not in taken]:
+        kept.increment(site, kept.vector(keys))
+    assert state_of(synopsis) == state_of(kept)
+
+
+@quick
+@given(blocks=BLOCKS, asked=st.lists(KEYS, max_size=4))
+def test_dense_counts_are_those_of_the_rows(blocks: Any, asked: list[int]) -> None:
+    synopsis, counted = DenseSynopsis(SITES), [Counter[int]() for _ in range(SITES)]
+
+    for site, keys in blocks:
+        synopsis.increment(site, synopsis.vector(keys))
+        counted[site].update(keys)
+
+    entries = np.array(asked + [key for _, keys in blocks for key in keys], np.int64)
+    assert synopsis.stored_at(entries).tolist() == [[count[key] for key in entries] for count in counted]
+
+
+@quick
+@given(blocks=BLOCKS, block=st.lists(KEYS, max_size=6), slots=st.integers(1, 9))
+def test_hashed_counts_are_never_below_the_true_ones(blocks: Any, block: list[int], slots: int) -> None:
+    exact, hashed = DenseSynopsis(SITES), HashedSynopsis(SITES, slots)
+
+    for synopsis in (exact, hashed):
+        for site, keys in blocks:
+            synopsis.increment(site, synopsis.vector(keys))
+
+    keys = np.array(block, np.int64)
+    assert np.all(hashed.stored_at(hashed.entries_of(keys)) >= exact.stored_at(keys))
+
+
+@quick
+@given(blocks=BLOCKS, block=st.lists(KEYS, max_size=6), slots=st.integers(1, 9), site=st.integers(0, 2))
+def test_a_hashed_filter_lets_every_row_pass_that_could_join(
+    blocks: Any, block: list[int], slots: int, site: int
+) -> None:
+    exact, hashed = DenseSynopsis(SITES), HashedSynopsis(SITES, slots)
+    for synopsis in (exact, hashed):
+        for other, keys in blocks:
+            synopsis.increment(other, synopsis.vector(keys))
+
+    keys = np.array(block, np.int64)
+    could_join = passing(exact.stored_at(keys), site)
+    passes = passing(hashed.stored_at(hashed.entries_of(keys)), site)
+
+    assert np.all(passes | ~could_join)
+
+
+@every_synopsis
+@quick
+@given(keys=st.lists(KEYS, max_size=8), missing=st.lists(st.booleans(), min_size=8, max_size=8))
+def test_null_keys_are_not_counted(make: Any, keys: list[int], missing: list[bool]) -> None:
+    synopsis, flags = make(SITES), missing[: len(keys)]
+
+    vector = synopsis.vector(keys, flags)
+
+    there = synopsis.vector([key for key, is_missing in zip(keys, flags, strict=True) if not is_missing])
+    assert vector.rows == len(flags) - sum(flags)
+    assert (vector.entries.tolist(), vector.counts.tolist()) == (
+        there.entries.tolist(),
+        there.counts.tolist(),
+    )
+
+
+@every_synopsis
+@quick
+@given(keys=st.lists(KEYS, max_size=8))
+def test_counted_keys_give_the_vector_of_their_rows(make: Any, keys: list[int]) -> None:
+    synopsis, counted = make(SITES), Counter(keys)
+
+    rows, counts = synopsis.vector(keys), synopsis.vector(list(counted), counts=list(counted.values()))
+
+    assert rows.entries.tolist() == counts.entries.tolist()
+    assert rows.counts.tolist() == counts.counts.tolist()
+
+
+@every_synopsis
+@quick
+@given(blocks=BLOCKS)
+def test_a_restored_synopsis_is_the_same(make: Any, blocks: Any) -> None:
+    synopsis, restored = make(SITES), make(SITES)
+    for site, keys in blocks:
+        synopsis.increment(site, synopsis.vector(keys))
+
+    restored.restore(synopsis.snapshot())
+
+    assert state_of(restored) == state_of(synopsis)
+    for site, keys in blocks:
+        restored.decrement(site, restored.vector(keys))
+    assert state_of(restored) == state_of(make(SITES))
+
+
+@every_synopsis
+def test_taking_off_more_than_there_is_is_refused_and_changes_nothing(make: Any) -> None:
+    synopsis = make(SITES)
+    synopsis.increment(1, synopsis.vector([4, 4, 6]))
+    before = state_of(synopsis)
+
+    with pytest.raises(ValueError, match=r"at most \d rows of entry \d at site 1, found \d"):
+        synopsis.decrement(1, synopsis.vector([6, 4, 4, 4]))
+    with pytest.raises(ValueError, match="at site 0"):
+        synopsis.decrement(0, synopsis.vector([4]))
+
+    assert state_of(synopsis) == before
+
+
+def test_sums_come_and_go_with_their_rows() -> None:
+    synopsis = DenseSynopsis(2, summed=2)
+    first = synopsis.vector([5, 5, 9], sums=[[1, 10], [2, 20], [3, 30]])
+    synopsis.increment(0, first)
+    synopsis.increment(0, synopsis.vector([5], sums=[[100, -1]]))
+
+    synopsis.decrement(0, first)
+
+    assert (synopsis.values.tolist(), synopsis.sums[0].tolist()) == ([5], [[100, -1]])
+
+
+@pytest.mark.parametrize("counts", [[1], [1, 0], [2, -1]])
+def test_counts_that_are_not_one_from_1_for_each_key_are_refused(counts: list[int]) -> None:
+    with pytest.raises(ValueError, match="2 counts of at least 1"):
+        DenseSynopsis(2).vector([1, 2], counts=counts)
+
+
+def test_sums_that_were_not_declared_or_are_absent_are_refused() -> None:
+    with pytest.raises(ValueError, match="sums of 0 columns for 1 keys, found 1 x 1"):
+        HashedSynopsis(2, 8).vector([1], sums=[[3]])
+    with pytest.raises(ValueError, match="sums of 1 columns for 1 keys, found none"):
+        DenseSynopsis(2, summed=1).vector([1])
+
+
+@pytest.mark.parametrize("slots", [0, 2**31 + 1])
+def test_no_slots_or_too_many_are_refused(slots: int) -> None:
+    with pytest.raises(ValueError, match="slots"):
+        HashedSynopsis(2, slots)
+
+
+@pytest.mark.parametrize("step", [1, 2**20, 10**9 + 7])
+def test_keys_are_spread_evenly_over_slots(step: int) -> None:
+    slots = slot_of(np.arange(16_000) * step, 16)
+
+    assert np.bincount(slots, minlength=16).min() > 800

@@ -1,0 +1,176 @@
+"""Where the time of an ingest batch goes, from files to every rollup level: seconds, jobs and bridge calls per step.
+
+    python -m tests.benchmarks.ingest_steps [--quick] [--json]
+
+The files and stream of ``tests.benchmarks.ingest``: a day of devices that report every second, into tables that hold
+the minute before; one line in ten thousand is no record, so that there is something to reject. The batch is run with
+and without an identity, the second of two runs each. Spark does what is asked of it at once, so the pass over lines,
+fields and typed rows is taken apart by a second measurement: each stage alone, its rows thrown away.
+
+*jobs*: Spark's, and how many of them only read the log of a Delta table. *bridge calls*: from Python into the JVM, and
+the seconds of those that do not wait for rows: what building plans costs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jobs import build_rollups, ingest
+from lakehouse.catalog.settings import Settings
+from lakehouse.spark import held_batch, rollup, tables
+from lakehouse.spark import ingest as batches
+from lakehouse.spark.nodes import nodes_and_counts
+from lakehouse.spark.session import build_session
+from lakehouse.spark.sources import files, lines
+from lakehouse.spark.sources.fields import with_fields
+from lakehouse.spark.sources.rows import typed_rows
+from tests.benchmarks import page
+from tests.benchmarks.ingest import DAY_S, back_to_before, configured, land_the_day, write_files
+from tests.benchmarks.stopwatch import HEADS, Job, Stopwatch, append_to, busy, jobs_since, steps_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+WAYS = {"without identity": "", "with identity": 'identity = ["device", "ts"]'}
+BAD_EVERY = 10_000
+
+
+def watched() -> Stopwatch:
+    """Return a stopwatch on the steps of ingest and of building rollups."""
+    watch = Stopwatch()
+    watch.time(files.Landing, "add_files", "manifest")
+    watch.time(batches.Batch, "commit", "between the steps of a batch")
+    watch.time(held_batch.HeldBatch, "by_file", "read, parse, judge, count; rows are held")
+    watch.time(held_batch.HeldBatch, "repeats", "repeats: plan")
+    watch.time(held_batch.HeldBatch, "repeat_counts", "repeats: found and counted")
+    watch.time(held_batch, "lateness_of", "lateness")
+    watch.time(batches, "lateness_in_order", "lateness")
+    watch.time(rollup, "append_new", "rollup: ledger, marker")
+    watch.time(rollup, "nodes_and_counts", "rollup: plan of nodes")
+    watch.time(tables, "append_once", append_to)
+    return watch
+
+
+def steps(spark: SparkSession, settings: Settings, folder: Path) -> tuple[Stopwatch, list[Job]]:
+    """Run the day's batch into tables that hold what came before; return what its steps and Spark's jobs took."""
+    shutil.rmtree(settings.home, ignore_errors=True)
+    back_to_before(folder)
+    ingest.run(settings, spark, "readings")
+    build_rollups.run(settings, spark, "readings")
+    land_the_day(folder)
+    watch, before = watched(), jobs_since(spark, 0)[-1].number
+    with watch.running():
+        ingest.run(settings, spark, "readings")
+        build_rollups.run(settings, spark, "readings")
+    return watch, jobs_since(spark, before + 1)
+
+
+def stages(spark: SparkSession, settings: Settings) -> list[list[Any]]:
+    """Return a row per stage of the pass over rows: seconds of all up to it, and of it alone."""
+    layout, stream = settings.layout, settings.streams["readings"]
+    landing = files.Landing(layout.landing("readings"))
+    numbered = lines.read_lines(spark, landing.manifests[-1].files, stream.source)
+    fields = with_fields(numbered.frame, stream, numbered.layouts)
+    newest = batches.StreamTables(spark, layout, stream).progress().newest_us or 0
+    raw = tables.read(spark, layout.raw("readings")).where(f"batch = {landing.last_batch}")
+    passes = [
+        ("read files, cut into lines", numbered.frame),
+        ("cut lines into fields", fields),
+        ("type and judge", typed_rows(fields, stream)),
+    ]
+    found, before = [], 0.0
+    for name, frame in passes:
+        taken = thrown_away(frame)
+        found.append([name, taken, max(0.0, taken - before)])
+        before = taken
+    read = thrown_away(raw)
+    nodes = thrown_away(nodes_and_counts(raw, stream, newest))
+    return [*found, ["read raw", read, read], ["rows to nodes", nodes, max(0.0, nodes - read)]]
+
+
+def thrown_away(frame: DataFrame, rounds: int = 2) -> float:
+    """Return the least seconds that computing all rows took."""
+    taken = []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        frame.write.format("noop").mode("overwrite").save()
+        taken.append(time.perf_counter() - started)
+    return min(taken)
+
+
+def measure(devices: int) -> dict[str, Any]:
+    """Return, by way, the steps' table and the whole; and the stages of the pass over rows."""
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory(prefix="tidemark-steps-") as name:
+        folder = Path(name)
+        write_files(folder, devices)
+        spoil(folder / "day")
+        spark = build_session(configured(folder))
+        for way, identity in WAYS.items():
+            settings = configured(folder, identity)
+            steps(spark, settings, folder)
+            watch, jobs = steps(spark, settings, folder)
+            in_jobs = busy(jobs, [(0.0, float("inf"))])
+            found[way] = {
+                "seconds": watch.wall,
+                "in_jobs_s": in_jobs,
+                "bridge_calls": sum(step.calls for step in watch.steps.values()),
+                "bridge_s": sum(step.calls_s for step in watch.steps.values()),
+                "jobs": len(jobs),
+                "jobs_on_logs": sum(job.is_of_log for job in jobs),
+                "steps": steps_table(watch, jobs),
+            }
+        found["stages"] = stages(spark, settings)
+        spark.stop()
+    return found
+
+
+def spoil(folder: Path) -> None:
+    """Make one line in so many no record."""
+    for file in folder.iterdir():
+        text = file.read_bytes().split(b"\n")
+        text[BAD_EVERY::BAD_EVERY] = [b"?"] * len(text[BAD_EVERY::BAD_EVERY])
+        file.write_bytes(b"\n".join(text))
+
+
+def told(found: dict[str, Any], rows: int) -> list[str]:
+    """Return what was found as parts of a page."""
+    parts = []
+    for way in WAYS:
+        one = found[way]
+        parts += [
+            f"## A batch of {rows:,} rows, {way}",
+            f"{one['seconds']:.2f} s: {one['in_jobs_s']:.2f} s of it in {one['jobs']} jobs of Spark "
+            f"({one['jobs_on_logs']} over logs), {one['bridge_s']:.2f} s in {one['bridge_calls']:,} bridge calls.",
+            page.table(HEADS, sorted(one["steps"], key=lambda row: -row[1])),
+        ]
+    heads = ["stage", "up to it s", "alone s"]
+    return [*parts, "## The pass over rows, stage by stage", page.table(heads, found["stages"])]
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="a device instead of 12, no page")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    asked = parser.parse_args()
+    devices = 1 if asked.quick else 12
+    found = measure(devices)
+    parts = told(found, devices * DAY_S)
+    if not asked.quick:
+        page.write(
+            "ingest_steps", "ingest_steps", "Where the time of an ingest batch goes", __doc__ or "", *parts
+        )
+    print(json.dumps({"rows": devices * DAY_S, **found}) if asked.json else "\n\n".join(parts))
+
+
+if __name__ == "__main__":
+    main()

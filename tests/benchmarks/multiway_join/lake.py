@@ -1,0 +1,219 @@
+"""Streams in raw tables, joined batch by batch twice: as a registered query, and in plain Spark SQL.
+
+The plain join reads of each stream the rows of the batch and those before that its windows reach, and keeps results
+that have a row of the batch; Spark plans it with adaptive execution, and with bloom filters wherever it sees a use.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pandas as pd
+import pyarrow as pa
+
+from lakehouse.catalog.layout import Home
+from lakehouse.catalog.multiway_query import MultiwayQuery
+from lakehouse.catalog.queries import parse_query
+from lakehouse.catalog.stream import Stream
+from lakehouse.catalog.table_log import read_rows
+from lakehouse.spark import tables
+from lakehouse.spark.moved_bytes import Meter
+from lakehouse.spark.multiway_join.online import Run
+from lakehouse.spark.multiway_join.repair import repair
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# A stream's rows, cut into batches: event_us, k (what must be equal), uid, value.
+Batches = Sequence[pd.DataFrame]
+_BLOOM = {
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.optimizer.runtime.bloomFilter.enabled": "true",
+    "spark.sql.optimizer.runtime.bloomFilter.applicationSideScanSizeThreshold": "0",
+}
+
+
+class Used(NamedTuple):
+    """What one join of one batch took: seconds, bytes moved, and the peak of the heap in bytes."""
+
+    seconds: float
+    moved: int
+    heap: int
+
+
+@dataclass(frozen=True)
+class Case:
+    """Streams that are joined on ``k``, each within its window."""
+
+    name: str
+    streams: Mapping[str, Batches]
+    windows_us: Sequence[int]
+    slack_us: int = 0
+
+    @property
+    def batches(self) -> int:
+        """How many batches there are."""
+        return min(map(len, self.streams.values()))
+
+    def text(self) -> str:
+        """Return the registered query."""
+        sides = [
+            f"{name} [{us} MICROSECONDS]" for name, us in zip(self.streams, self.windows_us, strict=True)
+        ]
+        first, *others = self.streams
+        joins = "".join(
+            f" JOIN {side} ON {first}.k = {name}.k" for side, name in zip(sides[1:], others, strict=True)
+        )
+        shown = ", ".join(f"{name}.uid AS {name}_uid, {name}.value AS {name}_value" for name in self.streams)
+        return f"SELECT {first}.k, {shown} FROM {sides[0]}{joins} SLACK {self.slack_us} MICROSECONDS"
+
+    def plain(self, batch: int) -> str:
+        """Return the same join of one batch in Spark SQL, over views of the streams' raw rows."""
+        names, windows = list(self.streams), dict(zip(self.streams, self.windows_us, strict=True))
+        newest = f"greatest({', '.join(f'{name}.event_us' for name in names)})"
+        equal = [f"{names[0]}.k = {name}.k" for name in names[1:]]
+        near = [
+            f"{one}.event_us - {two}.event_us <= {windows[two]}"
+            for one in names
+            for two in names
+            if one != two
+        ]
+        new = f"greatest({', '.join(f'{name}.batch' for name in names)}) = {batch}"
+        oldest = min(
+            int(each[batch - 1]["event_us"].min()) for each in self.streams.values() if len(each[batch - 1])
+        )
+        reach = [f"{name}.event_us >= {oldest - windows[name]}" for name in names]
+        known = [f"{name}.batch <= {batch}" for name in names]
+        shown = ", ".join(f"{name}.uid AS {name}_uid, {name}.value AS {name}_value" for name in names)
+        where = " AND ".join([*equal, *near, *reach, *known, new])
+        return f"SELECT {newest} AS event_us, {names[0]}.k, {shown} FROM {', '.join(names)} WHERE {where}"
+
+
+@dataclass(frozen=True)
+class Lake:
+    """A case in a home of its own."""
+
+    spark: SparkSession
+    home: Path
+    case: Case
+
+    @property
+    def layout(self) -> Home:
+        """Where its tables are."""
+        return Home(self.home)
+
+    def run(self) -> tuple[list[Used], list[Used]]:
+        """Join every batch both ways, in turns which is first; return what both took.
+
+        Raises:
+            ValueError: both did not come to the same results.
+        """
+        query, streams = self._registered()
+        ours, plain = Run(self.spark, self.layout, query, streams, {}), self.home / "plain"
+        taken: tuple[list[Used], list[Used]] = ([], [])
+        for batch in range(1, self.case.batches + 1):
+            for name, batches in self.case.streams.items():
+                self._land(streams[name], batch, batches[batch - 1])
+            for is_ours in (True, False) if batch % 2 else (False, True):
+                if is_ours:
+                    taken[0].append(self._drained(ours))
+                else:
+                    taken[1].append(self._plain(plain, batch))
+        repair(ours)
+        self._compare(query, plain)
+        return taken
+
+    def _registered(self) -> tuple[MultiwayQuery, dict[str, Stream]]:
+        declared = {"event_time": {"column": "ts", "unit": "us"}, "levels": ["1d forever"]}
+        declared |= {"source": {"path": "x", "format": "ndjson"}}
+        columns = {"k": "string", "uid": "string", "value": "int"}
+        streams = {
+            name: Stream.model_validate(declared | {"name": name, "columns": columns})
+            for name in self.case.streams
+        }
+        query = parse_query("joined", self.case.text(), streams)
+        assert isinstance(query, MultiwayQuery)
+        return query, streams
+
+    def _land(self, stream: Stream, batch: int, rows: pd.DataFrame) -> None:
+        """Append one batch to a stream's raw table and ledger, as an ingest would have."""
+        raw, ledger = self.layout.raw(stream.name), self.layout.ledger(stream.name)
+        tables.create_raw(self.spark, raw, stream)
+        tables.create_ledger(self.spark, ledger)
+        told = {"batch": batch, "source_file": stream.name, "source_item": 0, "source_line": range(len(rows))}
+        frame = self._as(raw, rows.assign(**told))
+        frame.write.format("delta").mode("append").save(str(raw))
+        times = {
+            f"{bound}_event_us": int(getattr(rows["event_us"], bound)()) if len(rows) else None
+            for bound in ("min", "max")
+        }
+        entry = {"batch": batch, "accepted": len(rows), **times, "newest_us": times["max_event_us"]}
+        tables.append_row(self.spark, entry, ledger, "bench", batch)
+
+    def _as(self, table: Path, rows: pd.DataFrame) -> DataFrame:
+        """Return rows with the columns of a table that they have."""
+        there = tables.read(self.spark, table)
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        schema = to_arrow_schema(
+            there.select(*(name for name in there.columns if name in rows.columns)).schema
+        )
+        return self.spark.createDataFrame(pa.Table.from_pandas(rows, schema, preserve_index=False))
+
+    def _drained(self, ours: Run) -> Used:
+        def drain() -> int:
+            assert ours.drain()["batches"] == 1
+            rows = [row for row in read_rows(self.layout.queries("joined")) if row["side"] == -1]
+            last = max(rows, key=lambda row: int(row["batch"]))
+            return int(last["shuffled"] + last["collected"])
+
+        return self._measured(drain)
+
+    def _plain(self, results: Path, batch: int) -> Used:
+        for name in self.case.streams:
+            tables.read(self.spark, self.layout.raw(name)).createOrReplaceTempView(name)
+
+        def join() -> int:
+            meter = Meter(self.spark)
+            found = self.spark.sql(self.case.plain(batch))
+            found.write.format("delta").mode("append").save(str(results))
+            return meter.read().total
+
+        for name, value in _BLOOM.items():
+            self.spark.conf.set(name, value)
+        try:
+            return self._measured(join)
+        finally:
+            for name in _BLOOM:
+                self.spark.conf.unset(name)
+
+    def _measured(self, work: Any) -> Used:
+        jvm: Any = self.spark._jvm
+        jvm.System.gc()
+        pools = [
+            pool
+            for pool in jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
+            if str(pool.getType()) == "Heap memory"
+        ]
+        for pool in pools:
+            pool.resetPeakUsage()
+        started = time.perf_counter()
+        moved = work()
+        seconds = time.perf_counter() - started
+        return Used(seconds, moved, sum(pool.getPeakUsage().getUsed() for pool in pools))
+
+    def _compare(self, query: MultiwayQuery, plain: Path) -> None:
+        shown = [output.name for output in query.outputs]
+        ours, others = (
+            tables.read(self.spark, table).select("event_us", *shown)
+            for table in (self.layout.joins(query.name), plain)
+        )
+        here, there = ours.exceptAll(others).count(), others.exceptAll(ours).count()
+        if here or there:
+            raise ValueError(
+                f"{self.case.name}: {here} results that plain Spark lacks, {there} that only it has"
+            )

@@ -1,0 +1,18 @@
+"""Sources other than files, how fast they are read beside the plain way, and how fresh answers are; one JSON object.
+
+    python -m tests.benchmarks.sources [--quick] [--json] [PART ...]
+
+``kafka`` starts a broker of its own on this machine, which shares its cores with Spark. ``freshness`` serves rows
+as they come, at two rates, half an hour each.
+"""
+
+from __future__ import annotations
+
+from tests.benchmarks.parts import run_parts
+
+# Each has figures(quick) -> dict.
+PARTS = ("tests.benchmarks.sources.kafka", "tests.benchmarks.sources.freshness")
+
+
+if __name__ == "__main__":
+    run_parts(__doc__, PARTS, "small sizes, a few minutes")

@@ -1,0 +1,217 @@
+"""How fresh answers are while rows keep coming, and whether memory and files stay flat: `tidemark serve` as it is.
+
+A process of its own serves a new home; rows land in one file a second, each row's event time the moment it was made.
+The published versions are watched from outside: a row is fresh after so many seconds as lie between its event time and
+the first version that holds it. Memory is that of the service, its JVM and its Python workers together.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+from lakehouse.catalog.heartbeat import last_beat
+from lakehouse.catalog.layout import Home
+from lakehouse.catalog.table_log import read_log
+from lakehouse.serving.ask import ask
+from lakehouse.serving.sandbox import open_published
+from lakehouse.serving.versions import NotPublished
+
+CONFIG = """
+home = "var"
+[streams.readings]
+event_time = { column = "ts", unit = "us" }
+keys = ["device"]
+measures = ["temp", "humidity"]
+groupings = [["device"], []]
+levels = ["1s for 1h", "1m for 2d", "1h for 1y", "1d forever"]
+[streams.readings.source]
+path = "landing/*.csv"
+format = "csv"
+settle = 0
+[streams.readings.columns]
+ts = "int"
+"""
+RATES = (1_000, 20_000)
+DEVICES, WARM_S, BETWEEN_FILES_S = 48, 30, 1.0
+ROOT = Path(__file__).parents[3]
+
+
+def figures(quick: bool) -> dict[str, Any]:
+    """Return freshness, growth of memory, files and rows for each rate; the short names are of the highest one."""
+    found: dict[str, Any] = {}
+    for rate in RATES:
+        with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
+            of_rate = _at(Path(name), rate, 60 if quick else 1800)
+        found |= {f"{key}_at_{rate}": value for key, value in of_rate.items()}
+    short = ("freshness_p50_s", "freshness_p95_s", "rss_growth_mb_per_hour")
+    return found | {key: found[f"{key}_at_{RATES[-1]}"] for key in short}
+
+
+@dataclass
+class Watch:
+    """What is seen of a service from outside, second by second."""
+
+    home: Home
+    process: psutil.Process
+    versions: list[tuple[float, int]] = field(default_factory=list)
+    memory: list[tuple[float, float]] = field(default_factory=list)
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def look(self) -> None:
+        """Note versions every tenth of a second and memory every second, until the stop."""
+        seen, last = 0, 0.0
+        pointer = self.home.serving / "current"
+        while not self.stop.wait(0.1):
+            with suppress(FileNotFoundError, NotPublished):
+                changed = pointer.stat().st_mtime_ns
+                if changed != seen:
+                    seen = changed
+                    self.versions.append((changed / 1e9, self._newest_us()))
+            if time.time() - last >= 1:
+                last = time.time()
+                self.memory.append((last, _rss_mb(self.process)))
+
+    def _newest_us(self) -> int:
+        with open_published(self.home) as published:
+            row = published.connection.execute("SELECT max(newest_us) FROM streams").fetchone()
+        return int(row[0] or 0) if row else 0
+
+    def freshness(self, start: float, end: float) -> np.ndarray[Any, Any]:
+        """Return the seconds until a version held them, of rows made evenly between two moments."""
+        made = np.arange(start, end, 0.05)
+        at, newest = np.array(self.versions).T
+        first = np.searchsorted(np.maximum.accumulate(newest) / 1e6, made)
+        return np.asarray(at[first] - made)
+
+    def growth_mb_per_hour(self, start: float, end: float) -> float:
+        """Return the slope of memory between two moments."""
+        at, mb = np.array([pair for pair in self.memory if start <= pair[0] <= end]).T
+        return float(np.polyfit((at - at[0]) / 3600, mb, 1)[0])
+
+
+def _at(folder: Path, rate: int, seconds: int) -> dict[str, Any]:
+    (folder / "landing").mkdir()
+    (folder / "tidemark.toml").write_text(CONFIG)
+    home = Home(folder / "var")
+    with _served(folder) as service, _watched(home, service) as watch:
+        started = time.time()
+        # The first rows meet a JVM that has compiled nothing yet.
+        written = _write(folder / "landing", rate, started, WARM_S + seconds)
+        ended = time.time()
+        _until_published(home, written)
+        begin = started + WARM_S
+        fresh = watch.freshness(begin, ended - BETWEEN_FILES_S)
+        tables = {name: read_log(getattr(home, name)("readings")) for name in ("raw", "rollup", "ledger")}
+        ledger = tables["ledger"]
+        return {
+            "freshness_p50_s": round(float(np.quantile(fresh, 0.5)), 2),
+            "freshness_p95_s": round(float(np.quantile(fresh, 0.95)), 2),
+            "freshness_of_the_service_p50_s": (last_beat(home) or {})["streams"]["readings"]["p50_s"],
+            "rss_mb": round(watch.memory[-1][1]),
+            "rss_growth_mb_per_hour": round(watch.growth_mb_per_hour(begin + seconds / 2, ended)),
+            "rows": written,
+            "batches": (ledger.rows or 0) if ledger else 0,
+            "versions": len(watch.versions),
+            "live_files": sum(len(log.files) for log in tables.values() if log),
+            "files_on_disk": sum(len(files) for _, _, files in os.walk(home.root)),
+            "cpu_s_per_s": round(_cpu_s(service) / (time.time() - started), 2),
+        }
+
+
+@contextmanager
+def _served(folder: Path) -> Iterator[psutil.Process]:
+    command = [sys.executable, "-m", "lakehouse.cli", "--config", str(folder / "tidemark.toml"), "serve"]
+    with (folder / "serve.log").open("w") as log:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
+        try:
+            home = Home(folder / "var")
+            while (last_beat(home) or {}).get("state") != "running":
+                assert process.poll() is None, (folder / "serve.log").read_text()
+                time.sleep(0.2)
+            yield psutil.Process(process.pid)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+@contextmanager
+def _watched(home: Home, service: psutil.Process) -> Iterator[Watch]:
+    watch = Watch(home, service)
+    thread = threading.Thread(target=watch.look)
+    thread.start()
+    try:
+        yield watch
+    finally:
+        watch.stop.set()
+        thread.join()
+
+
+def _write(landing: Path, rate: int, started: float, seconds: int) -> int:
+    """Write a file a second with the rows made in it, until so many seconds have passed; return how many rows."""
+    random = np.random.default_rng(9)
+    count = round(rate * BETWEEN_FILES_S)
+    rests = [
+        f",device-{device},{temp:.2f},{humidity:.1f}\n"
+        for device, temp, humidity in zip(
+            random.integers(0, DEVICES, count),
+            random.normal(20, 5, count),
+            random.normal(50, 9, count),
+            strict=True,
+        )
+    ]
+    for number in range(round(seconds / BETWEEN_FILES_S)):
+        first = started + number * BETWEEN_FILES_S
+        time.sleep(max(0.0, first + BETWEEN_FILES_S - time.time()))
+        times = (first * 1e6 + np.arange(count) * (BETWEEN_FILES_S * 1e6 / count)).astype(np.int64).tolist()
+        scratch = landing / f".{number:06d}"
+        scratch.write_text("ts,device,temp,humidity\n" + "".join(map(str.__add__, map(str, times), rests)))
+        scratch.rename(landing / f"{number:06d}.csv")
+    return count * round(seconds / BETWEEN_FILES_S)
+
+
+def _until_published(home: Home, rows: int) -> None:
+    end = time.monotonic() + 300
+    while time.monotonic() < end:
+        with suppress(NotPublished):
+            [answer] = ask(home, "readings", "temp", "count", "2020-01-01", "2100-01-01")
+            if answer.value == rows:
+                return
+        time.sleep(0.5)
+    raise RuntimeError(f"not all of {rows} rows were published")
+
+
+def _family(process: psutil.Process) -> list[psutil.Process]:
+    return [process, *process.children(recursive=True)]
+
+
+def _rss_mb(process: psutil.Process) -> float:
+    total = 0
+    for each in _family(process):
+        with suppress(psutil.NoSuchProcess):
+            total += each.memory_info().rss
+    return total / 1e6
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    total = 0.0
+    for each in _family(process):
+        with suppress(psutil.NoSuchProcess):
+            spent = each.cpu_times()
+            total += spent.user + spent.system
+    return total

@@ -1,0 +1,114 @@
+"""While a service runs on the home the DAGs leave its streams to it; the watch fails when it does not get on."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs import run_dags
+from jobs.scheduled import unserved
+from lakehouse.catalog.heartbeat import beat
+from lakehouse.catalog.lease import lease
+from lakehouse.catalog.settings import Settings
+from tests.readings import declared
+
+pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.timeout(600)]
+OTHER = """
+[streams.other]
+event_time = { column = "ts", unit = "s" }
+levels = ["1m forever"]
+[streams.other.source]
+path = "other/*"
+format = "ndjson"
+"""
+
+
+@pytest.fixture
+def settings(lakehouse_of: Callable[[str], Settings], tmp_path: Path) -> Settings:
+    (tmp_path / "landing").mkdir()
+    row = {"ts": 1_600_000_000, "device": "a", "temp": 1.0, "count": 1}
+    (tmp_path / "landing" / "a.ndjson").write_text(json.dumps(row) + "\n")
+    return lakehouse_of(declared() + OTHER)
+
+
+def dag_run(name: str, settings: Settings) -> dict[str, str]:
+    """Run a DAG by itself; return the state of each of its tasks."""
+    from infra.airflow_home import entered
+
+    with entered(settings):
+        dag = getattr(import_module(f"dags.{name}"), name)()
+        for task in dag.tasks:
+            task.retries = 0
+        ended = dag.test(run_conf={})
+    return {each.task_id: str(each.state) for each in ended.get_task_instances()} | {"": str(ended.state)}
+
+
+def served(settings: Settings, *streams: str, at: float | None = None) -> None:
+    beat(settings.layout, {"state": "running", "pid": 4711, "streams": {name: {} for name in streams}})
+    if at is not None:
+        file = settings.layout.service / "heartbeat.json"
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"at": at}))
+
+
+@pytest.mark.parametrize("name", ["ingest", "rollups", "queries", "publish"])
+def test_what_a_service_does_is_left_to_it(settings: Settings, name: str) -> None:
+    with lease(settings.layout.service):
+        served(settings, "readings", "other")
+        states = dag_run(name, settings)
+
+    assert states.pop("") == "success"
+    assert set(states.values()) == {"skipped"}
+
+
+def test_streams_that_a_service_leaves_alone_are_done_all_the_same(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_CONFIG", str(settings.config))
+    asked: dict[str, Any] = {"streams": "all", "config": None}
+
+    assert unserved(asked, "stream") == (["readings", "other"], None)
+    with lease(settings.layout.service):
+        served(settings, "readings")
+        left, who = unserved(asked, "stream")
+    assert left == ["other"] and "`tidemark serve` (process 4711" in str(who)
+
+
+@pytest.mark.spark
+def test_a_run_beside_a_service_checks_and_maintains_only(settings: Settings) -> None:
+    told: list[str] = []
+    with lease(settings.layout.service):
+        served(settings, "readings", "other")
+        outcomes = run_dags.run(settings, progress=told.append)
+
+    assert {outcome["job"] for outcome in outcomes} == {"check_quality", "maintain"}
+    assert all(outcome["ok"] for outcome in outcomes)
+    assert "left to it are ingest, rollups, queries and publish" in told[0]
+    assert "4711" in (settings.layout.airflow / "logs" / "run.log").read_text()
+
+
+def test_the_watch_skips_where_nothing_is_served(settings: Settings) -> None:
+    states = dag_run("watch", settings)
+
+    assert states == {"look": "skipped", "served": "skipped", "": "success"}
+
+
+def test_the_watch_has_what_a_living_service_takes_in_checked(settings: Settings) -> None:
+    with lease(settings.layout.service):
+        served(settings, "readings")
+        states = dag_run("watch", settings)
+
+    assert states == {"look": "success", "served": "success", "": "success"}
+
+
+def test_the_watch_fails_when_the_heartbeat_is_old(settings: Settings) -> None:
+    served(settings, "readings", at=time.time() - 3600)
+
+    states = dag_run("watch", settings)
+
+    assert (states["look"], states[""]) == ("failed", "failed")

@@ -1,0 +1,172 @@
+"""A service beside everything: rows that land are published, a broken stream stands alone, no stop loses or doubles."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakehouse.catalog.heartbeat import is_served, last_beat
+from lakehouse.catalog.layout import Home
+from lakehouse.catalog.table_log import read_columns
+from lakehouse.serving.ask import ask
+from lakehouse.serving.versions import NotPublished
+from tests.readings import declared
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]
+T0 = 1_600_000_000
+ROOT = Path(__file__).parents[2]
+BROKEN = """
+[streams.broken]
+event_time = { column = "ts", unit = "s" }
+levels = ["1m forever"]
+[streams.broken.source]
+kind = "kafka"
+servers = ["127.0.0.1:1"]
+topics = ["none"]
+format = "ndjson"
+options = { "default.api.timeout.ms" = "2000", "request.timeout.ms" = "1000" }
+"""
+ROWS = 40
+
+
+class Lake:
+    """A home with a stream of readings and one whose broker never answers; ``landed`` counts its good rows."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.home, self.landed = folder, Home(folder / "var"), 0
+        (folder / "landing").mkdir()
+        (folder / "tidemark.toml").write_text(declared() + BROKEN)
+
+    def land(self) -> None:
+        """Put one more file there: new rows, the same ones once more, and a line that cannot be read."""
+        rows = [
+            {"ts": T0 + n, "device": "abc"[n % 3], "temp": 1.0, "count": n}
+            for n in range(self.landed, self.landed + ROWS)
+        ]
+        lines = [json.dumps(row) for row in rows]
+        scratch = self.folder / "landing" / f"{self.landed:06d}.tmp"
+        scratch.write_text("\n".join([*lines, *lines[:5], '{"ts":']) + "\n")
+        scratch.rename(scratch.with_suffix(".ndjson"))
+        self.landed += ROWS
+
+    def counts(self) -> dict[str, int]:
+        """Return what ledger, raw and the published answer say of the rows."""
+        layout, names = self.home, ("accepted", "quarantined", "duplicates")
+        ledger = read_columns(layout.ledger("readings"), names)
+        raw = read_columns(layout.raw("readings"), ("count",))
+        distinct = len(set(raw))
+        sums = dict(zip(names, map(sum, zip(*ledger, strict=True)), strict=False))
+        return {**sums, "raw": len(raw), "distinct": distinct, "published": self.published()}
+
+    def expected(self) -> dict[str, int]:
+        files = self.landed // ROWS
+        rows = dict.fromkeys(("accepted", "raw", "distinct", "published"), self.landed)
+        return {**rows, "quarantined": files, "duplicates": 5 * files}
+
+    def published(self) -> int:
+        try:
+            [answer] = ask(self.home, "readings", "temp", "count", "2020-01-01", "2021-01-01")
+        except (NotPublished, KeyError):
+            return 0
+        return int(answer.value or 0)
+
+    def fresh(self) -> dict[str, Any]:
+        """Return what the heartbeat says of how fresh the answers are."""
+        told: dict[str, Any] = (last_beat(self.home) or {})["streams"]["readings"]
+        return told
+
+    def step(self, job: str, name: str) -> dict[str, Any]:
+        steps = (last_beat(self.home) or {}).get("steps", [])
+        return next((s for s in steps if (s["job"], s["name"]) == (job, name)), {})
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    return Lake(tmp_path_factory.mktemp("served"))
+
+
+def command(lake: Lake, *words: str) -> list[str]:
+    return [sys.executable, "-m", "lakehouse.cli", "--config", str(lake.folder / "tidemark.toml"), *words]
+
+
+@contextmanager
+def served(lake: Lake, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    log = (lake.folder / "serve.log").open("a")
+    words = command(lake, "serve", "--every", "1s", "--publish", "1s", "--log-json")
+    process = subprocess.Popen(
+        words, cwd=ROOT, env=os.environ | environment, stdout=log, stderr=log, text=True
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        log.close()
+
+
+def until(what: Callable[[], bool], lake: Lake, seconds: float = 300) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, (lake.folder / "serve.log").read_text()[-4000:]
+        time.sleep(0.2)
+
+
+def test_rows_that_land_are_published_while_another_stream_is_broken_and_sigterm_stops_cleanly(
+    lake: Lake,
+) -> None:
+    lake.land()
+    with served(lake) as process:
+        until(lambda: lake.published() == lake.landed, lake)
+        lake.land()
+        until(lambda: lake.published() == lake.landed, lake)
+        until(lambda: lake.step("ingest", "broken").get("failures", 0) > 1, lake)
+
+        assert lake.counts() == lake.expected()
+        assert "Kafka at 127.0.0.1:1" in lake.step("ingest", "broken")["error"]
+        assert lake.step("ingest", "readings")["tally"]["failures"] == 0
+        until(lambda: lake.fresh()["batches"] == 2, lake)
+        assert 0 < lake.fresh()["p50_s"] <= lake.fresh()["p95_s"] < 300
+        second = subprocess.run(command(lake, "serve"), capture_output=True, text=True, cwd=ROOT)
+        assert second.returncode == 1
+        assert f"only one service at a time: `tidemark serve` (process {process.pid}" in second.stderr
+        status = subprocess.run(command(lake, "status"), capture_output=True, text=True, cwd=ROOT)
+        assert f"served by process {process.pid}" in status.stdout
+
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(40) == 0
+
+    assert not is_served(lake.home)
+    assert (last_beat(lake.home) or {})["state"] == "stopped"
+
+
+@pytest.mark.parametrize("point", ["ingest.raw-appended", "rollup.appended", "publish.file-written"])
+def test_killed_in_the_midst_a_restart_goes_on_and_every_count_is_exact(lake: Lake, point: str) -> None:
+    with served(lake, TIDEMARK_CRASH_AT=point) as process:
+        lake.land()
+        assert process.wait(300) == -signal.SIGKILL
+    assert not is_served(lake.home)
+
+    with served(lake) as process:
+        until(lambda: lake.published() == lake.landed, lake)
+        assert lake.counts() == lake.expected()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(40) == 0
+
+
+def test_every_line_of_its_log_is_json_with_the_fields_of_what_happened(lake: Lake) -> None:
+    lines = [json.loads(line) for line in (lake.folder / "serve.log").read_text().splitlines()]
+
+    outcomes = [line for line in lines if line.get("job") == "publish" and line.get("ok")]
+    assert outcomes and all(line["figures"]["version"] >= 1 for line in outcomes)
+    assert any(line["level"] == "ERROR" and line["stream"] == "broken" for line in lines)

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.request import urlopen
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from lakehouse.catalog.heartbeat import beat
+from lakehouse.catalog.layout import Home
+from lakehouse.catalog.lease import lease
+from lakehouse.catalog.outcomes import record
+from lakehouse.service.freshness import Freshness
+from lakehouse.service.metrics import exposition, start_server
+from lakehouse.service.turns import Turn
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+DASHBOARD = Path(__file__).parents[2] / "infra" / "grafana" / "tidemark.json"
+
+
+def samples(text: str) -> Samples:
+    families = text_string_to_metric_families(text)
+    return {(s.name, tuple(sorted(s.labels.items()))): s.value for family in families for s in family.samples}
+
+
+def value(found: Samples, name: str, **labels: str) -> float:
+    return found[name, tuple(sorted(labels.items()))]
+
+
+def commit(table: Path, rows: pa.Table) -> None:
+    """Append rows to a Delta table as one more commit, as far as its log is read here."""
+    log = table / "_delta_log"
+    log.mkdir(parents=True, exist_ok=True)
+    version = len(list(log.glob("*.json")))
+    pq.write_table(rows, table / f"{version}.parquet")
+    added = {"add": {"path": f"{version}.parquet", "size": 1, "stats": "{}"}}
+    (log / f"{version:020d}.json").write_text(json.dumps(added) + "\n")
+
+
+def ledger_rows(*batches: tuple[int, int, dict[str, int], list[int]]) -> pa.Table:
+    rows = [
+        {
+            "batch": number,
+            "accepted": accepted,
+            "quarantined": sum(reasons.values()),
+            "duplicates": number,
+            "reasons": list(reasons.items()),
+            "late": sum(late),
+            "lateness": late,
+            "newest_us": number * 1_000_000,
+        }
+        for number, (_, accepted, reasons, late) in enumerate(batches, start=1)
+    ]
+    kinds = {
+        name: pa.int64() for name in ("batch", "accepted", "quarantined", "duplicates", "late", "newest_us")
+    }
+    return pa.Table.from_pylist(
+        rows,
+        pa.schema({**kinds, "reasons": pa.map_(pa.string(), pa.int64()), "lateness": pa.list_(pa.int64())}),
+    )
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """A home as jobs and a service leave it: a ledger, a query, outcomes, a version, a heartbeat."""
+    layout = Home(tmp_path / "var")
+    batches = (1, 10, {"clock": 2}, [3, 0, 1]), (2, 20, {"clock": 1, "malformed": 4}, [0, 5, 0])
+    commit(layout.ledger("alpha"), ledger_rows(*batches))
+    commit(layout.queries("q"), pa.table({"batch": [1, 2, 2], "bytes": [999, 30, 12]}))
+    record(layout, "ingest", "alpha", True, datetime.now(UTC), 1.5, {"lag": 42})
+    record(layout, "publish", "all", False, datetime.now(UTC), 2.5, {}, "no")
+    layout.serving.mkdir(parents=True)
+    (layout.serving / "current").write_text("00000007\n")
+    fresh, turn = Freshness(0), Turn("run_queries", "q", object, int)
+    fresh.add(2, [100.0, 98.0], 101.0)
+    turn.tally.add(1.5)
+    turn.tally.add(7.0)
+    turn.tally.failures = 3
+    beat(layout, {"state": "running", "pid": 1, "streams": {"alpha": fresh.facts()}, "steps": [turn.facts()]})
+    return layout
+
+
+def test_metrics_say_what_ledger_queries_outcomes_and_heartbeat_hold(home: Home) -> None:
+    found = samples(exposition(home))
+
+    assert value(found, "tidemark_rows_total", stream="alpha", outcome="accepted") == 30
+    assert value(found, "tidemark_rows_total", stream="alpha", outcome="quarantined") == 7
+    assert value(found, "tidemark_rows_total", stream="alpha", outcome="duplicates") == 3
+    assert value(found, "tidemark_quarantined_rows_total", stream="alpha", reason="clock") == 3
+    assert value(found, "tidemark_quarantined_rows_total", stream="alpha", reason="malformed") == 4
+    assert value(found, "tidemark_batches_total", stream="alpha") == 2
+    assert value(found, "tidemark_newest_event_timestamp_seconds", stream="alpha") == 2
+    assert value(found, "tidemark_lag_messages", stream="alpha") == 42
+    assert value(found, "tidemark_state_bytes", query="q") == 42
+    assert value(found, "tidemark_job_ok", job="ingest", stream="alpha") == 1
+    assert value(found, "tidemark_job_ok", job="publish", stream="all") == 0
+    assert value(found, "tidemark_published_version") == 7
+    assert 0 <= value(found, "tidemark_publish_age_seconds") < 60
+    assert value(found, "tidemark_freshness_seconds", stream="alpha", quantile="0.5") == 1
+    assert value(found, "tidemark_freshness_seconds", stream="alpha", quantile="0.95") == 3
+    assert value(found, "tidemark_query_failures_total", query="q") == 3
+    assert value(found, "tidemark_step_failures_total", job="run_queries", stream="q") == 3
+    assert value(found, "tidemark_service_up") == 0
+    assert value(found, "tidemark_heartbeat_age_seconds") < 60
+
+
+def test_histograms_add_up_bin_by_bin(home: Home) -> None:
+    found = samples(exposition(home))
+    late = {
+        labels: number
+        for (name, labels), number in found.items()
+        if name == "tidemark_lateness_seconds_bucket"
+    }
+
+    assert {dict(labels)["le"]: number for labels, number in late.items()} == {
+        "0.002": 3,
+        "0.004": 8,
+        "0.008": 9,
+        "+Inf": 9,
+    }
+    step = {"job": "run_queries", "stream": "q"}
+    for end, count in (("1.0", 0), ("2.0", 1), ("5.0", 1), ("8.0", 2), ("+Inf", 2)):
+        assert value(found, "tidemark_batch_seconds_bucket", le=end, **step) == count
+    assert value(found, "tidemark_batch_seconds_sum", **step) == 8.5
+
+
+def test_an_empty_home_has_metrics_too(tmp_path: Path) -> None:
+    found = samples(exposition(Home(tmp_path / "nowhere")))
+
+    assert found == {("tidemark_service_up", ()): 0.0}
+
+
+def test_a_service_shows_at_its_address_what_the_command_prints(home: Home) -> None:
+    port = start_server(home, "127.0.0.1", 0)
+    with lease(home.service), urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        found = samples(answer.read().decode())
+
+    assert value(found, "tidemark_service_up") == 1
+    moving = {"tidemark_publish_age_seconds", "tidemark_heartbeat_age_seconds", "tidemark_service_up"}
+    assert {s: v for s, v in found.items() if s[0] not in moving} == {
+        s: v for s, v in samples(exposition(home)).items() if s[0] not in moving
+    }
+
+
+def test_a_ledger_that_grew_is_read_again(home: Home) -> None:
+    port = start_server(home, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{port}/metrics"
+    with urlopen(url, timeout=10) as answer:
+        before = samples(answer.read().decode())
+    commit(home.ledger("alpha"), ledger_rows((1, 5, {}, [])))
+    with urlopen(url, timeout=10) as answer:
+        after = samples(answer.read().decode())
+
+    rows = {"stream": "alpha", "outcome": "accepted"}
+    assert value(after, "tidemark_rows_total", **rows) == value(before, "tidemark_rows_total", **rows) + 5
+
+
+def expressions(panels: list[dict[str, object]]) -> list[str]:
+    found: list[str] = []
+    for panel in panels:
+        found += [target["expr"] for target in panel.get("targets", [])]  # type: ignore[attr-defined]
+        found += expressions(panel.get("panels", []))  # type: ignore[arg-type]
+    return found
+
+
+def test_every_expression_of_the_dashboard_names_metrics_and_labels_that_there_are(home: Home) -> None:
+    board = json.loads(DASHBOARD.read_text())
+    found = samples(exposition(home))
+    labels: dict[str, set[str]] = {}
+    for name, pairs in found:
+        labels.setdefault(name, set()).update(key for key, _ in pairs)
+
+    asked = expressions(board["panels"])
+    assert len(asked) >= 12
+    for expression in asked:
+        names = re.findall(r"tidemark_\w+", expression)
+        assert names, expression
+        for name in names:
+            assert name in labels, f"{expression}: no metric {name}"
+        for grouped in re.findall(r"by \(([^)]*)\)", expression):
+            assert set(map(str.strip, grouped.split(","))) <= set().union(*(labels[n] for n in names)), (
+                expression
+            )
+        for name, matched in re.findall(r"(tidemark_\w+)\{([^}]*)\}", expression):
+            assert set(re.findall(r"(\w+)\s*(?:=~|!=|=)", matched)) <= labels[name], expression
+        assert expression.count("(") == expression.count(")")
+    shown = {name for expression in asked for name in re.findall(r"tidemark_\w+", expression)}
+    assert set(labels) - shown == set()
