@@ -13,6 +13,7 @@ multifactor.py      MultiFactor: measured order, rounds, slices from the deadlin
 deadline_rounds.py  DeadlineRounds: ours; short rounds, and shedding as long as deadlines hold
 simulate.py         a machine on a virtual clock, repeatable to the last tuple
 executor.py         runs queries over batches of rows in bounded memory; alone.py is its yardstick
+sampling.py         asks operators that no row reaches of a few rows
 operators.py        operators that can be run: Predicate, Transform, Merge
 chunks.py           batches as they wait, read once for all queries, counted in bytes
 status.py           what can be seen of a running executor

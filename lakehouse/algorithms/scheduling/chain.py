@@ -37,6 +37,7 @@ class ChainScheduling:
     """The steepest piece of the progress charts first."""
 
     name = "Chain"
+    reorders = False
 
     def plan(self, network: Network, measured: Statistics, before: Plan) -> Plan:
         """Return the written order with the slopes of the interval as priorities."""

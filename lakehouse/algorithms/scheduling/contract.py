@@ -143,9 +143,11 @@ class Policy(Protocol):
     """Makes the plan of the next interval from what the last one showed.
 
     Laws of all policies: each query's results are those of the written order, and leave in the same order.
+    ``reorders``: whether it ever lets operators of a segment change places.
     """
 
     name: str
+    reorders: bool
 
     def plan(self, network: Network, measured: Statistics, before: Plan) -> Plan:
         """Return the plan for the next interval; ``before`` is the one in force."""

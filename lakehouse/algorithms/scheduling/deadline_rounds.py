@@ -53,6 +53,7 @@ class DeadlineRounds:
     """
 
     name = "DeadlineRounds"
+    reorders = True
 
     def __init__(self, sheds: bool = True) -> None:
         self.sheds = sheds

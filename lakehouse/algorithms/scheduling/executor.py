@@ -34,6 +34,7 @@ from lakehouse.algorithms.scheduling.contract import LEFT, Query, first_plan
 from lakehouse.algorithms.scheduling.interval import Interval, Replanning
 from lakehouse.algorithms.scheduling.network import NOWHERE, Network
 from lakehouse.algorithms.scheduling.operators import Merge, Predicate, Runnable, Transform, require_runnable
+from lakehouse.algorithms.scheduling.sampling import Sampling
 from lakehouse.algorithms.scheduling.turns_kernels import (
     EMPTY,
     NONE,
@@ -107,6 +108,7 @@ class Executor:
         self.planning = Replanning(
             self.network, policy, interval or Interval(), start_us, _pool(self.operators)
         )
+        self._sampling = Sampling(self.network, self.operators, self.planning.counts, clock_ns)
         self._orders, self._oldest = orders(self.planning.plan), orders(first_plan(self.network))
         self._turn = first_turn()
         self._queues = empty_queues(self.network)
@@ -177,6 +179,7 @@ class Executor:
         position, side = queue // 2, queue % 2
         operator = int(self._order[position])
         chunk = self._take(queue)
+        self._sampling.look(position, chunk)
         begun_ns = self._clock_ns()
         try:
             made = self._applied(operator, side, chunk)
@@ -269,7 +272,7 @@ class Executor:
                     self._drop(chunk)
 
     def _replan(self, now_us: int) -> None:
-        if now_us >= self.planning.due_us and self.planning.advance(now_us):
+        if now_us >= self.planning.due_us and self._advance(now_us):
             plan = self.planning.plan
             self._orders, self._turn = orders(plan), first_turn()
             self._wanted = np.where(self._is_pinned, np.arange(self.network.size), plan.order)
@@ -277,6 +280,13 @@ class Executor:
         if not self._is_settled:
             settle(self.network.wiring, self._queues, self._order, self._wanted)
             self._is_settled = not self._queues.held.any()
+
+    def _advance(self, now_us: int) -> bool:
+        taken = self.planning.counts.taken[:, LEFT].copy()
+        is_anew = self.planning.advance(now_us)
+        if is_anew and self.planning.policy.reorders:
+            self._sampling.begin(taken, self.planning.interval.length_us)
+        return is_anew
 
     def _count(self, operator: int, side: int, taken: int, passed: int, busy_us: float) -> None:
         counts = self.planning.counts

@@ -15,9 +15,13 @@ if TYPE_CHECKING:
 
 
 class Fifo:
-    """Always the operator with the oldest tuple. Guarantee: in a given order no policy has a result out earlier."""
+    """Always the operator with the oldest tuple.
+
+    Guarantee: in a given order, where a query reads each stream once, no policy has a result of it out earlier.
+    """
 
     name = "FIFO"
+    reorders = False
 
     def plan(self, network: Network, measured: Statistics, before: Plan) -> Plan:
         """Return the plan that every policy starts with."""

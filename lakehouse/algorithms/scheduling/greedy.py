@@ -21,6 +21,7 @@ class Greedy:
     """The highest (1 - S) n first, each operator for itself."""
 
     name = "Greedy"
+    reorders = False
 
     def plan(self, network: Network, measured: Statistics, before: Plan) -> Plan:
         """Return the written order with the priorities of the interval."""

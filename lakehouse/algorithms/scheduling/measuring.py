@@ -1,7 +1,7 @@
 """Counts of an interval, and n, S and V from them.
 
 What an interval did not reach keeps what was known of it. An operator never reached counts as fast and passing all: it
-keeps its written place among its neighbours, at the end.
+keeps its written place among its neighbours, at the end, until ``sampling.py`` asks it.
 """
 
 from __future__ import annotations

@@ -41,6 +41,7 @@ class MultiFactor:
     """Rounds of unequal slices over the order that the last interval showed to be best."""
 
     name = "MultiFactor"
+    reorders = True
 
     def plan(self, network: Network, measured: Statistics, before: Plan) -> Plan:
         """Return order, round and slices for the next interval."""

@@ -120,6 +120,7 @@ class Backwards:
     """The other way round from the first interval on."""
 
     name = "backwards"
+    reorders = True
 
     def plan(self, network: Any, measured: Any, before: Plan) -> Plan:
         order = np.arange(network.size)

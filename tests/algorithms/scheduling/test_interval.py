@@ -87,6 +87,7 @@ def test_time_counts_from_where_it_starts() -> None:
 
 class Wrong:
     name = "wrong"
+    reorders = True
 
     def plan(self, network: Network, measured: Statistics, before: Plan) -> Plan:
         return replace(before, order=np.array([1, 0]))

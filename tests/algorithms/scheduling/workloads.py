@@ -52,6 +52,21 @@ def networks(draw: Any) -> Network:
 
 
 @st.composite
+def fixed_cases(draw: Any) -> tuple[Network, Workload]:
+    """One query that reads each stream once and in which nothing may change places, and a workload for it."""
+
+    def chain(name: str, source: str | Join, least: int = 1) -> Chain:
+        count = draw(st.integers(least, 4))
+        return Chain(source, tuple(Operator(f"{name}{number}") for number in range(count)))
+
+    whole = chain("r", "R")
+    if draw(st.booleans()):
+        whole = chain("o", Join("join", whole, chain("s", "S", 0)), 0)
+    network = Network.of([Query("a", whole, draw(st.sampled_from([300, 2000, 100_000])))])
+    return network, draw(workloads(network))
+
+
+@st.composite
 def workloads(draw: Any, network: Network, max_size: int = 60) -> Workload:
     """Arrivals close together or far apart, in two phases of costs and selectivities."""
     gaps = draw(st.lists(st.sampled_from([0, 1, 20, 300]), max_size=max_size))

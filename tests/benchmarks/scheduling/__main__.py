@@ -14,6 +14,8 @@ PARTS = (
     "tests.benchmarks.scheduling.figures",
     "tests.benchmarks.scheduling.order_and_turns",
     "tests.benchmarks.scheduling.executor",
+    "tests.benchmarks.scheduling.overload",
+    "tests.benchmarks.scheduling.spark_udf",
 )
 
 

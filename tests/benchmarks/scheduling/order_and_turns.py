@@ -32,6 +32,7 @@ class FifoInOurOrder:
     """The oldest tuple first."""
 
     name = "FIFO, our order"
+    reorders = True
 
     def plan(self, network: Network, measured: Statistics, before: Plan) -> Plan:
         """Return our order with FIFO's turns."""
@@ -42,6 +43,7 @@ class ChainInOurOrder:
     """The steepest piece of the charts first."""
 
     name = "Chain, our order"
+    reorders = True
 
     def plan(self, network: Network, measured: Statistics, before: Plan) -> Plan:
         """Return our order with Chain's turns."""

@@ -106,6 +106,11 @@ READINGS: dict[str, Vectorised] = {
 POOLS = {"connections": CONNECTIONS, "readings": READINGS}
 
 
+def is_expensive(stream: str, name: str) -> bool:
+    """Return whether a predicate calls Python for each row."""
+    return POOLS[stream][name][1].__qualname__.startswith(_row_by_row.__name__)
+
+
 def predicate(stream: str, name: str, is_shared: bool = True) -> Predicate:
     """Return one predicate of a stream's pool; shared with all queries of the stream, unless told not to."""
     columns, ask = POOLS[stream][name]
