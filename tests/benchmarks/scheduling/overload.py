@@ -1,13 +1,14 @@
 """More comes than can be handled, twice as much for a while: memory, delay, and how soon all is as before.
 
-The queries of ``executor`` over the same real rows, a third of the time at half of what the policy can handle, then at
-twice of it, then at half again. Arrivals have a schedule; a batch that comes while memory is full waits at its source.
+The queries of ``executor`` over the same real rows, for a while at half of what the policy can handle, then at twice of
+it, then at half again. Arrivals have a schedule; a batch that comes while memory is full waits at its source.
 Delay is a result's: from its batch's scheduled arrival until it leaves. *Recovered* is when the last result with a
 delay above T = 600 ms has left, counted from the moment the load fell.
 
 Time is the processor's that this process used; where nothing waits the clock jumps to the next arrival. So a busy
 machine changes no figure, and what other processes take is not counted. What a policy can handle is measured first,
-over the same rows one after the other. Every run must put out the rows that each query alone puts out.
+over the same rows one after the other, so often that its order has settled. Every run must put out the rows that each
+query alone puts out.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def figures(quick: bool) -> dict[str, Any]:
     _capacity(asked, POLICIES["FIFO"], rows[:4])  # warms up what is compiled
     found, pictured = {}, {}
     for name in names:
-        per_s = _capacity(asked, POLICIES[name], rows)
+        per_s = _capacity(asked, POLICIES[name], rows * (4 if quick else 20))
         arrivals = list(scheduled(rows, per_s, phases))
         run = replayed(asked, POLICIES[name], arrivals)
         _require_whole(run, asked, arrivals)
