@@ -3,7 +3,7 @@
     python -m tests.benchmarks.sources [--quick] [--json] [PART ...]
 
 ``kafka`` starts a broker of its own on this machine, which shares its cores with Spark. ``freshness`` serves rows
-as they come, at two rates, half an hour each.
+as they come, at two rates, ten minutes each.
 """
 
 from __future__ import annotations

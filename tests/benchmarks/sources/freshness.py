@@ -47,6 +47,7 @@ ts = "int"
 """
 RATES = (1_000, 20_000)
 DEVICES, WARM_S, BETWEEN_FILES_S = 48, 30, 1.0
+QUICK_S, FULL_S = 60, 600
 ROOT = Path(__file__).parents[3]
 
 
@@ -55,7 +56,7 @@ def figures(quick: bool) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for rate in RATES:
         with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
-            of_rate = _at(Path(name), rate, 60 if quick else 1800)
+            of_rate = _at(Path(name), rate, QUICK_S if quick else FULL_S)
         found |= {f"{key}_at_{rate}": value for key, value in of_rate.items()}
     short = ("freshness_p50_s", "freshness_p95_s", "rss_growth_mb_per_hour")
     return found | {key: found[f"{key}_at_{RATES[-1]}"] for key in short}
