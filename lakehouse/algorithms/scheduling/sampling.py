@@ -1,9 +1,9 @@
 """Asks operators that no row reaches of a few rows, so that the next plan knows what they cost and pass.
 
 A filter behind one that passes nothing is never measured: were it cheaper, nobody would know, and it stayed there. So
-in each interval every filter that nothing reached in the one before is asked of rows that enter its segment, whatever
-the filters before it say of them. Its verdicts on them are kept only if it is shared. One that raises on rows that
-filters before it keep from it is not asked again.
+in each interval every filter that nothing reached in the one before (in the first interval: every filter) is asked of
+rows that enter its segment, whatever the filters before it say of them. Its verdicts on them are kept only if it is
+shared. One that raises on rows that filters before it keep from it is not asked again.
 
 Cost: at most ``SHARE`` of the time, and ``SAMPLE_ROWS * SAMPLES`` rows an operator and interval.
 Source: ours; in Dong et al., MultiFactor, statistics are of what reaches an operator.
@@ -49,7 +49,8 @@ class Sampling:
         self._left_ns = round(SHARE * length_us * 1000)
         is_unreached = (taken == 0) & ~self._is_barred
         found = {first: segment[is_unreached[segment]] for first, segment in self._segments.items()}
-        self._due = {first: SAMPLES * each.tolist() for first, each in found.items() if len(each)}
+        # The last ones first: they are the least likely to be reached.
+        self._due = {first: SAMPLES * each[::-1].tolist() for first, each in found.items() if len(each)}
 
     def look(self, position: int, chunk: Chunk) -> None:
         """Ask one operator, if a chunk that enters its segment is about to be handled."""
