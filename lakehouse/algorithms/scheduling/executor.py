@@ -110,7 +110,7 @@ class Executor:
         )
         self._sampling = Sampling(self.network, self.operators, self.planning.counts, clock_ns)
         if policy.reorders:
-            self._sampling.begin(np.zeros(self.network.size), self.planning.interval.length_us)
+            self._sampling.begin(np.zeros(self.network.size, np.int64), self.planning.interval.length_us)
         self._orders, self._oldest = orders(self.planning.plan), orders(first_plan(self.network))
         self._turn = first_turn()
         self._queues = empty_queues(self.network)
