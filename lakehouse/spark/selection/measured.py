@@ -25,6 +25,7 @@ from lakehouse.spark.selection.chains import written
 
 Facts = dict[str, Any]
 _OPERATOR = ("handled_per_s", "selectivity")
+_COUNTED = ("taken", "passed", "busy_us", "arrived", "switched")
 _WHOLE = ("arrived_per_s", "switch_us", "tau_us", "time_us")
 
 
@@ -138,8 +139,8 @@ class Measured:
         pool = pool_of(network.operators)
         total = Counts.zero(network, pool)
         for task in self.tasks:
-            arrays = (np.array(task[name]) for name in ("taken", "passed", "busy_us", "arrived", "switched"))
-            total.add(Counts(*arrays, pool))
+            counted = {name: np.array(task[name]) for name in _COUNTED}
+            total.add(Counts(**counted, pool=pool))
         return total
 
     def _sum(self, name: str) -> int:

@@ -1,6 +1,6 @@
-"""A task of a batch: an executor over the rows of one partition; selected rows come out, at the end what was counted.
+"""A task of a batch: an executor over the rows of one partition; selected rows come out, then what was counted.
 
-    _query, event_us, _row, columns     a row that the query of this number selected; columns that it does not show are null
+    _query, event_us, _row, columns     a row that the query of this number selected; what it does not show is null
     _told                               once: JSON, what the task counted, and what queries raised
 
 The queues of a task hold at most ``LIMIT_BYTES`` and one piece; while they are full no more rows are read from Spark.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,7 @@ QUERY, TOLD, ROW = "_query", "_told", "_row"
 
 @dataclass(frozen=True)
 class Work:
-    """What every task of a batch does; ``known``: what earlier batches showed; ``answer``: the columns that come out."""
+    """What every task of a batch does; ``known``: what earlier batches showed; ``answer``: what comes out."""
 
     queries: tuple[SelectionQuery, ...]
     sources: Mapping[str, Source]
@@ -42,7 +42,7 @@ class Work:
     answer: pa.Schema
     limit_bytes: int = LIMIT_BYTES
 
-    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield what is selected of a partition's rows, of each query in order, then what was counted."""
         clock = time.perf_counter_ns
         stream, begun_us, newest_us = self.queries[0].stream, clock() // 1000, None
