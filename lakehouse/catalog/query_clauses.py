@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
 
 Kind = Literal["join", "multiway", "aggregate", "selection"]
-CLAUSES = ("RECALL", "EVERY", "IDLE", "AHEAD", "POLICY", "SLACK", "METHOD", "ALARM", "DEADLINE")
+CLAUSES = ("RECALL", "EVERY", "IDLE", "AHEAD", "POLICY", "SLACK", "METHOD", "DEADLINE", "ALARM")
 POLICIES = ("NEEDED_SLACK", "PAPER")
 METHODS = tuple(method.upper() for method in get_args(Method))
 _KINDS = {
