@@ -38,14 +38,14 @@ def read_selection(
     ``predicates``: the folder of the operator's own ones.
     """
     tables = tables_of(tree, (), faults)
+    where = tree.args.get("where")
+    if where is None:
+        faults.add(parts.clauses.end, "no WHERE", "WHERE and the conditions by which rows are selected")
     sources = sources_of(tables, streams, 1, "one stream", faults)
     if sources is None:
         return None
     names = Names(sources, faults)
     outputs = read_outputs(tree, names, SELECTED_COLUMNS)
-    where = tree.args.get("where")
-    if where is None:
-        faults.add(parts.clauses.end, "no WHERE", "WHERE and the conditions by which rows are selected")
     found = [_conjunct(node, names, predicates) for node in conjuncts(where.this if where else None)]
     if faults.found:
         return None

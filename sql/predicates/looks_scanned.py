@@ -1,6 +1,6 @@
 """Whether a connection was a probe of a port: begun, and not taken up. By what Zeek writes of each.
 
-A history has a letter for each kind of packet, capitals are the sender's: S is a SYN, h its answer, R a reset, F an end.
+A history has a letter for each kind of packet, capitals are the sender's: S a SYN, h its answer, R a reset, F an end.
 """
 
 from __future__ import annotations
