@@ -75,7 +75,7 @@ def _value(node: exp.Expr, rows: pa.RecordBatch) -> Any:
         case exp.Null():
             return pa.scalar(None)
         case exp.Cast():
-            return pc.cast(_value(node.this, rows), pa.float64())
+            return _double(_value(node.this, rows))
     return _condition(node, rows)
 
 

@@ -41,7 +41,7 @@ def short(device, temp) -> bool:
 """
 QUERIES = {
     "warm": "SELECT * FROM readings WHERE temp > 20 AND odd(count) AND device <> 'cc'",
-    "even": "SELECT device, temp AS t, event_us AS at FROM readings WHERE NOT count % 2 = 1 AND temp > 20",
+    "even": "SELECT device, temp AS t, event_us AS read_us FROM readings WHERE NOT count % 2 = 1 AND temp > 20",
     "brief": "SELECT count FROM readings r WHERE short(r.device, r.temp) AND odd(count) DEADLINE 2 SECONDS",
 }
 TRUTH = {
@@ -241,7 +241,7 @@ def test_a_published_version_has_what_is_selected(
     with duckdb.connect() as connection:
         write_tables(connection, 1, [], told)
         found = connection.execute(
-            "SELECT at, t, event_us, batch FROM selected_even ORDER BY event_us"
+            "SELECT read_us, t, event_us, batch FROM selected_even ORDER BY event_us"
         ).fetchall()
         query = connection.execute("SELECT kind, rows, pairs, published FROM queries").fetchone()
 
