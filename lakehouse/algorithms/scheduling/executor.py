@@ -116,9 +116,10 @@ class Executor:
         self._turn = first_turn()
         self._queues = empty_queues(self.network)
         self._waiting: list[deque[Chunk]] = [deque() for _ in range(2 * self.network.size)]
-        self._order, self._wanted = np.arange(self.network.size), self.planning.plan.order.copy()
+        # Nothing waits yet, so every operator can stand where it is planned.
+        self._order, self._wanted = self.planning.plan.order.copy(), self.planning.plan.order.copy()
         self._is_pinned = np.zeros(self.network.size, np.bool_)
-        self._is_settled, self._last = False, NONE
+        self._is_settled, self._last = True, NONE
         self.peak_waiting = np.zeros(self.network.size, np.int64)
         self._results: list[Result] = []
 
