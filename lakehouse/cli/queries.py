@@ -113,7 +113,7 @@ def _print(found: Mapping[str, Any], settings: Settings) -> None:
             print_table(headers, rows, title=title if len(kinds) > 1 else "")
     _print_operators(found["queries"])
     for facts in found["queries"]:
-        if facts["stopped"] and facts["state"] == "stopped":
+        if facts["state"] == "stopped":
             print(f"\n{facts['query']} is stopped: {stopped_in_words(facts['stopped'])}")
     for name in found["unregistered"]:
         print(f"{name}: has tables and is registered no longer; tidemark queries --forget {name}")

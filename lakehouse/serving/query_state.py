@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, ClassVar
@@ -121,7 +121,6 @@ class QueryState(ABC):
             "streams": self.streams,
             **self.own_facts(),
             "state": self.state,
-            "stopped": None if self.stopped is None else asdict(self.stopped),
             "waiting": self.waiting,
             "batches": figures.finished,
             "rows": figures.total("rows"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from lakehouse.catalog.selection_query import SelectionQuery
 from lakehouse.catalog.selection_words import Ranked, condition_in_words, stream_in_words, where_in_words
@@ -34,6 +34,7 @@ class SelectionState(QueryState):
             "join": stream_in_words(self.query),
             "condition": where_in_words(self.query),
             "deadline_us": self.query.deadline_us,
+            "stopped": None if self.stopped is None else asdict(self.stopped),
             "selected": self.figures.total("selected"),
             "misses": self.figures.total("misses"),
             "worst_delay_us": max((row["worst_delay_us"] or 0 for row in self.figures.rows), default=None),
