@@ -61,7 +61,7 @@ CONDITIONS = (
         "flag IS NOT TRUE",
     ),
     *("flag <=> NULL", "count <=> other", "device <=> room", "temp > 0 OR flag", "NOT (temp > 0 AND flag)"),
-    *("temp + count > 0", "temp * 2 - 1 < count", "count / 2 = 2.5", "count % 3 = 1", "count % -3 = -1"),
+    *("temp + count > 0", "temp * 2 - 1 < count", "count / 2 = 2.5", "count % 3 = 1", "-count % 3 = -1"),
     *(
         "ABS(count) = 7",
         "ABS(temp - 1) <= 1",
