@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -37,7 +38,7 @@ class Source:
 
 
 class Call:
-    """The predicate of one task. Its file is run when it is first asked, so whatever that raises is the predicate's."""
+    """The predicate of one task. Its file is run before it is first asked; what that raises is raised when it is."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -55,6 +56,11 @@ class Call:
         if self.source.by_row:
             return _by_row(function, arrays)
         return _truths(function(*arrays), self.source.name)
+
+    def load(self) -> None:
+        """Run the file, if that has not been done; what it raises is left to the first call."""
+        with suppress(Exception):
+            self._loaded()
 
     def _loaded(self) -> Callable[..., Any]:
         if self._function is None:

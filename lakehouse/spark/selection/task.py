@@ -10,19 +10,22 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.algorithms.scheduling.contract import Statistics
+from lakehouse.algorithms.scheduling.contract import Query, Statistics
 from lakehouse.algorithms.scheduling.executor import MEBIBYTE, Executor, QueryState, Result
 from lakehouse.algorithms.scheduling.interval import Interval
 from lakehouse.algorithms.scheduling.multifactor import MultiFactor
+from lakehouse.algorithms.scheduling.operators import Predicate
 from lakehouse.catalog.selection_query import SelectionQuery
-from lakehouse.spark.selection.calls import Source, place_of
+from lakehouse.spark.selection.calls import Call, Source, place_of
 from lakehouse.spark.selection.chains import runnable
 
 LIMIT_BYTES = 64 * MEBIBYTE
@@ -45,18 +48,21 @@ class Work:
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield what is selected of a partition's rows, of each query in order, then what was counted."""
         clock, newest_us = time.perf_counter_ns, None
+        chains, source = runnable(self.queries, self.sources), iter(batches)
+        first = next(source, None)
+        if first is not None:
+            _load(chains, first)
         executor = Executor(
-            runnable(self.queries, self.sources),
+            chains,
             MultiFactor(),
             clock,
             self.limit_bytes,
             self.interval,
             self.known,
         )
-        # Loads the compiled choice, so that its loading delays no row.
         executor.step()
         stream, begun_us = self.queries[0].stream, clock() // 1000
-        for batch in batches:
+        for batch in chain([] if first is None else [first], source):
             newest_us = _later(newest_us, pc.max(batch.column("event_us")).as_py())
             for piece in _pieces(batch):
                 while not executor.offer(stream, piece, begun_us):
@@ -102,6 +108,20 @@ class Work:
         error = f"{type(state.error).__name__}: {state.error}"
         place = place_of(state.error, [source.path for source in self.sources.values()])
         return told | {"failed_at": state.failed_at, "error": error, "place": place}
+
+
+def _load(chains: Sequence[Query], rows: pa.RecordBatch) -> None:
+    """Load what is loaded when it is first used: it is no condition's cost, and should delay no row.
+
+    Conditions are asked of no rows at all; of predicates the files are run. The compiled choice is loaded by a step.
+    """
+    none = rows.slice(0, 0).take(np.zeros(0, np.int64))
+    for operator in (operator for query in chains for operator in query.chain.operators):
+        run = operator.run if isinstance(operator, Predicate) else None
+        if isinstance(run, Call):
+            run.load()
+        elif run is not None:
+            run(none)
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
