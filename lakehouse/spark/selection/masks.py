@@ -1,7 +1,8 @@
 """A condition on rows, which the catalog has let through, as a function of an Arrow batch.
 
 It says what Spark would: comparisons with null are null, NOT, AND and OR know three values, sums are of doubles.
-Numbers of different types are compared as Spark compares them: with a double as doubles, else exactly.
+Numbers of different types are compared as Spark compares them: with a double as doubles, else exactly; exactly also
+where a literal has more digits than a decimal column, which Spark rounds.
 
 Cost: a pass of compiled code over the columns for each sign in the condition.
 """

@@ -16,7 +16,6 @@ from tests.catalog.streams import stream_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
 STREAM = stream_of(
     columns={
         "count": "int",
@@ -41,7 +40,7 @@ ROWS = pa.table(
 )
 CONDITIONS = (
     *("temp > 0", "temp <= 0.1", "0 = temp", "temp <> 1", "count < 3", "count >= 3.5", "count = 5e0"),
-    *("volts > 0.0005", "volts = 1", "volts < count", "volts <= temp", "count = other", "count < other"),
+    *("volts > 0.5", "volts = 1", "volts < count", "volts <= temp", "count = other", "count < other"),
     *(
         "device = 'a'",
         "device <> 'a'",
@@ -75,6 +74,16 @@ CONDITIONS = (
 )
 
 
+def test_a_number_with_more_digits_than_a_decimal_column_is_compared_exactly() -> None:
+    """Spark rounds it to the column's digits, so that 0.001 would not be more than 0.0005."""
+    (batch,) = ROWS.to_batches()
+
+    found = np.asarray(mask_of("`volts` > 0.0005")(batch)).astype(bool)
+
+    assert found.tolist() == [True, True, False, False, True, False, True, True]
+
+
+@pytest.mark.spark
 def test_a_mask_says_what_spark_says(spark: SparkSession) -> None:
     frame = spark.createDataFrame(ROWS)
     (batch,) = ROWS.to_batches()
