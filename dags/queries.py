@@ -1,8 +1,9 @@
 """Take what has been ingested into every registered query: pairs and answers at once, a log of what may be missing.
 
-- **Job** `jobs/run_queries.py`, one task per query
+- **Job** `jobs/run_queries.py`, one task per query; the first selection of a stream takes the stream's others along
 - **Reads** `raw` and `ledger` of the query's streams, and its own `states`
-- **Writes** `joins`, or `answers` and `alarms`; `late`, `states` and `queries`; published with the next version
+- **Writes** `joins`, `selected`, or `answers` and `alarms`; `late`, `states`, `queries`; published with the next one
+- **If a selection is stopped**, as one of its conditions raised, its task alone fails, with operator, batch and error
 - **If it is late** pairs and answers are as old as the last run; the next one takes all that has been ingested
 - **While `tidemark serve` runs** its streams are left to it: skipped, with the reason
 """

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.catalog.aggregate_query import AggregateQuery
 from lakehouse.catalog.multiway_query import MultiwayQuery
+from lakehouse.catalog.selection_query import SelectionQuery
 from lakehouse.catalog.settings import Settings
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def _measured(
     from quality.join_metrics import measure_joined, open_joined
     from quality.multiway_metrics import measure_moved, open_moved
     from quality.query_metrics import rows_to_take
+    from quality.selection_metrics import measure_selected, open_selected
 
     query = settings.query(name)
     if isinstance(query, AggregateQuery):
@@ -90,6 +92,11 @@ def _measured(
     if isinstance(query, MultiwayQuery):
         moved = open_moved(settings.layout, query)
         return None if moved is None else (moved, measure_moved(moved, rows_to_take(spark, moved, since)))
+    if isinstance(query, SelectionQuery):
+        chosen = open_selected(settings.layout, query)
+        if chosen is None:
+            return None
+        return chosen, measure_selected(chosen, rows_to_take(spark, chosen, since))
     joined = open_joined(settings.layout, query, settings.queries.published)
     return None if joined is None else (joined, measure_joined(joined, rows_to_take(spark, joined, since)))
 

@@ -91,7 +91,8 @@ def _waiting(settings: Settings, stream: str) -> list[str]:
     found = []
     for name, query in settings.registered.items():
         streams = [side.stream for side in query.sides]
-        if stream in streams and is_behind(settings.layout, name, streams):
+        is_repaired = name not in settings.selections
+        if stream in streams and is_behind(settings.layout, name, streams, is_repaired):
             found.append(name)
     return found
 

@@ -2,7 +2,8 @@
 
 The order is ours, not the assets': ``dag.test()`` runs one DAG, and what a task tells an asset starts nothing here.
 Airflow's own words go to ``<home>/airflow/logs/run.log``. A failure stops what comes after it, but for a stream that
-cannot be taken in while others can: it stands still alone. Safe to run again.
+cannot be taken in while others can, and for a selection of which a condition raises: it stands still alone. Safe to run
+again.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import IO
 from jobs.outcome import ALL_STREAMS, Outcome, is_count, reporting
 from lakehouse.catalog.heartbeat import served_by
 from lakehouse.catalog.settings import Settings
+from lakehouse.catalog.stopped import read_stopped
 
 ORDER = ("ingest", "rollups", "queries", "repair", "quality", "publish", "maintain")
 # Only a schedule runs these: they watch what runs beside them.
@@ -62,16 +64,20 @@ def run(
         for name in (name for name in ORDER if settings.registered or name not in OF_QUERIES):
             before = len(outcomes)
             succeeded = _run_dag(name, asked)
-            if not _goes_on(name, outcomes[before:]):
+            if not _goes_on(settings, name, outcomes[before:]):
                 break
-            if not succeeded:
+            if not succeeded and all(outcome["ok"] for outcome in outcomes[before:]):
                 raise RunFailed(f"the DAG {name} failed and none of its jobs did; see {log}")
     return outcomes
 
 
-def _goes_on(name: str, outcomes: Sequence[Outcome]) -> bool:
+def _goes_on(settings: Settings, name: str, outcomes: Sequence[Outcome]) -> bool:
     oks = [outcome["ok"] for outcome in outcomes]
-    return all(oks) or (name == "ingest" and any(oks))
+    failed = {outcome["stream"] for outcome in outcomes if not outcome["ok"]}
+    stand_alone = name == "queries" and all(
+        query in settings.selections and read_stopped(settings.layout, query) for query in failed
+    )
+    return all(oks) or (name == "ingest" and any(oks)) or stand_alone
 
 
 def _run_dag(name: str, asked: Mapping[str, str]) -> bool:

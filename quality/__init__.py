@@ -6,7 +6,8 @@
     metrics.py          Spark: a stream's tables -> small frames of deviations, 0 where all is well
     rollup_metrics.py   the same for the rollup's nodes
     query_metrics.py    the same for a registered query, its batches and repairs
-    join_metrics.py  multiway_metrics.py  aggregate_metrics.py   what is judged of each kind: periods; answers, alarms
+    join_metrics.py  multiway_metrics.py  aggregate_metrics.py  selection_metrics.py
+                       what is judged of each kind: periods; answers, alarms
     suites.py           Rule -> Great Expectations suite
     checkpoint.py       frames + suites -> verdicts, kept results and their pages
     history.py          verdicts -> one Delta table for all streams

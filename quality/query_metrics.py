@@ -97,7 +97,7 @@ def _batch_rows(tables: QueryTables, taken: Taken) -> Iterator[Row]:
     missed, refused = (counts_of(tables.log, "what", what) for what in ("missed", "refused"))
     for batch, (least, most) in sorted(taken.items()):
         rows = [row for row in tables.figures.rows if row["batch"] == batch]
-        told = {name: sum(row[name] or 0 for row in rows) for name in (*COUNTS, *tables.told)}
+        told = {name: sum(row.get(name) or 0 for row in rows) for name in (*COUNTS, *tables.told)}
         log_gap = abs(told["missed"] - missed[batch]) + abs(told["refused"] - refused[batch])
         yield {
             "batch": batch,

@@ -53,6 +53,13 @@ MULTIWAY_POINTS = (
     "repair.results-appended",
     "repair.finished",
 )
+# Passed by the job of registered selections.
+SELECTION_POINTS = (
+    "queries.planned",
+    "queries.selected",
+    "queries.outputs-appended",
+    "queries.finished",
+)
 # Passed by the jobs of registered aggregates that raise alarms.
 AGGREGATE_POINTS = (
     "queries.planned",

@@ -11,6 +11,7 @@
     joins/<query>         pairs or results of a join        jobs/run_queries, jobs/repair_late
     windows/<query>       rows that later ones can meet     jobs/run_queries, jobs/maintain
     late/<query>          rows that may lack partners       jobs/run_queries
+    selected/<query>      rows of a selection, Delta        jobs/run_queries
     answers/<query>       answers at ticks, Delta           jobs/run_queries, jobs/repair_late
     alarms/<query>        alarms raised and cleared, Delta  jobs/run_queries, jobs/repair_late
     states/<query>        what a query holds, Delta         jobs/run_queries
@@ -68,6 +69,10 @@ class Home:
         """Rows of each stream that later rows can meet, for a join of three streams or more."""
         return self.root / "windows" / query
 
+    def selected(self, query: str) -> Path:
+        """Rows that a selection let through."""
+        return self.root / "selected" / query
+
     def late(self, query: str) -> Path:
         """Rows that may have missed partners, for the repair."""
         return self.root / "late" / query
@@ -98,7 +103,7 @@ class Home:
 
     def tables_of(self, query: str) -> tuple[Path, ...]:
         """Every table that a query can have; the one that counts its batches is last."""
-        found = (self.joins, self.windows, self.answers, self.alarms)
+        found = (self.joins, self.windows, self.selected, self.answers, self.alarms)
         places = (*found, self.late, self.states, self.missed, self.repairs, self.queries)
         return tuple(place(query) for place in places)
 

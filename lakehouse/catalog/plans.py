@@ -18,6 +18,7 @@ from lakehouse.catalog.aggregate_query import AggregateQuery
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.ledger import Entry, last_batch, read_ledger
 from lakehouse.catalog.multiway_query import SLOTS, MultiwayQuery
+from lakehouse.catalog.selection_query import SelectionQuery
 from lakehouse.catalog.table_log import read_columns
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ def definition_of(query: Query, buckets: int) -> str:
     """Return what the tables of a query depend on, as one line."""
     if isinstance(query, MultiwayQuery):
         return f"{query.definition()} IN {SLOTS} SLOTS"
+    if isinstance(query, SelectionQuery):
+        return f"{query.definition()} ROW BY ROW"
     how = f"METHOD {query.method}" if isinstance(query, AggregateQuery) else f"POLICY {query.policy}"
     return f"{query.definition()} {how} IN {buckets} BUCKETS"
 
@@ -135,14 +138,18 @@ def last_repair(layout: Home, query: str) -> int:
     return max((repair for (repair,) in read_columns(layout.repairs(query), ("repair",))), default=0)
 
 
-def is_behind(layout: Home, query: str, streams: Sequence[str]) -> bool:
-    """Tell if a query has ingest batches to take, or batches to repair: raw rows that it still needs must stay."""
+def is_behind(layout: Home, query: str, streams: Sequence[str], is_repaired: bool = True) -> bool:
+    """Tell if a query has ingest batches to take, or batches to repair: raw rows that it still needs must stay.
+
+    Not ``is_repaired``: a kind that no repair looks after; what it has to finish must stay.
+    """
     plans = read_plans(layout.plans(query), "batch")
     taken = plans[-1].spans if plans else tuple((0, 0) for _ in streams)
     lasts = [last_batch(read_ledger(layout, stream)) for stream in streams]
     if any(through < last for (_, through), last in zip(taken, lasts, strict=True)):
         return True
-    return repaired(layout, query) < len(plans)
+    done = repaired(layout, query) if is_repaired else finished(layout, query)
+    return done < len(plans)
 
 
 def _write(path: Path, text: str) -> None:

@@ -27,6 +27,12 @@ Aggregates of a join of two to six streams, at every tick (``AggregateQuery``):
 
 In the last two every stream has a window of its own, and only equalities of columns join them.
 
+Rows of one stream (``SelectionQuery``), by comparisons and by predicates of the operator's own (``predicates.py``):
+
+    SELECT src, dest, service FROM conn
+    WHERE proto = 'tcp' AND resp_bytes > 1000 AND looks_scanned(service, history)
+    [DEADLINE 600 MILLISECONDS]
+
 What cannot be run is refused with line, column, reason and what is expected. sqlglot is imported when there is a text.
 """
 
@@ -39,14 +45,17 @@ from lakehouse.catalog.aggregate_query import AggregateQuery
 from lakehouse.catalog.columns import NAME
 from lakehouse.catalog.join_query import JoinQuery, Output, Side
 from lakehouse.catalog.multiway_query import MultiwayQuery, Windowed
+from lakehouse.catalog.predicates import FOLDER
 from lakehouse.catalog.problems import Problem
 from lakehouse.catalog.query_aggregates import read_aggregate
 from lakehouse.catalog.query_clauses import check_clauses
 from lakehouse.catalog.query_faults import Faults, QueryError
 from lakehouse.catalog.query_joins import read_join
 from lakehouse.catalog.query_multiway import read_multiway
+from lakehouse.catalog.query_selection import read_selection
 from lakehouse.catalog.query_text import cut
 from lakehouse.catalog.query_tree import kind_of, tree_of
+from lakehouse.catalog.selection_query import SelectionQuery
 from lakehouse.catalog.stream import Stream
 
 __all__ = [
@@ -56,13 +65,14 @@ __all__ = [
     "Output",
     "Query",
     "QueryError",
+    "SelectionQuery",
     "Side",
     "Windowed",
     "parse_query",
     "read_queries",
 ]
 
-Query = JoinQuery | MultiwayQuery | AggregateQuery
+Query = JoinQuery | MultiwayQuery | AggregateQuery | SelectionQuery
 _READERS = {"join": read_join, "multiway": read_multiway, "aggregate": read_aggregate}
 
 
@@ -71,6 +81,7 @@ def read_queries(
 ) -> dict[str, Query]:
     """Return the queries of a folder's ``*.sql`` files, sorted by name; what is wrong with any is added to problems.
 
+    Predicates of the operator's own are in the folder ``predicates`` beside it.
     ``refused``: streams that are declared wrongly; that a query's stream is one of them is not told again.
     """
     queries: dict[str, Query] = {}
@@ -80,7 +91,8 @@ def read_queries(
             problems.append(Problem(key, repr(path.stem), "a name of lower-case letters, digits and _"))
             continue
         try:
-            queries[path.stem] = parse_query(path.stem, path.read_text(encoding="utf-8"), streams)
+            text = path.read_text(encoding="utf-8")
+            queries[path.stem] = parse_query(path.stem, text, streams, folder.parent / FOLDER)
         except UnicodeDecodeError as error:
             problems.append(Problem(key, str(error), "UTF-8"))
         except QueryError as error:
@@ -89,24 +101,30 @@ def read_queries(
     return queries
 
 
-def parse_query(name: str, text: str, streams: Mapping[str, Stream]) -> Query:
-    """Return the query that a text is: of aggregates where SELECT has one or groups, else of pairs or more.
+def parse_query(name: str, text: str, streams: Mapping[str, Stream], predicates: Path | None = None) -> Query:
+    """Return the query that a text is: of aggregates where SELECT has one or groups, else of rows, pairs or more.
+
+    ``predicates``: the folder of the operator's own ones.
 
     Raises:
         QueryError: with every fault found, and line, column and reason of the first.
     """
     faults = Faults(text)
-    query = _query(name, text, streams, faults)
+    query = _query(name, text, streams, predicates, faults)
     if faults.found or query is None:
         raise QueryError(name, faults.found)
     return query
 
 
-def _query(name: str, text: str, streams: Mapping[str, Stream], faults: Faults) -> Query | None:
+def _query(
+    name: str, text: str, streams: Mapping[str, Stream], predicates: Path | None, faults: Faults
+) -> Query | None:
     parts = cut(text, faults)
     tree = tree_of(parts, faults) if parts and parts.is_plain else None
     if parts is None or tree is None:
         return None
-    kind = kind_of(tree)
+    kind = kind_of(tree, parts)
     check_clauses(parts.clauses, kind, faults)
+    if kind == "selection":
+        return read_selection(name, parts, tree, streams, predicates, faults)
     return _READERS[kind](name, parts, tree, streams, faults)

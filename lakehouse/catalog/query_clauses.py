@@ -14,15 +14,17 @@ from lakehouse.catalog.query_tokens import Reader, Span
 if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
 
-Kind = Literal["join", "multiway", "aggregate"]
-CLAUSES = ("RECALL", "EVERY", "IDLE", "AHEAD", "POLICY", "SLACK", "METHOD", "ALARM")
+Kind = Literal["join", "multiway", "aggregate", "selection"]
+CLAUSES = ("RECALL", "EVERY", "IDLE", "AHEAD", "POLICY", "SLACK", "METHOD", "DEADLINE", "ALARM")
 POLICIES = ("NEEDED_SLACK", "PAPER")
 METHODS = tuple(method.upper() for method in get_args(Method))
 _KINDS = {
     "join": "a join of pairs",
     "multiway": "a join of three streams or more",
     "aggregate": "an aggregate",
+    "selection": "a selection",
 }
+_DEADLINE = {"DEADLINE": "no DEADLINE: selections alone are run in slices of time"}
 _NEEDED = {
     "join": ("RECALL", "RECALL <share> OVER <period>, such as RECALL 0.95 OVER 1 MINUTE"),
     "aggregate": ("EVERY", "EVERY <interval>, how far ticks are apart, such as EVERY 1 MINUTE"),
@@ -32,6 +34,7 @@ _UNFIT = {
         "SLACK": "no SLACK: it is chosen by the RECALL asked for",
         "METHOD": "no METHOD: pairs are found in one way",
         "ALARM": "no ALARM: groups that HAVING lets through raise alarms",
+        **_DEADLINE,
     },
     "multiway": {
         "RECALL": "no RECALL: late rows find what SLACK holds at once, the repair all the rest",
@@ -39,11 +42,17 @@ _UNFIT = {
         "EVERY": "no EVERY: results come as they are found",
         "METHOD": "no METHOD: results are found in one way",
         "ALARM": "no ALARM: groups that HAVING lets through raise alarms",
+        **_DEADLINE,
     },
     "aggregate": {
         "RECALL": "no RECALL: the answer at a tick is exact",
         "POLICY": "no POLICY: slack is what SLACK says",
+        **_DEADLINE,
     },
+    "selection": dict.fromkeys(
+        ("RECALL", "EVERY", "IDLE", "AHEAD", "POLICY", "SLACK", "METHOD", "ALARM"),
+        "DEADLINE or nothing: each row alone decides, whenever it comes",
+    ),
 }
 
 

@@ -47,8 +47,8 @@ class Figures:
         return [row for row in self.rows if row["batch"] == self.finished]
 
     def total(self, name: str, after: int = 0) -> int:
-        """Return the sum of a figure over all finished batches after one."""
-        return sum(row[name] or 0 for row in self.rows if row["batch"] > after)
+        """Return the sum of a figure over all finished batches after one; 0 where a kind has no such figure."""
+        return sum(row.get(name) or 0 for row in self.rows if row["batch"] > after)
 
     def total_repaired(self, name: str) -> int:
         """Return the sum of a figure over all repairs."""

@@ -1,11 +1,11 @@
-"""What SELECT shows of the rows that are joined: plain columns, or all of them with a star."""
+"""What SELECT shows of the rows that are joined or selected: plain columns, or all of them with a star."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from lakehouse.catalog.join_query import Output
-from lakehouse.catalog.query_names import Names, offset_of
+from lakehouse.catalog.query_names import TIMES, Names, offset_of
 from lakehouse.catalog.query_text import DIALECT
 from lakehouse.catalog.query_tree import check_output
 
@@ -43,4 +43,7 @@ def _outputs_of(node: exp.Expr, names: Names) -> list[Output]:
 
 def _all_of(side: int, names: Names) -> list[Output]:
     source = names.sources[side]
+    if len(names.sources) == 1:
+        # Times have names of their own in every table of rows.
+        return [Output(name, side, name) for name in source.columns if name not in TIMES]
     return [Output(f"{source.alias}_{name}", side, name) for name in source.columns]

@@ -42,14 +42,20 @@ def tree_of(parts: Parts, faults: Faults) -> exp.Select | None:
     return tree
 
 
-def kind_of(tree: exp.Select) -> Kind:
-    """Return what a SELECT asks for: aggregates of a join, its pairs, or the results of more than two streams."""
+def kind_of(tree: exp.Select, parts: Parts) -> Kind:
+    """Return what a SELECT asks for: aggregates of a join, its pairs, results of more than two streams, or rows of one.
+
+    One stream with a window, or with a RECALL, is taken for a join that lacks its other side.
+    """
     from sqlglot import exp
 
     is_grouped = bool(tree.args.get("group") or tree.args.get("having"))
     if is_grouped or any(each.find(exp.AggFunc) for each in tree.expressions):
         return "aggregate"
-    return "multiway" if len(tree.args.get("joins") or []) > 1 else "join"
+    joins = len(tree.args.get("joins") or [])
+    if not joins and not parts.windows and not {"RECALL", "POLICY"} & parts.clauses.places.keys():
+        return "selection"
+    return "multiway" if joins > 1 else "join"
 
 
 def tables_of(tree: exp.Select, more: Collection[str], faults: Faults) -> list[exp.Expr]:
@@ -90,8 +96,8 @@ def clauses_on(tree: exp.Select) -> list[exp.Expr | None]:
 def sources_of(
     tables: Sequence[exp.Expr], streams: Mapping[str, Stream], most: int, expected: str, faults: Faults
 ) -> tuple[Source, ...] | None:
-    """Return the streams that are joined, two to ``most``, under different aliases; None where they are not."""
-    if not 2 <= len(tables) <= most:
+    """Return the streams, two to ``most`` or one, under different aliases; None where they are not."""
+    if not min(2, most) <= len(tables) <= most:
         found = f"{len(tables)} streams" if len(tables) > 1 else "one stream"
         faults.add(offset_of(tables[min(most, len(tables) - 1)]), found, expected)
         return None

@@ -17,7 +17,14 @@ from lakehouse.catalog.layout import Home
 from lakehouse.catalog.places import config_file, given_home
 from lakehouse.catalog.presets import preset_problem, with_landing, with_preset
 from lakehouse.catalog.problems import ConfigError, Problem
-from lakehouse.catalog.queries import AggregateQuery, JoinQuery, MultiwayQuery, Query, read_queries
+from lakehouse.catalog.queries import (
+    AggregateQuery,
+    JoinQuery,
+    MultiwayQuery,
+    Query,
+    SelectionQuery,
+    read_queries,
+)
 from lakehouse.catalog.refusals import problems_of, stream_refusals
 from lakehouse.catalog.sites import site_problems
 from lakehouse.catalog.stream import Kept, Source, Stream
@@ -146,6 +153,11 @@ class Settings(BaseSettings):
     def aggregates(self) -> dict[str, AggregateQuery]:
         """The registered queries that keep aggregates."""
         return {name: query for name, query in self.registered.items() if isinstance(query, AggregateQuery)}
+
+    @property
+    def selections(self) -> dict[str, SelectionQuery]:
+        """The registered queries that select rows of one stream."""
+        return {name: query for name, query in self.registered.items() if isinstance(query, SelectionQuery)}
 
     def query(self, name: str) -> Query:
         """Return a registered query.

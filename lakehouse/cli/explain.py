@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from lakehouse.serving.aggregates import AggregateState
     from lakehouse.serving.joins import JoinState
     from lakehouse.serving.multiway_joins import MultiwayState
+    from lakehouse.serving.queries import State
     from lakehouse.serving.query_state import Facts
+    from lakehouse.serving.selections import SelectionState
 
 EXAMPLES = (
     "tidemark explain replies",
@@ -38,16 +40,20 @@ def explain(
     Of a join of pairs also the slack it gives now, which periods reached the recall asked for and the worst that
     did not; of a join-aggregate the method that runs it and why, how often answers were revised, which ticks are
     final, and its alarms; of a join of three streams or more, per batch, which rows were moved on which way, and what
-    that was to cost and cost. The page of --html needs nothing but a browser. Times are in UTC. No JVM is started.
+    that was to cost and cost; of a selection, why its conditions stand in the order in which they are.
+    The page of --html needs nothing but a browser. Times are in UTC. No JVM is started.
     """
     from lakehouse.cli.output import print_json
     from lakehouse.serving.aggregates import AggregateState
     from lakehouse.serving.multiway_joins import MultiwayState
+    from lakehouse.serving.selections import SelectionState
 
     settings = globals_of(context).settings()
     state = _state(settings, query)
     if isinstance(state, AggregateState):
         facts, show = _aggregate(settings, state, html)
+    elif isinstance(state, SelectionState):
+        facts, show = _selection(state, html)
     elif isinstance(state, MultiwayState):
         facts, show = _multiway(settings, state, html)
     else:
@@ -108,7 +114,16 @@ def _multiway(
     return explain_multiway(state, settings.streams, settings.sites), print_multiway
 
 
-def _state(settings: Settings, name: str) -> AggregateState | MultiwayState | JoinState:
+def _selection(state: SelectionState, html: Path | None) -> tuple[Facts, Callable[[Facts], None]]:
+    from lakehouse.cli.selection_text import print_selection
+    from lakehouse.serving.explain_selection import explain_selection
+
+    if html is not None:
+        raise WrongUsage("--html shows joins of pairs and aggregates; expected none for a selection")
+    return explain_selection(state), print_selection
+
+
+def _state(settings: Settings, name: str) -> State:
     from lakehouse.serving.queries import state_of
 
     if name not in settings.registered:

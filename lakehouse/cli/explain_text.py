@@ -7,7 +7,7 @@ from typing import Any
 
 from lakehouse.catalog.durations import format_duration
 from lakehouse.cli.output import cell, moment, print_table
-from lakehouse.cli.queries import state_in_words
+from lakehouse.cli.queries import state_in_words, stopped_in_words
 from lakehouse.cli.status_page import age
 from lakehouse.cli.terminal_chart import span
 
@@ -122,6 +122,8 @@ def state_in_full(facts: Facts) -> str:
             f"changed; its tables are of {facts['meant_before']}\n       now it means {facts['means']}\n       "
             f"give it a name of its own, or start over with `tidemark queries --forget {facts['query']}`"
         )
+    if state == "stopped":
+        return f"stopped; {stopped_in_words(facts['stopped'])}"
     waiting = cell({stream: count for stream, count in facts["waiting"].items() if count})
     told = f" ({waiting} ingest batches)" if waiting != "-" else ""
     ended = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -33,9 +33,12 @@ def queries(
     Per query: what it joins, batches and rows taken in, logged rows that a repair still has to look at, rows and
     bytes held, stream time, age of the last batch. Of a join of pairs also the recall asked for, and pairs found
     online and by repair; of a join of three streams or more the results, rows that left their site, and bytes moved;
-    of a join-aggregate the answers given, revised and repaired, and alarms raised now.
-    State: new, behind (by how many ingest batches), current, or changed: it means something else than its
-    tables, which --forget removes. Refused while the query is run or repaired. No JVM is started.
+    of a join-aggregate the answers given, revised and repaired, and alarms raised now; of a selection its operators
+    in the order that the next batch begins with: the share S that each lets through, what a row costs, how many rows
+    it takes out a second, how long its turn may last, how many rows have waited for it.
+    State: new, behind (by how many ingest batches), current, stopped: a condition raised an error, or changed: it
+    means something else than its tables, which --forget removes. Refused while the query is run or repaired. No JVM
+    is started.
     """
     settings = globals_of(context).settings()
     if forget:
@@ -78,6 +81,26 @@ def state_in_words(facts: Mapping[str, Any]) -> str:
     return f"new, {waiting} wait" if facts["state"] == "new" and waiting else str(facts["state"])
 
 
+def stopped_in_words(stopped: Mapping[str, Any]) -> str:
+    """Return why a query stands still, and what to do."""
+    place = f" ({stopped['place']})" if stopped["place"] else ""
+    return (
+        f"batch {stopped['batch']}, at {stopped['operator'].replace('`', '')}{place}: {stopped['error']}; mend it, the "
+        "next run goes on from there"
+    )
+
+
+def _print_operators(queries: Sequence[Mapping[str, Any]]) -> None:
+    from lakehouse.cli.output import print_table
+    from lakehouse.cli.selection_text import OPERATORS, operator_rows
+
+    rows = [row for facts in queries if facts["kind"] == "selection" for row in operator_rows(facts)]
+    if rows:
+        print_table(
+            OPERATORS, rows, title="operators of selections, in the order that the next batch begins with"
+        )
+
+
 def _print(found: Mapping[str, Any], settings: Settings) -> None:
     from lakehouse.cli.output import print_table
 
@@ -88,6 +111,10 @@ def _print(found: Mapping[str, Any], settings: Settings) -> None:
         rows = [cells(facts) for facts in found["queries"] if facts["kind"] == kind]
         if rows:
             print_table(headers, rows, title=title if len(kinds) > 1 else "")
+    _print_operators(found["queries"])
+    for facts in found["queries"]:
+        if facts["state"] == "stopped":
+            print(f"\n{facts['query']} is stopped: {stopped_in_words(facts['stopped'])}")
     for name in found["unregistered"]:
         print(f"{name}: has tables and is registered no longer; tidemark queries --forget {name}")
 
@@ -124,6 +151,18 @@ def _aggregate(facts: Mapping[str, Any]) -> tuple[Any, ...]:
     )
 
 
+def _selection(facts: Mapping[str, Any]) -> tuple[Any, ...]:
+    from lakehouse.catalog.durations import format_duration
+    from lakehouse.cli.explain_text import length
+
+    newest, ended = _held(facts)[-2:]
+    return (
+        *(facts["query"], state_in_words(facts), facts["join"], facts["condition"], facts["batches"]),
+        *(facts["rows"], facts["selected"], format_duration(facts["deadline_us"]), facts["misses"]),
+        *(length(facts["worst_delay_us"]), newest, ended),
+    )
+
+
 def _held(facts: Mapping[str, Any]) -> tuple[Any, ...]:
     from lakehouse.cli.output import moment
     from lakehouse.cli.status_page import age
@@ -145,8 +184,13 @@ _AGGREGATE = (
     *("query", "state", "streams", "condition", "groups", "every", "method", "batches", "rows", "answered"),
     *("revised", "repaired", "alarms", *_HELD),
 )
+_SELECTION = (
+    *("query", "state", "stream", "condition", "batches", "rows", "selected", "deadline", "misses"),
+    *("longest delay", "newest", "last batch"),
+)
 _KINDS = (
     ("pairs", "joins of pairs", _PAIRS, _pairs),
     ("results", "joins of three streams or more", _RESULTS, _results),
     ("aggregate", "join-aggregates", _AGGREGATE, _aggregate),
+    ("selection", "selections", _SELECTION, _selection),
 )

@@ -87,7 +87,8 @@ def datasets(settings: Settings, job: str, subject: str) -> Paths:
     if subject in settings.registered and job in _OF_QUERIES:
         streams = list(dict.fromkeys(side.stream for side in settings.query(subject).sides))
         raw = [str(layout.raw(name)) for name in streams]
-        return raw, [str(path) for path in (layout.joins(subject), layout.answers(subject)) if path.exists()]
+        found = (layout.joins(subject), layout.answers(subject), layout.selected(subject))
+        return raw, [str(path) for path in found if path.exists()]
     if job == "publish":
         built = [str(layout.rollup(name)) for name in settings.streams]
         return built, [str(layout.serving)]

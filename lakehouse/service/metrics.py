@@ -167,7 +167,9 @@ def _of_jobs(outcomes: Iterable[Facts]) -> Iterator[Metric]:
 
 def _of_queries(layout: Home) -> Iterator[Metric]:
     state = GaugeMetricFamily("tidemark_state_bytes", "What a registered query holds.", labels=["query"])
-    for table in _tables(layout.queries("")):
+    # A selection holds nothing from one batch to the next.
+    holding = [table for table in _tables(layout.queries("")) if not layout.selected(table.name).is_dir()]
+    for table in holding:
         rows = read_columns(table, ("batch", "bytes"))
         last = max((batch for batch, _ in rows), default=0)
         state.add_metric([table.name], sum(size or 0 for batch, size in rows if batch == last))

@@ -16,15 +16,17 @@ point.py       the short way to one series
 parts.py       by more keys than fit in memory at once
 series.py      an aggregate over evenly spaced buckets, for charts
 plan.py        what is kept of a stream at which age, and what a changed declaration will do
-pair_facts.py  multiway_facts.py  aggregate_facts.py   the same for each kind; query_facts.py reads what all have
+pair_facts.py  multiway_facts.py  aggregate_facts.py  selection_facts.py   the same for each kind
+query_facts.py what all kinds have
 build_queries.py   registered queries -> tables of the new file; catalogue.py adds their rows
 build_pairs.py     pairs and how complete they are; build_results.py: results of three streams or more
+build_selected.py  rows of selections
 build_answers.py   answers at ticks, revisions, alarms
 answer_series.py   an output of a join-aggregate over evenly spaced buckets of ticks, for charts
 queries.py     registered queries as they stand; query_state.py: what they took in, hold and owe
-joins.py  multiway_joins.py  aggregates.py   the same for each kind
+joins.py  multiway_joins.py  aggregates.py  selections.py   the same for each kind
 completeness.py  recall of a join's periods, its misses and waits
 live_answers.py  answers and alarms of a join-aggregate before they are published
-explain.py  explain_multiway.py  explain_aggregate.py   all that is known of one query
+explain.py  explain_multiway.py  explain_aggregate.py  explain_selection.py   all that is known of one query
 status.py      what is published, how old it is, what waits in quarantine, how each job ended
 """

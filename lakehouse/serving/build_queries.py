@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 from lakehouse.catalog.aggregate_query import AggregateQuery
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.plans import is_of
-from lakehouse.catalog.queries import MultiwayQuery, Query
+from lakehouse.catalog.queries import MultiwayQuery, Query, SelectionQuery
 from lakehouse.catalog.stream import Stream
 from lakehouse.catalog.table_log import commits_of
 from lakehouse.serving.aggregate_facts import AggregateFacts, aggregate_facts
 from lakehouse.serving.build_answers import write_answers, write_values
 from lakehouse.serving.build_pairs import write_pairs
 from lakehouse.serving.build_results import write_results
+from lakehouse.serving.build_selected import write_selected
 from lakehouse.serving.facts import QueryFacts
 from lakehouse.serving.multiway_facts import MultiwayFacts, multiway_facts
 from lakehouse.serving.pair_facts import PairFacts, pair_facts
+from lakehouse.serving.selection_facts import SelectionFacts, selection_facts
 
 if TYPE_CHECKING:
     import duckdb
@@ -39,6 +41,8 @@ def query_facts(
     """Return what a publisher is told of a query; ``published_us`` back from its newest time, None for all."""
     if isinstance(query, AggregateQuery):
         return aggregate_facts(layout, query, streams, published_us)
+    if isinstance(query, SelectionQuery):
+        return selection_facts(layout, query, streams, published_us)
     if isinstance(query, MultiwayQuery):
         return multiway_facts(layout, query, streams, published_us)
     return pair_facts(layout, query, streams, published_us)
@@ -52,6 +56,8 @@ def write_queries(connection: duckdb.DuckDBPyConnection, queries: Sequence[Query
             write_pairs(connection, query)
         elif isinstance(query, MultiwayFacts):
             write_results(connection, query)
+        elif isinstance(query, SelectionFacts):
+            write_selected(connection, query)
         elif isinstance(query, AggregateFacts):
             write_answers(connection, query)
     write_values(connection, [query for query in ordered if isinstance(query, AggregateFacts)])

@@ -36,9 +36,10 @@ LAST_FILE = "answer_series"
 # Not run as they stand: they are filled in for each query.
 PAIRS_FILE = "pairs"
 RESULTS_FILE = "results"
+SELECTED_FILE = "selected"
 ANSWERS_FILE = "answers"
 ALARMS_FILE = "alarms"
-QUERY_FILES = (PAIRS_FILE, RESULTS_FILE, ANSWERS_FILE, ALARMS_FILE)
+QUERY_FILES = (PAIRS_FILE, RESULTS_FILE, SELECTED_FILE, ANSWERS_FILE, ALARMS_FILE)
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,20 @@ from collections.abc import Mapping
 from lakehouse.catalog.aggregate_query import AggregateQuery
 from lakehouse.catalog.forgetting import known_queries
 from lakehouse.catalog.layout import Home
-from lakehouse.catalog.queries import MultiwayQuery, Query
+from lakehouse.catalog.queries import MultiwayQuery, Query, SelectionQuery
 from lakehouse.serving.aggregates import AggregateState
 from lakehouse.serving.joins import JoinState
 from lakehouse.serving.multiway_joins import MultiwayState
 from lakehouse.serving.query_state import Facts
+from lakehouse.serving.selections import SelectionState
+
+State = AggregateState | MultiwayState | SelectionState | JoinState
 
 
-def state_of(layout: Home, query: Query, buckets: int) -> AggregateState | MultiwayState | JoinState:
+def state_of(layout: Home, query: Query, buckets: int) -> State:
     """Return a query as it stands, by its kind."""
+    if isinstance(query, SelectionQuery):
+        return SelectionState(layout, query, buckets)
     if isinstance(query, AggregateQuery):
         return AggregateState(layout, query, buckets)
     if isinstance(query, MultiwayQuery):

@@ -7,6 +7,7 @@ and bucket, or side, of each query.
     behind    ingest batches wait that no finished batch of the query holds
     current   none wait
     changed   the query means something else than its tables; it is not run
+    stopped   one of its conditions raised; it stands still until that is mended
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from lakehouse.catalog.ledger import read_ledger
 from lakehouse.catalog.plans import Span, definition_of, read_definition, read_plans
 from lakehouse.catalog.queries import Query
 from lakehouse.catalog.query_figures import Figures, read_figures
+from lakehouse.catalog.stopped import Stopped, read_stopped
 
 Facts = dict[str, Any]
 _FIGURES = (
@@ -48,11 +50,15 @@ class QueryState(ABC):
     # What a batch has figures of.
     piece: ClassVar[str] = "bucket"
     own_figures: ClassVar[tuple[str, ...]]
+    # Of those that most kinds have, the ones that this one has.
+    shared_figures: ClassVar[tuple[str, ...]] = _FIGURES
 
     @cached_property
     def figures(self) -> Figures:
         """What is finished: batches and repairs."""
-        return read_figures(self.layout, self.query.name, ("batch", self.piece, *_FIGURES, *self.own_figures))
+        return read_figures(
+            self.layout, self.query.name, ("batch", self.piece, *self.shared_figures, *self.own_figures)
+        )
 
     @cached_property
     def meant(self) -> str | None:
@@ -74,6 +80,11 @@ class QueryState(ABC):
             waiting[stream] = sum(entry.batch > through for entry in entries)
         return waiting
 
+    @cached_property
+    def stopped(self) -> Stopped | None:
+        """Why the query stands still, None where it does not."""
+        return read_stopped(self.layout, self.query.name)
+
     @property
     def streams(self) -> list[str]:
         """The stream of each side."""
@@ -89,6 +100,8 @@ class QueryState(ABC):
         """One word; what each means is told above."""
         if self.meant is not None:
             return "changed"
+        if self.stopped is not None:
+            return "stopped"
         if not self.figures.finished:
             return "new"
         return "behind" if any(self.waiting.values()) else "current"
@@ -112,8 +125,8 @@ class QueryState(ABC):
             "batches": figures.finished,
             "rows": figures.total("rows"),
             "open": figures.total("missed", after=figures.repaired),
-            "held": sum(row["held"] or 0 for row in last),
-            "state_bytes": sum(row["bytes"] or 0 for row in last),
+            "held": sum(row.get("held") or 0 for row in last),
+            "state_bytes": sum(row.get("bytes") or 0 for row in last),
             "newest_us": newest_time(last),
             "last_batch_at": ended,
             "last_batch_age_s": None

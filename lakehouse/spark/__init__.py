@@ -20,6 +20,6 @@ retract.py     wrong rows: which they are, and whether they can be taken out
 retracted.py   what follows from it for nodes, newest time and ledger
 maintenance.py merging small files, vacuum, a log that ends
 query_batches.py   which batch of a registered query comes next
-late_join/  join_aggregate/  multiway_join/   registered queries of each kind
+late_join/  join_aggregate/  multiway_join/  selection/   registered queries of each kind
 moved_bytes.py how many bytes Spark has shuffled and collected
 """

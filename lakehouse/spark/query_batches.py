@@ -6,21 +6,31 @@ from collections.abc import Sequence
 
 from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.layout import Home
-from lakehouse.catalog.ledger import read_ledger
+from lakehouse.catalog.ledger import Entry, read_ledger
 from lakehouse.catalog.plans import Plan, finished, next_spans, read_plans, repaired, write_plan
 
 # What a batch holds in memory at most, unless one ingest batch has more.
 MOST_ROWS = 2_000_000
 
 
-def next_batch(layout: Home, query: str, streams: Sequence[str], most_rows: int) -> Plan | None:
-    """Return the batch that was begun and is not finished, or write down the next one; None when all is taken."""
+def next_batch(
+    layout: Home,
+    query: str,
+    streams: Sequence[str],
+    most_rows: int,
+    ledgers: Sequence[Sequence[Entry]] | None = None,
+) -> Plan | None:
+    """Return the batch that was begun and is not finished, or write down the next one; None when all is taken.
+
+    ``ledgers``: those of the streams, read before; so that several queries are planned by the same ones.
+    """
     folder = layout.plans(query)
     plans = read_plans(folder, "batch")
     if plans and plans[-1].number > finished(layout, query):
         return plans[-1]
     taken = plans[-1].spans if plans else tuple((0, 0) for _ in streams)
-    spans = next_spans(taken, [read_ledger(layout, stream) for stream in streams], most_rows)
+    ledgers = [read_ledger(layout, stream) for stream in streams] if ledgers is None else ledgers
+    spans = next_spans(taken, ledgers, most_rows)
     if spans is None:
         return None
     plan = Plan(len(plans) + 1, spans)

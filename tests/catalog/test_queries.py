@@ -511,7 +511,8 @@ def test_the_examples_fit_the_real_streams() -> None:
 
     aggregates = ["backbone", "backbone_packets", "building_fire", "office_fire"]
     joins = ["growing_connections", "probed_hosts", "repeated_frames"]
-    assert (problems, sorted(queries)) == ([], sorted([*aggregates, *joins]))
+    selections = ["probes", "uploads"]
+    assert (problems, sorted(queries)) == ([], sorted([*aggregates, *joins, *selections]))
     assert all(query.description for query in queries.values())
 
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pytest
 
 from jobs import ingest, repair_late, run_queries
-from lakehouse.catalog.crashpoint import AGGREGATE_POINTS, JOIN_POINTS, MULTIWAY_POINTS
+from lakehouse.catalog.crashpoint import AGGREGATE_POINTS, JOIN_POINTS, MULTIWAY_POINTS, SELECTION_POINTS
 from lakehouse.catalog.settings import Settings
 from lakehouse.spark import tables
 from tests.readings import declared
@@ -56,6 +56,12 @@ YARDSTICK = """
 SELECT tick, a.device, count(*), sum(b.temp) FROM ticks, kept a, kept b
 WHERE tick - a.us BETWEEN 0 AND 8000000 AND tick - b.us BETWEEN 0 AND 5000000 AND a.device = b.device
 GROUP BY tick, a.device HAVING max(a.temp) > 70 ORDER BY ALL
+"""
+WARM = "SELECT device, temp, count FROM readings WHERE is_even(count) AND temp > 30"
+COLD = "SELECT temp FROM readings WHERE temp <= 30 AND is_even(count) DEADLINE 1 SECOND"
+IS_EVEN = """
+def is_even(count) -> bool:
+    return count % 2 == 0
 """
 JOBS = {"queries": "jobs.run_queries", "repair": "jobs.repair_late"}
 
@@ -209,3 +215,37 @@ def test_killed_at_every_step_and_run_again_every_answer_is_that_of_all_rows(
     assert found == expected
     held = {(device, tick) for tick, device, *_ in expected}
     assert sorted(standing) == sorted(each for each in held if (each[0], each[1] - 2_000_000) not in held)
+
+
+def test_killed_at_every_step_and_run_again_every_selected_row_is_there_once(
+    tmp_path: Path, spark: SparkSession, lakehouse_of: Callable[[str], Settings]
+) -> None:
+    """Both selections run in one pass, so a kill can leave one of them finished and the other not."""
+    (tmp_path / "queries").mkdir()
+    (tmp_path / "predicates").mkdir()
+    (tmp_path / "predicates" / "is_even.py").write_text(IS_EVEN)
+    for name, text in {"warm": WARM, "cold": COLD}.items():
+        (tmp_path / "queries" / f"{name}.sql").write_text(text)
+    settings = lakehouse_of(declared())
+    rows: list[dict[str, Any]] = []
+    for part, point in enumerate(SELECTION_POINTS):
+        rows += land(settings, part)
+        ingest.run(settings, spark, "readings")
+        kill(settings, point, "warm" if part % 2 else "cold")
+    run_queries.run(settings, spark, "warm")
+    again = run_queries.run(settings, spark, "cold")
+
+    kept = [row for row in kept_of(rows) if row["count"] % 2 == 0]
+    expected = {
+        "warm": Counter((round(row["ts"] * 10**6), row["temp"]) for row in kept if row["temp"] > 30),
+        "cold": Counter((round(row["ts"] * 10**6), row["temp"]) for row in kept if row["temp"] <= 30),
+    }
+    for name, wanted in expected.items():
+        found = tables.read(spark, settings.layout.selected(name)).collect()
+        figures = tables.read(spark, settings.layout.queries(name)).where("operator = -1").collect()
+        assert Counter((row["event_us"], row["temp"]) for row in found) == wanted
+        assert len({row["row_id"] for row in found}) == len(found)
+        assert sum(row["selected"] for row in figures) == len(found)
+        assert sum(row["rows"] for row in figures) == len(kept_of(rows))
+        assert len({row["batch"] for row in figures}) == len(figures)
+    assert again == {"batches": 0, "rows": 0, "selected": 0, "misses": 0}

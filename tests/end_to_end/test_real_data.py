@@ -14,7 +14,9 @@ import pytest
 from jobs import build_rollups, check_quality, ingest, maintain, publish, repair_late, run_queries
 from lakehouse.catalog.settings import Settings, load_settings
 from lakehouse.catalog.table_log import read_log
+from lakehouse.serving.locked import connect_locked
 from lakehouse.serving.sandbox import open_published
+from lakehouse.serving.versions import hold_current
 from lakehouse.spark import tables
 from tests.conftest import compile_plans
 from tests.end_to_end.truth import rows_of, truths
@@ -39,6 +41,11 @@ PROBED = (
     "AND a.dest = b.dest AND b.dest = c.dest "
     "AND greatest(a.event_us, b.event_us, c.event_us) - least(a.event_us, b.event_us, c.event_us) <= 600000000"
 )
+SELECTED = {
+    "probes": "src LIKE '192.168.%' AND proto = 'tcp' AND state IN ('S0', 'REJ', 'RSTOS0', 'RSTRH', 'SH', 'SHR') "
+    "AND regexp_full_match(history, 'S?(h[rR]?|r|R|F)?')",
+    "uploads": "src LIKE '192.168.%' AND dest NOT LIKE '192.168.%' AND proto = 'tcp' AND orig_bytes > resp_bytes",
+}
 ASKED_ALONE = 9  # every ninth range is asked by itself too
 Range = tuple[int, int, int, str | None]
 
@@ -64,6 +71,8 @@ def settings(
     for query in (*QUERIES, "probed_hosts"):
         run_queries.run(found, spark, query)
         repair_late.run(found, spark, query)
+    # The other selection of the stream is taken along.
+    run_queries.run(found, spark, "probes")
     publish.run(found, spark)
     maintain.run(found, spark, "conn")
     compile_plans(spark, False)
@@ -290,3 +299,22 @@ def test_results_of_three_are_all_that_there_are_and_hardly_a_row_left_its_windo
     assert Counter(tuple(row["times_us"]) for row in rows) == Counter(expected)
     assert len({tuple(row["row_ids"]) for row in rows}) == len(rows)
     assert sum(row["moved"][0] for row in moves) < 0.01 * sum(row["rows"] for row in moves)
+
+
+@pytest.mark.parametrize("query", SELECTED)
+def test_a_selection_publishes_the_real_rows_of_which_its_conditions_hold(
+    settings: Settings, query: str
+) -> None:
+    log = read_log(settings.layout.raw("conn"))
+    assert log is not None
+    files = [str(path) for path in log.files]
+    with duckdb.connect() as connection:
+        asked = f"SELECT uid FROM read_parquet($files) WHERE {SELECTED[query]} ORDER BY uid"
+        expected = [uid for (uid,) in connection.execute(asked, {"files": files}).fetchall()]
+    with hold_current(settings.layout.serving) as held, connect_locked(held.path) as connection:
+        found = [
+            uid for (uid,) in connection.execute(f"SELECT uid FROM selected_{query} ORDER BY uid").fetchall()
+        ]
+
+    assert len(expected) > 200
+    assert found == expected

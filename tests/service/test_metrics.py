@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.request import urlopen
@@ -18,6 +19,8 @@ from lakehouse.catalog.outcomes import record
 from lakehouse.service.freshness import Freshness
 from lakehouse.service.metrics import exposition, start_server
 from lakehouse.service.turns import Turn
+from tests.serving.chosen import declare as declare_selections
+from tests.serving.chosen import run_by_hand as run_selection_by_hand
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 DASHBOARD = Path(__file__).parents[2] / "infra" / "grafana" / "tidemark.json"
@@ -191,3 +194,15 @@ def test_every_expression_of_the_dashboard_names_metrics_and_labels_that_there_a
         assert expression.count("(") == expression.count(")")
     shown = {name for expression in asked for name in re.findall(r"tidemark_\w+", expression)}
     assert set(labels) - shown == set()
+
+
+def test_a_selection_holds_nothing(tmp_path: Path) -> None:
+    """Its table has no sizes: asked for them, the whole page would fail."""
+    settings = declare_selections(tmp_path)
+    run_selection_by_hand(settings)
+    # Made by hand, it lacks what is no query's.
+    shutil.rmtree(settings.layout.ledger("doors"))
+
+    found = samples(exposition(settings.layout))
+
+    assert not [name for name, _ in found if name == "tidemark_state_bytes"]

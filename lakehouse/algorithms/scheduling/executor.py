@@ -18,7 +18,8 @@ segment keeps the written order from then on. The other way round, a guard that 
 that would raise alone.
 
 A shared scan is one batch for all its readers; predicates and transforms with the same key run once a row for all
-queries, wherever they stand. T counts from a batch's ``offer``.
+queries, wherever they stand. T counts from a batch's ``offer``, or from when that says that it came.
+What an earlier executor has shown can be given to the next: ``counted`` tells it, ``known`` takes it.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ from lakehouse.algorithms.scheduling.turns_kernels import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from lakehouse.algorithms.scheduling.contract import Int64s, Policy
+    from lakehouse.algorithms.scheduling.contract import Int64s, Join, Operator, Policy, Statistics
+    from lakehouse.algorithms.scheduling.measuring import Counts
 
 MEBIBYTE = 2**20
 
@@ -84,6 +86,8 @@ class QueryState:
 class Executor:
     """All registered queries on one machine; see the module.
 
+    ``states``: what became of each query. ``peak_waiting``: by operator the most rows that waited in front of it.
+
     Raises:
         ValueError: the queries make no network, or the limit is below 1 byte.
         TypeError: an operator cannot be run.
@@ -96,6 +100,7 @@ class Executor:
         clock_ns: Callable[[], int],
         limit_bytes: int = 256 * MEBIBYTE,
         interval: Interval | None = None,
+        known: Statistics | None = None,
     ) -> None:
         if limit_bytes < 1:
             raise ValueError(f"expected a limit from 1 byte, found {limit_bytes}")
@@ -106,7 +111,7 @@ class Executor:
         self._clock_ns = clock_ns
         start_us = clock_ns() // 1000
         self.planning = Replanning(
-            self.network, policy, interval or Interval(), start_us, _pool(self.operators)
+            self.network, policy, interval or Interval(), start_us, pool_of(self.operators), known
         )
         self._sampling = Sampling(self.network, self.operators, self.planning.counts, clock_ns)
         if policy.reorders:
@@ -115,9 +120,11 @@ class Executor:
         self._turn = first_turn()
         self._queues = empty_queues(self.network)
         self._waiting: list[deque[Chunk]] = [deque() for _ in range(2 * self.network.size)]
-        self._order, self._wanted = np.arange(self.network.size), np.arange(self.network.size)
+        # Nothing waits yet, so every operator can stand where it is planned.
+        self._order, self._wanted = self.planning.plan.order.copy(), self.planning.plan.order.copy()
         self._is_pinned = np.zeros(self.network.size, np.bool_)
         self._is_settled, self._last = True, NONE
+        self.peak_waiting = np.zeros(self.network.size, np.int64)
         self._results: list[Result] = []
 
     @property
@@ -135,8 +142,15 @@ class Executor:
         """Return how many rows wait in each queue."""
         return self._queues.waiting.copy()
 
-    def offer(self, stream: str, rows: Rows) -> bool:
+    @property
+    def counted(self) -> Counts:
+        """Return what was counted since the start."""
+        return self.planning.counted()
+
+    def offer(self, stream: str, rows: Rows, since_us: int | None = None) -> bool:
         """Take a batch of a stream in for all its readers; return False, and take nothing, when memory is full.
+
+        ``since_us``: when it came, by the executor's clock; now if it is None.
 
         Raises:
             ValueError: no query reads the stream.
@@ -148,7 +162,8 @@ class Executor:
         number, self.offered = self.offered, self.offered + 1
         wiring, of = self.network.wiring, self.network.streams.index(stream)
         self.planning.counts.arrived[of] += rows.num_rows
-        batch, since_us = Batch(rows, self.memory), self._clock_ns() // 1000
+        batch = Batch(rows, self.memory)
+        since_us = self._clock_ns() // 1000 if since_us is None else since_us
         for queue in np.flatnonzero(wiring.stream == of).tolist():
             if self._state(queue // 2).error is None and rows.num_rows:
                 self._put(queue, Chunk(number, since_us, batch, None, None))
@@ -301,6 +316,10 @@ class Executor:
         self.memory.add(chunk.list_bytes)
         self._waiting[queue].append(chunk)
         self._queues.waiting[queue] += chunk.num_rows
+        position = queue // 2
+        waits = int(self._queues.waiting[2 * position : 2 * position + 2].sum())
+        operator = self._order[position]
+        self.peak_waiting[operator] = max(self.peak_waiting[operator], waits)
         self._look(queue)
 
     def _take(self, queue: int) -> Chunk:
@@ -324,7 +343,7 @@ class Executor:
         return self.states[self.network.queries[self.network.wiring.query[position]].name]
 
 
-def _pool(operators: Sequence[Runnable]) -> Int64s:
+def pool_of(operators: Sequence[Operator | Join]) -> Int64s:
     """Return a number by operator, the same for those that share their work."""
     first: dict[Any, int] = {}
     keys = [getattr(operator, "shared", None) for operator in operators]

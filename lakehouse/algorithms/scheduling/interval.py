@@ -19,7 +19,7 @@ from lakehouse.algorithms.scheduling.contract import MILLISECOND, first_plan
 from lakehouse.algorithms.scheduling.measuring import Counts, nothing_measured
 
 if TYPE_CHECKING:
-    from lakehouse.algorithms.scheduling.contract import Int64s, Plan, Policy
+    from lakehouse.algorithms.scheduling.contract import Int64s, Plan, Policy, Statistics
     from lakehouse.algorithms.scheduling.network import Network
 
 
@@ -62,7 +62,11 @@ class Replanning:
     """The plan in force, and the next one when its time comes; time is told to it, it has no clock.
 
     ``due_us``: when ``advance`` has something to do. ``counts``: what the caller counts into. ``changes``: how often
-    the order changed.
+    the order changed. ``known``: what an earlier run showed; the first plan is made from it, and what the first
+    intervals do not reach keeps it.
+
+    Raises:
+        ValueError: what is known is of another network, or the policy moved an operator out of its segment.
     """
 
     def __init__(
@@ -72,12 +76,17 @@ class Replanning:
         interval: Interval,
         start_us: int = 0,
         pool: Int64s | None = None,
+        known: Statistics | None = None,
     ) -> None:
         self.network, self.policy, self.interval = network, policy, interval
         self.plan: Plan = first_plan(network)
         self.measured = nothing_measured(network)
         self.counts = Counts.zero(network, pool)
         self.changes = 0
+        self._ended = Counts.zero(network, pool)
+        if known is not None:
+            _require_of(network, known)
+            self.measured, self.plan = known, self._policy_plan(known)
         self._start_us = start_us
         self._next: Plan | None = None
 
@@ -85,6 +94,13 @@ class Replanning:
     def due_us(self) -> int:
         """Return the time of the next planning, or of the next plan."""
         return self._start_us + (self.interval.plan_us if self._next is None else self.interval.length_us)
+
+    def counted(self) -> Counts:
+        """Return what was counted since the start, over all intervals."""
+        whole = Counts.zero(self.network, self.counts.pool)
+        whole.add(self._ended)
+        whole.add(self.counts)
+        return whole
 
     def advance(self, now_us: int) -> bool:
         """Plan if 90 % of the interval have passed; return whether the interval ended and a plan is in force anew.
@@ -100,6 +116,7 @@ class Replanning:
         self.changes += is_changed
         self.plan, self._next = self._next, None
         self.interval, self._start_us = self.interval.after(is_changed), now_us
+        self._ended.add(self.counts)
         self.counts.clear()
         return True
 
@@ -107,9 +124,19 @@ class Replanning:
         if not self.counts.taken.any():
             return self.plan
         self.measured = self.counts.measured(passed_us, self.measured)
-        planned = self.policy.plan(self.network, self.measured, self.plan)
+        return self._policy_plan(self.measured)
+
+    def _policy_plan(self, measured: Statistics) -> Plan:
+        planned = self.policy.plan(self.network, measured, self.plan)
         if not self.network.is_permuted(planned.order):
             raise ValueError(
                 f"policy {self.policy.name}: expected an order within segments, found {planned.order.tolist()}"
             )
         return planned
+
+
+def _require_of(network: Network, known: Statistics) -> None:
+    found = known.handled_per_s.shape, known.selectivity.shape, known.arrived_per_s.shape
+    wanted = (network.size, 2), (network.size, 2), (len(network.streams),)
+    if found != wanted:
+        raise ValueError(f"expected n, S and V of shapes {wanted}, found {found}")

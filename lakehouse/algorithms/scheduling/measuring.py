@@ -51,8 +51,13 @@ class Counts:
 
     def clear(self) -> None:
         """Begin another interval."""
-        for counted in (self.taken, self.passed, self.busy_us, self.arrived, self.switched):
+        for counted in self._counted():
             counted.fill(0)
+
+    def add(self, other: Counts) -> None:
+        """Count what others have counted as well, of the same network."""
+        for own, more in zip(self._counted(), other._counted(), strict=True):
+            own += more
 
     def measured(self, length_us: int, before: Statistics) -> Statistics:
         """Return the statistics of an interval of this length, which is above 0."""
@@ -63,6 +68,9 @@ class Counts:
         times, us = self.switched.tolist()
         switch_us = us / times if times else before.switch_us
         return Statistics(self.arrived * SECOND / length_us, handled, passed, switch_us)
+
+    def _counted(self) -> tuple[Int64s | Float64s, ...]:
+        return self.taken, self.passed, self.busy_us, self.arrived, self.switched
 
     def _pooled(self, counted: Int64s | Float64s) -> Float64s:
         sides = (np.bincount(self.pool, weights=side, minlength=len(self.pool)) for side in counted.T)

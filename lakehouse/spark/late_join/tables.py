@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.plans import finished
-from lakehouse.catalog.queries import JoinQuery, MultiwayQuery
+from lakehouse.catalog.queries import JoinQuery, MultiwayQuery, SelectionQuery
 from lakehouse.catalog.stream import Stream
 from lakehouse.spark import tables
 from lakehouse.spark.sources.rows import sql_type
@@ -19,7 +19,9 @@ from lakehouse.spark.sources.rows import sql_type
 _TIMES = ("event_us", "arrival_us")
 
 
-def output_types(query: JoinQuery | MultiwayQuery, streams: Mapping[str, Stream]) -> dict[str, str]:
+def output_types(
+    query: JoinQuery | MultiwayQuery | SelectionQuery, streams: Mapping[str, Stream]
+) -> dict[str, str]:
     """Return the query's own columns with their stored types."""
     return {
         output.name: "bigint"

@@ -359,3 +359,48 @@ def test_an_operator_that_is_only_a_name_is_refused() -> None:
 def test_a_limit_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="limit from 1 byte, found 0"):
         Executor([query("q", keeps("all", lambda rows: rows["x"] > 0))], Fifo(), VirtualClock(), 0)
+
+
+def test_an_executor_goes_on_with_the_order_that_the_one_before_has_measured() -> None:
+    clock = VirtualClock()
+
+    def slow(rows: Columns) -> Any:
+        clock.spend(100 * rows.num_rows)
+        return rows["x"] % 2 == 0
+
+    def quick(rows: Columns) -> Any:
+        clock.spend(rows.num_rows)
+        return rows["x"] < 3
+
+    asked = [query("q", keeps("slow", slow), keeps("quick", quick))]
+    batches = [("s", numbers(*range(10)))] * 5
+    first = Executor(asked, MultiFactor(), clock, interval=Interval(10**6, 10**6, 10**6))
+    before = [plain(result.rows) for result in first.run(batches)]
+    counted = first.counted
+    known = counted.measured(clock.ns // 1000, first.planning.measured)
+    begun_ns = clock.ns
+
+    second = Executor(asked, MultiFactor(), clock, interval=Interval(10**6, 10**6, 10**6), known=known)
+    after = [plain(result.rows) for result in second.run(batches)]
+
+    assert counted.taken[:, 0].tolist() == [50, 25]
+    assert first.order.tolist() == [0, 1]
+    assert second.order.tolist() == [1, 0]
+    assert after == before
+    # quick alone sees all rows: slow is asked of three of ten.
+    assert clock.ns - begun_ns < 0.5 * begun_ns
+    assert second.peak_waiting.tolist() == [3, 10]
+
+
+def test_a_deadline_counts_from_when_a_batch_is_said_to_have_come() -> None:
+    clock = VirtualClock()
+    executor = Executor([query("q", keeps("all", lambda rows: rows["x"] > 0), deadline_us=50)], Fifo(), clock)
+    clock.spend(100)
+
+    executor.offer("s", numbers(1), since_us=0)
+    executor.offer("s", numbers(2))
+    while executor.step():
+        pass
+
+    assert [result.delay_us for result in executor.results()] == [100, 0]
+    assert executor.states["q"].misses == 1

@@ -99,3 +99,36 @@ def test_an_order_that_breaks_a_query_is_refused() -> None:
 
     with pytest.raises(ValueError, match=r"policy wrong: expected an order within segments, found \[1, 0\]"):
         planning.advance(1000)
+
+
+def test_the_first_plan_is_made_from_what_an_earlier_run_has_shown() -> None:
+    network = filters(2)
+    known = Statistics(np.array([100.0]), np.full((2, 2), 1000.0), np.array([[0.9, 1.0], [0.1, 1.0]]), 3.0)
+
+    planning = Replanning(network, MultiFactor(), TAU, known=known)
+
+    assert planning.plan.order.tolist() == [1, 0]
+    assert planning.measured is known
+    assert planning.changes == 0
+
+
+def test_what_is_known_of_another_network_is_refused() -> None:
+    known = Statistics(np.array([100.0]), np.full((3, 2), 1000.0), np.ones((3, 2)))
+
+    with pytest.raises(ValueError, match="expected n, S and V of shapes"):
+        Replanning(filters(2), MultiFactor(), TAU, known=known)
+
+
+def test_what_was_counted_is_told_over_all_intervals() -> None:
+    planning = Replanning(filters(2), Fifo(), replace(TAU, patience=9))
+    for end_us in (1000, 2000, 3000):
+        counted(planning, (90, 10))
+        planning.advance(end_us - 100)
+        planning.advance(end_us)
+    counted(planning, (90, 10))
+
+    whole = planning.counted()
+
+    assert whole.taken.sum() == 4 * planning.counts.taken.sum()
+    assert whole.passed[:, 0].tolist() == [360, 40]
+    assert planning.counts.passed[:, 0].tolist() == [90, 10]

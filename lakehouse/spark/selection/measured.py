@@ -1,0 +1,152 @@
+"""What tasks counted in a batch -> n, S and V, and the plan that the next batch begins with.
+
+Statistics go by query and condition, so they serve whichever queries the next pass holds; a condition that is new to a
+query takes those of another query that has it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lakehouse.algorithms.scheduling.contract import LEFT, Statistics, first_plan
+from lakehouse.algorithms.scheduling.executor import pool_of
+from lakehouse.algorithms.scheduling.interval import Interval
+from lakehouse.algorithms.scheduling.measuring import Counts, nothing_measured
+from lakehouse.algorithms.scheduling.multifactor import MultiFactor
+from lakehouse.algorithms.scheduling.network import Network
+from lakehouse.catalog.layout import Home
+from lakehouse.catalog.selection_query import SelectionQuery
+from lakehouse.catalog.table_log import read_columns
+from lakehouse.spark.selection.chains import written
+
+Facts = dict[str, Any]
+_OPERATOR = ("handled_per_s", "selectivity")
+_COUNTED = ("taken", "passed", "busy_us", "arrived", "switched")
+_WHOLE = ("arrived_per_s", "switch_us", "tau_us", "time_us")
+
+
+@dataclass(frozen=True)
+class Before:
+    """What a query's last finished batch showed; nothing before the first. ``operators``: n and S by condition."""
+
+    operators: Mapping[str, tuple[float, float]]
+    whole: Mapping[str, Any]
+
+
+def read_before(layout: Home, query: str, batch: int) -> Before:
+    """Return what the batch before this one showed."""
+    names = ("operator", "name", *_OPERATOR, *_WHOLE)
+    rows = read_columns(layout.queries(query), names, ("batch", batch - 1))
+    found = [dict(zip(names, row, strict=True)) for row in rows]
+    operators = {row["name"]: tuple(row[name] for name in _OPERATOR) for row in found if row["operator"] >= 0}
+    whole = next((row for row in found if row["operator"] < 0), {})
+    return Before(operators, {name: whole.get(name) for name in _WHOLE})
+
+
+def known_of(network: Network, before: Mapping[str, Before]) -> Statistics | None:
+    """Return the statistics that a pass begins with; None where no query of it has run yet."""
+    told = [each.whole for each in before.values() if each.operators]
+    if not told:
+        return None
+    nothing = nothing_measured(network)
+    handled, selectivity = nothing.handled_per_s.copy(), nothing.selectivity.copy()
+    anywhere = {name: both for each in before.values() for name, both in each.operators.items()}
+    for place, operator in enumerate(network.operators):
+        query = network.queries[network.wiring.query[place]].name
+        found = before[query].operators.get(operator.name) or anywhere.get(operator.name)
+        if found:
+            handled[place, LEFT], selectivity[place, LEFT] = found
+    arrived, switch_us = (
+        float(np.mean([each[name] for each in told])) for name in ("arrived_per_s", "switch_us")
+    )
+    return Statistics(np.array([arrived]), handled, selectivity, switch_us)
+
+
+def interval_of(before: Mapping[str, Before]) -> Interval:
+    """Return the interval that a pass begins with: the shortest that its queries had reached."""
+    reached = [each.whole["tau_us"] for each in before.values() if each.operators]
+    return Interval(length_us=min(reached)) if reached else Interval()
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A pass as it was measured: per query the rows of its table, by place in ``queries``."""
+
+    queries: Sequence[SelectionQuery]
+    before: Mapping[str, Before]
+    tasks: Sequence[Facts]
+
+    def figures(self) -> list[list[Facts]]:
+        """Return for each query what became of the whole batch, then each operator in the written order."""
+        network = Network.of(written(self.queries))
+        counts = self._counts(network)
+        measured = counts.measured(
+            max(self._sum("elapsed_us"), 1), known_of(network, self.before) or nothing_measured(network)
+        )
+        plan = MultiFactor().plan(network, measured, first_plan(network))
+        position = np.argsort(plan.order)
+        waited = np.max([task["waited"] for task in self.tasks] or [np.zeros(network.size)], axis=0)
+        shared = {"arrived_per_s": float(measured.arrived_per_s[0]), "switch_us": float(measured.switch_us)}
+        figures = []
+        for number, query in enumerate(self.queries):
+            places = np.flatnonzero(network.wiring.query == number)
+            operators = [
+                {
+                    "operator": place - places[0],
+                    "name": network.operators[place].name,
+                    "position": position[place] - places[0],
+                    "taken": counts.taken[place, LEFT],
+                    "passed": counts.passed[place, LEFT],
+                    "busy_us": round(counts.busy_us[place, LEFT]),
+                    "handled_per_s": measured.handled_per_s[place, LEFT],
+                    "selectivity": measured.selectivity[place, LEFT],
+                    "priority": plan.priority[position[place]],
+                    "slice_us": plan.slices_us[position[place]],
+                    "waited": int(waited[place]),
+                }
+                for place in places
+            ]
+            whole = {"operator": -1, **shared, **self._whole(number, query.name)}
+            figures.append(
+                [whole, *({name: _plain(value) for name, value in row.items()} for row in operators)]
+            )
+        return figures
+
+    def _whole(self, number: int, query: str) -> Facts:
+        states = [task["queries"][number] for task in self.tasks]
+        pieces = sum(state["results"] for state in states)
+        times = [task["newest_us"] for task in self.tasks] + [self.before[query].whole["time_us"]]
+        return {
+            "rows": sum(task["arrived"][0] for task in self.tasks),
+            "selected": sum(state["rows"] for state in states),
+            "pieces": pieces,
+            "misses": sum(state["misses"] for state in states),
+            "delay_us": round(sum(state["delay_us"] for state in states) / pieces) if pieces else 0,
+            "worst_delay_us": max((state["worst_delay_us"] for state in states), default=0),
+            "tau_us": min((task["tau_us"] for task in self.tasks), default=Interval().length_us),
+            "changes": self._sum("changes"),
+            "tasks": len(self.tasks),
+            "together": len(self.queries),
+            "queue_bytes": max((task["queue_bytes"] for task in self.tasks), default=0),
+            "time_us": max((time for time in times if time is not None), default=None),
+        }
+
+    def _counts(self, network: Network) -> Counts:
+        pool = pool_of(network.operators)
+        total = Counts.zero(network, pool)
+        for task in self.tasks:
+            counted = {name: np.array(task[name]) for name in _COUNTED}
+            total.add(Counts(**counted, pool=pool))
+        return total
+
+    def _sum(self, name: str) -> int:
+        return sum(task[name] for task in self.tasks)
+
+
+def _plain(value: Any) -> Any:
+    """Return a number of numpy's as Python's."""
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,10 @@
+-- selected/<query>: one row is one row of the stream that the selection let through, each once.
+-- The query's own columns stand at the end.
+CREATE TABLE IF NOT EXISTS delta.`{path}` (
+    event_us BIGINT COMMENT 'event time of the row',
+    row_id BIGINT COMMENT 'the row: hash of its file, line and item',
+    batch BIGINT COMMENT 'the batch of the query that selected it'
+    {columns}
+) USING DELTA
+COMMENT 'rows of one stream that a selection let through'
+TBLPROPERTIES ('delta.dataSkippingStatsColumns' = 'event_us,batch')
