@@ -33,6 +33,7 @@ import numpy as np
 from lakehouse.algorithms.scheduling.chunks import Batch, Chunk, Memory, Rows
 from lakehouse.algorithms.scheduling.contract import LEFT, Query, first_plan
 from lakehouse.algorithms.scheduling.interval import Interval, Replanning
+from lakehouse.algorithms.scheduling.measuring import is_measured
 from lakehouse.algorithms.scheduling.network import NOWHERE, Network
 from lakehouse.algorithms.scheduling.operators import Merge, Predicate, Runnable, Transform, require_runnable
 from lakehouse.algorithms.scheduling.sampling import Sampling
@@ -115,7 +116,7 @@ class Executor:
         )
         self._sampling = Sampling(self.network, self.operators, self.planning.counts, clock_ns)
         if policy.reorders:
-            self._sampling.begin(np.zeros(self.network.size, np.int64), self.planning.interval.length_us)
+            self._sampling.begin(is_measured(self.planning.measured), self.planning.interval.length_us)
         self._orders, self._oldest = orders(self.planning.plan), orders(first_plan(self.network))
         self._turn = first_turn()
         self._queues = empty_queues(self.network)
@@ -299,10 +300,10 @@ class Executor:
             self._is_settled = not self._queues.held.any()
 
     def _advance(self, now_us: int) -> bool:
-        taken = self.planning.counts.taken[:, LEFT].copy()
+        is_reached = self.planning.counts.taken[:, LEFT] > 0
         is_anew = self.planning.advance(now_us)
         if is_anew and self.planning.policy.reorders:
-            self._sampling.begin(taken, self.planning.interval.length_us)
+            self._sampling.begin(is_reached, self.planning.interval.length_us)
         return is_anew
 
     def _count(self, operator: int, side: int, taken: int, passed: int, busy_us: float) -> None:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakehouse.algorithms.scheduling.contract import SECOND, Statistics
+from lakehouse.algorithms.scheduling.contract import LEFT, SECOND, Statistics
 
 if TYPE_CHECKING:
-    from lakehouse.algorithms.scheduling.contract import Float64s, Int64s
+    from lakehouse.algorithms.scheduling.contract import Bools, Float64s, Int64s
     from lakehouse.algorithms.scheduling.network import Network
 
 UNKNOWN_PER_S = 1e6
@@ -76,6 +76,12 @@ class Counts:
         sides = (np.bincount(self.pool, weights=side, minlength=len(self.pool)) for side in counted.T)
         by_pool: Float64s = np.stack(list(sides), axis=1).astype(np.float64)
         return by_pool[self.pool]
+
+
+def is_measured(known: Statistics) -> Bools:
+    """Return of which operators anything is known."""
+    found: Bools = known.handled_per_s[:, LEFT] != UNKNOWN_PER_S
+    return found
 
 
 def nothing_measured(network: Network) -> Statistics:

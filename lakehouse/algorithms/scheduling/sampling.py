@@ -1,9 +1,9 @@
 """Asks operators that no row reaches of a few rows, so that the next plan knows what they cost and pass.
 
 A filter behind one that passes nothing is never measured: were it cheaper, nobody would know, and it stayed there. So
-in each interval every filter that nothing reached in the one before (in the first interval: every filter) is asked of
-rows that enter its segment, whatever the filters before it say of them. Its verdicts on them are kept only if it is
-shared. One that raises on rows that filters before it keep from it is not asked again.
+in each interval every filter that nothing reached in the one before, and in the first every one of which nothing is
+known, is asked of rows that enter its segment, whatever the filters before it say of them. Its verdicts on them are
+kept only if it is shared. One that raises on rows that filters before it keep from it is not asked again.
 
 Cost: at most ``SHARE`` of the time, and ``SAMPLE_ROWS * SAMPLES`` rows an operator and interval.
 Source: ours; in Dong et al., MultiFactor, statistics are of what reaches an operator.
@@ -22,7 +22,7 @@ from lakehouse.algorithms.scheduling.operators import Predicate
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lakehouse.algorithms.scheduling.contract import Int64s
+    from lakehouse.algorithms.scheduling.contract import Bools
     from lakehouse.algorithms.scheduling.measuring import Counts
     from lakehouse.algorithms.scheduling.network import Network
     from lakehouse.algorithms.scheduling.operators import Runnable
@@ -44,11 +44,11 @@ class Sampling:
         self._due: dict[int, list[int]] = {}
         self._left_ns = 0
 
-    def begin(self, taken: Int64s, length_us: int) -> None:
-        """Begin an interval of about this length; ``taken``: rows that each operator was asked of in the one before."""
+    def begin(self, is_reached: Bools, length_us: int) -> None:
+        """Begin an interval of about this length; ``is_reached``: the operators that need not be asked."""
         self._left_ns = round(SHARE * length_us * 1000)
-        is_unreached = (taken == 0) & ~self._is_barred
-        found = {first: segment[is_unreached[segment]] for first, segment in self._segments.items()}
+        is_due = ~(is_reached | self._is_barred)
+        found = {first: segment[is_due[segment]] for first, segment in self._segments.items()}
         # The last ones first: they are the least likely to be reached.
         self._due = {first: SAMPLES * each[::-1].tolist() for first, each in found.items() if len(each)}
 

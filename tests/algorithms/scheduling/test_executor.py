@@ -383,7 +383,8 @@ def test_an_executor_goes_on_with_the_order_that_the_one_before_has_measured() -
     second = Executor(asked, MultiFactor(), clock, interval=Interval(10**6, 10**6, 10**6), known=known)
     after = [plain(result.rows) for result in second.run(batches)]
 
-    assert counted.taken[:, 0].tolist() == [50, 25]
+    # Each was also asked of whole batches beforehand, in turns: quick of three, slow of two.
+    assert counted.taken[:, 0].tolist() == [50 + 20, 25 + 30]
     assert first.order.tolist() == [0, 1]
     assert second.order.tolist() == [1, 0]
     assert after == before
