@@ -83,38 +83,41 @@ class Measured:
     def figures(self) -> list[list[Facts]]:
         """Return for each query what became of the whole batch, then each operator in the written order."""
         network = Network.of(written(self.queries))
-        counts = self._counts(network)
-        measured = counts.measured(
-            max(self._sum("elapsed_us"), 1), known_of(network, self.before) or nothing_measured(network)
-        )
+        counts, known = self._counts(network), known_of(network, self.before) or nothing_measured(network)
+        measured = counts.measured(max(self._sum("elapsed_us"), 1), known)
+        operators = self._operators(network, counts, measured)
+        shared = {"arrived_per_s": float(measured.arrived_per_s[0]), "switch_us": float(measured.switch_us)}
+        return [
+            [
+                {"operator": -1, **shared, **self._whole(number, query.name)},
+                *(row for row, of in zip(operators, network.wiring.query, strict=True) if of == number),
+            ]
+            for number, query in enumerate(self.queries)
+        ]
+
+    def _operators(self, network: Network, counts: Counts, measured: Statistics) -> list[Facts]:
+        """Return each operator with its turn, and its place in the order, as planned from what was measured."""
         plan = MultiFactor().plan(network, measured, first_plan(network))
         position = np.argsort(plan.order)
+        _, first = np.unique(network.wiring.query, return_index=True)
         waited = np.max([task["waited"] for task in self.tasks] or [np.zeros(network.size)], axis=0)
-        shared = {"arrived_per_s": float(measured.arrived_per_s[0]), "switch_us": float(measured.switch_us)}
-        figures = []
-        for number, query in enumerate(self.queries):
-            places = np.flatnonzero(network.wiring.query == number)
-            operators = [
-                {
-                    "operator": place - places[0],
-                    "name": network.operators[place].name,
-                    "position": position[place] - places[0],
-                    "taken": counts.taken[place, LEFT],
-                    "passed": counts.passed[place, LEFT],
-                    "busy_us": round(counts.busy_us[place, LEFT]),
-                    "handled_per_s": measured.handled_per_s[place, LEFT],
-                    "selectivity": measured.selectivity[place, LEFT],
-                    "priority": plan.priority[position[place]],
-                    "slice_us": plan.slices_us[position[place]],
-                    "waited": int(waited[place]),
-                }
-                for place in places
-            ]
-            whole = {"operator": -1, **shared, **self._whole(number, query.name)}
-            figures.append(
-                [whole, *({name: _plain(value) for name, value in row.items()} for row in operators)]
-            )
-        return figures
+        columns = {
+            "operator": np.arange(network.size) - first[network.wiring.query],
+            "position": position - first[network.wiring.query],
+            "taken": counts.taken[:, LEFT],
+            "passed": counts.passed[:, LEFT],
+            "busy_us": np.rint(counts.busy_us[:, LEFT]).astype(np.int64),
+            "handled_per_s": measured.handled_per_s[:, LEFT],
+            "selectivity": measured.selectivity[:, LEFT],
+            "priority": plan.priority[position],
+            "slice_us": plan.slices_us[position],
+            "waited": waited.astype(np.int64),
+        }
+        rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+        return [
+            {"name": operator.name, **dict(zip(columns, row, strict=True))}
+            for operator, row in zip(network.operators, rows, strict=True)
+        ]
 
     def _whole(self, number: int, query: str) -> Facts:
         states = [task["queries"][number] for task in self.tasks]
@@ -145,8 +148,3 @@ class Measured:
 
     def _sum(self, name: str) -> int:
         return sum(task[name] for task in self.tasks)
-
-
-def _plain(value: Any) -> Any:
-    """Return a number of numpy's as Python's."""
-    return value.item() if isinstance(value, np.generic) else value
