@@ -20,7 +20,7 @@ pair_facts.py  multiway_facts.py  aggregate_facts.py  selection_facts.py   the s
 query_facts.py what all kinds have
 build_queries.py   registered queries -> tables of the new file; catalogue.py adds their rows
 build_pairs.py     pairs and how complete they are; build_results.py: results of three streams or more
-build_selected.py  rows of selections
+build_selected.py  rows of selections; query_rows.py: the table that these three fill
 build_answers.py   answers at ticks, revisions, alarms
 answer_series.py   an output of a join-aggregate over evenly spaced buckets of ticks, for charts
 queries.py     registered queries as they stand; query_state.py: what they took in, hold and owe

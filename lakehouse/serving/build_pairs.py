@@ -18,9 +18,9 @@ from lakehouse.algorithms.late_join.audit import Waiting, periods_of_steps
 from lakehouse.catalog.query_figures import is_finished, is_open
 from lakehouse.serving.catalogue import add_query
 from lakehouse.serving.facts import PAIRS_FILE
-from lakehouse.serving.literals import literal, name, parquet, text
+from lakehouse.serving.literals import name, parquet, text
 from lakehouse.serving.pair_facts import PairFacts
-from sql import statement
+from lakehouse.serving.query_rows import write_rows
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Int64s
@@ -39,24 +39,16 @@ def write_pairs(connection: duckdb.DuckDBPyConnection, query: PairFacts) -> None
 
 
 def _write_pairs(connection: duckdb.DuckDBPyConnection, query: PairFacts) -> None:
-    table = name(f"pairs_{query.name}")
-    columns = "".join(f"{name(column.name)} {column.type}, " for column in query.columns)
-    connection.execute(
-        statement(f"serving/{PAIRS_FILE}").replace("{table}", table).replace("{columns}", columns)
+    write_rows(
+        connection,
+        name(f"pairs_{query.name}"),
+        f"The pairs of {query.name}; see queries.",
+        PAIRS_FILE,
+        query.columns,
+        query.pair_files,
+        is_finished(query.batches, query.repairs),
+        query.published_from_us,
     )
-    connection.execute(f"COMMENT ON TABLE {table} IS {text(f'The pairs of {query.name}; see queries.')}")
-    for column in query.columns:
-        connection.execute(f"COMMENT ON COLUMN {table}.{name(column.name)} IS {text(column.says)}")
-    since = literal(query.published_from_us)
-    if query.pair_files:
-        connection.execute(
-            f"""
-            INSERT INTO {table} BY NAME
-            SELECT *, make_timestamp(event_us) AS event_at FROM {parquet(query.pair_files)}
-            WHERE {is_finished(query.batches, query.repairs)} AND ({since} IS NULL OR event_us >= {since})
-            ORDER BY event_us
-            """
-        )
 
 
 def _waiting(connection: duckdb.DuckDBPyConnection, query: PairFacts) -> Waiting:

@@ -1,7 +1,6 @@
 """The facts of a registered join of three streams or more -> its results, its row in ``queries``.
 
-DuckDB reads the data files of the query's tables as they are; nothing is copied before. Cost: one sort of its results;
-memory as DuckDB needs, it spills.
+Cost: one sort of its results; see ``query_rows.py``.
 """
 
 from __future__ import annotations
@@ -11,31 +10,24 @@ import duckdb
 from lakehouse.catalog.query_figures import is_finished, is_open
 from lakehouse.serving.catalogue import add_query
 from lakehouse.serving.facts import RESULTS_FILE
-from lakehouse.serving.literals import literal, name, parquet, text
+from lakehouse.serving.literals import name, parquet
 from lakehouse.serving.multiway_facts import MultiwayFacts
-from sql import statement
+from lakehouse.serving.query_rows import write_rows
 
 
 def write_results(connection: duckdb.DuckDBPyConnection, query: MultiwayFacts) -> None:
     """Write everything of one query; the catalogue tables are there."""
     table = name(f"results_{query.name}")
-    columns = "".join(f"{name(column.name)} {column.type}, " for column in query.columns)
-    connection.execute(
-        statement(f"serving/{RESULTS_FILE}").replace("{table}", table).replace("{columns}", columns)
+    write_rows(
+        connection,
+        table,
+        f"The results of {query.name}; see queries.",
+        RESULTS_FILE,
+        query.columns,
+        query.result_files,
+        is_finished(query.batches, query.repairs),
+        query.published_from_us,
     )
-    connection.execute(f"COMMENT ON TABLE {table} IS {text(f'The results of {query.name}; see queries.')}")
-    for column in query.columns:
-        connection.execute(f"COMMENT ON COLUMN {table}.{name(column.name)} IS {text(column.says)}")
-    since = literal(query.published_from_us)
-    if query.result_files:
-        connection.execute(
-            f"""
-            INSERT INTO {table} BY NAME
-            SELECT *, make_timestamp(event_us) AS event_at FROM {parquet(query.result_files)}
-            WHERE {is_finished(query.batches, query.repairs)} AND ({since} IS NULL OR event_us >= {since})
-            ORDER BY event_us
-            """
-        )
     own = {
         "pairs": query.results,
         "slack_us": query.slack_us,
