@@ -35,12 +35,12 @@ def figures(quick: bool) -> dict[str, Any]:
     shared, apart = queries(written), queries(written, is_shared=False)
     rows = sum(batch.num_rows for _, batch in source)
     taken: dict[str, list[float]] = {}
-    _run(shared, POLICIES["FIFO"], source[:2])  # warms up what is compiled
+    timed_run(shared, POLICIES["FIFO"], source[:2])  # warms up what is compiled
     for _ in range(rounds):
         outputs = set()
         for name, make in POLICIES.items():
             for asked, label in ((shared, name), (apart, f"{name}, nothing shared")):
-                seconds, output = _run(asked, make, source)
+                seconds, output = timed_run(asked, make, source)
                 taken.setdefault(label, []).append(seconds)
                 outputs.add(output)
         started = time.process_time()
@@ -72,7 +72,10 @@ def real_rows(quick: bool) -> Source:
     return list(interleaved(streams)) * (1 if quick else OVER)
 
 
-def _run(asked: list[Query], make: Callable[[], Policy], source: Source) -> tuple[float, tuple[int, ...]]:
+def timed_run(
+    asked: list[Query], make: Callable[[], Policy], source: Source
+) -> tuple[float, tuple[int, ...]]:
+    """Run the queries over all batches; return the processor's seconds and how many rows each has put out."""
     started = time.process_time()
     executor = Executor(asked, make(), time.perf_counter_ns)
     found: dict[str, int] = {query.name: 0 for query in asked}

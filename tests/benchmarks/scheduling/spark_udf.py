@@ -23,10 +23,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyarrow as pa
 
-from lakehouse.algorithms.scheduling.executor import Executor
 from lakehouse.catalog.settings import Settings
 from tests.benchmarks import page
-from tests.benchmarks.scheduling.executor import real_rows
+from tests.benchmarks.scheduling.executor import real_rows, timed_run
 from tests.benchmarks.scheduling.predicates import POOLS, drawn, is_expensive, queries
 from tests.benchmarks.scheduling.rows import absent
 from tests.benchmarks.scheduling.run import POLICIES
@@ -168,9 +167,4 @@ def _counts(frames: dict[str, DataFrame], written: Asked) -> list[int]:
 
 
 def _executor(written: Asked, policy: str, source: list[tuple[str, Any]]) -> list[int]:
-    asked = queries(written)
-    executor = Executor(asked, POLICIES[policy](), time.perf_counter_ns)
-    found = {query.name: 0 for query in asked}
-    for result in executor.run(source):
-        found[result.query] += result.rows.num_rows
-    return list(found.values())
+    return list(timed_run(queries(written), POLICIES[policy], source)[1])
