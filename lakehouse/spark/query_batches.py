@@ -1,8 +1,14 @@
-"""Which batch of a registered query comes next: the one that was begun, or one of what ingest has finished since."""
+"""Which batch of a registered query comes next: the one that was begun, or one of what ingest has finished since.
+
+And which batch took in a row.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
 
 from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.layout import Home
@@ -19,10 +25,12 @@ def next_batch(
     streams: Sequence[str],
     most_rows: int,
     ledgers: Sequence[Sequence[Entry]] | None = None,
+    told: int = 0,
 ) -> Plan | None:
     """Return the batch that was begun and is not finished, or write down the next one; None when all is taken.
 
     ``ledgers``: those of the streams, read before; so that several queries are planned by the same ones.
+    ``told``: as in ``Plan``, of a batch that is written down now.
     """
     folder = layout.plans(query)
     plans = read_plans(folder, "batch")
@@ -33,7 +41,7 @@ def next_batch(
     spans = next_spans(taken, ledgers, most_rows)
     if spans is None:
         return None
-    plan = Plan(len(plans) + 1, spans)
+    plan = Plan(len(plans) + 1, spans, told)
     write_plan(folder, "batch", plan)
     crash_point("queries.planned")
     return plan
@@ -56,3 +64,14 @@ def next_repair(layout: Home, query: str) -> Plan | None:
     write_plan(folder, "repair", plan)
     crash_point("repair.planned")
     return plan
+
+
+def taken_in(plans: Sequence[Plan]) -> Column:
+    """Return which batch of the query took in a row, from its side and ingest batch; ``plans``: all from the first."""
+    taken = F.lit(None).cast("bigint")
+    for side in range(len(plans[-1].spans)):
+        ends = F.array(*(F.lit(plan.spans[side][1]) for plan in plans))
+        # The first batch that reaches as far: batches of the query are numbered from 1.
+        number = F.size(F.filter(ends, lambda end: end < F.col("batch"))) + 1
+        taken = F.when(F.col("side") == side, number.cast("bigint")).otherwise(taken)
+    return taken

@@ -19,16 +19,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.layout import Home
-from lakehouse.catalog.ledger import read_ledger
 from lakehouse.catalog.plans import (
     Plan,
     definition_of,
-    finished,
     last_repair,
-    next_spans,
-    read_plans,
     require_same,
-    write_plan,
 )
 from lakehouse.catalog.queries import JoinQuery
 from lakehouse.catalog.stream import Stream
@@ -38,9 +33,8 @@ from lakehouse.spark.late_join.bucket import FIGURES, LATE, PAIR, STATE, BucketJ
 from lakehouse.spark.late_join.missed import told_by_bucket
 from lakehouse.spark.late_join.rows import in_buckets, raw_rows
 from lakehouse.spark.late_join.tables import create_tables, output_types, parsed
+from lakehouse.spark.query_batches import MOST_ROWS, next_batch
 
-# What a batch holds in memory at most, unless one ingest batch has more.
-MOST_ROWS = 2_000_000
 COUNTS = ("rows", "pairs", "missed", "refused", "unusable")
 
 
@@ -72,19 +66,8 @@ class Run:
         return totals
 
     def _next(self, most_rows: int) -> Plan | None:
-        """Return the batch that was begun and is not finished, or write down the next one; None when all is taken."""
-        plans = read_plans(self.layout.plans(self.query.name), "batch")
-        if plans and plans[-1].number > finished(self.layout, self.query.name):
-            return plans[-1]
-        taken = plans[-1].spans if plans else ((0, 0), (0, 0))
-        ledgers = [read_ledger(self.layout, side.stream) for side in self.query.sides]
-        spans = next_spans(taken, ledgers, most_rows)
-        if spans is None:
-            return None
-        plan = Plan(len(plans) + 1, spans, last_repair(self.layout, self.query.name))
-        write_plan(self.layout.plans(self.query.name), "batch", plan)
-        crash_point("queries.planned")
-        return plan
+        name, streams = self.query.name, [side.stream for side in self.query.sides]
+        return next_batch(self.layout, name, streams, most_rows, told=last_repair(self.layout, name))
 
     def _finish(self, plan: Plan) -> dict[str, int]:
         found = self.answers(plan).persist()

@@ -7,7 +7,6 @@ inside a batch, so nothing is compared with the pairs that are there. Finished w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -25,15 +24,17 @@ from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.repair import missing_pairs
 from lakehouse.catalog.corrections import raw_from, read_corrections
 from lakehouse.catalog.crashpoint import crash_point
-from lakehouse.catalog.plans import Plan, finished, read_plans, write_plan
+from lakehouse.catalog.plans import Plan, read_plans
 from lakehouse.catalog.queries import JoinQuery
 from lakehouse.catalog.table_log import read_columns
 from lakehouse.spark import tables
+from lakehouse.spark.by_side import found_at
 from lakehouse.spark.late_join.bucket import filled, pair_columns, policy_of
 from lakehouse.spark.late_join.missed import COUNTS
 from lakehouse.spark.late_join.online import PAIR_COLUMNS, Run
 from lakehouse.spark.late_join.rows import as_batch, in_buckets, in_order, raw_rows
 from lakehouse.spark.late_join.tables import output_types, parsed
+from lakehouse.spark.query_batches import next_repair, taken_in
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Batch, Int64s, Pairs
@@ -47,27 +48,12 @@ def repair(run: Run) -> dict[str, int]:
     Safe while the stream runs on: batches that finish meanwhile are left to the next repair.
     """
     figures = {"repairs": 0, "looked_at": 0, "found": 0, "gone": 0}
-    while (plan := _next(run)) is not None:
+    while (plan := next_repair(run.layout, run.query.name)) is not None:
         done = _Repair(run, plan).finish()
         figures["repairs"] += 1
         for name, value in done.items():
             figures[name] += value
     return figures
-
-
-def _next(run: Run) -> Plan | None:
-    """Return the repair that was begun and is not finished, or write down the next one; None when nothing is open."""
-    folder, name = run.layout.plans(run.query.name), run.query.name
-    plans, done = read_plans(folder, "repair"), read_columns(run.layout.repairs(name), ("repair",))
-    if plans and plans[-1].number > len(done):
-        return plans[-1]
-    after, through = plans[-1].spans[0][1] if plans else 0, finished(run.layout, name)
-    if after == through:
-        return None
-    plan = Plan(len(plans) + 1, ((after, through),))
-    write_plan(folder, "repair", plan)
-    crash_point("repair.planned")
-    return plan
 
 
 @dataclass(frozen=True)
@@ -141,7 +127,7 @@ class _Repair:
         ]
         spans = [(0, plans[-1].spans[side][1]) for side in (0, 1)]
         rows = raw_rows(run.spark, run.layout, query, run.streams, spans)
-        rows = rows.withColumn("taken", _taken_in(plans))
+        rows = rows.withColumn("taken", taken_in(plans))
         granule = max(query.window_us, 1_000_000)
         first, last = F.col("event_us") - query.window_us, F.col("event_us") + query.window_us
         near = F.sequence(_granule(first, granule), _granule(last, granule))
@@ -177,9 +163,9 @@ class BucketRepair:
         """Return the pairs that the bucket's logged rows have missed; the bucket's number is the key of the group."""
         rows = in_order(rows, first=("taken",))
         is_refused = pc.equal(late["what"], "refused")
-        rows = rows.filter(pa.array(_positions(rows, late.filter(is_refused)) < 0))
+        rows = rows.filter(pa.array(found_at(late.filter(is_refused), rows, "row") < 0))
         logged = late.filter(pc.invert(is_refused))
-        at = _positions(rows, logged)
+        at = found_at(logged, rows, "row")
         positions = np.flatnonzero(at >= 0)
         logged = logged.take(pa.array(at[positions]))
         numbered = pa.array(np.arange(rows.num_rows))
@@ -220,36 +206,6 @@ class BucketRepair:
         columns = {name: pa.array(column) for name, column in zip(COUNTS, counted.T, strict=True)}
         columns["bucket"] = pa.repeat(bucket, len(counted))
         return filled(pa.table(columns), len(counted), self.schema)
-
-
-def _positions(rows: pa.Table, late: pa.Table) -> np.ndarray:
-    """Return for each row its position in ``late``, by side and row; -1 where it is not there."""
-    ids = _ids(late)
-    order = np.argsort(ids, order=("side", "row"), kind="stable")
-    wanted = _ids(rows)
-    at = np.searchsorted(ids[order], wanted)
-    at[at == len(ids)] = 0
-    if not len(ids):
-        return np.full(len(wanted), -1)
-    found = order[at]
-    return np.where(ids[found] == wanted, found, -1)
-
-
-def _ids(rows: pa.Table) -> np.ndarray:
-    ids = np.empty(rows.num_rows, [("side", np.int64), ("row", np.int64)])
-    ids["side"], ids["row"] = rows["side"].to_numpy(), rows["row"].to_numpy()
-    return ids
-
-
-def _taken_in(plans: Sequence[Plan]) -> Column:
-    """Return which batch of the query took in a row, from its side and ingest batch."""
-    taken = F.lit(None).cast("bigint")
-    for side in (0, 1):
-        ends = F.array(*(F.lit(plan.spans[side][1]) for plan in plans))
-        # The first batch that reaches as far: batches of the query are numbered from 1.
-        number = F.size(F.filter(ends, lambda end: end < F.col("batch"))) + 1
-        taken = F.when(F.col("side") == side, number.cast("bigint")).otherwise(taken)
-    return taken
 
 
 def _granule(time: Column, width: int) -> Column:

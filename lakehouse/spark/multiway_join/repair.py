@@ -9,13 +9,12 @@ when its row is in ``repairs``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.catalog.corrections import raw_from, read_corrections
@@ -26,7 +25,7 @@ from lakehouse.spark.join_aggregate.progress import progress_before
 from lakehouse.spark.multiway_join.online import Run
 from lakehouse.spark.multiway_join.rows import is_used, raw_rows
 from lakehouse.spark.multiway_join.travel import joined, results_of, shown_of
-from lakehouse.spark.query_batches import next_repair
+from lakehouse.spark.query_batches import next_repair, taken_in
 
 
 def repair(run: Run) -> dict[str, int]:
@@ -95,7 +94,7 @@ class _Repair:
         ]
         spans = [(0, last) for _, last in plans[-1].spans]
         rows = raw_rows(run.spark, run.layout, query, run.streams, spans, run.slots).where(is_used())
-        return rows.withColumn("taken", _taken_in(plans, len(spans)))
+        return rows.withColumn("taken", taken_in(plans))
 
     def _found(self, rows: DataFrame, late: DataFrame, side: int, low_us: int, high_us: int) -> DataFrame:
         """Return what late rows of a side have missed, where it is the last side that has a row of the newest batch.
@@ -130,14 +129,3 @@ class _Repair:
         since = max((time for time in kept if time is not None), default=None)
         widest = max(side.window_us for side in query.sides)
         return 0 if since is None else logged.where(F.col("event_us") - widest < since).count()
-
-
-def _taken_in(plans: Sequence[Plan], sides: int) -> Column:
-    """Return which batch of the query took in a row, from its side and ingest batch."""
-    taken = F.lit(None).cast("bigint")
-    for side in range(sides):
-        ends = F.array(*(F.lit(plan.spans[side][1]) for plan in plans))
-        # The first batch that reaches as far: batches of the query are numbered from 1.
-        number = F.size(F.filter(ends, lambda end: end < F.col("batch"))) + 1
-        taken = F.when(F.col("side") == side, number.cast("bigint")).otherwise(taken)
-    return taken
