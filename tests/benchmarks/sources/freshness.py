@@ -1,8 +1,11 @@
 """How fresh answers are while rows keep coming, and whether memory and files stay flat: `tidemark serve` as it is.
 
 A process of its own serves a new home; rows land in one file a second, each row's event time the moment it was made.
-The published versions are watched from outside: a row is fresh after so many seconds as lie between its event time and
-the first version that holds it. Memory is that of the service, its JVM and its Python workers together.
+The published versions are watched from outside: a row is fresh after so many seconds as lie between the moment it was
+made and the first version that holds it. Memory is that of the service, its JVM and its Python workers together.
+
+In full an hour of stream time is replayed at each rate, so many times faster as ``FASTER`` says: that many more rows
+come a second, and their event times run ahead of the clock and end with it.
 """
 
 from __future__ import annotations
@@ -47,7 +50,9 @@ ts = "int"
 """
 RATES = (1_000, 20_000)
 DEVICES, WARM_S, BETWEEN_FILES_S = 48, 30, 1.0
-QUICK_S, FULL_S = 60, 600
+QUICK_S, STREAM_S = 60, 3600
+FASTER = {1_000: 4, 20_000: 2}
+PARTS = 6
 ROOT = Path(__file__).parents[3]
 
 
@@ -56,24 +61,55 @@ def figures(quick: bool) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for rate in RATES:
         with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
-            of_rate = _at(Path(name), rate, QUICK_S if quick else FULL_S)
+            faster = 1 if quick else FASTER[rate]
+            of_rate = _at(Path(name), Replay(rate, faster, QUICK_S if quick else STREAM_S // faster))
         found |= {f"{key}_at_{rate}": value for key, value in of_rate.items()}
     short = ("freshness_p50_s", "freshness_p95_s", "rss_growth_mb_per_hour")
     return found | {key: found[f"{key}_at_{RATES[-1]}"] for key in short}
 
 
 @dataclass
+class Replay:
+    """Rows of a rate of stream time, so many times faster, for so many seconds after those of warming up."""
+
+    rate: int
+    faster: int
+    seconds: int
+    started: float = field(default_factory=time.time)
+
+    @property
+    def per_second(self) -> int:
+        """Return how many rows come a second."""
+        return self.rate * self.faster
+
+    @property
+    def whole_s(self) -> int:
+        """Return how long rows come."""
+        return WARM_S + self.seconds
+
+    def event_at(self, made: Any) -> Any:
+        """Return the event times, in seconds, of rows made at these moments."""
+        return made - (self.faster - 1) * (self.started + self.whole_s - made)
+
+    def made_at(self, event: Any) -> Any:
+        """Return when rows of these event times were made."""
+        return (event + (self.faster - 1) * (self.started + self.whole_s)) / self.faster
+
+
+@dataclass
 class Watch:
-    """What is seen of a service from outside, second by second."""
+    """What is seen of a service from outside, second by second; ``files``: how many its home has."""
 
     home: Home
     process: psutil.Process
+    replay: Replay
     versions: list[tuple[float, int]] = field(default_factory=list)
     memory: list[tuple[float, float]] = field(default_factory=list)
+    files: list[tuple[float, float]] = field(default_factory=list)
     stop: threading.Event = field(default_factory=threading.Event)
 
     def look(self) -> None:
-        """Note versions every tenth of a second and memory every second, until the stop."""
+        """Note versions every tenth of a second, memory and files every second, until the stop."""
         seen, last = 0, 0.0
         pointer = self.home.serving / "current"
         while not self.stop.wait(0.1):
@@ -85,6 +121,7 @@ class Watch:
             if time.time() - last >= 1:
                 last = time.time()
                 self.memory.append((last, _rss_mb(self.process)))
+                self.files.append((last, _files(self.home)))
 
     def _newest_us(self) -> int:
         with open_published(self.home) as published:
@@ -95,7 +132,7 @@ class Watch:
         """Return the seconds until a version held them, of rows made evenly between two moments."""
         made = np.arange(start, end, 0.05)
         at, newest = np.array(self.versions).T
-        first = np.searchsorted(np.maximum.accumulate(newest) / 1e6, made)
+        first = np.searchsorted(self.replay.made_at(np.maximum.accumulate(newest) / 1e6), made)
         return np.asarray(at[first] - made)
 
     def growth_mb_per_hour(self, start: float, end: float) -> float:
@@ -104,17 +141,24 @@ class Watch:
         return float(np.polyfit((at - at[0]) / 3600, mb, 1)[0])
 
 
-def _at(folder: Path, rate: int, seconds: int) -> dict[str, Any]:
+def _by_part(seen: list[tuple[float, float]], start: float, end: float) -> list[int]:
+    """Return the median of what was seen in each of some equal parts of a time."""
+    at, value = np.array(seen).T
+    part = np.floor((at - start) / (end - start) * PARTS)
+    return [round(float(np.median(value[part == number]))) for number in range(PARTS)]
+
+
+def _at(folder: Path, replay: Replay) -> dict[str, Any]:
     (folder / "landing").mkdir()
     (folder / "tidemark.toml").write_text(CONFIG)
     home = Home(folder / "var")
-    with _served(folder) as service, _watched(home, service) as watch:
-        started = time.time()
+    with _served(folder) as service, _watched(home, service, replay) as watch:
+        replay.started = time.time()
         # The first rows meet a JVM that has compiled nothing yet.
-        written = _write(folder / "landing", rate, started, WARM_S + seconds)
+        written = _write(folder / "landing", replay)
         ended = time.time()
         _until_published(home, written)
-        begin = started + WARM_S
+        begin = replay.started + WARM_S
         fresh = watch.freshness(begin, ended - BETWEEN_FILES_S)
         tables = {name: read_log(getattr(home, name)("readings")) for name in ("raw", "rollup", "ledger")}
         ledger = tables["ledger"]
@@ -122,14 +166,17 @@ def _at(folder: Path, rate: int, seconds: int) -> dict[str, Any]:
             "freshness_p50_s": round(float(np.quantile(fresh, 0.5)), 2),
             "freshness_p95_s": round(float(np.quantile(fresh, 0.95)), 2),
             "freshness_of_the_service_p50_s": (last_beat(home) or {})["streams"]["readings"]["p50_s"],
+            "faster": replay.faster,
             "rss_mb": round(watch.memory[-1][1]),
-            "rss_growth_mb_per_hour": round(watch.growth_mb_per_hour(begin + seconds / 2, ended)),
+            "rss_growth_mb_per_hour": round(watch.growth_mb_per_hour(begin + replay.seconds / 2, ended)),
+            "rss_mb_by_part": _by_part(watch.memory, begin, ended),
+            "files_on_disk_by_part": _by_part(watch.files, begin, ended),
             "rows": written,
             "batches": (ledger.rows or 0) if ledger else 0,
             "versions": len(watch.versions),
             "live_files": sum(len(log.files) for log in tables.values() if log),
-            "files_on_disk": sum(len(files) for _, _, files in os.walk(home.root)),
-            "cpu_s_per_s": round(_cpu_s(service) / (time.time() - started), 2),
+            "files_on_disk": _files(home),
+            "cpu_s_per_s": round(_cpu_s(service) / (time.time() - replay.started), 2),
         }
 
 
@@ -152,8 +199,8 @@ def _served(folder: Path) -> Iterator[psutil.Process]:
 
 
 @contextmanager
-def _watched(home: Home, service: psutil.Process) -> Iterator[Watch]:
-    watch = Watch(home, service)
+def _watched(home: Home, service: psutil.Process, replay: Replay) -> Iterator[Watch]:
+    watch = Watch(home, service, replay)
     thread = threading.Thread(target=watch.look)
     thread.start()
     try:
@@ -163,10 +210,10 @@ def _watched(home: Home, service: psutil.Process) -> Iterator[Watch]:
         thread.join()
 
 
-def _write(landing: Path, rate: int, started: float, seconds: int) -> int:
-    """Write a file a second with the rows made in it, until so many seconds have passed; return how many rows."""
+def _write(landing: Path, replay: Replay) -> int:
+    """Write a file a second with the rows made in it, as long as it lasts; return how many rows."""
     random = np.random.default_rng(9)
-    count = round(rate * BETWEEN_FILES_S)
+    count, files = round(replay.per_second * BETWEEN_FILES_S), round(replay.whole_s / BETWEEN_FILES_S)
     rests = [
         f",device-{device},{temp:.2f},{humidity:.1f}\n"
         for device, temp, humidity in zip(
@@ -176,14 +223,15 @@ def _write(landing: Path, rate: int, started: float, seconds: int) -> int:
             strict=True,
         )
     ]
-    for number in range(round(seconds / BETWEEN_FILES_S)):
-        first = started + number * BETWEEN_FILES_S
+    for number in range(files):
+        first = replay.started + number * BETWEEN_FILES_S
         time.sleep(max(0.0, first + BETWEEN_FILES_S - time.time()))
-        times = (first * 1e6 + np.arange(count) * (BETWEEN_FILES_S * 1e6 / count)).astype(np.int64).tolist()
+        made = first + np.arange(count) * (BETWEEN_FILES_S / count)
+        times = (replay.event_at(made) * 1e6).astype(np.int64).tolist()
         scratch = landing / f".{number:06d}"
         scratch.write_text("ts,device,temp,humidity\n" + "".join(map(str.__add__, map(str, times), rests)))
         scratch.rename(landing / f"{number:06d}.csv")
-    return count * round(seconds / BETWEEN_FILES_S)
+    return count * files
 
 
 def _until_published(home: Home, rows: int) -> None:
@@ -195,6 +243,10 @@ def _until_published(home: Home, rows: int) -> None:
                 return
         time.sleep(0.5)
     raise RuntimeError(f"not all of {rows} rows were published")
+
+
+def _files(home: Home) -> int:
+    return sum(len(files) for _, _, files in os.walk(home.root))
 
 
 def _family(process: psutil.Process) -> list[psutil.Process]:
