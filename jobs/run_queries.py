@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 from jobs.command import run_for_queries
 from lakehouse.catalog.aggregate_query import AggregateQuery
 from lakehouse.catalog.join_query import JoinQuery
-from lakehouse.catalog.layout import Home
 from lakehouse.catalog.multiway_query import MultiwayQuery
 from lakehouse.catalog.plans import definition_of, read_definition
+from lakehouse.catalog.queries import Query
 from lakehouse.catalog.selection_query import SelectionQuery
 from lakehouse.catalog.settings import Settings
 from lakehouse.catalog.stopped import QueryStopped, read_stopped
@@ -24,49 +24,63 @@ from lakehouse.spark import tables
 from lakehouse.spark.join_aggregate.online import Run as AggregateRun
 from lakehouse.spark.late_join.online import Run as JoinRun
 from lakehouse.spark.multiway_join.online import Run as MultiwayRun
+from lakehouse.spark.query_run import Run
+from lakehouse.spark.scan.readers import readers_of, tied_to
+from lakehouse.spark.scan.rounds import Rounds
+from lakehouse.spark.scan.shared import Shared
 from lakehouse.spark.selection.online import Run as SelectionRun
 
-# How long a selection waits for another of its stream that runs, or is maintained, now.
+# How long a query waits for another one that shares its scans and runs, or is maintained, now.
 PATIENCE_S = 600
 
 
 def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
     """Take in all finished ingest batches of the query's streams; return batches, rows, and pairs, results or answers.
 
-    A selection takes all others of its stream along, in one pass: what they did is done when their turn comes.
+    A query whose conditions are asked one by one takes along all others of that kind that are tied to it by streams, and
+    shares its scans with them: what they did is done when their turn comes.
 
     Raises:
         LeaseHeld: when another process runs this query now.
         QueryChanged: when the query means something else than what its tables were made for.
-        QueryStopped: when the query is a selection and one of its conditions raised.
+        QueryStopped: when the query shares scans, and one of its operators raised.
     """
     asked = settings.query(query)
-    if isinstance(asked, SelectionQuery):
-        return _select(settings, spark, asked)
+    if readers_of(asked):
+        return _run_together(settings, spark, asked)
     with tables.lease(settings.layout.queries(query)):
         return registered(settings, spark, query).drain()
 
 
-def _select(settings: Settings, spark: SparkSession, asked: SelectionQuery) -> dict[str, Any]:
-    """Run a selection with all others of its stream that have no reason to stand still."""
-    layout = settings.layout
-    others = [query for query in settings.selections.values() if query.stream == asked.stream]
+def _run_together(settings: Settings, spark: SparkSession, asked: Query) -> dict[str, Any]:
+    """Run a query with all that are tied to it and have no reason to stand still."""
+    layout, tied = settings.layout, tied_to(asked, settings.registered.values())
     with ExitStack() as leases:
-        held = [query for query in others if query == asked or _goes_on(layout, query)]
-        # In one order for all, so that jobs of two selections of a stream cannot wait for each other.
+        held = [query for query in tied if query == asked or _goes_on(settings, query)]
+        # In one order for all, so that jobs of two tied queries cannot wait for each other.
         for query in held:
             leases.enter_context(tables.lease(layout.queries(query.name), PATIENCE_S))
-        together = tuple(query for query in held if query == asked or _goes_on(layout, query))
-        done = SelectionRun(spark, layout, together, settings.streams).drain()
+        together = [query.name for query in held if query == asked or _goes_on(settings, query)]
+        runs = tuple(_run_of(settings, spark, name) for name in together)
+        done = Rounds(spark, layout, runs).drain()
     if stopped := read_stopped(layout, asked.name):
         raise QueryStopped(f"query {asked.name} is stopped: {stopped}")
     return done[asked.name]
 
 
-def _goes_on(layout: Home, query: SelectionQuery) -> bool:
-    """Tell if a selection can be run along with another: what is stopped, or changed, is left to its own job."""
+def _goes_on(settings: Settings, query: Query) -> bool:
+    """Tell if a query can be run along with another: what is stopped, or changed, is left to its own job."""
+    layout = settings.layout
     meant = read_definition(layout.plans(query.name))
-    return meant in (None, definition_of(query, 1)) and read_stopped(layout, query.name) is None
+    is_same = meant in (None, definition_of(query, settings.queries.buckets))
+    return is_same and read_stopped(layout, query.name) is None
+
+
+def _run_of(settings: Settings, spark: SparkSession, query: str) -> Run[Shared]:
+    asked = settings.query(query)
+    if isinstance(asked, SelectionQuery):
+        return SelectionRun(spark, settings.layout, asked, settings.streams)
+    return registered(settings, spark, query)
 
 
 def registered(settings: Settings, spark: SparkSession, query: str) -> JoinRun | MultiwayRun | AggregateRun:

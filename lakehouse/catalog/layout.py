@@ -15,6 +15,7 @@
     answers/<query>       answers at ticks, Delta           jobs/run_queries, jobs/repair_late
     alarms/<query>        alarms raised and cleared, Delta  jobs/run_queries, jobs/repair_late
     states/<query>        what a query holds, Delta         jobs/run_queries
+    operators/<query>     operators of a join that calls predicates, one row per batch and operator  jobs/run_queries
     queries/<query>       one row per batch and bucket      jobs/run_queries
     repairs/<query>       one row per repair, Delta         jobs/repair_late
     missed/<query>        slack that missed pairs needed    jobs/repair_late
@@ -89,6 +90,10 @@ class Home:
         """What each bucket of a query holds after each batch."""
         return self.root / "states" / query
 
+    def operators(self, query: str) -> Path:
+        """What was measured of the conditions of a join that calls predicates, and of its kernel, in each batch."""
+        return self.root / "operators" / query
+
     def queries(self, query: str) -> Path:
         """Figures of each finished batch of a query, by bucket or side."""
         return self.root / "queries" / query
@@ -104,7 +109,7 @@ class Home:
     def tables_of(self, query: str) -> tuple[Path, ...]:
         """Every table that a query can have; the one that counts its batches is last."""
         found = (self.joins, self.windows, self.selected, self.answers, self.alarms)
-        places = (*found, self.late, self.states, self.missed, self.repairs, self.queries)
+        places = (*found, self.late, self.states, self.missed, self.operators, self.repairs, self.queries)
         return tuple(place(query) for place in places)
 
     def plans(self, query: str) -> Path:

@@ -5,7 +5,7 @@ And which batch took in a row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -15,6 +15,7 @@ from lakehouse.catalog.layout import Home
 from lakehouse.catalog.ledger import Entry, read_ledger
 from lakehouse.catalog.plans import Plan, finished, next_spans, read_plans, repaired, write_plan
 
+Ledgers = Mapping[str, Sequence[Entry]]
 # What a batch holds in memory at most, unless one ingest batch has more.
 MOST_ROWS = 2_000_000
 
@@ -24,12 +25,12 @@ def next_batch(
     query: str,
     streams: Sequence[str],
     most_rows: int,
-    ledgers: Sequence[Sequence[Entry]] | None = None,
+    ledgers: Ledgers | None = None,
     told: int = 0,
 ) -> Plan | None:
     """Return the batch that was begun and is not finished, or write down the next one; None when all is taken.
 
-    ``ledgers``: those of the streams, read before; so that several queries are planned by the same ones.
+    ``ledgers``: by stream, read before; so that several queries are planned by the same ones.
     ``told``: as in ``Plan``, of a batch that is written down now.
     """
     folder = layout.plans(query)
@@ -37,8 +38,8 @@ def next_batch(
     if plans and plans[-1].number > finished(layout, query):
         return plans[-1]
     taken = plans[-1].spans if plans else tuple((0, 0) for _ in streams)
-    ledgers = [read_ledger(layout, stream) for stream in streams] if ledgers is None else ledgers
-    spans = next_spans(taken, ledgers, most_rows)
+    known = {stream: read_ledger(layout, stream) for stream in streams} if ledgers is None else ledgers
+    spans = next_spans(taken, [known[stream] for stream in streams], most_rows)
     if spans is None:
         return None
     plan = Plan(len(plans) + 1, spans, told)

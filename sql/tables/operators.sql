@@ -1,12 +1,15 @@
 -- queries/<query> of a selection: one row is one operator in one finished batch, what was measured of it and what the next
 -- batch begins with; written last, so it says that the batch is done. All of it is the history of the query's plans.
+-- operators/<query> of a join or an aggregate that calls predicates: the same of the conditions on each side, and of the kernel
+-- behind them; written before the figures that finish the batch.
 CREATE TABLE IF NOT EXISTS delta.`{path}` (
     batch BIGINT COMMENT 'the batch of the query: 1, 2, 3, ...',
+    side INT COMMENT 'of a join: whose conditions they are, 0, 1, ... in the order of its definition; null: its kernel',
     operator INT COMMENT 'its place in the written order, from 0; -1: the batch as a whole',
-    name STRING COMMENT 'the condition, as one line; null for the batch as a whole',
+    name STRING COMMENT 'the condition, or the kernel, as one line; null for the batch as a whole',
     position INT COMMENT 'its place in the order that the next batch begins with, from 0',
     taken BIGINT COMMENT 'rows that came to it',
-    passed BIGINT COMMENT 'rows that it let through',
+    passed BIGINT COMMENT 'rows that it let through; of a kernel, results',
     busy_us BIGINT COMMENT 'time that it worked for this query; verdicts that another query had asked for cost none',
     handled_per_s DOUBLE COMMENT 'n, rows that it handles a second, over all queries that share it; as before where no row came to it',
     selectivity DOUBLE COMMENT 'S, share of its rows that it let through; as before where no row came to it',
@@ -29,5 +32,5 @@ CREATE TABLE IF NOT EXISTS delta.`{path}` (
     time_us BIGINT COMMENT 'newest event time of the rows looked at; null without rows',
     committed_at TIMESTAMP COMMENT 'when the batch was finished'
 ) USING DELTA
-COMMENT 'operators of a selection: what was measured in each batch'
+COMMENT 'operators of a query: what was measured in each batch'
 TBLPROPERTIES ('delta.dataSkippingStatsColumns' = 'batch,operator')

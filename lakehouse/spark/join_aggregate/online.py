@@ -27,6 +27,7 @@ from lakehouse.catalog.layout import Home
 from lakehouse.catalog.plans import Plan, definition_of, require_same
 from lakehouse.catalog.stream import Stream
 from lakehouse.spark import tables
+from lakehouse.spark.intake import FromRaw, Intake
 from lakehouse.spark.join_aggregate import alarms
 from lakehouse.spark.join_aggregate.answers import answers_of, with_earlier
 from lakehouse.spark.join_aggregate.bucket import FIGURES, LATE, PART, STATE, BucketAggregate
@@ -34,7 +35,8 @@ from lakehouse.spark.join_aggregate.progress import Progress, progress, progress
 from lakehouse.spark.join_aggregate.rows import believed_times, raw_rows
 from lakehouse.spark.join_aggregate.tables import create_tables, group_types, part_types
 from lakehouse.spark.late_join.tables import parsed
-from lakehouse.spark.query_batches import MOST_ROWS, next_batch
+from lakehouse.spark.query_batches import MOST_ROWS, Ledgers, next_batch
+from lakehouse.spark.query_run import drain
 
 COUNTS = ("rows", "answered", "revised", "late", "missed", "refused", "unusable")
 _TAKEN = ("rows", "late", "missed", "refused", "unusable", "held", "bytes")
@@ -56,8 +58,18 @@ class Run:
         """What the query is to a method."""
         return shape_of(self.query)
 
+    counts = COUNTS
+
     def drain(self, most_rows: int = MOST_ROWS) -> dict[str, int]:
-        """Take in all finished ingest batches that no batch of the query holds yet; return what they came to.
+        """Take in, by itself, all finished ingest batches that no batch of the query holds yet; see ``query_run``."""
+        return drain(self, self.from_raw, most_rows)
+
+    def from_raw(self, plan: Plan) -> FromRaw:
+        """Return the rows of a batch, read for this query alone."""
+        return FromRaw(self.spark, self.layout, self.query, plan.spans)
+
+    def begin(self) -> None:
+        """Create the tables that are not there.
 
         Raises:
             QueryChanged: when the query means something else than its tables.
@@ -65,14 +77,23 @@ class Run:
         layout, query = self.layout, self.query
         require_same(layout.plans(query.name), query.name, definition_of(query, self.buckets))
         create_tables(self.spark, layout, query, self.streams, len(self.shape.aggregates))
-        totals = dict.fromkeys(("batches", *COUNTS), 0)
-        streams = [side.stream for side in query.sides]
-        while (plan := next_batch(layout, query.name, streams, most_rows)) is not None:
-            figures = self._finish(plan)
-            totals["batches"] += 1
-            for name in COUNTS:
-                totals[name] += figures[name]
-        return totals
+
+    def next(self, most_rows: int, ledgers: Ledgers | None = None) -> Plan | None:
+        """Return the batch that was begun, or write down the next one; None when all is taken."""
+        streams = [side.stream for side in self.query.sides]
+        return next_batch(self.layout, self.query.name, streams, most_rows, ledgers)
+
+    def finish(self, plan: Plan, intake: Intake) -> dict[str, int]:
+        """Append all that a batch comes to, its figures last; return these."""
+        before = progress_before(self.layout, self.query, plan.number)
+        rows = raw_rows(intake, self.query, self.streams, self.buckets)
+        believed = believed_times(self.spark, self.layout, self.query, plan.spans)
+        after = progress(self.layout, self.query, plan, before, believed)
+        found = self._taken_in(plan.number, rows, before, after).persist()
+        try:
+            return self._write(found, plan.number, before, after, intake)
+        finally:
+            found.unpersist()
 
     def append(self, rows: DataFrame, table: Path, found: str, batch: int) -> bool:
         """Append rows of a batch, or of a repair, once; return False where that was done before."""
@@ -108,17 +129,6 @@ class Run:
         rows = alarms.changes(self.spark, query, self.streams, *places, changed, how, batch, self.buckets)
         self.append(rows.withColumn("found", F.lit(how)), layout.alarms(query.name), how, batch)
         crash_point("queries.alarmed")
-
-    def _finish(self, plan: Plan) -> dict[str, int]:
-        before = progress_before(self.layout, self.query, plan.number)
-        rows = raw_rows(self.spark, self.layout, self.query, self.streams, plan.spans, self.buckets)
-        believed = believed_times(self.spark, self.layout, self.query, plan.spans)
-        after = progress(self.layout, self.query, plan, before, believed)
-        found = self._taken_in(plan.number, rows, before, after).persist()
-        try:
-            return self._write(found, plan.number, before, after)
-        finally:
-            found.unpersist()
 
     def _taken_in(self, batch: int, rows: DataFrame, before: Progress, after: Progress) -> DataFrame:
         states = tables.read(self.spark, self.layout.states(self.query.name)).where(f"batch = {batch - 1}")
@@ -166,7 +176,9 @@ class Run:
         )
         return buckets, Ticks(min(first, default=None), min(revised, default=None), max(last, default=None))
 
-    def _write(self, found: DataFrame, batch: int, before: Progress, after: Progress) -> dict[str, int]:
+    def _write(
+        self, found: DataFrame, batch: int, before: Progress, after: Progress, intake: Intake
+    ) -> dict[str, int]:
         layout, name = self.layout, self.query.name
         crash_point("queries.joined")
         buckets, ticks = self.figures(found)
@@ -178,6 +190,7 @@ class Run:
         answered = self.answer(found, ticks, "online", batch)
         crash_point("queries.outputs-appended")
         self.follow_alarms(self._changed(ticks, before, after), "online", batch)
+        intake.note(sum(row["rows"] for row in buckets), answered.new + answered.revised)
         return self._append_figures(buckets, batch, answered, after)
 
     def _late(self, found: DataFrame, before: Progress) -> DataFrame:

@@ -25,6 +25,7 @@ from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.plans import Plan, read_plans
 from lakehouse.spark import tables
 from lakehouse.spark.by_side import found_at
+from lakehouse.spark.intake import FromRaw
 from lakehouse.spark.join_aggregate.alarms import Changed
 from lakehouse.spark.join_aggregate.bucket import figure_row, gathered, groups_of, part_rows
 from lakehouse.spark.join_aggregate.online import Run
@@ -105,14 +106,22 @@ class _Repair:
         through = self.plan.spans[0][1]
         plan = next(p for p in read_plans(run.layout.plans(query.name), "batch") if p.number == through)
         spans = [(0, last) for _, last in plan.spans]
-        rows = raw_rows(run.spark, run.layout, query, run.streams, spans, run.buckets)
         widest = max(side.window_us for side in query.sides)
         granule = max(widest, 1_000_000)
         first, last = F.col("event_us") - widest, F.least(F.col("event_us") + widest, F.col("horizon_us"))
         near = F.sequence(_granule(first, granule), _granule(F.greatest(first, last), granule))
         reached = logged.select("bucket", F.explode(near).alias("granule")).distinct()
-        placed = rows.withColumn("granule", _granule(F.col("event_us"), granule))
-        return placed.join(F.broadcast(reached), ["bucket", "granule"], "left_semi").drop("granule")
+
+        def placed(rows: DataFrame) -> DataFrame:
+            return rows.withColumn("granule", _granule(F.col("event_us"), granule))
+
+        def around(raw: DataFrame, side: int) -> DataFrame:
+            times = F.broadcast(reached.select("granule").distinct())
+            return placed(raw).join(times, "granule", "left_semi").drop("granule")
+
+        intake = FromRaw(run.spark, run.layout, query, spans, around)
+        rows = placed(raw_rows(intake, query, run.streams, run.buckets))
+        return rows.join(F.broadcast(reached), ["bucket", "granule"], "left_semi").drop("granule")
 
     def _beyond_raw(self, logged: DataFrame) -> int:
         """Count logged rows whose ticks may need rows of a time from which raw rows have been dropped."""

@@ -25,25 +25,21 @@ from lakehouse.catalog.layout import Home
 from lakehouse.catalog.multiway_query import MultiwayQuery
 from lakehouse.catalog.plans import Span
 from lakehouse.catalog.stream import Stream
-from lakehouse.spark import tables
+from lakehouse.spark.intake import Intake
 from lakehouse.spark.join_aggregate.tables import group_types
+from lakehouse.spark.scan.scan import read_raw
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.join_aggregate.contract import Bools
 
 
 def raw_rows(
-    spark: SparkSession,
-    layout: Home,
-    query: AggregateQuery,
-    streams: Mapping[str, Stream],
-    spans: Sequence[Span],
-    buckets: int,
+    intake: Intake, query: AggregateQuery, streams: Mapping[str, Stream], buckets: int
 ) -> DataFrame:
-    """Return the rows of some ingest batches of all sides, in their buckets."""
+    """Return the rows of all sides, in their buckets."""
     sides = [
-        _side(spark, layout, query, streams, side, span).withColumn("bucket", _bucket(query, buckets))
-        for side, span in enumerate(spans)
+        _side(intake, query, streams, side).withColumn("bucket", _bucket(query, buckets))
+        for side in range(len(query.sides))
     ]
     return reduce(DataFrame.unionByName, sides)
 
@@ -54,7 +50,7 @@ def believed_times(
     """Return side and event time of all rows whose clock is believed, whether or not WHERE lets them through."""
     streams = [side.stream for side in query.sides]
     sides = [
-        _raw(spark, layout, stream, span)
+        read_raw(spark, layout, stream, span)
         .where(~is_refused(query))
         .select(F.lit(number).alias("side"), "event_us")
         for number, (stream, span) in enumerate(zip(streams, spans, strict=True))
@@ -93,19 +89,12 @@ def _numbers(column: pa.ChunkedArray) -> Any:
 
 
 def _side(
-    spark: SparkSession,
-    layout: Home,
-    query: AggregateQuery,
-    streams: Mapping[str, Stream],
-    number: int,
-    span: Span,
+    intake: Intake, query: AggregateQuery, streams: Mapping[str, Stream], number: int
 ) -> DataFrame:
     side = query.sides[number]
-    raw = _raw(spark, layout, side.stream, span)
-    raw = raw.where(side.where) if side.where else raw
     # A null key joins nothing; to a hash it would be a value like any other.
     missing = reduce(lambda one, key: one | F.col(key[1]).isNull(), side.keys, F.lit(False))
-    return raw.select(
+    return intake.rows(number).select(
         F.lit(number).alias("side"),
         "event_us",
         F.xxhash64("source_file", "source_line", "source_item").alias("row"),
@@ -117,11 +106,6 @@ def _side(
         *_group_columns(query, streams, number),
         "batch",
     )
-
-
-def _raw(spark: SparkSession, layout: Home, stream: str, span: Span) -> DataFrame:
-    raw = tables.read(spark, layout.raw(stream))
-    return raw.where((F.col("batch") > span[0]) & (F.col("batch") <= span[1]))
 
 
 def is_refused(query: AggregateQuery | MultiwayQuery) -> Column:

@@ -29,11 +29,13 @@ from lakehouse.catalog.queries import JoinQuery
 from lakehouse.catalog.stream import Stream
 from lakehouse.catalog.table_log import read_columns
 from lakehouse.spark import tables
+from lakehouse.spark.intake import FromRaw, Intake
 from lakehouse.spark.late_join.bucket import FIGURES, LATE, PAIR, STATE, BucketJoin, Newest
 from lakehouse.spark.late_join.missed import told_by_bucket
 from lakehouse.spark.late_join.rows import in_buckets, raw_rows
 from lakehouse.spark.late_join.tables import create_tables, output_types, parsed
-from lakehouse.spark.query_batches import MOST_ROWS, next_batch
+from lakehouse.spark.query_batches import MOST_ROWS, Ledgers, next_batch
+from lakehouse.spark.query_run import drain
 
 COUNTS = ("rows", "pairs", "missed", "refused", "unusable")
 
@@ -48,8 +50,18 @@ class Run:
     streams: Mapping[str, Stream]
     buckets: int
 
+    counts = COUNTS
+
     def drain(self, most_rows: int = MOST_ROWS) -> dict[str, int]:
-        """Take in all finished ingest batches that no batch of the query holds yet; return what they came to.
+        """Take in, by itself, all finished ingest batches that no batch of the query holds yet; see ``query_run``."""
+        return drain(self, self.from_raw, most_rows)
+
+    def from_raw(self, plan: Plan) -> FromRaw:
+        """Return the rows of a batch, read for this query alone."""
+        return FromRaw(self.spark, self.layout, self.query, plan.spans)
+
+    def begin(self) -> None:
+        """Create the tables that are not there.
 
         Raises:
             QueryChanged: when the query means something else than its tables.
@@ -57,29 +69,25 @@ class Run:
         layout, query = self.layout, self.query
         require_same(layout.plans(query.name), query.name, definition_of(query, self.buckets))
         create_tables(self.spark, layout, query, self.streams)
-        totals = dict.fromkeys(("batches", *COUNTS), 0)
-        while (plan := self._next(most_rows)) is not None:
-            figures = self._finish(plan)
-            for name in COUNTS:
-                totals[name] += figures[name]
-            totals["batches"] += 1
-        return totals
 
-    def _next(self, most_rows: int) -> Plan | None:
+    def next(self, most_rows: int, ledgers: Ledgers | None = None) -> Plan | None:
+        """Return the batch that was begun, or write down the next one; None when all is taken."""
         name, streams = self.query.name, [side.stream for side in self.query.sides]
-        return next_batch(self.layout, name, streams, most_rows, told=last_repair(self.layout, name))
+        told = last_repair(self.layout, name)
+        return next_batch(self.layout, name, streams, most_rows, ledgers, told)
 
-    def _finish(self, plan: Plan) -> dict[str, int]:
-        found = self.answers(plan).persist()
+    def finish(self, plan: Plan, intake: Intake) -> dict[str, int]:
+        """Append all that a batch comes to, its figures last; return these."""
+        found = self.answers(plan, intake).persist()
         try:
-            return self._write(found, plan.number)
+            return self._write(found, plan.number, intake)
         finally:
             found.unpersist()
 
-    def answers(self, plan: Plan) -> DataFrame:
+    def answers(self, plan: Plan, intake: Intake) -> DataFrame:
         """Return all buckets' answers to a batch: pairs, log, state and figures, computed when they are read."""
         layout, query = self.layout, self.query
-        rows = in_buckets(raw_rows(self.spark, layout, query, self.streams, plan.spans), query, self.buckets)
+        rows = in_buckets(raw_rows(intake, query, self.streams), query, self.buckets)
         states = tables.read(self.spark, layout.states(query.name)).where(f"batch = {plan.number - 1}")
         schema = parsed(self._answer())
         known = newest(layout, query.name, plan.number)
@@ -98,7 +106,7 @@ class Run:
         rows = "left_row bigint, right_row bigint, row bigint, side int"
         return f"kind string, bucket int, part string, content binary, {rows}, {times}{figures}{shown}"
 
-    def _write(self, found: DataFrame, batch: int) -> dict[str, int]:
+    def _write(self, found: DataFrame, batch: int, intake: Intake) -> dict[str, int]:
         layout, name = self.layout, self.query.name
         crash_point("queries.joined")
         states = found.where(f"kind = '{STATE}'").select("bucket", "part", "content")
@@ -113,8 +121,10 @@ class Run:
         )
         crash_point("queries.outputs-appended")
         figures = self._figures(found)
+        totals = {count: sum(row[count] for row in figures) for count in COUNTS}
+        intake.note(totals["rows"], totals["pairs"])
         self._append_figures(figures, batch)
-        return {count: sum(row[count] for row in figures) for count in COUNTS}
+        return totals
 
     def _figures(self, found: DataFrame) -> list[dict[str, Any]]:
         told = found.where(f"kind = '{FIGURES}'").select("bucket", *(f"f_{each}" for each in FIGURE_NAMES))

@@ -29,6 +29,7 @@ from lakehouse.catalog.queries import JoinQuery
 from lakehouse.catalog.table_log import read_columns
 from lakehouse.spark import tables
 from lakehouse.spark.by_side import found_at
+from lakehouse.spark.intake import FromRaw
 from lakehouse.spark.late_join.bucket import filled, pair_columns, policy_of
 from lakehouse.spark.late_join.missed import COUNTS
 from lakehouse.spark.late_join.online import PAIR_COLUMNS, Run
@@ -126,14 +127,17 @@ class _Repair:
             p for p in read_plans(run.layout.plans(query.name), "batch") if p.number <= self.plan.spans[0][1]
         ]
         spans = [(0, plans[-1].spans[side][1]) for side in (0, 1)]
-        rows = raw_rows(run.spark, run.layout, query, run.streams, spans)
-        rows = rows.withColumn("taken", taken_in(plans))
         granule = max(query.window_us, 1_000_000)
         first, last = F.col("event_us") - query.window_us, F.col("event_us") + query.window_us
         near = F.sequence(_granule(first, granule), _granule(last, granule))
         reached = logged.select(F.explode(near).alias("granule")).distinct()
-        placed = rows.withColumn("granule", _granule(F.col("event_us"), granule))
-        return placed.join(F.broadcast(reached), "granule", "left_semi").drop("granule")
+
+        def around(raw: DataFrame, side: int) -> DataFrame:
+            placed = raw.withColumn("granule", _granule(F.col("event_us"), granule))
+            return placed.join(F.broadcast(reached), "granule", "left_semi").drop("granule")
+
+        intake = FromRaw(run.spark, run.layout, query, spans, around)
+        return raw_rows(intake, query, run.streams).withColumn("taken", taken_in(plans))
 
     def _beyond_raw(self, logged: DataFrame) -> int:
         """Count logged rows whose partners may lie where raw rows have been dropped."""

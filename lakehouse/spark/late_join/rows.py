@@ -16,16 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.algorithms.late_join.bucketing import place_in_buckets
 from lakehouse.algorithms.late_join.contract import NO_TIME, Batch
-from lakehouse.catalog.layout import Home
-from lakehouse.catalog.plans import Span
 from lakehouse.catalog.queries import JoinQuery
 from lakehouse.catalog.stream import Stream
-from lakehouse.spark import tables
+from lakehouse.spark.intake import Intake
 from lakehouse.spark.late_join.tables import output_types
 
 if TYPE_CHECKING:
@@ -34,16 +32,9 @@ if TYPE_CHECKING:
 ORDER = ("batch", "source_file", "source_line", "source_item")
 
 
-def raw_rows(
-    spark: SparkSession,
-    layout: Home,
-    query: JoinQuery,
-    streams: Mapping[str, Stream],
-    spans: Sequence[Span],
-) -> DataFrame:
-    """Return the rows of some ingest batches of both streams, before they are cut into buckets."""
-    sides = [_side(spark, layout, query, streams, side, span) for side, span in enumerate(spans)]
-    return reduce(DataFrame.unionByName, sides)
+def raw_rows(intake: Intake, query: JoinQuery, streams: Mapping[str, Stream]) -> DataFrame:
+    """Return the rows of both streams, before they are cut into buckets."""
+    return reduce(DataFrame.unionByName, [_side(intake, query, streams, side) for side in (0, 1)])
 
 
 def in_buckets(rows: DataFrame, query: JoinQuery, buckets: int) -> DataFrame:
@@ -77,22 +68,12 @@ def in_order(rows: pa.Table, first: Sequence[str] = ()) -> pa.Table:
     return rows.take(pc.sort_indices(rows.append_column("came", came), keys))
 
 
-def _side(
-    spark: SparkSession,
-    layout: Home,
-    query: JoinQuery,
-    streams: Mapping[str, Stream],
-    number: int,
-    span: Span,
-) -> DataFrame:
+def _side(intake: Intake, query: JoinQuery, streams: Mapping[str, Stream], number: int) -> DataFrame:
     side = query.sides[number]
-    raw = tables.read(spark, layout.raw(side.stream))
-    raw = raw.where((F.col("batch") > span[0]) & (F.col("batch") <= span[1]))
-    raw = raw.where(side.where) if side.where else raw
     # A null key joins nothing; to a hash it would be a value like any other.
     complete = reduce(lambda one, name: one & F.col(name).isNotNull(), side.keys, F.lit(True))
     key = F.when(complete, F.xxhash64(*side.keys)) if side.keys else F.lit(0).cast("bigint")
-    return raw.select(
+    return intake.rows(number).select(
         F.lit(number).alias("side"),
         "event_us",
         "arrival_us",

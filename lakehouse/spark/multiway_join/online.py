@@ -32,6 +32,7 @@ from lakehouse.catalog.sites import Costs, transfer_of
 from lakehouse.catalog.stream import Stream
 from lakehouse.catalog.table_log import read_columns
 from lakehouse.spark import tables
+from lakehouse.spark.intake import FromRaw, Intake
 from lakehouse.spark.join_aggregate.progress import Progress, progress, progress_before
 from lakehouse.spark.join_aggregate.rows import believed_times
 from lakehouse.spark.moved_bytes import Meter
@@ -39,7 +40,8 @@ from lakehouse.spark.multiway_join.centre import Block, Planner, counted, taken
 from lakehouse.spark.multiway_join.rows import is_used, kind_of_row, raw_rows
 from lakehouse.spark.multiway_join.tables import create_tables
 from lakehouse.spark.multiway_join.travel import MOST_SENT, Trip, Windows, travel
-from lakehouse.spark.query_batches import MOST_ROWS, next_batch
+from lakehouse.spark.query_batches import MOST_ROWS, Ledgers, next_batch
+from lakehouse.spark.query_run import drain
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.multiway_join.contract import Float64s
@@ -64,10 +66,18 @@ class Run:
     slots: int = SLOTS
     most_sent: int = MOST_SENT
 
-    def drain(self, most_rows: int = MOST_ROWS) -> dict[str, int]:
-        """Take in all finished ingest batches that no batch of the query holds yet; return what they came to.
+    counts = COUNTS
 
-        Before every stream has rows there can be no result, and nothing is taken in.
+    def drain(self, most_rows: int = MOST_ROWS) -> dict[str, int]:
+        """Take in, by itself, all finished ingest batches that no batch of the query holds yet; see ``query_run``."""
+        return drain(self, self.from_raw, most_rows)
+
+    def from_raw(self, plan: Plan) -> FromRaw:
+        """Return the rows of a batch, read for this query alone."""
+        return FromRaw(self.spark, self.layout, self.query, plan.spans)
+
+    def begin(self) -> None:
+        """Create the tables that are not there.
 
         Raises:
             QueryChanged: when the query means something else than its tables.
@@ -75,16 +85,20 @@ class Run:
         layout, query = self.layout, self.query
         require_same(layout.plans(query.name), query.name, definition_of(query, 1))
         create_tables(self.spark, layout, query, self.streams)
-        totals = dict.fromkeys(("batches", *COUNTS), 0)
-        streams = [side.stream for side in query.sides]
-        if not all(tables.exists(layout.raw(stream)) for stream in streams):
-            return totals
-        while (plan := next_batch(layout, query.name, streams, most_rows)) is not None:
-            figures = _Batch(self, plan).finish()
-            totals["batches"] += 1
-            for name in COUNTS:
-                totals[name] += figures[name]
-        return totals
+
+    def next(self, most_rows: int, ledgers: Ledgers | None = None) -> Plan | None:
+        """Return the batch that was begun, or write down the next one; None when all is taken.
+
+        Before every stream has rows there can be no result, and nothing is taken in.
+        """
+        streams = [side.stream for side in self.query.sides]
+        if not all(tables.exists(self.layout.raw(stream)) for stream in streams):
+            return None
+        return next_batch(self.layout, self.query.name, streams, most_rows, ledgers)
+
+    def finish(self, plan: Plan, intake: Intake) -> dict[str, Any]:
+        """Append all that a batch comes to, its figures last; return these."""
+        return _Batch(self, plan, intake).finish()
 
     def append(self, rows: DataFrame, table: Path, found: str, batch: int) -> bool:
         """Append rows of a batch, or of a repair, once; return False where that was done before."""
@@ -101,6 +115,7 @@ class Run:
 class _Batch:
     run: Run
     plan: Plan
+    intake: Intake
 
     def finish(self) -> dict[str, int]:
         """Append rows, state, results and log, then the figures that say so; return these."""
@@ -109,7 +124,7 @@ class _Batch:
         before = progress_before(run.layout, query, self.plan.number)
         believed = believed_times(run.spark, run.layout, query, self.plan.spans)
         after = progress(run.layout, query, self.plan, before, believed)
-        rows = raw_rows(run.spark, run.layout, query, run.streams, self.plan.spans, run.slots).persist()
+        rows = raw_rows(self.intake, query, run.streams, run.slots).persist()
         try:
             counts = counted(rows, query, run.horizon_us(before), run.horizon_us(after))
             crash_point("queries.counted")
@@ -128,8 +143,10 @@ class _Batch:
         whole = {"results": round(sum(sizes[-1] for sizes in moved.values()))}
         whole |= {"shuffled": sent.shuffled, "collected": sent.collected + filters}
         whole |= {"bytes": sum(map(len, state.values()))}
+        totals = {name: sum(each[name] for each in figures) for name in TAKEN} | whole
+        self.intake.note(totals["rows"], totals["results"])
         self._append_figures([*figures, {"side": -1, **whole}], after)
-        return {name: sum(each[name] for each in figures) for name in TAKEN} | whole
+        return totals
 
     def _write(
         self,

@@ -21,6 +21,7 @@ from lakehouse.catalog.corrections import raw_from, read_corrections
 from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.plans import Plan, read_plans
 from lakehouse.spark import tables
+from lakehouse.spark.intake import FromRaw
 from lakehouse.spark.join_aggregate.progress import progress_before
 from lakehouse.spark.multiway_join.online import Run
 from lakehouse.spark.multiway_join.rows import is_used, raw_rows
@@ -53,13 +54,16 @@ class _Repair:
         after, through = self.plan.spans[0]
         late = tables.read(run.spark, run.layout.late(name))
         logged = late.where(f"what = 'missed' AND batch > {after} AND batch <= {through}")
-        told = logged.groupBy("batch").agg(F.max("horizon_us"), F.count("*")).collect()
-        counted = {"looked_at": sum(rows for _, _, rows in told), "found": 0, "gone": 0}
+        times = F.min("event_us"), F.max("event_us")
+        told = logged.groupBy("batch").agg(F.max("horizon_us"), F.count("*"), *times).collect()
+        counted = {"looked_at": sum(each[2] for each in told), "found": 0, "gone": 0}
         if told:
             horizons = pa.table(
                 {"taken": [each[0] for each in told], "horizon_us": [each[1] for each in told]}
             )
-            counted |= self._look(logged, horizons, counted["looked_at"])
+            low_us, high_us = min(each[3] for each in told), max(each[4] for each in told)
+            rows = self._taken_rows(low_us, high_us)
+            counted |= self._look(rows, logged, horizons, counted["looked_at"])
         until_us = progress_before(run.layout, run.query, through + 1).until_us
         stamp = {"repair": self.plan.number, "through": through, "time_us": until_us}
         row = {**stamp, **counted, "committed_at": datetime.now(UTC)}
@@ -67,10 +71,11 @@ class _Repair:
         crash_point("repair.finished")
         return counted
 
-    def _look(self, logged: DataFrame, horizons: pa.Table, looked_at: int) -> dict[str, int]:
+    def _look(
+        self, rows: DataFrame, logged: DataFrame, horizons: pa.Table, looked_at: int
+    ) -> dict[str, int]:
         run, number = self.run, self.plan.number
         results = run.layout.joins(run.query.name)
-        rows = self._taken_rows()
         known = F.broadcast(run.spark.createDataFrame(horizons))
         late = rows.join(known, "taken").where(F.col("event_us") < F.col("horizon_us")).persist()
         try:
@@ -86,14 +91,23 @@ class _Repair:
         lost = looked_at - sum(count for _, _, count in sides.values())
         return {"found": own.count(), "gone": max(self._beyond_raw(logged), lost)}
 
-    def _taken_rows(self) -> DataFrame:
-        """Return all rows that batches up to the last repaired one took in and that join, each with its batch."""
+    def _taken_rows(self, low_us: int, high_us: int) -> DataFrame:
+        """Return rows that batches up to the last repaired one took in and that join, each with its batch.
+
+        They are those that a row between two times can meet, and those between them.
+        """
         run, query = self.run, self.run.query
         plans = [
             p for p in read_plans(run.layout.plans(query.name), "batch") if p.number <= self.plan.spans[0][1]
         ]
         spans = [(0, last) for _, last in plans[-1].spans]
-        rows = raw_rows(run.spark, run.layout, query, run.streams, spans, run.slots).where(is_used())
+        widest = max(side.window_us for side in query.sides)
+
+        def around(raw: DataFrame, side: int) -> DataFrame:
+            return raw.where(F.col("event_us").between(low_us - widest, high_us + widest))
+
+        intake = FromRaw(run.spark, run.layout, query, spans, around)
+        rows = raw_rows(intake, query, run.streams, run.slots).where(is_used())
         return rows.withColumn("taken", taken_in(plans))
 
     def _found(self, rows: DataFrame, late: DataFrame, side: int, low_us: int, high_us: int) -> DataFrame:

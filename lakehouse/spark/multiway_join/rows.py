@@ -10,32 +10,26 @@ Keys are hashes of the values: equal where the values are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.catalog.layout import Home
 from lakehouse.catalog.multiway_query import MultiwayQuery
-from lakehouse.catalog.plans import Span
 from lakehouse.catalog.stream import Stream
-from lakehouse.spark import tables
+from lakehouse.spark.intake import Intake
 from lakehouse.spark.join_aggregate.rows import is_refused
 from lakehouse.spark.late_join.tables import output_types
 
 
 def raw_rows(
-    spark: SparkSession,
-    layout: Home,
-    query: MultiwayQuery,
-    streams: Mapping[str, Stream],
-    spans: Sequence[Span],
-    slots: int,
+    intake: Intake, query: MultiwayQuery, streams: Mapping[str, Stream], slots: int
 ) -> DataFrame:
-    """Return the rows of some ingest batches of all sides."""
-    sides = [_side(spark, layout, query, streams, side, span) for side, span in enumerate(spans)]
-    rows = reduce(DataFrame.unionByName, sides)
+    """Return the rows of all sides."""
+    rows = reduce(
+        DataFrame.unionByName, [_side(intake, query, streams, side) for side in range(len(query.sides))]
+    )
     return rows.withColumn("slot", F.pmod(F.col("key"), F.lit(slots)).cast("int"))
 
 
@@ -52,20 +46,12 @@ def kind_of_row(horizon_us: int | None) -> Column:
 
 
 def _side(
-    spark: SparkSession,
-    layout: Home,
-    query: MultiwayQuery,
-    streams: Mapping[str, Stream],
-    number: int,
-    span: Span,
+    intake: Intake, query: MultiwayQuery, streams: Mapping[str, Stream], number: int
 ) -> DataFrame:
     side = query.sides[number]
-    raw = tables.read(spark, layout.raw(side.stream))
-    raw = raw.where((F.col("batch") > span[0]) & (F.col("batch") <= span[1]))
-    raw = raw.where(side.where) if side.where else raw
     # A null key joins nothing; to a hash it would be a value like any other.
     complete = reduce(lambda one, name: one & F.col(name).isNotNull(), side.keys, F.lit(True))
-    return raw.select(
+    return intake.rows(number).select(
         F.lit(number).alias("side"),
         "event_us",
         F.xxhash64("source_file", "source_line", "source_item").alias("row"),

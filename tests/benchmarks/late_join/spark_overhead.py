@@ -162,8 +162,7 @@ def _ingest(spark: SparkSession, settings: Settings, folder: Path, batch: Batch,
 def _watched() -> Stopwatch:
     watch = Stopwatch()
     watch.time(online, "next_spans", "what is next")
-    watch.time(online, "write_plan", "what is next")
-    watch.time(online, "read_plans", "what is next")
+    watch.time(online, "next_batch", "what is next")
     watch.time(online.Run, "answers", "plan of Spark")
     watch.time(online, "newest", "newest times known")
     watch.time(online.Run, "_figures", "figures collected")
@@ -174,11 +173,11 @@ def _watched() -> Stopwatch:
 def _stages(run: online.Run, kernel_s: float) -> list[list[Any]]:
     """Return a row per stage of the work of the buckets: seconds of all up to it, and of it alone."""
     plan = read_plans(run.layout.plans(run.query.name), "batch")[-1]
-    rows = raw_rows(run.spark, run.layout, run.query, run.streams, plan.spans)
+    rows = raw_rows(run.from_raw(plan), run.query, run.streams)
     passes = [
         ("read raw", rows),
         ("place in buckets", in_buckets(rows, run.query, run.buckets)),
-        ("shuffle, join in Python, answers back", run.answers(plan)),
+        ("shuffle, join in Python, answers back", run.answers(plan, run.from_raw(plan))),
     ]
     found, before = [], 0.0
     for name, frame in passes:

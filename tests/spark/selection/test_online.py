@@ -16,7 +16,7 @@ from lakehouse.catalog.table_log import read_rows
 from lakehouse.serving.build import write_tables
 from lakehouse.serving.build_queries import queries_to_publish
 from lakehouse.serving.queries import state_of
-from lakehouse.spark.selection.measured import read_before
+from lakehouse.spark.scan.measured import read_before
 from lakehouse.spark.selection.online import Run
 from quality.query_metrics import rows_to_take
 from quality.selection_metrics import measure_selected, open_selected

@@ -1,7 +1,7 @@
-"""A task of a batch: an executor over the rows of one partition; selected rows come out, then what was counted.
+"""A task of a scan: an executor over the rows of one partition; rows let through come out, then what was counted.
 
-    _query, event_us, _row, columns     a row that the query of this number selected; what it does not show is null
-    _told                               once: JSON, what the task counted, and what queries raised
+    _reader, event_us, _row, columns    a row that the reader of this number lets through; what it does not want is null
+    _told                               once: JSON, what the task counted, and what readers raised
 
 The queues of a task hold at most ``LIMIT_BYTES`` and one piece; while they are full no more rows are read from Spark.
 """
@@ -24,31 +24,34 @@ from lakehouse.algorithms.scheduling.executor import MEBIBYTE, Executor, QuerySt
 from lakehouse.algorithms.scheduling.interval import Interval
 from lakehouse.algorithms.scheduling.multifactor import MultiFactor
 from lakehouse.algorithms.scheduling.operators import Predicate
-from lakehouse.catalog.selection_query import SelectionQuery
-from lakehouse.spark.selection.calls import Call, Source, place_of
-from lakehouse.spark.selection.chains import runnable
+from lakehouse.spark.scan.calls import Call, Source, place_of
+from lakehouse.spark.scan.readers import Reader, runnable
 
 LIMIT_BYTES = 64 * MEBIBYTE
 # Few enough that a turn of an expensive predicate is short, many enough that a call costs little.
 PIECE_ROWS = 8192
-QUERY, TOLD, ROW = "_query", "_told", "_row"
+READER, TOLD, ROW = "_reader", "_told", "_row"
 
 
 @dataclass(frozen=True)
 class Work:
-    """What every task of a batch does; ``known``: what earlier batches showed; ``answer``: what comes out."""
+    """What every task of a scan does; ``known``: what earlier batches showed; ``answer``: what comes out.
 
-    queries: tuple[SelectionQuery, ...]
+    ``is_strict``: what a reader raises ends the task; else it is told, and the others go on.
+    """
+
+    readers: tuple[Reader, ...]
     sources: Mapping[str, Source]
     known: Statistics | None
     interval: Interval
     answer: pa.Schema
     limit_bytes: int = LIMIT_BYTES
+    is_strict: bool = False
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield what is selected of a partition's rows, of each query in order, then what was counted."""
+        """Yield what is let through of a partition's rows, for each reader in order, then what was counted."""
         clock, newest_us = time.perf_counter_ns, None
-        chains, source = runnable(self.queries, self.sources), iter(batches)
+        chains, source = runnable(self.readers, self.sources), iter(batches)
         first = next(source, None)
         if first is not None:
             _load(chains, first)
@@ -61,7 +64,7 @@ class Work:
             self.known,
         )
         executor.step()
-        stream, begun_us = self.queries[0].stream, clock() // 1000
+        stream, begun_us = self.readers[0].stream, clock() // 1000
         for batch in chain([] if first is None else [first], source):
             newest_us = _later(newest_us, pc.max(batch.column("event_us")).as_py())
             for piece in _pieces(batch):
@@ -70,15 +73,17 @@ class Work:
                     yield from map(self._rows, executor.results())
         while executor.step():
             yield from map(self._rows, executor.results())
+        if self.is_strict:
+            self._require_all(executor)
         told = {**self._counted(executor), "elapsed_us": clock() // 1000 - begun_us, "newest_us": newest_us}
         yield self._answer({TOLD: pa.array([json.dumps(told)])}, 1)
 
     def _rows(self, result: Result) -> pa.RecordBatch:
-        number = next(n for n, query in enumerate(self.queries) if query.name == result.query)
+        number = next(n for n, reader in enumerate(self.readers) if reader.name == result.query)
         count = result.rows.num_rows
-        shown = {"event_us", ROW, *(output.column for output in self.queries[number].outputs)}
+        shown = {"event_us", ROW, *self.readers[number].columns}
         columns = {name: result.rows.column(name) for name in shown}
-        return self._answer({QUERY: pa.repeat(pa.scalar(number, pa.int32()), count), **columns}, count)
+        return self._answer({READER: pa.repeat(pa.scalar(number, pa.int32()), count), **columns}, count)
 
     def _answer(self, columns: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:
         arrays = [
@@ -96,8 +101,15 @@ class Work:
             "queue_bytes": executor.memory.peak,
             "tau_us": planning.interval.length_us,
             "changes": planning.changes,
-            "queries": [self._state(executor.states[query.name]) for query in self.queries],
+            "readers": [self._state(executor.states[reader.name]) for reader in self.readers],
         }
+
+    def _require_all(self, executor: Executor) -> None:
+        for state in executor.states.values():
+            if state.error is not None:
+                told = self._state(state)
+                place = f" ({told['place']})" if told["place"] else ""
+                raise RuntimeError(f"at {told['failed_at']}{place}: {told['error']}") from state.error
 
     def _state(self, state: QueryState) -> dict[str, Any]:
         told = {

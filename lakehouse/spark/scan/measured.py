@@ -1,7 +1,7 @@
-"""What tasks counted in a batch -> n, S and V, and the plan that the next batch begins with.
+"""What tasks counted in a scan -> n, S and V, and the plan that the next batch begins with.
 
-Statistics go by query and condition, so they serve whichever queries the next pass holds; a condition that is new to a
-query takes those of another query that has it too.
+Statistics go by reader and condition, so they serve whichever readers the next scan has; a condition that is new to a
+reader takes those of another one that has it too.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from lakehouse.algorithms.scheduling.measuring import Counts, nothing_measured
 from lakehouse.algorithms.scheduling.multifactor import MultiFactor
 from lakehouse.algorithms.scheduling.network import Network
 from lakehouse.catalog.layout import Home
-from lakehouse.catalog.selection_query import SelectionQuery
 from lakehouse.catalog.table_log import read_columns
-from lakehouse.spark.selection.chains import written
+from lakehouse.spark.scan.readers import Reader, written
 
 Facts = dict[str, Any]
 _OPERATOR = ("handled_per_s", "selectivity")
@@ -31,24 +30,26 @@ _WHOLE = ("arrived_per_s", "switch_us", "tau_us", "time_us")
 
 @dataclass(frozen=True)
 class Before:
-    """What a query's last finished batch showed; nothing before the first. ``operators``: n and S by condition."""
+    """What a reader's last finished batch showed; nothing before the first. ``operators``: n and S by condition."""
 
     operators: Mapping[str, tuple[float, float]]
     whole: Mapping[str, Any]
 
 
-def read_before(layout: Home, query: str, batch: int) -> Before:
-    """Return what the batch before this one showed."""
-    names = ("operator", "name", *_OPERATOR, *_WHOLE)
-    rows = read_columns(layout.queries(query), names, ("batch", batch - 1))
-    found = [dict(zip(names, row, strict=True)) for row in rows]
+def read_before(layout: Home, reader: Reader, batch: int) -> Before:
+    """Return what the batch of the reader's query before this one showed."""
+    is_side = reader.side is not None
+    names = ("operator", "name", *_OPERATOR, *_WHOLE, *(("side",) if is_side else ()))
+    table = layout.operators(reader.query) if is_side else layout.queries(reader.query)
+    rows = read_columns(table, names, ("batch", batch - 1))
+    found = [row for values in rows if (row := dict(zip(names, values, strict=True))).get("side") == reader.side]
     operators = {row["name"]: tuple(row[name] for name in _OPERATOR) for row in found if row["operator"] >= 0}
     whole = next((row for row in found if row["operator"] < 0), {})
     return Before(operators, {name: whole.get(name) for name in _WHOLE})
 
 
 def known_of(network: Network, before: Mapping[str, Before]) -> Statistics | None:
-    """Return the statistics that a pass begins with; None where no query of it has run yet."""
+    """Return the statistics that a scan begins with; None where no reader of it has run yet."""
     told = [each.whole for each in before.values() if each.operators]
     if not told:
         return None
@@ -67,32 +68,32 @@ def known_of(network: Network, before: Mapping[str, Before]) -> Statistics | Non
 
 
 def interval_of(before: Mapping[str, Before]) -> Interval:
-    """Return the interval that a pass begins with: the shortest that its queries had reached."""
+    """Return the interval that a scan begins with: the shortest that its readers had reached."""
     reached = [each.whole["tau_us"] for each in before.values() if each.operators]
     return Interval(length_us=min(reached)) if reached else Interval()
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A pass as it was measured: per query the rows of its table, by place in ``queries``."""
+    """A scan as it was measured: per reader the rows that are told of it, by place in ``readers``."""
 
-    queries: Sequence[SelectionQuery]
+    readers: Sequence[Reader]
     before: Mapping[str, Before]
     tasks: Sequence[Facts]
 
     def figures(self) -> list[list[Facts]]:
-        """Return for each query what became of the whole batch, then each operator in the written order."""
-        network = Network.of(written(self.queries))
+        """Return for each reader what became of the whole batch, then each operator in the written order."""
+        network = Network.of(written(self.readers))
         counts, known = self._counts(network), known_of(network, self.before) or nothing_measured(network)
         measured = counts.measured(max(self._sum("elapsed_us"), 1), known)
         operators = self._operators(network, counts, measured)
         shared = {"arrived_per_s": float(measured.arrived_per_s[0]), "switch_us": float(measured.switch_us)}
         return [
             [
-                {"operator": -1, **shared, **self._whole(number, query.name)},
+                {"operator": -1, **shared, **self._whole(number, reader.name)},
                 *(row for row, of in zip(operators, network.wiring.query, strict=True) if of == number),
             ]
-            for number, query in enumerate(self.queries)
+            for number, reader in enumerate(self.readers)
         ]
 
     def _operators(self, network: Network, counts: Counts, measured: Statistics) -> list[Facts]:
@@ -119,10 +120,10 @@ class Measured:
             for operator, row in zip(network.operators, rows, strict=True)
         ]
 
-    def _whole(self, number: int, query: str) -> Facts:
-        states = [task["queries"][number] for task in self.tasks]
+    def _whole(self, number: int, reader: str) -> Facts:
+        states = [task["readers"][number] for task in self.tasks]
         pieces = sum(state["results"] for state in states)
-        times = [task["newest_us"] for task in self.tasks] + [self.before[query].whole["time_us"]]
+        times = [task["newest_us"] for task in self.tasks] + [self.before[reader].whole["time_us"]]
         return {
             "rows": sum(task["arrived"][0] for task in self.tasks),
             "selected": sum(state["rows"] for state in states),
@@ -133,7 +134,7 @@ class Measured:
             "tau_us": min((task["tau_us"] for task in self.tasks), default=Interval().length_us),
             "changes": self._sum("changes"),
             "tasks": len(self.tasks),
-            "together": len(self.queries),
+            "together": len(self.readers),
             "queue_bytes": max((task["queue_bytes"] for task in self.tasks), default=0),
             "time_us": max((time for time in times if time is not None), default=None),
         }

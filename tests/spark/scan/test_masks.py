@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakehouse.catalog.queries import SelectionQuery, parse_query
-from lakehouse.spark.selection.masks import mask_of
+from lakehouse.spark.scan.masks import mask_of
 from tests.catalog.streams import stream_of
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from lakehouse.algorithms.scheduling.interval import Interval
 from lakehouse.algorithms.scheduling.network import Network
 from lakehouse.catalog.join_query import Output
 from lakehouse.catalog.selection_query import Conjunct, PythonCall, Selected, SelectionQuery
-from lakehouse.spark.selection.chains import sources_of, written
-from lakehouse.spark.selection.measured import Before, Measured, known_of
-from lakehouse.spark.selection.task import QUERY, ROW, TOLD, Work
+from lakehouse.spark.scan.readers import sources_of, written
+from lakehouse.spark.scan.measured import Before, Measured, known_of
+from lakehouse.spark.scan.task import QUERY, ROW, TOLD, Work
 
 COLUMNS = {"x": pa.int64(), "name": pa.string()}
 ANSWER = pa.schema(

@@ -1,0 +1,117 @@
+"""The rows of a batch out of shared scans, and what is measured of the kernel that takes them in.
+
+A kernel is what a join or an aggregate does with the rows that its conditions let through, until its figures are there:
+the last operator of its chain, behind Spark's exchange by key.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from lakehouse.catalog.aggregate_query import AggregateQuery
+from lakehouse.catalog.selection_query import SelectionQuery
+from lakehouse.catalog.table_log import read_columns
+from lakehouse.spark import tables
+from lakehouse.spark.intake import FromRaw
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakehouse.catalog.layout import Home
+    from lakehouse.catalog.plans import Plan
+    from lakehouse.catalog.queries import Query
+
+Facts = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """What a reader lets through, and what was measured: of the whole batch, then of each of its conditions."""
+
+    rows: DataFrame
+    figures: list[Facts]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What was measured of a kernel: n, rows that it handles a second, and S, results a row; None before the first."""
+
+    handled_per_s: float | None = None
+    selectivity: float | None = None
+
+
+def kernel_before(layout: Home, query: str, batch: int) -> Kernel:
+    """Return what the batch before this one showed."""
+    rows = read_columns(layout.operators(query), ("side", "handled_per_s", "selectivity"), ("batch", batch - 1))
+    return next((Kernel(*row[1:]) for row in rows if row[0] is None), Kernel())
+
+
+@dataclass
+class Shared:
+    """The rows of a batch of a query; ``scanned``: by side, those that were read in a scan."""
+
+    spark: SparkSession
+    layout: Home
+    query: Query
+    plan: Plan
+    scanned: Mapping[int, Scanned]
+    before: Kernel = field(default_factory=Kernel)
+    begun_ns: int = 0
+
+    @property
+    def kernel(self) -> str:
+        """What takes the rows in, in words."""
+        if isinstance(self.query, SelectionQuery):
+            return "its tables"
+        return "its aggregates" if isinstance(self.query, AggregateQuery) else "its join"
+
+    @property
+    def priority(self) -> float:
+        """n - V of the kernel; highest where it has never run, so that it is known soon."""
+        if self.before.handled_per_s is None:
+            return float("inf")
+        return self.before.handled_per_s - sum(each.figures[0]["arrived_per_s"] for each in self.scanned.values())
+
+    def begun(self) -> Shared:
+        """Begin to measure the kernel."""
+        self.begun_ns = time.perf_counter_ns()
+        return self
+
+    def rows(self, side: int) -> DataFrame:
+        """Return the raw rows of a side that WHERE lets through."""
+        if side in self.scanned:
+            return self.scanned[side].rows
+        return FromRaw(self.spark, self.layout, self.query, self.plan.spans).rows(side)
+
+    def note(self, rows: int, results: int) -> None:
+        """Append what was measured of the conditions on each side, and of the kernel.
+
+        Of a selection that is all there is to tell, so it finishes the batch.
+        """
+        number, name, layout = self.plan.number, self.query.name, self.layout
+        if isinstance(self.query, SelectionQuery):
+            table, told = layout.queries(name), self.scanned[0].figures
+        else:
+            table = layout.operators(name)
+            told = [{**row, "side": side} for side, each in self.scanned.items() for row in each.figures]
+            told.append(self._kernel(rows, results))
+        stamp = {"batch": number, "committed_at": datetime.now(UTC)}
+        tables.append_rows(self.spark, [{**row, **stamp} for row in told], table, f"query-{name}", number)
+
+    def _kernel(self, rows: int, results: int) -> Facts:
+        busy_us = (time.perf_counter_ns() - self.begun_ns) // 1000
+        measured = Kernel(rows * 1e6 / busy_us, results / rows) if rows else self.before
+        return {
+            "operator": 0,
+            "name": self.kernel,
+            "taken": rows,
+            "passed": results,
+            "busy_us": busy_us,
+            "handled_per_s": measured.handled_per_s,
+            "selectivity": measured.selectivity,
+            "priority": None if self.priority == float("inf") else self.priority,
+        }
