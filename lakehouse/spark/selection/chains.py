@@ -8,7 +8,8 @@ from typing import Any
 
 from lakehouse.algorithms.scheduling.contract import Chain, Operator, Query
 from lakehouse.algorithms.scheduling.operators import Predicate
-from lakehouse.catalog.selection_query import Conjunct, SelectionQuery
+from lakehouse.catalog.row_conditions import Conjunct
+from lakehouse.catalog.selection_query import SelectionQuery
 from lakehouse.spark.selection.calls import Call, Source
 from lakehouse.spark.selection.masks import mask_of
 

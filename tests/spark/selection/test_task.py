@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from lakehouse.algorithms.scheduling.interval import Interval
 from lakehouse.algorithms.scheduling.network import Network
 from lakehouse.catalog.join_query import Output
-from lakehouse.catalog.selection_query import Conjunct, PythonCall, Selected, SelectionQuery
+from lakehouse.catalog.row_conditions import Conjunct, PythonCall
+from lakehouse.catalog.selection_query import Selected, SelectionQuery
 from lakehouse.spark.selection.chains import sources_of, written
 from lakehouse.spark.selection.measured import Before, Measured, known_of
 from lakehouse.spark.selection.task import QUERY, ROW, TOLD, Work
