@@ -37,8 +37,8 @@ PATIENCE_S = 600
 def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
     """Take in all finished ingest batches of the query's streams; return batches, rows, and pairs, results or answers.
 
-    A query whose conditions are asked one by one takes along all others of that kind that are tied to it by streams, and
-    shares its scans with them: what they did is done when their turn comes.
+    A query whose conditions are asked one by one takes along all others of that kind that are tied to it by streams,
+    and shares its scans with them: what they did is done when their turn comes.
 
     Raises:
         LeaseHeld: when another process runs this query now.

@@ -12,7 +12,8 @@ query_text.py  windows and trailing clauses, cut out of the SQL by its tokens (q
 query_tree.py  the SELECT, its streams and windows; query_names.py, query_filters.py: columns, conditions on one row
 query_joins.py pairs: query_conditions.py has what joins two streams, query_outputs.py what is shown
 query_multiway.py   three to eight streams
-query_selection.py   rows of one stream: predicates.py has what files of Python say of theirs
+query_selection.py   rows of one stream
+row_conditions.py   conditions on one row of a stream; query_calls.py reads them, predicates.py what files of Python say
 query_aggregates.py   aggregates: query_answers.py has groups, measures and HAVING
 query_attributes.py what joins many streams
 aggregate_form.py, aggregate_shape.py   one form for what means the same; what a method sees of it

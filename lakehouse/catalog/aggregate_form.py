@@ -18,6 +18,7 @@ from lakehouse.catalog.query_equated import Place
 from lakehouse.catalog.query_filters import filter_sql
 from lakehouse.catalog.query_names import Source
 from lakehouse.catalog.query_text import Parts, description_of
+from lakehouse.catalog.row_conditions import Conjunct, in_one_order, of_side
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -31,7 +32,7 @@ class Draft:
     parts: Parts
     sources: tuple[Source, ...]
     windows: tuple[int, ...]
-    filters: list[set[str]]
+    filters: list[tuple[Conjunct, ...]]
     attributes: list[Attribute]
     answers: Answers
 
@@ -56,11 +57,7 @@ def _told(draft: Draft, side: int) -> tuple[Any, ...]:
     source, calls = draft.sources[side], {*draft.answers.measures.values(), *draft.answers.hidden()}
     keys = sorted(each[side] for each in draft.attributes if side in each)
     values = sorted((call.function, call.value) for call in calls if call.side == side and call.value)
-    return source.stream, draft.windows[side], _where(draft, side) or "", keys, values
-
-
-def _where(draft: Draft, side: int) -> str | None:
-    return " AND ".join(sorted(draft.filters[side])) or None
+    return source.stream, draft.windows[side], in_one_order(draft.filters[side]) or "", keys, values
 
 
 class _Ordered:
@@ -98,6 +95,7 @@ class _Ordered:
 
     def _side(self, side: int) -> Input:
         draft = self.draft
+        where, conjuncts = of_side(draft.filters[side])
         attributes = sorted(draft.attributes, key=lambda each: sorted(map(self._at, each.items())))
         return Input(
             stream=draft.sources[side].stream,
@@ -105,7 +103,8 @@ class _Ordered:
             window_us=draft.windows[side],
             keys=tuple((number, each[side]) for number, each in enumerate(attributes) if side in each),
             values=self._values(side),
-            where=_where(draft, side),
+            where=where,
+            conjuncts=conjuncts,
         )
 
     def _values(self, side: int) -> tuple[str, ...]:

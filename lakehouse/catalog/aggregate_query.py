@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lakehouse.catalog.durations import format_duration
+from lakehouse.catalog.row_conditions import Conjunct, told
 
 Function = Literal["count", "sum", "avg", "min", "max"]
 Method = Literal["factorised", "multiway", "tuple_count", "incremental", "materialised"]
@@ -18,7 +19,8 @@ class Input:
     ``keys``: the columns of its join attributes, each with the attribute's number; columns of different sides that
     must be equal have one number. ``values``: what aggregates read, as Spark SQL of type double over the raw table's
     columns. ``where``: Spark SQL, telling which rows take part; None for all. A row is in the window while the tick
-    is at most ``window_us`` after it.
+    is at most ``window_us`` after it. ``conjuncts``: where one of the conditions on the side calls a predicate of the
+    operator's own, all of them, in the written order; ``where`` is None then.
     """
 
     stream: str
@@ -27,6 +29,7 @@ class Input:
     keys: tuple[tuple[int, str], ...]
     values: tuple[str, ...]
     where: str | None
+    conjuncts: tuple[Conjunct, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ class AggregateQuery:
     def definition(self) -> str:
         """What the answers and the state depend on, as one line; texts that mean the same give the same line."""
         sides = " JOIN ".join(
-            f"{side.stream} [{format_duration(side.window_us)}] WHERE {side.where or 'true'}"
+            f"{side.stream} [{format_duration(side.window_us)}] WHERE {told(side)}"
             f" KEYS [{', '.join(f'{number} = {column}' for number, column in side.keys)}]"
             f" VALUES [{', '.join(side.values)}]"
             for side in self.sides
@@ -101,8 +104,8 @@ class AggregateQuery:
         )
         limits = (self.every_us, self.slack_us, self.idle_us, self.ahead_us)
         every, slack, idle, ahead = ("never" if us is None else format_duration(us) for us in limits)
-        told = (
+        whole = (
             f"{sides} GROUPS [{groups}] MEASURES [{measures}] HAVING {self.having or 'true'} EVERY {every}"
             f" SLACK {slack} IDLE {idle} AHEAD {ahead} ALARM {self.is_alarm}"
         )
-        return told.replace("\n", "\\n")
+        return whole.replace("\n", "\\n")

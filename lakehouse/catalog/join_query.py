@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from lakehouse.catalog.durations import format_duration
+from lakehouse.catalog.row_conditions import Conjunct, told
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.conditions import Band, Distance, Equality
@@ -18,7 +19,8 @@ class Side:
 
     ``keys``: columns of the equality, in the same order on both sides; none for band and distance. ``numbers``:
     columns read as numbers; the condition's indexes count in it. ``where``: Spark SQL over the raw table's columns,
-    telling which rows take part; None for all.
+    telling which rows take part; None for all. ``conjuncts``: where one of the conditions on the side calls a
+    predicate of the operator's own, all of them, in the written order; ``where`` is None then.
     """
 
     stream: str
@@ -26,6 +28,7 @@ class Side:
     keys: tuple[str, ...]
     numbers: tuple[str, ...]
     where: str | None
+    conjuncts: tuple[Conjunct, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class JoinQuery:
     def definition(self) -> str:
         """What the results and the state depend on, as one line; texts that mean the same give the same line."""
         left, right = self.sides
-        streams = " JOIN ".join(f"{side.stream} WHERE {side.where or 'true'}" for side in self.sides)
+        streams = " JOIN ".join(f"{side.stream} WHERE {told(side)}" for side in self.sides)
         keys = ", ".join(f"{one} = {two}" for one, two in zip(left.keys, right.keys, strict=True))
         numbers = f"{', '.join(left.numbers)} | {', '.join(right.numbers)}"
         outputs = ", ".join(f"{each.name} = {each.side}.{each.column}" for each in self.outputs)
@@ -69,9 +72,9 @@ class JoinQuery:
             "never" if limit is None else format_duration(limit)
             for limit in (clock.idle_us, clock.ahead_of_arrival_us, clock.ahead_of_streams_us)
         )
-        told = (
+        whole = (
             f"{streams} WITHIN {format_duration(self.window_us)} KEYS [{keys}] NUMBERS [{numbers}] ON {self.condition}"
             f" OUTPUTS [{outputs}] PERIOD {format_duration(self.period_us)} EVERY {format_duration(self.step_us)}"
             f" CLOCK [{limits}]"
         )
-        return told.replace("\n", "\\n")
+        return whole.replace("\n", "\\n")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from lakehouse.catalog.durations import format_duration
 from lakehouse.catalog.join_query import Output
+from lakehouse.catalog.row_conditions import Conjunct, told
 
 # In how many slots rows are counted by the hash of their keys: a megabyte of counts a stream where keys are many.
 SLOTS = 2**20
@@ -17,7 +18,8 @@ class Windowed:
 
     ``keys``: the columns that must be equal, in the same order on all sides. ``where``: Spark SQL over the raw table's
     columns, telling which rows take part; None for all. A row is in the window while the newest row of a result is at
-    most ``window_us`` after it.
+    most ``window_us`` after it. ``conjuncts``: where one of the conditions on the side calls a predicate of the
+    operator's own, all of them, in the written order; ``where`` is None then.
     """
 
     stream: str
@@ -25,6 +27,7 @@ class Windowed:
     window_us: int
     keys: tuple[str, ...]
     where: str | None
+    conjuncts: tuple[Conjunct, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,12 +51,12 @@ class MultiwayQuery:
     def definition(self) -> str:
         """What the results and the state depend on, as one line; texts that mean the same give the same line."""
         sides = " JOIN ".join(
-            f"{side.stream} [{format_duration(side.window_us)}] WHERE {side.where or 'true'}"
+            f"{side.stream} [{format_duration(side.window_us)}] WHERE {told(side)}"
             f" KEYS [{', '.join(side.keys)}]"
             for side in self.sides
         )
         outputs = ", ".join(f"{each.name} = {each.side}.{each.column}" for each in self.outputs)
         limits = (self.slack_us, self.idle_us, self.ahead_us)
         slack, idle, ahead = ("never" if us is None else format_duration(us) for us in limits)
-        told = f"{sides} OUTPUTS [{outputs}] SLACK {slack} IDLE {idle} AHEAD {ahead}"
-        return told.replace("\n", "\\n")
+        whole = f"{sides} OUTPUTS [{outputs}] SLACK {slack} IDLE {idle} AHEAD {ahead}"
+        return whole.replace("\n", "\\n")

@@ -33,6 +33,12 @@ Rows of one stream (``SelectionQuery``), by comparisons and by predicates of the
     WHERE proto = 'tcp' AND resp_bytes > 1000 AND looks_scanned(service, history)
     [DEADLINE 600 MILLISECONDS]
 
+In the other three a predicate is a condition on one stream too, in ON as well as in WHERE, but not in HAVING:
+
+    SELECT a.src, b.bytes FROM conn [RANGE 1 MINUTE] a JOIN flows b ON a.uid = b.uid
+    WHERE looks_scanned(a.service, a.history) AND b.bytes > 1000
+    RECALL 0.95 OVER 1 MINUTE
+
 What cannot be run is refused with line, column, reason and what is expected. sqlglot is imported when there is a text.
 """
 
@@ -73,7 +79,12 @@ __all__ = [
 ]
 
 Query = JoinQuery | MultiwayQuery | AggregateQuery | SelectionQuery
-_READERS = {"join": read_join, "multiway": read_multiway, "aggregate": read_aggregate}
+_READERS = {
+    "join": read_join,
+    "multiway": read_multiway,
+    "aggregate": read_aggregate,
+    "selection": read_selection,
+}
 
 
 def read_queries(
@@ -125,6 +136,4 @@ def _query(
         return None
     kind = kind_of(tree, parts)
     check_clauses(parts.clauses, kind, faults)
-    if kind == "selection":
-        return read_selection(name, parts, tree, streams, predicates, faults)
-    return _READERS[kind](name, parts, tree, streams, faults)
+    return _READERS[kind](name, parts, tree, streams, predicates, faults)

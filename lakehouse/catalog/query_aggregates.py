@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from lakehouse.catalog.aggregate_form import Draft, in_one_form
@@ -25,9 +26,17 @@ MOST_STREAMS = 6
 
 
 def read_aggregate(
-    name: str, parts: Parts, tree: exp.Select, streams: Mapping[str, Stream], faults: Faults
+    name: str,
+    parts: Parts,
+    tree: exp.Select,
+    streams: Mapping[str, Stream],
+    predicates: Path | None,
+    faults: Faults,
 ) -> AggregateQuery | None:
-    """Return the aggregates that a SELECT asks for; None, with every reason noted, where they cannot be run."""
+    """Return the aggregates that a SELECT asks for; None, with every reason noted, where they cannot be run.
+
+    ``predicates``: the folder of the operator's own ones.
+    """
     _check_alarm(parts.clauses, tree, faults)
     tables = tables_of(tree, ("group", "having"), faults)
     sources = sources_of(tables, streams, MOST_STREAMS, "two to six streams, or one several times", faults)
@@ -37,7 +46,7 @@ def read_aggregate(
     windows = own_windows(tables, parts, faults)
     names = Names(sources, faults)
     count = len(faults.found)
-    filters = read_filters(clauses_on(tree), names)
+    filters = read_filters(clauses_on(tree), names, predicates)
     attributes = attributes_of(names)
     if count == len(faults.found):
         check_connected(attributes, [offset_of(table) for table in tables], names)

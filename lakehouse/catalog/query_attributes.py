@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lakehouse.catalog.query_calls import call_in, read_condition
 from lakehouse.catalog.query_conditions import conjuncts
 from lakehouse.catalog.query_equated import Place
-from lakehouse.catalog.query_filters import check_filter, filter_sql
 from lakehouse.catalog.query_names import Names, Read, offset_of
 from lakehouse.catalog.query_text import DIALECT
+from lakehouse.catalog.row_conditions import Conjunct
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -21,10 +23,13 @@ _CROSS = (
 )
 
 
-def read_filters(clauses: Iterable[exp.Expr | None], names: Names) -> list[set[str]]:
-    """Return the conditions on every side, as Spark SQL; equalities go to ``names.equated``.
+def read_filters(
+    clauses: Iterable[exp.Expr | None], names: Names, predicates: Path | None
+) -> list[tuple[Conjunct, ...]]:
+    """Return the conditions on every side, in the written order; equalities go to ``names.equated``.
 
-    These are looked at first: where they stand does not matter to a name that several streams have.
+    These are looked at first: where they stand does not matter to a name that several streams have. What they say of
+    columns of one side comes last. ``predicates``: the folder of the operator's own ones.
     """
     nodes = [node for clause in clauses for node in conjuncts(clause)]
     pairs = [pair for node in nodes if (pair := _as_equality(node))]
@@ -32,13 +37,16 @@ def read_filters(clauses: Iterable[exp.Expr | None], names: Names) -> list[set[s
         found = [_equal(pair, names) for pair in pairs if all(map(names.is_clear, pair)) == is_clear]
         for one, two in filter(None, found):
             names.equated.add(one, two)
-    filters: list[set[str]] = [set() for _ in names.sources]
+    filters: list[dict[str, Conjunct]] = [{} for _ in names.sources]
     for node in nodes:
-        _add_filter(node, names, filters)
-    for places in names.equated.classes():
+        if condition := _filter(node, names, predicates):
+            side, conjunct = condition
+            filters[side][conjunct.text] = conjunct
+    for places in sorted(names.equated.classes(), key=sorted):
         for side, (first, *others) in _columns_by_side(places).items():
-            filters[side] |= {f"`{first}` = `{other}`" for other in others}
-    return filters
+            own = [Conjunct(f"`{first}` = `{other}`", (first, other)) for other in others]
+            filters[side] |= {each.text: each for each in own}
+    return [tuple(each.values()) for each in filters]
 
 
 def attributes_of(names: Names) -> list[Attribute]:
@@ -98,18 +106,17 @@ def _is_attribute(one: Read, two: Read) -> bool:
     return one.side != two.side or (is_one_type and one.name != two.name)
 
 
-def _add_filter(node: exp.Expr, names: Names, filters: list[set[str]]) -> None:
+def _filter(node: exp.Expr, names: Names, predicates: Path | None) -> tuple[int, Conjunct] | None:
+    """Return a condition with the number of its side; None where it is an equality that joins, or cannot be run."""
     from sqlglot import exp
 
     found = [names.read(column) for column in node.find_all(exp.Column)]
     reads = [read for read in found if read]
-    sides = {read.side for read in reads}
-    if len(reads) < len(found) or (_as_equality(node) and _is_attribute(*reads)):
-        return
-    if len(sides) > 1:
+    is_read = len(reads) == len(found)
+    if is_read and _as_equality(node) and _is_attribute(*reads):
+        return None
+    if is_read and len({read.side for read in reads}) > 1 and not call_in(node):
         what = "OR between the streams" if isinstance(node, exp.Or) else node.sql(DIALECT, comments=False)
         names.faults.add(offset_of(node), what, _CROSS)
-    elif not sides and not node.find(exp.AggFunc):
-        names.faults.add(offset_of(node), "a condition that reads no column", "a condition on the streams")
-    elif check_filter(node, names):
-        filters[sides.pop()].add(filter_sql(node))
+        return None
+    return read_condition(node, names, predicates)

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakehouse.catalog.query_filters import check_filter, filter_sql
+from lakehouse.catalog.query_calls import call_in, is_distance, read_condition
 from lakehouse.catalog.query_names import Names, Read, offset_of
+from lakehouse.catalog.row_conditions import Conjunct
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -65,11 +67,11 @@ class Matching:
     compared: set[Compared] = field(default_factory=set)
     near: set[Near] = field(default_factory=set)
     reach: list[Reach] = field(default_factory=list)
-    filters: tuple[set[str], set[str]] = field(default_factory=lambda: (set(), set()))
+    filters: tuple[dict[str, Conjunct], dict[str, Conjunct]] = field(default_factory=lambda: ({}, {}))
 
-    def where(self, side: int) -> str | None:
-        """Return a side's filter, None where it has none."""
-        return " AND ".join(sorted(self.filters[side])) or None
+    def conjuncts(self, side: int) -> tuple[Conjunct, ...]:
+        """Return the conditions on a side, in the written order."""
+        return tuple(self.filters[side].values())
 
     def condition(self) -> tuple[Condition, tuple[str, ...], tuple[str, ...]]:
         """Return what joins, and the columns of each side that it reads as numbers."""
@@ -134,21 +136,20 @@ def conjuncts(node: exp.Expr | None) -> Iterator[exp.Expr]:
             yield node
 
 
-def add_conjunct(node: exp.Expr, names: Names, matching: Matching) -> None:
-    """Put one conjunct where it belongs, or note why it cannot be run."""
+def add_conjunct(node: exp.Expr, names: Names, matching: Matching, predicates: Path | None) -> None:
+    """Put one conjunct where it belongs, or note why it cannot be run.
+
+    ``predicates``: the folder of the operator's own ones, which filter one side.
+    """
     from sqlglot import exp
 
     reads = [names.read(column) for column in node.find_all(exp.Column)]
-    if None in reads:
-        return
-    sides = {read.side for read in reads if read}
-    if not sides:
-        names.faults.add(offset_of(node), "a condition that reads no column", "a condition on the streams")
-    elif len(sides) == 1:
-        if check_filter(node, names):
-            matching.filters[sides.pop()].add(filter_sql(node))
-    else:
+    is_joining = None not in reads and len({read.side for read in reads if read}) > 1
+    if is_joining and not call_in(node):
         _Joined(names, matching).add(node)
+    elif found := read_condition(node, names, predicates):
+        side, conjunct = found
+        matching.filters[side][conjunct.text] = conjunct
 
 
 class _Joined:
@@ -326,7 +327,7 @@ def _is_abs(node: exp.Expr) -> bool:
 
 
 def _is_measure(node: exp.Expr) -> bool:
-    return _is_abs(node) or (type(node).__name__ == "Anonymous" and node.name.upper() == "DISTANCE")
+    return _is_abs(node) or is_distance(node)
 
 
 def _spelling(node: exp.Expr) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse.catalog.durations import format_duration
@@ -15,6 +16,7 @@ from lakehouse.catalog.query_outputs import read_outputs
 from lakehouse.catalog.query_text import Parts, description_of
 from lakehouse.catalog.query_tokens import Span
 from lakehouse.catalog.query_tree import clauses_on, sources_of, tables_of, windows_of
+from lakehouse.catalog.row_conditions import of_side
 from lakehouse.catalog.stream import Stream
 
 if TYPE_CHECKING:
@@ -28,9 +30,17 @@ PAIR_COLUMNS = frozenset({"left_us", "right_us", "left_row", "right_row", "found
 
 
 def read_join(
-    name: str, parts: Parts, tree: exp.Select, streams: Mapping[str, Stream], faults: Faults
+    name: str,
+    parts: Parts,
+    tree: exp.Select,
+    streams: Mapping[str, Stream],
+    predicates: Path | None,
+    faults: Faults,
 ) -> JoinQuery | None:
-    """Return the join that a SELECT asks for; None, with every reason noted, where it cannot be run."""
+    """Return the join that a SELECT asks for; None, with every reason noted, where it cannot be run.
+
+    ``predicates``: the folder of the operator's own ones.
+    """
     tables = tables_of(tree, (), faults)
     sources = sources_of(tables, streams, 2, "two streams, or one stream twice", faults)
     if sources is None:
@@ -38,7 +48,7 @@ def read_join(
     names = Names(sources, faults)
     outputs = read_outputs(tree, names, PAIR_COLUMNS)
     window_us = _window(tables, parts, faults)
-    matching = _matching(tree, names, offset_of(tables[1]))
+    matching = _matching(tree, names, predicates, offset_of(tables[1]))
     timing = _timing(parts.clauses, faults)
     if faults.found or window_us is None:
         return None
@@ -46,7 +56,11 @@ def read_join(
     keys = sorted(matching.keys)
     left, right = (
         Side(
-            source.stream, source.alias, tuple(key[side] for key in keys), numbers[side], matching.where(side)
+            source.stream,
+            source.alias,
+            tuple(key[side] for key in keys),
+            numbers[side],
+            *of_side(matching.conjuncts(side)),
         )
         for side, source in enumerate(sources)
     )
@@ -82,12 +96,12 @@ def _window(tables: list[exp.Expr], parts: Parts, faults: Faults) -> int | None:
     return given[0].us
 
 
-def _matching(tree: exp.Select, names: Names, offset: int) -> Matching:
+def _matching(tree: exp.Select, names: Names, predicates: Path | None, offset: int) -> Matching:
     matching = Matching()
     count = len(names.faults.found)
     for clause in clauses_on(tree):
         for node in conjuncts(clause):
-            add_conjunct(node, names, matching)
+            add_conjunct(node, names, matching, predicates)
     _check_matching(matching, names, offset, is_whole=count == len(names.faults.found))
     return matching
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse.catalog.multiway_query import MultiwayQuery, Windowed
@@ -12,6 +13,7 @@ from lakehouse.catalog.query_names import Names, offset_of
 from lakehouse.catalog.query_outputs import read_outputs
 from lakehouse.catalog.query_text import Parts, description_of
 from lakehouse.catalog.query_tree import check_ahead, clauses_on, own_windows, sources_of, tables_of
+from lakehouse.catalog.row_conditions import of_side
 from lakehouse.catalog.stream import Stream
 
 if TYPE_CHECKING:
@@ -23,9 +25,17 @@ RESULT_COLUMNS = frozenset({"times_us", "row_ids", "found", "event_at"})
 
 
 def read_multiway(
-    name: str, parts: Parts, tree: exp.Select, streams: Mapping[str, Stream], faults: Faults
+    name: str,
+    parts: Parts,
+    tree: exp.Select,
+    streams: Mapping[str, Stream],
+    predicates: Path | None,
+    faults: Faults,
 ) -> MultiwayQuery | None:
-    """Return the join that a SELECT asks for; None, with every reason noted, where it cannot be run."""
+    """Return the join that a SELECT asks for; None, with every reason noted, where it cannot be run.
+
+    ``predicates``: the folder of the operator's own ones.
+    """
     tables = tables_of(tree, (), faults)
     sources = sources_of(
         tables, streams, MOST_STREAMS, "three to eight streams, or one several times", faults
@@ -36,7 +46,7 @@ def read_multiway(
     windows = own_windows(tables, parts, faults)
     names = Names(sources, faults)
     count = len(faults.found)
-    filters = read_filters(clauses_on(tree), names)
+    filters = read_filters(clauses_on(tree), names, predicates)
     attributes = sorted(attributes_of(names), key=lambda each: sorted(each.items()))
     if count == len(faults.found):
         _check_attributes(attributes, tables, names)
@@ -53,7 +63,7 @@ def read_multiway(
                 source.alias,
                 windows[side],
                 tuple(each[side] for each in attributes),
-                " AND ".join(sorted(filters[side])) or None,
+                *of_side(filters[side]),
             )
             for side, source in enumerate(sources)
         ),

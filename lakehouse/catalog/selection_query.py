@@ -3,34 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from lakehouse.catalog.join_query import Output
+from lakehouse.catalog.row_conditions import Conjunct
 
 # What DEADLINE is where a query does not say.
 DEADLINE_US = 10_000_000
-
-
-@dataclass(frozen=True)
-class PythonCall:
-    """A predicate of the operator's own: the function ``name`` in a file; ``by_row``: asked with one row's values."""
-
-    name: str
-    path: Path
-    by_row: bool
-
-
-@dataclass(frozen=True)
-class Conjunct:
-    """One condition of WHERE, which each row alone decides.
-
-    ``text``: Spark SQL over the raw table's columns, or the call of a predicate: conditions of equal text are the same.
-    ``columns``: what it reads, of a call in the order of its arguments.
-    """
-
-    text: str
-    columns: tuple[str, ...]
-    call: PythonCall | None = None
 
 
 @dataclass(frozen=True)

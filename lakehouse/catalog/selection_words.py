@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lakehouse.catalog.durations import format_duration
-from lakehouse.catalog.selection_query import Conjunct, SelectionQuery
+from lakehouse.catalog.row_conditions import Conjunct
+from lakehouse.catalog.selection_query import SelectionQuery
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from lakehouse.catalog.join_query import JoinQuery
 from lakehouse.catalog.plans import read_plans
 from lakehouse.catalog.query_figures import is_open
 from lakehouse.catalog.query_words import buckets_in_words, clock_in_words, policy_in_words
+from lakehouse.catalog.row_conditions import where_of
 from lakehouse.serving.completeness import Completeness
 from lakehouse.serving.joins import JoinState
 from lakehouse.serving.literals import parquet_of
@@ -48,7 +49,7 @@ def _plan(query: JoinQuery, buckets: int) -> Facts:
     margin = None if query.policy == "paper" else usual_margin(query.recall)
     return {
         "sides": [
-            {"stream": s.stream, "alias": s.alias, "where": s.where, "keys": s.keys, "numbers": s.numbers}
+            {"stream": s.stream, "alias": s.alias, "where": where_of(s), "keys": s.keys, "numbers": s.numbers}
             for s in query.sides
         ],
         "outputs": [

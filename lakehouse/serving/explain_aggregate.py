@@ -20,6 +20,7 @@ from lakehouse.catalog.aggregate_words import (
     spread_in_words,
     ticks_in_words,
 )
+from lakehouse.catalog.row_conditions import where_of
 from lakehouse.serving.aggregate_facts import AggregateFacts
 from lakehouse.serving.aggregates import AggregateState
 from lakehouse.serving.explain import LAST, to_repair
@@ -54,7 +55,7 @@ def _plan(query: AggregateQuery, buckets: int) -> Facts:
                 "stream": side.stream,
                 "alias": side.alias,
                 "window_us": side.window_us,
-                "where": side.where,
+                "where": where_of(side),
                 "keys": [column for _, column in side.keys],
             }
             for side in query.sides

@@ -14,6 +14,7 @@ from lakehouse.catalog.multiway_words import (
     slack_in_words,
     ways_in_words,
 )
+from lakehouse.catalog.row_conditions import where_of
 from lakehouse.catalog.sites import Costs, transfer_of
 from lakehouse.catalog.stream import Stream
 from lakehouse.serving.explain import LAST, to_repair
@@ -49,7 +50,7 @@ def _plan(state: MultiwayState, streams: Mapping[str, Stream], costs: Costs) -> 
                 "alias": side.alias,
                 "site": streams[side.stream].site,
                 "window_us": side.window_us,
-                "where": side.where,
+                "where": where_of(side),
                 "keys": side.keys,
             }
             for side in query.sides

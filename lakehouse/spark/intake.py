@@ -51,7 +51,9 @@ class FromRaw:
             raw = near(read_raw(self.spark, self.layout, read.stream, self.spans[side]))
             return raw.where(read.where) if read.where else raw
         before = read_before(self.layout, reader, finished(self.layout, self.query.name) + 1)
-        scan = Scan(self.spark, self.layout, (reader,), self.spans[side], {reader.name: before}, is_strict=True)
+        scan = Scan(
+            self.spark, self.layout, (reader,), self.spans[side], {reader.name: before}, is_strict=True
+        )
         return scan.rows(scan.found(near), 0)
 
     def note(self, rows: int, results: int) -> None:

@@ -8,7 +8,8 @@ from lakehouse.catalog.join_query import Output
 from lakehouse.catalog.plans import definition_of
 from lakehouse.catalog.problems import Problem
 from lakehouse.catalog.queries import QueryError, parse_query, read_queries
-from lakehouse.catalog.selection_query import DEADLINE_US, Conjunct, PythonCall, Selected, SelectionQuery
+from lakehouse.catalog.row_conditions import Conjunct, PythonCall
+from lakehouse.catalog.selection_query import DEADLINE_US, Selected, SelectionQuery
 from tests.catalog.streams import stream_of
 
 STREAMS = {"readings": stream_of()}

@@ -33,9 +33,7 @@ if TYPE_CHECKING:
     from lakehouse.algorithms.join_aggregate.contract import Bools
 
 
-def raw_rows(
-    intake: Intake, query: AggregateQuery, streams: Mapping[str, Stream], buckets: int
-) -> DataFrame:
+def raw_rows(intake: Intake, query: AggregateQuery, streams: Mapping[str, Stream], buckets: int) -> DataFrame:
     """Return the rows of all sides, in their buckets."""
     sides = [
         _side(intake, query, streams, side).withColumn("bucket", _bucket(query, buckets))
@@ -88,9 +86,7 @@ def _numbers(column: pa.ChunkedArray) -> Any:
         return np.where(np.abs(numbers) <= LARGEST_VALUE, numbers, np.nan)
 
 
-def _side(
-    intake: Intake, query: AggregateQuery, streams: Mapping[str, Stream], number: int
-) -> DataFrame:
+def _side(intake: Intake, query: AggregateQuery, streams: Mapping[str, Stream], number: int) -> DataFrame:
     side = query.sides[number]
     # A null key joins nothing; to a hash it would be a value like any other.
     missing = reduce(lambda one, key: one | F.col(key[1]).isNull(), side.keys, F.lit(False))

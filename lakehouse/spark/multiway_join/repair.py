@@ -71,9 +71,7 @@ class _Repair:
         crash_point("repair.finished")
         return counted
 
-    def _look(
-        self, rows: DataFrame, logged: DataFrame, horizons: pa.Table, looked_at: int
-    ) -> dict[str, int]:
+    def _look(self, rows: DataFrame, logged: DataFrame, horizons: pa.Table, looked_at: int) -> dict[str, int]:
         run, number = self.run, self.plan.number
         results = run.layout.joins(run.query.name)
         known = F.broadcast(run.spark.createDataFrame(horizons))

@@ -23,9 +23,7 @@ from lakehouse.spark.join_aggregate.rows import is_refused
 from lakehouse.spark.late_join.tables import output_types
 
 
-def raw_rows(
-    intake: Intake, query: MultiwayQuery, streams: Mapping[str, Stream], slots: int
-) -> DataFrame:
+def raw_rows(intake: Intake, query: MultiwayQuery, streams: Mapping[str, Stream], slots: int) -> DataFrame:
     """Return the rows of all sides."""
     rows = reduce(
         DataFrame.unionByName, [_side(intake, query, streams, side) for side in range(len(query.sides))]
@@ -45,9 +43,7 @@ def kind_of_row(horizon_us: int | None) -> Column:
     return kind.when(late, "missed").otherwise("used")
 
 
-def _side(
-    intake: Intake, query: MultiwayQuery, streams: Mapping[str, Stream], number: int
-) -> DataFrame:
+def _side(intake: Intake, query: MultiwayQuery, streams: Mapping[str, Stream], number: int) -> DataFrame:
     side = query.sides[number]
     # A null key joins nothing; to a hash it would be a value like any other.
     complete = reduce(lambda one, name: one & F.col(name).isNotNull(), side.keys, F.lit(True))

@@ -42,7 +42,9 @@ def read_before(layout: Home, reader: Reader, batch: int) -> Before:
     names = ("operator", "name", *_OPERATOR, *_WHOLE, *(("side",) if is_side else ()))
     table = layout.operators(reader.query) if is_side else layout.queries(reader.query)
     rows = read_columns(table, names, ("batch", batch - 1))
-    found = [row for values in rows if (row := dict(zip(names, values, strict=True))).get("side") == reader.side]
+    found = [
+        row for values in rows if (row := dict(zip(names, values, strict=True))).get("side") == reader.side
+    ]
     operators = {row["name"]: tuple(row[name] for name in _OPERATOR) for row in found if row["operator"] >= 0}
     whole = next((row for row in found if row["operator"] < 0), {})
     return Before(operators, {name: whole.get(name) for name in _WHOLE})

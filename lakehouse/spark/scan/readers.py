@@ -13,6 +13,7 @@ from lakehouse.algorithms.scheduling.contract import Chain, Operator, Query
 from lakehouse.algorithms.scheduling.operators import Predicate
 from lakehouse.catalog.aggregate_query import AggregateQuery
 from lakehouse.catalog.join_query import JoinQuery
+from lakehouse.catalog.multiway_query import MultiwayQuery
 from lakehouse.catalog.query_text import DIALECT
 from lakehouse.catalog.row_conditions import Conjunct
 from lakehouse.catalog.selection_query import DEADLINE_US, SelectionQuery
@@ -28,7 +29,7 @@ KEPT = ("event_us", "arrival_us", "batch", "source_file", "source_line", "source
 
 @dataclass(frozen=True)
 class Reader:
-    """What reads a stream: the conditions on its rows in the written order, and the columns wanted of those let through.
+    """What reads a stream: conditions on its rows in the written order, and the columns wanted of those let through.
 
     ``side``: which one of the query it is, None of a selection, which has but one. ``deadline_us``: T.
     """
@@ -59,8 +60,8 @@ def readers_of(query: Registered) -> dict[int, Reader]:
         return {0: Reader(query.name, None, query.stream, query.conjuncts, columns, query.deadline_us)}
     return {
         number: Reader(query.name, number, side.stream, side.conjuncts, tuple(sorted(_wanted(query, number))))
-        for number, side in enumerate(query.sides)
-        if side.conjuncts
+        for number in range(len(query.sides))
+        if (side := query.sides[number]).conjuncts
     }
 
 
@@ -120,7 +121,7 @@ def _chain(reader: Reader, operators: Sequence[Operator]) -> Query:
     return Query(reader.name, Chain(reader.stream, tuple(operators)), reader.deadline_us)
 
 
-def _wanted(query: Registered, side: int) -> set[str]:
+def _wanted(query: JoinQuery | MultiwayQuery | AggregateQuery, side: int) -> set[str]:
     """Return the columns that a join needs of a side's raw rows."""
     if isinstance(query, AggregateQuery):
         own = query.sides[side]
@@ -134,6 +135,4 @@ def _wanted(query: Registered, side: int) -> set[str]:
 def _columns_in(values: Iterable[str]) -> set[str]:
     from sqlglot import exp, parse_one
 
-    return {
-        column.name for sql in values for column in parse_one(sql, dialect=DIALECT).find_all(exp.Column)
-    }
+    return {column.name for sql in values for column in parse_one(sql, dialect=DIALECT).find_all(exp.Column)}

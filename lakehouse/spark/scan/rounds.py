@@ -23,7 +23,7 @@ wait for the scans, since between both lies Spark's exchange by key.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -39,10 +39,10 @@ from lakehouse.catalog.stopped import Stopped, clear_stopped, read_stopped, writ
 from lakehouse.spark import tables
 from lakehouse.spark.query_batches import MOST_ROWS
 from lakehouse.spark.query_run import Run, add
-from lakehouse.spark.scan.shared import Kernel, Shared, kernel_before
 from lakehouse.spark.scan.measured import Measured, read_before
 from lakehouse.spark.scan.readers import Reader, readers_of
 from lakehouse.spark.scan.scan import Scan, told
+from lakehouse.spark.scan.shared import Kernel, Shared, kernel_before
 from lakehouse.spark.scan.task import LIMIT_BYTES
 
 if TYPE_CHECKING:
@@ -140,7 +140,9 @@ class Round:
         with ExitStack() as held:
             scanned = self._scanned(held)
             crash_point("queries.selected")
-            going = [batch for batch in self.batches if all(r.name in scanned for r in batch.readers.values())]
+            going = [
+                batch for batch in self.batches if all(r.name in scanned for r in batch.readers.values())
+            ]
             intakes = [(batch, self._intake(batch, scanned)) for batch in going]
             with ThreadPoolExecutor(_WRITERS) as pool:
                 selections = [each for each in intakes if each[0].is_selection]
@@ -204,7 +206,9 @@ class Round:
             figures = batch.run.finish(batch.plan, intake.begun())
         except Exception as error:
             log.exception("query %s raised", batch.name)
-            self._stop(batch.name, "its tables" if batch.is_selection else intake.kernel, _in_one_line(error), None)
+            self._stop(
+                batch.name, "its tables" if batch.is_selection else intake.kernel, _in_one_line(error), None
+            )
             return batch.name, None
         clear_stopped(self.rounds.layout, batch.name)
         return batch.name, figures

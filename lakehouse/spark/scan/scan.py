@@ -17,12 +17,12 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from lakehouse.algorithms.scheduling.network import Network
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.plans import Span
 from lakehouse.spark import tables
+from lakehouse.spark.late_join.tables import parsed
 from lakehouse.spark.scan.measured import Before, interval_of, known_of
 from lakehouse.spark.scan.readers import Reader, sources_of, written
 from lakehouse.spark.scan.task import LIMIT_BYTES, READER, ROW, TOLD, Work
@@ -52,7 +52,9 @@ class Scan:
         columns = "".join(f", `{name}` {kinds[name]}" for name in shown if name != "event_us")
         schema = f"{READER} int, {TOLD} string, event_us bigint, {ROW} bigint{columns}"
         row = F.xxhash64("source_file", "source_line", "source_item").alias(ROW)
-        rows = (near(raw) if near else raw).select("event_us", row, *(name for name in read if name != "event_us"))
+        rows = (near(raw) if near else raw).select(
+            "event_us", row, *(name for name in read if name != "event_us")
+        )
         return rows.mapInArrow(self._work(schema).run, schema)
 
     def _work(self, schema: str) -> Work:
@@ -62,7 +64,7 @@ class Scan:
             sources_of(self.readers),
             known_of(network, self.before),
             interval_of(self.before),
-            to_arrow_schema(StructType.fromDDL(schema)),
+            to_arrow_schema(parsed(schema)),
             self.limit_bytes,
             self.is_strict,
         )

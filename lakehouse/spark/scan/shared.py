@@ -46,7 +46,9 @@ class Kernel:
 
 def kernel_before(layout: Home, query: str, batch: int) -> Kernel:
     """Return what the batch before this one showed."""
-    rows = read_columns(layout.operators(query), ("side", "handled_per_s", "selectivity"), ("batch", batch - 1))
+    rows = read_columns(
+        layout.operators(query), ("side", "handled_per_s", "selectivity"), ("batch", batch - 1)
+    )
     return next((Kernel(*row[1:]) for row in rows if row[0] is None), Kernel())
 
 
@@ -71,10 +73,11 @@ class Shared:
 
     @property
     def priority(self) -> float:
-        """n - V of the kernel; highest where it has never run, so that it is known soon."""
+        """What the kernel takes out a second, less what comes: n - V; highest where it has never run."""
         if self.before.handled_per_s is None:
             return float("inf")
-        return self.before.handled_per_s - sum(each.figures[0]["arrived_per_s"] for each in self.scanned.values())
+        arrived: float = sum(each.figures[0]["arrived_per_s"] for each in self.scanned.values())
+        return self.before.handled_per_s - arrived
 
     def begun(self) -> Shared:
         """Begin to measure the kernel."""

@@ -1,4 +1,4 @@
-"""Registered selections inside the stream job: what they let through comes out of shared scans (``lakehouse.spark.scan``).
+"""Registered selections inside the stream job: their rows come out of shared scans (``lakehouse.spark.scan``).
 
 tables.py      the tables of a selection
 online.py      a batch of a selection

@@ -15,15 +15,14 @@ from hypothesis import strategies as st
 
 from lakehouse.algorithms.scheduling.interval import Interval
 from lakehouse.algorithms.scheduling.network import Network
-from lakehouse.catalog.join_query import Output
-from lakehouse.catalog.selection_query import Conjunct, PythonCall, Selected, SelectionQuery
-from lakehouse.spark.scan.readers import sources_of, written
+from lakehouse.catalog.row_conditions import Conjunct, PythonCall
 from lakehouse.spark.scan.measured import Before, Measured, known_of
-from lakehouse.spark.scan.task import QUERY, ROW, TOLD, Work
+from lakehouse.spark.scan.readers import Reader, sources_of, written
+from lakehouse.spark.scan.task import READER, ROW, TOLD, Work
 
 COLUMNS = {"x": pa.int64(), "name": pa.string()}
 ANSWER = pa.schema(
-    [(QUERY, pa.int32()), (TOLD, pa.string()), ("event_us", pa.int64()), (ROW, pa.int64()), *COLUMNS.items()]
+    [(READER, pa.int32()), (TOLD, pa.string()), ("event_us", pa.int64()), (ROW, pa.int64()), *COLUMNS.items()]
 )
 THIRDS = """
 import pyarrow.compute as pc
@@ -62,10 +61,10 @@ def conjunct(text: str, folder: Path) -> Conjunct:
     return Conjunct(text, columns)
 
 
-def query(name: str, texts: Sequence[str], folder: Path, deadline_us: int = 10_000_000) -> SelectionQuery:
-    outputs = tuple(Output(column, 0, column) for column in COLUMNS)
-    conjuncts = tuple(conjunct(text, folder) for text in texts)
-    return SelectionQuery(name, "", "", (Selected("s", "s"),), conjuncts, outputs, deadline_us)
+def query(name: str, texts: Sequence[str], folder: Path, deadline_us: int = 10_000_000) -> Reader:
+    return Reader(
+        name, None, "s", tuple(conjunct(text, folder) for text in texts), tuple(COLUMNS), deadline_us
+    )
 
 
 def rows_of(values: Sequence[tuple[int | None, str | None]]) -> pa.RecordBatch:
@@ -80,10 +79,10 @@ def run(work: Work, batches: Sequence[pa.RecordBatch]) -> tuple[pa.Table, dict[s
     found = pa.Table.from_batches(list(work.run(iter(batches))), ANSWER)
     told = [text for text in found[TOLD].to_pylist() if text is not None]
     assert len(told) == 1
-    return found.filter(pa.compute.is_valid(found[QUERY])), json.loads(told[0])
+    return found.filter(pa.compute.is_valid(found[READER])), json.loads(told[0])
 
 
-def work_of(queries: Sequence[SelectionQuery], **more: Any) -> Work:
+def work_of(queries: Sequence[Reader], **more: Any) -> Work:
     given = {"known": None, "interval": Interval(20, 10, 400, 1), "answer": ANSWER, **more}
     return Work(tuple(queries), sources_of(queries), **given)
 
@@ -122,10 +121,10 @@ def test_each_query_selects_what_it_would_alone_in_its_written_order_and_in_the_
     )
 
     for number, each in enumerate(texts):
-        own = found.filter(pa.compute.equal(found[QUERY], number)).select([*COLUMNS]).to_pylist()
+        own = found.filter(pa.compute.equal(found[READER], number)).select([*COLUMNS]).to_pylist()
         wanted = [row for batch in batches for row in batch if all(CONDITIONS[text](*row) for text in each)]
         assert [(row["x"], row["name"]) for row in own] == wanted
-        assert told["queries"][number]["rows"] == len(wanted)
+        assert told["readers"][number]["rows"] == len(wanted)
     assert told["arrived"] == [sum(map(len, batches))]
 
 
@@ -147,9 +146,9 @@ def test_a_query_that_raises_is_told_with_operator_error_and_line_and_the_others
 
     found, told = run(work_of(queries), [rows_of([(n, "a") for n in range(20)])])
 
-    assert pa.compute.sum(pa.compute.equal(found[QUERY], 0)).as_py() == 9
-    assert "error" not in told["queries"][0]
-    bad = told["queries"][1]
+    assert pa.compute.sum(pa.compute.equal(found[READER], 0)).as_py() == 9
+    assert "error" not in told["readers"][0]
+    bad = told["readers"][1]
     assert (bad["failed_at"], bad["error"]) == ("fussy(x)", "ArithmeticError: 13 is out of luck")
     assert bad["place"] == "fussy.py:3"
 
@@ -175,7 +174,7 @@ def test_what_is_no_predicate_stops_its_query_only(
     (tmp_path / "broken.py").write_text(text, encoding="utf-8")
     call = Conjunct("broken(x)", ("x",), PythonCall("broken", tmp_path / "broken.py", by_row=False))
     good = query("good", ["`x` > 10"], folder)
-    bad = SelectionQuery("bad", "", "", good.sides, (call,), good.outputs, 1)
+    bad = Reader("bad", None, "s", (call,), good.columns, 1)
 
     _, found = run(work_of([bad, good]), [rows_of([(n, "a") for n in range(20)])])
 
@@ -186,7 +185,7 @@ def test_what_is_no_predicate_stops_its_query_only(
 def test_a_file_that_is_gone_stops_its_query_only(folder: Path) -> None:
     call = Conjunct("gone(x)", ("x",), PythonCall("gone", folder / "gone.py", by_row=False))
     good = query("good", ["`x` > 10"], folder)
-    bad = SelectionQuery("bad", "", "", good.sides, (call,), good.outputs, 1)
+    bad = Reader("bad", None, "s", (call,), good.columns, 1)
 
     _, found = run(work_of([bad, good]), [rows_of([(11, "a")])])
 

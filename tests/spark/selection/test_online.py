@@ -17,6 +17,8 @@ from lakehouse.serving.build import write_tables
 from lakehouse.serving.build_queries import queries_to_publish
 from lakehouse.serving.queries import state_of
 from lakehouse.spark.scan.measured import read_before
+from lakehouse.spark.scan.readers import readers_of
+from lakehouse.spark.scan.rounds import Rounds
 from lakehouse.spark.selection.online import Run
 from quality.query_metrics import rows_to_take
 from quality.selection_metrics import measure_selected, open_selected
@@ -130,11 +132,13 @@ def test_any_split_into_batches_selects_the_same_and_the_history_of_statistics_s
     for part in range(3):
         land(settings, part)
         ingest.run(settings, spark, "readings")
-    both = tuple(settings.selections[name] for name in ("warm", "even"))
-    late = (settings.selections["brief"],)
+    runs = {
+        name: Run(spark, settings.layout, settings.selections[name], settings.streams) for name in QUERIES
+    }
 
-    one_each = Run(spark, settings.layout, both, settings.streams, limit_bytes=1).drain(most_rows=1)
-    alone = Run(spark, settings.layout, late, settings.streams).drain()
+    both = Rounds(spark, settings.layout, (runs["warm"], runs["even"]), limit_bytes=1)
+    one_each = both.drain(most_rows=1)
+    alone = Rounds(spark, settings.layout, (runs["brief"],)).drain()
     land(settings, 3)
     ingest.run(settings, spark, "readings")
     together = run_queries.run(settings, spark, "brief")
@@ -160,7 +164,8 @@ def test_any_split_into_batches_selects_the_same_and_the_history_of_statistics_s
             row["handled_per_s"] > 0 and 0 <= row["selectivity"] <= 1 for row in told if row["operator"] >= 0
         )
     # Each batch begins with what the one before has shown.
-    before = read_before(settings.layout, "warm", 4)
+    [reader] = readers_of(settings.query("warm")).values()
+    before = read_before(settings.layout, reader, 4)
     third = [row for row in read_rows(settings.layout.queries("warm")) if row["batch"] == 3]
     assert before.operators == {
         row["name"]: (row["handled_per_s"], row["selectivity"]) for row in third if row["operator"] >= 0
