@@ -42,7 +42,7 @@ from lakehouse.spark.query_run import Run, add
 from lakehouse.spark.scan.measured import Measured, read_before
 from lakehouse.spark.scan.readers import Reader, readers_of
 from lakehouse.spark.scan.scan import Scan, told
-from lakehouse.spark.scan.shared import Kernel, Shared, kernel_before
+from lakehouse.spark.scan.shared import Kernel, Scanned, Shared, kernel_before
 from lakehouse.spark.scan.task import LIMIT_BYTES
 
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
     from lakehouse.catalog.layout import Home
     from lakehouse.catalog.plans import Plan, Span
-    from lakehouse.spark.scan.shared import Scanned
 
 log = logging.getLogger(__name__)
 # Commits of Delta that go on at the same time.
