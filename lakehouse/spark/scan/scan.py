@@ -70,9 +70,9 @@ class Scan:
         )
 
     def rows(self, found: DataFrame, place: int) -> DataFrame:
-        """Return the rows that a reader lets through, as they are in raw, with their hash as ``ROW``."""
-        own = found.where(F.col(READER) == place)
-        return own.select(ROW, *self.readers[place].columns)
+        """Return the rows that a reader lets through, as they are in raw: time, hash, and the columns it wants."""
+        wanted = dict.fromkeys(("event_us", ROW, *self.readers[place].columns))
+        return found.where(F.col(READER) == place).select(*wanted)
 
 
 def told(found: DataFrame) -> list[Facts]:
