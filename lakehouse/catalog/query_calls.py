@@ -72,7 +72,7 @@ def _call(node: exp.Anonymous, names: Names, predicates: Path | None) -> tuple[i
         return None
     if len({read.side for read in reads}) > 1:
         found = f"{_spelling(node)}, which reads columns of several streams"
-        names.faults.add(offset, found, "columns of one stream: a predicate is asked about a row, not a pair")
+        names.faults.add(offset, found, "columns of one stream: a predicate is asked about one row")
         return None
     columns = tuple(read.name for read in reads)
     call = PythonCall(name, predicate.path, predicate.by_row)
@@ -91,4 +91,5 @@ def _arguments(node: exp.Anonymous, names: Names) -> Iterator[Read]:
 
 
 def _spelling(node: exp.Expr) -> str:
-    return node.sql(DIALECT, comments=False)
+    # A predicate's name is told as it is written: SQL's own would be capitals.
+    return node.sql(DIALECT, comments=False, normalize_functions=False)

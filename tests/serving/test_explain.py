@@ -13,6 +13,7 @@ from tests.serving.joined import (
     FIGURES,
     SECOND,
     START_US,
+    TEXT,
     declare,
     run_by_hand,
     write_figures,
@@ -52,6 +53,16 @@ def test_a_plan_is_there_before_the_first_batch(tmp_path: Path) -> None:
         "batches": None,
         "begun": False,
     }
+
+
+def test_conditions_that_call_a_predicate_are_told_like_others(tmp_path: Path) -> None:
+    (tmp_path / "predicates").mkdir()
+    (tmp_path / "predicates" / "odd.py").write_text("def odd(temp):\n    return temp\n", encoding="utf-8")
+    settings = declare(tmp_path, replies=TEXT.replace("WHERE ", "WHERE odd(r.temp) AND "))
+
+    where = [side["where"] for side in _facts(settings)["plan"]["sides"]]
+
+    assert where == ["`location` = 'hall' AND odd(temp)", None]
 
 
 def test_a_bucket_is_told_as_the_last_batch_left_it_with_all_it_has_counted(settings: Settings) -> None:

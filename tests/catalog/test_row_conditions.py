@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from lakehouse.catalog.join_query import Side
+from lakehouse.catalog.row_conditions import Conjunct, PythonCall, in_sql, of_side, told, where_of
+
+PLAIN = (Conjunct("`y` < 1", ("y",)), Conjunct("`x` > 5", ("x",)))
+CALL = Conjunct("odd(kind, x)", ("kind", "x"), PythonCall("odd", Path("odd.py"), by_row=True))
+
+
+def test_comparisons_are_one_text_in_one_order() -> None:
+    assert in_sql(PLAIN) == in_sql((*PLAIN[::-1], CALL)) == "`x` > 5 AND `y` < 1"
+    assert in_sql(()) is in_sql((CALL,)) is None
+
+
+def test_a_side_has_conjuncts_only_where_one_calls() -> None:
+    assert of_side(PLAIN) == ("`x` > 5 AND `y` < 1", ())
+    assert of_side((PLAIN[0], CALL)) == (None, (PLAIN[0], CALL))
+    assert of_side(()) == (None, ())
+
+
+def test_what_where_says_of_a_side_has_its_calls() -> None:
+    sides = [Side("s", "a", (), (), *of_side(each)) for each in ((), PLAIN, (PLAIN[0], CALL))]
+
+    assert [where_of(side) for side in sides] == [
+        None,
+        "`x` > 5 AND `y` < 1",
+        "`y` < 1 AND odd(kind, x)",
+    ]
+    assert [told(side) for side in sides] == [where_of(side) or "true" for side in sides]
