@@ -35,6 +35,16 @@ QUERIES = {
     "repeated_frames": "a.device = b.device AND a.frame = b.frame AND a.rssi > b.rssi "
     "AND abs(a.event_us - b.event_us) <= 2000000",
 }
+PROBES = (
+    "src LIKE '192.168.%' AND proto = 'tcp' AND state IN ('S0', 'REJ', 'RSTOS0', 'RSTRH', 'SH', 'SHR') "
+    "AND regexp_full_match(history, 'S?(h[rR]?|r|R|F)?')"
+)
+# Calls a predicate on one side, so it is run with the selections of the stream.
+PROBED_THEN_USED = (
+    "a.state IN ('S0', 'REJ', 'RSTOS0', 'RSTRH', 'SH', 'SHR') AND regexp_full_match(a.history, 'S?(h[rR]?|r|R|F)?') "
+    "AND b.state = 'SF' AND a.src = b.src AND a.dest = b.dest AND a.event_us < b.event_us "
+    "AND b.event_us - a.event_us <= 600000000"
+)
 # The same of three rows.
 PROBED = (
     "a.proto = 'tcp' AND b.proto = 'udp' AND c.proto = 'icmp' AND a.src = b.src AND b.src = c.src "
@@ -42,8 +52,7 @@ PROBED = (
     "AND greatest(a.event_us, b.event_us, c.event_us) - least(a.event_us, b.event_us, c.event_us) <= 600000000"
 )
 SELECTED = {
-    "probes": "src LIKE '192.168.%' AND proto = 'tcp' AND state IN ('S0', 'REJ', 'RSTOS0', 'RSTRH', 'SH', 'SHR') "
-    "AND regexp_full_match(history, 'S?(h[rR]?|r|R|F)?')",
+    "probes": PROBES,
     "uploads": "src LIKE '192.168.%' AND dest NOT LIKE '192.168.%' AND proto = 'tcp' AND orig_bytes > resp_bytes",
 }
 ASKED_ALONE = 9  # every ninth range is asked by itself too
@@ -71,8 +80,9 @@ def settings(
     for query in (*QUERIES, "probed_hosts"):
         run_queries.run(found, spark, query)
         repair_late.run(found, spark, query)
-    # The other selection of the stream is taken along.
+    # The other selection of the stream, and the join that calls a predicate, are taken along.
     run_queries.run(found, spark, "probes")
+    repair_late.run(found, spark, "probed_then_used")
     publish.run(found, spark)
     maintain.run(found, spark, "conn")
     compile_plans(spark, False)
@@ -263,21 +273,39 @@ def test_pairs_found_online_and_by_repair_are_all_pairs_of_the_real_rows(
         "left_us", "right_us", "left_row", "right_row", "found"
     )
     found = [tuple(row) for row in pairs.collect()]
-    log = read_log(layout.raw(joined.sides[0].stream))
-    assert log is not None
-    files = [str(path) for path in log.files]
-    with duckdb.connect() as connection:
-        connection.execute("CREATE TABLE raw AS FROM read_parquet($files)", {"files": files})
-        condition = QUERIES[query]
-        expected = connection.execute(
-            f"SELECT a.event_us, b.event_us FROM raw a JOIN raw b ON {condition}"
-        ).fetchall()
+    expected = true_pairs(settings, query, QUERIES[query])
 
     assert len(expected) > 1000
     assert Counter((left, right) for left, right, *_ in found) == Counter(expected)
     assert len({(left, right) for _, _, left, right, _ in found}) == len(found)
     online = sum(row[4] == "online" for row in found)
     assert online >= joined.recall * len(found)
+
+
+def true_pairs(settings: Settings, query: str, condition: str) -> list[tuple[int, int]]:
+    """Return the times of all pairs of raw rows of which a condition holds."""
+    log = read_log(settings.layout.raw(settings.join(query).sides[0].stream))
+    assert log is not None
+    files = [str(path) for path in log.files]
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE raw AS FROM read_parquet($files)", {"files": files})
+        asked = f"SELECT a.event_us, b.event_us FROM raw a JOIN raw b ON {condition}"
+        return connection.execute(asked).fetchall()
+
+
+def test_pairs_whose_one_side_a_predicate_chooses_are_all_of_the_real_rows(
+    settings: Settings, spark: SparkSession
+) -> None:
+    pairs = (
+        tables.read(spark, settings.layout.joins("probed_then_used")).select("left_us", "right_us").collect()
+    )
+    operators = tables.read(spark, settings.layout.operators("probed_then_used")).collect()
+
+    expected = true_pairs(settings, "probed_then_used", PROBED_THEN_USED)
+    assert len(expected) == 14
+    assert Counter(map(tuple, pairs)) == Counter(expected)
+    # Two selections and this one side share the scan.
+    assert {row["together"] for row in operators if row["operator"] < 0} == {3}
 
 
 def test_results_of_three_are_all_that_there_are_and_hardly_a_row_left_its_window(

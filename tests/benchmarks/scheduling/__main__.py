@@ -16,6 +16,7 @@ PARTS = (
     "tests.benchmarks.scheduling.executor",
     "tests.benchmarks.scheduling.overload",
     "tests.benchmarks.scheduling.spark_udf",
+    "tests.benchmarks.scheduling.shared_scan",
 )
 
 

@@ -1,0 +1,300 @@
+"""Queries of three kinds that call one predicate, in the pipeline: in one round with a shared scan, and each by itself.
+
+Real connections, repeated day after day, in Delta tables; the second batch of each query is measured, which begins
+with what the first has shown. Two selections, two joins of pairs and two aggregates call ``looks_scanned``, which
+Python asks row by row. The same batches once more with the predicate as a UDF of Spark's, in the same kernels: what
+somebody would write who has no executor; Spark asks it where its optimiser puts it, once for each query.
+
+``scanned_s``: seconds that tasks spent in conditions. Seconds of the clock on the wall of whole batches, commits among
+them. Every way comes to the same rows, pairs and answers. Last, why joins without predicates leave WHERE to Spark: the
+rows of a side under comparisons alone, filtered where Spark reads them, and by the executor.
+"""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lakehouse.catalog.settings import Settings, load_settings
+from lakehouse.catalog.table_log import read_log, read_rows
+from tests.benchmarks import page
+from tests.benchmarks.scheduling.rows import REAL, absent
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakehouse.spark.query_run import Run
+    from lakehouse.spark.scan.shared import Shared
+
+DAYS, QUICK_DAYS = 20, 2
+DAY_S = 86_400
+PREDICATE = Path(__file__).parents[3] / "sql" / "predicates" / "looks_scanned.py"
+CONFIG = """
+home = "var"
+[streams.conn]
+event_time = { column = "ts", unit = "s" }
+keys = ["src"]
+measures = ["orig_bytes"]
+levels = ["1m forever"]
+[streams.conn.source]
+path = "landing/*.log"
+format = "zeek"
+settle = 0
+[streams.conn.columns]
+uid = "string"
+src = { path = "id.orig_h" }
+dest = { path = "id.resp_h" }
+proto = "string"
+state = { path = "conn_state" }
+history = "string"
+orig_bytes = "int"
+resp_bytes = "int"
+"""
+QUERIES = {
+    "probes": "SELECT uid, src, dest FROM conn WHERE looks_scanned(state, history) AND proto = 'tcp'",
+    "quiet": "SELECT uid FROM conn WHERE src LIKE '192.168.%' AND looks_scanned(state, history) AND orig_bytes > 0",
+    "used": """
+        SELECT p.uid AS probe, u.uid AS used FROM conn [RANGE 1 MINUTE] p JOIN conn [RANGE 1 MINUTE] u
+        ON p.src = u.src AND p.dest = u.dest AND p.event_us < u.event_us
+        WHERE looks_scanned(p.state, p.history) AND u.state = 'SF' RECALL 0.95 OVER 10 MINUTES EVERY 1 MINUTE
+    """,
+    "again": """
+        SELECT p.uid AS one, q.uid AS other FROM conn [RANGE 10 SECONDS] p JOIN conn [RANGE 10 SECONDS] q
+        ON p.dest = q.dest AND p.event_us < q.event_us
+        WHERE looks_scanned(p.state, p.history) AND looks_scanned(q.state, q.history)
+        RECALL 0.95 OVER 10 MINUTES EVERY 1 MINUTE
+    """,
+    "swept": """
+        SELECT p.src, COUNT(*) AS n FROM conn [1 MINUTE] p JOIN conn [1 MINUTE] q ON p.src = q.src
+        WHERE looks_scanned(p.state, p.history) AND q.proto = 'tcp' GROUP BY p.src EVERY 1 MINUTE SLACK 10 MINUTES
+    """,
+    "volume": """
+        SELECT COUNT(*) AS n, SUM(q.resp_bytes) AS bytes FROM conn [10 MINUTES] p JOIN conn [1 MINUTE] q
+        ON p.dest = q.dest WHERE looks_scanned(p.state, p.history) EVERY 10 MINUTES SLACK 10 MINUTES
+    """,
+}
+
+
+def figures(quick: bool) -> dict[str, Any]:
+    """Return how many times faster the round is than each query by itself, and than UDFs, and all seconds."""
+    if "zeek-m57-conn" in (missing := absent()):
+        return {"shared_scan_skipped": missing}
+    days = QUICK_DAYS if quick else DAYS
+    ways: dict[str, Callable[[Lake], None]] = {
+        "one round": Lake.together,
+        "each by itself": Lake.one_by_one,
+        "each, with UDFs": Lake.with_udfs,
+    }
+    with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
+        base = Lake.of(Path(name) / "base", days)
+        found = {
+            label: _measured(base, Path(name) / str(n), way) for n, (label, way) in enumerate(ways.items())
+        }
+        rows, compared = base.rows, base.compared_s()
+    counts = {label: each.pop("counts") for label, each in found.items()}
+    if len({tuple(sorted(each.items())) for each in counts.values()}) > 1:
+        raise AssertionError(f"the ways differ: {counts}")
+    if not quick:
+        _write(found, compared, rows)
+    seconds = {label: each["seconds"] for label, each in found.items()}
+    return {
+        "shared_scan_rows": rows,
+        "shared_scan_seconds": seconds,
+        "shared_scan_scanned_s": {label: each["scanned_s"] for label, each in found.items()},
+        "comparisons_s": compared,
+        "speedup_of_shared_scan": round(seconds["each by itself"] / seconds["one round"], 2),
+        "speedup_of_shared_scan_over_udf": round(seconds["each, with UDFs"] / seconds["one round"], 2),
+    }
+
+
+@dataclass(frozen=True)
+class Lake:
+    """A lakehouse whose queries have taken in the first of two batches of connections."""
+
+    settings: Settings
+    rows: int
+
+    @classmethod
+    def of(cls, folder: Path, days: int) -> Lake:
+        """Return one with so many days; the first half of them was taken in by all queries."""
+        from jobs import ingest
+
+        for name in ("landing", "queries", "predicates"):
+            (folder / name).mkdir(parents=True)
+        (folder / "tidemark.toml").write_text(CONFIG)
+        shutil.copy(PREDICATE, folder / "predicates")
+        for name, text in QUERIES.items():
+            (folder / "queries" / f"{name}.sql").write_text(text)
+        lake = cls(load_settings(folder / "tidemark.toml"), 0)
+        rows = 0
+        for half in (0, 1):
+            _land(folder / "landing", range(half * days // 2, (half + 1) * days // 2))
+            rows = ingest.run(lake.settings, lake.spark, "conn")["accepted"]
+            if half == 0:
+                lake.together()
+        return replace(lake, rows=rows)
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        """The session of this process."""
+        from lakehouse.spark.session import build_session
+
+        return build_session(self.settings)
+
+    def together(self) -> None:
+        """Run all queries in rounds."""
+        from lakehouse.spark.scan.rounds import Rounds
+
+        Rounds(self.spark, self.settings.layout, tuple(map(self.run_of, QUERIES))).drain()
+
+    def one_by_one(self) -> None:
+        """Run each query in rounds of its own."""
+        from lakehouse.spark.scan.rounds import Rounds
+
+        for name in QUERIES:
+            Rounds(self.spark, self.settings.layout, (self.run_of(name),)).drain()
+
+    def with_udfs(self) -> None:
+        """Run each query's kernel over rows that Spark filters with UDFs."""
+        for name in QUERIES:
+            run = self.run_of(name)
+            run.begin()
+            while plan := run.next(2**62):
+                run.finish(plan, _udf_intake(self, run, plan))
+
+    def run_of(self, query: str) -> Run[Shared]:
+        """Return a query as it is run."""
+        from jobs.run_queries import registered
+        from lakehouse.spark.selection.online import Run as SelectionRun
+
+        asked = self.settings.selections.get(query)
+        if asked is None:
+            return registered(self.settings, self.spark, query)
+        return SelectionRun(self.spark, self.settings.layout, asked, self.settings.streams)
+
+    def counts(self) -> dict[str, int]:
+        """Return how many rows, pairs or answers each query has."""
+        layout = self.settings.layout
+        places = {"probes": layout.selected, "quiet": layout.selected}
+        places |= {"swept": layout.answers, "volume": layout.answers}
+        logs = {name: read_log(places.get(name, layout.joins)(name)) for name in QUERIES}
+        return {name: (log.rows or 0) if log else 0 for name, log in logs.items()}
+
+    def compared_s(self) -> dict[str, float]:
+        """Return the seconds for the rows of a side under comparisons alone, by Spark and by the executor."""
+        from lakehouse.catalog.row_conditions import Conjunct
+        from lakehouse.spark.scan.measured import Before
+        from lakehouse.spark.scan.readers import KEPT, Reader
+        from lakehouse.spark.scan.scan import Scan, read_raw
+
+        texts = {"`proto` = 'tcp'": ("proto",), "`orig_bytes` > 100": ("orig_bytes",)}
+        conjuncts = tuple(Conjunct(text, columns) for text, columns in texts.items())
+        reader = Reader("compared", 0, "conn", conjuncts, (*KEPT, "src", "dest", "uid"))
+        span, layout = (0, 2**62), self.settings.layout
+        raw = read_raw(self.spark, layout, "conn", span).where(" AND ".join(texts)).select(*reader.columns)
+        before = {reader.name: Before({}, {})}
+        scan = Scan(self.spark, layout, (reader,), span, before)
+        return {"Spark": _thrown_away(raw), "the executor": _thrown_away(scan.rows(scan.found(), 0))}
+
+    def scanned_s(self) -> float:
+        """Return the seconds that tasks spent in conditions, in the last batch of each query."""
+        layout = self.settings.layout
+        tables = (getattr(layout, place)(name) for name in QUERIES for place in ("operators", "queries"))
+        rows = [row for table in tables for row in read_rows(table) if row.get("operator", -1) >= 0]
+        # Kernels are the rows of joins without a side.
+        asked = [row for row in rows if row["batch"] == 2 and (row["side"] is not None or row["slice_us"])]
+        return float(sum(row["busy_us"] for row in asked)) / 1e6
+
+
+def _thrown_away(rows: DataFrame) -> float:
+    """Return the seconds that rows take to compute, the least of three."""
+    taken = []
+    for _ in range(3):
+        started = time.perf_counter()
+        rows.write.format("noop").mode("overwrite").save()
+        taken.append(time.perf_counter() - started)
+    return round(min(taken), 3)
+
+
+def _measured(base: Lake, folder: Path, way: Callable[[Lake], None]) -> dict[str, Any]:
+    """Return the seconds of a way over a copy of the lakehouse, the least of two; the first warms up."""
+    taken = []
+    for _ in range(2):
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(base.settings.home.parent, folder)
+        lake = Lake(load_settings(folder / "tidemark.toml"), base.rows)
+        started = time.perf_counter()
+        way(lake)
+        taken.append(time.perf_counter() - started)
+    return {
+        "seconds": round(min(taken), 2),
+        "scanned_s": round(lake.scanned_s(), 2),
+        "counts": lake.counts(),
+    }
+
+
+def _udf_intake(lake: Lake, run: Run[Shared], plan: Any) -> Shared:
+    """Return a batch's rows as Spark filters them with a UDF for each call."""
+    from lakehouse.spark.scan.readers import readers_of
+    from lakehouse.spark.scan.shared import Scanned, Shared
+
+    scanned = {
+        side: Scanned(_with_udf(lake.spark, lake.settings, reader, plan.spans[side]), _no_figures())
+        for side, reader in readers_of(run.query).items()
+    }
+    return Shared(lake.spark, lake.settings.layout, run.query, plan, scanned).begun()
+
+
+def _with_udf(spark: SparkSession, settings: Settings, reader: Any, span: Any) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    from lakehouse.spark.scan.scan import read_raw
+    from lakehouse.spark.scan.task import ROW
+
+    space: dict[str, Any] = {}
+    exec(compile(PREDICATE.read_text("utf-8"), str(PREDICATE), "exec"), space)
+    looks_scanned = F.udf(space["looks_scanned"], "boolean")
+    rows = read_raw(spark, settings.layout, reader.stream, span)
+    for each in reader.conjuncts:
+        rows = rows.where(looks_scanned(*each.columns) if each.call else each.text)
+    return rows.withColumn(ROW, F.xxhash64("source_file", "source_line", "source_item"))
+
+
+def _no_figures() -> list[dict[str, Any]]:
+    whole = {"operator": -1, "rows": 0, "selected": 1, "misses": 0, "arrived_per_s": 0.0, "time_us": None}
+    return [whole]
+
+
+def _land(folder: Path, days: range) -> None:
+    """Write a file of the real day for each day, with times and identities of its own."""
+    with gzip.open(REAL / "zeek-m57-conn" / "conn.log.gz", "rt") as lines:
+        whole = list(lines)
+    for day in days:
+        text = "".join(line if line.startswith("#") else _moved(line, day) for line in whole)
+        (folder / f"{day:03d}.log").write_text(text)
+
+
+def _moved(line: str, day: int) -> str:
+    at, uid, rest = line.split("\t", 2)
+    return f"{float(at) + day * DAY_S:.6f}\t{uid}x{day}\t{rest}"
+
+
+def _write(found: Mapping[str, Mapping[str, Any]], compared: Mapping[str, float], rows: int) -> None:
+    comparisons = page.table(["comparisons alone", "seconds"], [list(each) for each in compared.items()])
+    table = page.table(
+        ["way", "seconds", "of these in conditions, of all tasks", "rows/s of each batch"],
+        [
+            [label, each["seconds"], each["scanned_s"], rows / each["seconds"]]
+            for label, each in found.items()
+        ],
+    )
+    page.write(
+        "scheduling", "shared_scan", "A shared scan in the pipeline", __doc__ or "", table, comparisons
+    )
