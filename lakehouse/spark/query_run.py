@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from lakehouse.spark.intake import FromRaw, Intake
+
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakehouse.catalog.layout import Home
     from lakehouse.catalog.plans import Plan
     from lakehouse.catalog.queries import Query
-    from lakehouse.spark.intake import Intake
     from lakehouse.spark.query_batches import Ledgers
 
 I_contra = TypeVar("I_contra", bound="Intake", contravariant=True)
@@ -16,6 +19,14 @@ I_contra = TypeVar("I_contra", bound="Intake", contravariant=True)
 
 class Run(Protocol[I_contra]):
     """A registered query of any kind, and where it runs; ``counts``: the figures that ``finish`` returns."""
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session."""
+
+    @property
+    def layout(self) -> Home:
+        """Where its tables are."""
 
     @property
     def query(self) -> Query:
@@ -39,8 +50,8 @@ class Run(Protocol[I_contra]):
         """Append all that a batch comes to, its figures last; return these."""
 
 
-def drain(run: Run[Intake], intake_of: Callable[[Plan], Intake], most_rows: int) -> dict[str, int]:
-    """Take in all finished ingest batches that no batch of the query holds yet; return what they came to.
+def drain(run: Run[Intake], most_rows: int) -> dict[str, int]:
+    """Take in, by itself, all finished ingest batches that no batch of the query holds yet; return what they came to.
 
     Raises:
         QueryChanged: when the query means something else than its tables.
@@ -48,7 +59,7 @@ def drain(run: Run[Intake], intake_of: Callable[[Plan], Intake], most_rows: int)
     run.begin()
     totals = dict.fromkeys(("batches", *run.counts), 0)
     while (plan := run.next(most_rows)) is not None:
-        add(totals, run.finish(plan, intake_of(plan)))
+        add(totals, run.finish(plan, FromRaw(run.spark, run.layout, run.query, plan.spans)))
     return totals
 
 

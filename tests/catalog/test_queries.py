@@ -510,7 +510,7 @@ def test_the_examples_fit_the_real_streams() -> None:
     queries = read_queries(ROOT / "sql" / "queries", streams, problems)
 
     aggregates = ["backbone", "backbone_packets", "building_fire", "office_fire"]
-    joins = ["growing_connections", "probed_hosts", "repeated_frames"]
+    joins = ["growing_connections", "probed_hosts", "probed_then_used", "repeated_frames"]
     selections = ["probes", "uploads"]
     assert (problems, sorted(queries)) == ([], sorted([*aggregates, *joins, *selections]))
     assert all(query.description for query in queries.values())

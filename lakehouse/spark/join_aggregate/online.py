@@ -27,7 +27,7 @@ from lakehouse.catalog.layout import Home
 from lakehouse.catalog.plans import Plan, definition_of, require_same
 from lakehouse.catalog.stream import Stream
 from lakehouse.spark import tables
-from lakehouse.spark.intake import FromRaw, Intake
+from lakehouse.spark.intake import Intake
 from lakehouse.spark.join_aggregate import alarms
 from lakehouse.spark.join_aggregate.answers import answers_of, with_earlier
 from lakehouse.spark.join_aggregate.bucket import FIGURES, LATE, PART, STATE, BucketAggregate
@@ -62,11 +62,7 @@ class Run:
 
     def drain(self, most_rows: int = MOST_ROWS) -> dict[str, int]:
         """Take in, by itself, all finished ingest batches that no batch of the query holds yet; see ``query_run``."""
-        return drain(self, self.from_raw, most_rows)
-
-    def from_raw(self, plan: Plan) -> FromRaw:
-        """Return the rows of a batch, read for this query alone."""
-        return FromRaw(self.spark, self.layout, self.query, plan.spans)
+        return drain(self, most_rows)
 
     def begin(self) -> None:
         """Create the tables that are not there.

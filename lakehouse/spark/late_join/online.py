@@ -29,7 +29,7 @@ from lakehouse.catalog.queries import JoinQuery
 from lakehouse.catalog.stream import Stream
 from lakehouse.catalog.table_log import read_columns
 from lakehouse.spark import tables
-from lakehouse.spark.intake import FromRaw, Intake
+from lakehouse.spark.intake import Intake
 from lakehouse.spark.late_join.bucket import FIGURES, LATE, PAIR, STATE, BucketJoin, Newest
 from lakehouse.spark.late_join.missed import told_by_bucket
 from lakehouse.spark.late_join.rows import in_buckets, raw_rows
@@ -54,11 +54,7 @@ class Run:
 
     def drain(self, most_rows: int = MOST_ROWS) -> dict[str, int]:
         """Take in, by itself, all finished ingest batches that no batch of the query holds yet; see ``query_run``."""
-        return drain(self, self.from_raw, most_rows)
-
-    def from_raw(self, plan: Plan) -> FromRaw:
-        """Return the rows of a batch, read for this query alone."""
-        return FromRaw(self.spark, self.layout, self.query, plan.spans)
+        return drain(self, most_rows)
 
     def begin(self) -> None:
         """Create the tables that are not there.

@@ -32,7 +32,7 @@ from lakehouse.catalog.sites import Costs, transfer_of
 from lakehouse.catalog.stream import Stream
 from lakehouse.catalog.table_log import read_columns
 from lakehouse.spark import tables
-from lakehouse.spark.intake import FromRaw, Intake
+from lakehouse.spark.intake import Intake
 from lakehouse.spark.join_aggregate.progress import Progress, progress, progress_before
 from lakehouse.spark.join_aggregate.rows import believed_times
 from lakehouse.spark.moved_bytes import Meter
@@ -70,11 +70,7 @@ class Run:
 
     def drain(self, most_rows: int = MOST_ROWS) -> dict[str, int]:
         """Take in, by itself, all finished ingest batches that no batch of the query holds yet; see ``query_run``."""
-        return drain(self, self.from_raw, most_rows)
-
-    def from_raw(self, plan: Plan) -> FromRaw:
-        """Return the rows of a batch, read for this query alone."""
-        return FromRaw(self.spark, self.layout, self.query, plan.spans)
+        return drain(self, most_rows)
 
     def begin(self) -> None:
         """Create the tables that are not there.

@@ -28,6 +28,7 @@ from lakehouse.algorithms.late_join.qjoin import QJoin
 from lakehouse.catalog.plans import read_plans
 from lakehouse.catalog.settings import Settings, load_settings
 from lakehouse.spark import tables
+from lakehouse.spark.intake import FromRaw
 from lakehouse.spark.late_join import online
 from lakehouse.spark.late_join.rows import in_buckets, raw_rows
 from tests.benchmarks import page
@@ -173,11 +174,12 @@ def _watched() -> Stopwatch:
 def _stages(run: online.Run, kernel_s: float) -> list[list[Any]]:
     """Return a row per stage of the work of the buckets: seconds of all up to it, and of it alone."""
     plan = read_plans(run.layout.plans(run.query.name), "batch")[-1]
-    rows = raw_rows(run.from_raw(plan), run.query, run.streams)
+    intake = FromRaw(run.spark, run.layout, run.query, plan.spans)
+    rows = raw_rows(intake, run.query, run.streams)
     passes = [
         ("read raw", rows),
         ("place in buckets", in_buckets(rows, run.query, run.buckets)),
-        ("shuffle, join in Python, answers back", run.answers(plan, run.from_raw(plan))),
+        ("shuffle, join in Python, answers back", run.answers(plan, intake)),
     ]
     found, before = [], 0.0
     for name, frame in passes:
