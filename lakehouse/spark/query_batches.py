@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.ledger import Entry, read_ledger
-from lakehouse.catalog.plans import Plan, finished, next_spans, read_plans, repaired, write_plan
+from lakehouse.catalog.plans import Plan, finished, next_spans, read_plans, write_plan
 
 Ledgers = Mapping[str, Sequence[Entry]]
 # What a batch holds in memory at most, unless one ingest batch has more.
@@ -45,25 +45,6 @@ def next_batch(
     plan = Plan(len(plans) + 1, spans, told)
     write_plan(folder, "batch", plan)
     crash_point("queries.planned")
-    return plan
-
-
-def next_repair(layout: Home, query: str) -> Plan | None:
-    """Return the repair that was begun and is not finished, or write down the next one; None when nothing is open.
-
-    A repair takes all finished batches that no repair has taken.
-    """
-    folder = layout.plans(query)
-    plans = read_plans(folder, "repair")
-    done = repaired(layout, query)
-    if plans and plans[-1].spans[0][1] > done:
-        return plans[-1]
-    through = finished(layout, query)
-    if done == through:
-        return None
-    plan = Plan(len(plans) + 1, ((done, through),))
-    write_plan(folder, "repair", plan)
-    crash_point("repair.planned")
     return plan
 
 

@@ -9,7 +9,6 @@ counted follows from the log, so nothing is compared with the answers that are t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -20,7 +19,6 @@ from lakehouse.algorithms.join_aggregate.contract import Shape
 from lakehouse.algorithms.join_aggregate.repair import missing
 from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.catalog.aggregate_query import AggregateQuery
-from lakehouse.catalog.corrections import raw_from, read_corrections
 from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.plans import Plan, read_plans
 from lakehouse.spark import tables
@@ -32,7 +30,7 @@ from lakehouse.spark.join_aggregate.online import Run
 from lakehouse.spark.join_aggregate.progress import progress_before
 from lakehouse.spark.join_aggregate.rows import as_rows, is_used, raw_rows
 from lakehouse.spark.late_join.tables import parsed
-from lakehouse.spark.query_batches import next_repair
+from lakehouse.spark.query_repairs import beyond_raw, drain_repairs, finish_repair
 
 
 def repair(run: Run) -> dict[str, int]:
@@ -40,13 +38,7 @@ def repair(run: Run) -> dict[str, int]:
 
     To be run while no batch of the query runs: both revise the same answers.
     """
-    figures = {"repairs": 0, "looked_at": 0, "found": 0, "gone": 0}
-    while (plan := next_repair(run.layout, run.query.name)) is not None:
-        done = _Repair(run, plan).finish()
-        figures["repairs"] += 1
-        for name, value in done.items():
-            figures[name] += value
-    return figures
+    return drain_repairs(run.layout, run.query.name, lambda plan: _Repair(run, plan).finish())
 
 
 @dataclass(frozen=True)
@@ -64,12 +56,7 @@ class _Repair:
         until_us = progress_before(run.layout, run.query, through + 1).until_us
         if counted["looked_at"] and until_us is not None:
             counted |= self._look(logged, counted["looked_at"], until_us)
-        figures = {"repair": self.plan.number, "through": through, **counted, "time_us": until_us}
-        stamp = {"committed_at": datetime.now(UTC)}
-        tables.append_row(
-            run.spark, {**figures, **stamp}, run.layout.repairs(name), f"repair-{name}", self.plan.number
-        )
-        crash_point("repair.finished")
+        finish_repair(run.spark, run.layout, name, self.plan, counted, until_us)
         return counted
 
     def _look(self, logged: DataFrame, looked_at: int, until_us: int) -> dict[str, int]:
@@ -86,7 +73,9 @@ class _Repair:
         finally:
             found.unpersist()
         lost = looked_at - sum(row["rows"] for row in buckets)
-        return {"found": answered.new + answered.revised, "gone": max(self._beyond_raw(logged), lost)}
+        widest = max(side.window_us for side in run.query.sides)
+        gone = beyond_raw(run.layout, run.query, logged, widest)
+        return {"found": answered.new + answered.revised, "gone": max(gone, lost)}
 
     def _found(self, logged: DataFrame) -> DataFrame:
         run, query = self.run, self.run.query
@@ -122,14 +111,6 @@ class _Repair:
         intake = FromRaw(run.spark, run.layout, query, spans, around)
         rows = placed(raw_rows(intake, query, run.streams, run.buckets))
         return rows.join(F.broadcast(reached), ["bucket", "granule"], "left_semi").drop("granule")
-
-    def _beyond_raw(self, logged: DataFrame) -> int:
-        """Count logged rows whose ticks may need rows of a time from which raw rows have been dropped."""
-        run, query = self.run, self.run.query
-        kept = [raw_from(read_corrections(run.layout, side.stream)) for side in query.sides]
-        since = max((time for time in kept if time is not None), default=None)
-        widest = max(side.window_us for side in query.sides)
-        return 0 if since is None else logged.where(F.col("event_us") - widest < since).count()
 
 
 @dataclass(frozen=True)

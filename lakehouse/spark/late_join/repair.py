@@ -8,7 +8,6 @@ inside a batch, so nothing is compared with the pairs that are there. Finished w
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +21,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.repair import missing_pairs
-from lakehouse.catalog.corrections import raw_from, read_corrections
 from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.plans import Plan, read_plans
 from lakehouse.catalog.queries import JoinQuery
@@ -35,7 +33,8 @@ from lakehouse.spark.late_join.missed import COUNTS
 from lakehouse.spark.late_join.online import PAIR_COLUMNS, Run
 from lakehouse.spark.late_join.rows import as_batch, in_buckets, in_order, raw_rows
 from lakehouse.spark.late_join.tables import output_types, parsed
-from lakehouse.spark.query_batches import next_repair, taken_in
+from lakehouse.spark.query_batches import taken_in
+from lakehouse.spark.query_repairs import beyond_raw, drain_repairs, finish_repair
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Batch, Int64s, Pairs
@@ -48,13 +47,7 @@ def repair(run: Run) -> dict[str, int]:
 
     Safe while the stream runs on: batches that finish meanwhile are left to the next repair.
     """
-    figures = {"repairs": 0, "looked_at": 0, "found": 0, "gone": 0}
-    while (plan := next_repair(run.layout, run.query.name)) is not None:
-        done = _Repair(run, plan).finish()
-        figures["repairs"] += 1
-        for name, value in done.items():
-            figures[name] += value
-    return figures
+    return drain_repairs(run.layout, run.query.name, lambda plan: _Repair(run, plan).finish())
 
 
 @dataclass(frozen=True)
@@ -72,11 +65,7 @@ class _Repair:
         counted = {"looked_at": looked_at, "found": 0, "gone": 0}
         if looked_at:
             counted |= self._look(logged, late.where(f"what = 'refused' AND batch <= {through}"), looked_at)
-        figures = {"repair": self.plan.number, "through": through, **counted}
-        stamp = {"time_us": self._time_us, "committed_at": datetime.now(UTC)}
-        table = run.layout.repairs(name)
-        tables.append_row(run.spark, {**figures, **stamp}, table, f"repair-{name}", self.plan.number)
-        crash_point("repair.finished")
+        finish_repair(run.spark, run.layout, name, self.plan, counted, self._time_us)
         return counted
 
     def _look(self, logged: DataFrame, refused: DataFrame, looked_at: int) -> dict[str, int]:
@@ -98,7 +87,8 @@ class _Repair:
             crash_point("repair.pairs-appended")
         finally:
             found.unpersist()
-        return {"found": counts[1], "gone": max(self._beyond_raw(logged), looked_at - counts[0])}
+        gone = beyond_raw(run.layout, run.query, logged, run.query.window_us)
+        return {"found": counts[1], "gone": max(gone, looked_at - counts[0])}
 
     def _append(self, rows: DataFrame, table: Path, number: str) -> None:
         numbered = rows.withColumn(number, F.lit(self.plan.number).cast("bigint"))
@@ -138,13 +128,6 @@ class _Repair:
 
         intake = FromRaw(run.spark, run.layout, query, spans, around)
         return raw_rows(intake, query, run.streams).withColumn("taken", taken_in(plans))
-
-    def _beyond_raw(self, logged: DataFrame) -> int:
-        """Count logged rows whose partners may lie where raw rows have been dropped."""
-        run, query = self.run, self.run.query
-        kept = [raw_from(read_corrections(run.layout, side.stream)) for side in query.sides]
-        since = max((time for time in kept if time is not None), default=None)
-        return 0 if since is None else logged.where(F.col("event_us") - query.window_us < since).count()
 
     @cached_property
     def _time_us(self) -> int | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,7 @@ from lakehouse.algorithms.late_join.contract import NO_TIME, Batch
 from lakehouse.catalog.queries import JoinQuery
 from lakehouse.catalog.stream import Stream
 from lakehouse.spark.intake import Intake
-from lakehouse.spark.late_join.tables import output_types
+from lakehouse.spark.late_join.tables import output_columns
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.conditions import Condition
@@ -81,15 +81,8 @@ def _side(intake: Intake, query: JoinQuery, streams: Mapping[str, Stream], numbe
         key.alias("key"),
         *(F.col(name).cast("double").alias(f"n_{place}") for place, name in enumerate(side.numbers)),
         *ORDER,
-        *_outputs(query, streams, number),
+        *output_columns(query, streams, number),
     )
-
-
-def _outputs(query: JoinQuery, streams: Mapping[str, Stream], number: int) -> Iterator[Any]:
-    types = output_types(query, streams)
-    for output in query.outputs:
-        value = F.col(output.column) if output.side == number else F.lit(None)
-        yield value.cast(types[output.name]).alias(f"o_{output.name}")
 
 
 def _placer(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import cast
 
 from delta.tables import DeltaTable
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from lakehouse.catalog.layout import Home
@@ -29,6 +30,16 @@ def output_types(
         else sql_type(streams[query.sides[output.side].stream].all_columns[output.column])
         for output in query.outputs
     }
+
+
+def output_columns(
+    query: JoinQuery | MultiwayQuery, streams: Mapping[str, Stream], side: int
+) -> Iterator[Column]:
+    """Yield the query's own columns as rows of a side have them: of other sides null."""
+    types = output_types(query, streams)
+    for output in query.outputs:
+        value = F.col(output.column) if output.side == side else F.lit(None)
+        yield value.cast(types[output.name]).alias(f"o_{output.name}")
 
 
 def parsed(columns: str) -> StructType:

@@ -10,14 +10,12 @@ when its row is in ``repairs``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import reduce
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.catalog.corrections import raw_from, read_corrections
 from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.plans import Plan, read_plans
 from lakehouse.spark import tables
@@ -26,7 +24,8 @@ from lakehouse.spark.join_aggregate.progress import progress_before
 from lakehouse.spark.multiway_join.online import Run
 from lakehouse.spark.multiway_join.rows import is_used, raw_rows
 from lakehouse.spark.multiway_join.travel import joined, results_of, shown_of
-from lakehouse.spark.query_batches import next_repair, taken_in
+from lakehouse.spark.query_batches import taken_in
+from lakehouse.spark.query_repairs import beyond_raw, drain_repairs, finish_repair
 
 
 def repair(run: Run) -> dict[str, int]:
@@ -34,13 +33,7 @@ def repair(run: Run) -> dict[str, int]:
 
     Safe while the streams run on: batches that finish meanwhile are left to the next repair.
     """
-    figures = {"repairs": 0, "looked_at": 0, "found": 0, "gone": 0}
-    while (plan := next_repair(run.layout, run.query.name)) is not None:
-        done = _Repair(run, plan).finish()
-        figures["repairs"] += 1
-        for name, value in done.items():
-            figures[name] += value
-    return figures
+    return drain_repairs(run.layout, run.query.name, lambda plan: _Repair(run, plan).finish())
 
 
 @dataclass(frozen=True)
@@ -65,10 +58,7 @@ class _Repair:
             rows = self._taken_rows(low_us, high_us)
             counted |= self._look(rows, logged, horizons, counted["looked_at"])
         until_us = progress_before(run.layout, run.query, through + 1).until_us
-        stamp = {"repair": self.plan.number, "through": through, "time_us": until_us}
-        row = {**stamp, **counted, "committed_at": datetime.now(UTC)}
-        tables.append_row(run.spark, row, run.layout.repairs(name), f"repair-{name}", self.plan.number)
-        crash_point("repair.finished")
+        finish_repair(run.spark, run.layout, name, self.plan, counted, until_us)
         return counted
 
     def _look(self, rows: DataFrame, logged: DataFrame, horizons: pa.Table, looked_at: int) -> dict[str, int]:
@@ -87,7 +77,8 @@ class _Repair:
             late.unpersist()
         own = tables.read(run.spark, results).where((F.col("found") == "repair") & (F.col("batch") == number))
         lost = looked_at - sum(count for _, _, count in sides.values())
-        return {"found": own.count(), "gone": max(self._beyond_raw(logged), lost)}
+        widest = max(side.window_us for side in run.query.sides)
+        return {"found": own.count(), "gone": max(beyond_raw(run.layout, run.query, logged, widest), lost)}
 
     def _taken_rows(self, low_us: int, high_us: int) -> DataFrame:
         """Return rows that batches up to the last repaired one took in and that join, each with its batch.
@@ -133,11 +124,3 @@ class _Repair:
             )
             visited.append(stop)
         return results_of(found.where(is_missed), query, "repair")
-
-    def _beyond_raw(self, logged: DataFrame) -> int:
-        """Count logged rows whose partners may lie where raw rows have been dropped."""
-        run, query = self.run, self.run.query
-        kept = [raw_from(read_corrections(run.layout, side.stream)) for side in query.sides]
-        since = max((time for time in kept if time is not None), default=None)
-        widest = max(side.window_us for side in query.sides)
-        return 0 if since is None else logged.where(F.col("event_us") - widest < since).count()

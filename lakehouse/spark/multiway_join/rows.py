@@ -10,7 +10,7 @@ Keys are hashes of the values: equal where the values are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
@@ -20,7 +20,7 @@ from lakehouse.catalog.multiway_query import MultiwayQuery
 from lakehouse.catalog.stream import Stream
 from lakehouse.spark.intake import Intake
 from lakehouse.spark.join_aggregate.rows import is_refused
-from lakehouse.spark.late_join.tables import output_types
+from lakehouse.spark.late_join.tables import output_columns
 
 
 def raw_rows(intake: Intake, query: MultiwayQuery, streams: Mapping[str, Stream], slots: int) -> DataFrame:
@@ -54,12 +54,5 @@ def _side(intake: Intake, query: MultiwayQuery, streams: Mapping[str, Stream], n
         F.when(complete, F.xxhash64(*side.keys)).alias("key"),
         is_refused(query).alias("is_refused"),
         "batch",
-        *_outputs(query, streams, number),
+        *output_columns(query, streams, number),
     )
-
-
-def _outputs(query: MultiwayQuery, streams: Mapping[str, Stream], number: int) -> Iterator[Column]:
-    types = output_types(query, streams)
-    for output in query.outputs:
-        value = F.col(output.column) if output.side == number else F.lit(None)
-        yield value.cast(types[output.name]).alias(f"o_{output.name}")
