@@ -144,6 +144,14 @@ def asked_about(calls: Path) -> int:
     return count
 
 
+def kernels_by_batch(settings: Settings) -> list[list[tuple[Any, float]]]:
+    """Return, batch by batch, when each kernel was done and its priority, in that order."""
+    tables = (settings.layout.operators(name) for name in QUERIES if name != "chosen")
+    rows = [row for table in tables for row in read_rows(table) if row["side"] is None]
+    turns = [[row for row in rows if row["batch"] == batch] for batch in range(1, 5)]
+    return [sorted((row["committed_at"], row["priority"]) for row in each) for each in turns]
+
+
 def test_all_kinds_share_a_scan_and_come_to_what_they_mean_after_repair(
     tmp_path: Path, spark: SparkSession, lakehouse_of: Callable[[str], Settings]
 ) -> None:
@@ -173,6 +181,8 @@ def test_all_kinds_share_a_scan_and_come_to_what_they_mean_after_repair(
     kernels = [row for row in told if row["side"] is None]
     assert sorted(row["batch"] for row in kernels) == [1, 2, 3, 4]
     assert all(row["handled_per_s"] > 0 for row in kernels)
+    for turns in kernels_by_batch(settings)[1:]:
+        assert [priority for _, priority in turns] == sorted((p for _, p in turns), reverse=True)
     figures = read_rows(settings.layout.queries("totals"))
     assert sum(row["selected"] for row in whole) == sum(row["rows"] for row in figures if row["bucket"] >= 0)
     maintain.run_query(settings, spark, "totals")
