@@ -232,7 +232,7 @@ def test_what_is_tied_by_streams_is_found_and_what_is_left_to_spark_is_not(
 
     assert [query.name for query in tied] == sorted(QUERIES)
     assert readers_of(registered["plain"]) == {}
-    assert readers_of(registered["totals"])[1].columns == (
-        *("arrival_us", "batch", "device", "event_us"),
-        *("source_file", "source_item", "source_line", "temp"),
-    )
+    kept = {"arrival_us", "batch", "event_us", "source_file", "source_item", "source_line"}
+    columns = [{*reader.columns} - kept for reader in readers_of(registered["totals"]).values()]
+    # One side is grouped by, of the other a value is read; conditions' own columns are not handed on.
+    assert sorted(columns, key=len) == [{"device"}, {"device", "temp"}]
