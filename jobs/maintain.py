@@ -48,11 +48,11 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
             figures.update(_dropped(settings, spark, stream))
             figures.update(rollup.compact(spark, layout, settings.stream(stream)))
         for path in filter(tables.exists, [*by_ingest, layout.rollup(stream)]):
-            figures.update(maintenance.tend(spark, path))
+            figures.update(maintenance.tend(spark, path, settings.tables.history))
     if tables.exists(layout.quality):
         # One table for all streams: whoever comes second leaves it to the first.
         with suppress(tables.LeaseHeld), tables.lease(layout.quality):
-            figures.update(maintenance.tend(spark, layout.quality))
+            figures.update(maintenance.tend(spark, layout.quality, settings.tables.history))
     return dict(figures)
 
 
@@ -69,7 +69,7 @@ def run_query(settings: Settings, spark: SparkSession, query: str) -> dict[str, 
         if isinstance(asked, MultiwayQuery):
             drop_old_windows(spark, layout, asked)
         for path in filter(tables.exists, layout.tables_of(query)):
-            figures.update(maintenance.tend(spark, path))
+            figures.update(maintenance.tend(spark, path, settings.tables.history))
     return dict(figures)
 
 

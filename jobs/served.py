@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Partial nodes and small files grow with batches: after so many they are folded and merged.
-MAINTAINED_AFTER = 200
+MAINTAINED_AFTER = 50
 Work = Callable[[], dict[str, Any]]
 
 

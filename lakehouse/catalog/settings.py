@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from lakehouse.catalog.avro_schema import schema_problems
 from lakehouse.catalog.checks import stream_problems
-from lakehouse.catalog.durations import parse_duration
+from lakehouse.catalog.durations import format_duration, parse_duration
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.places import config_file, given_home
 from lakehouse.catalog.presets import preset_problem, with_landing, with_preset
@@ -27,7 +27,7 @@ from lakehouse.catalog.queries import (
 )
 from lakehouse.catalog.refusals import problems_of, stream_refusals
 from lakehouse.catalog.sites import site_problems
-from lakehouse.catalog.stream import Kept, Source, Stream
+from lakehouse.catalog.stream import Kept, Microseconds, Source, Stream
 
 if TYPE_CHECKING:
     Registered = dict[str, Query]
@@ -35,8 +35,9 @@ else:
     # Pydantic need not look into what it is never given to check.
     Registered = dict
 
+_LEAST_HISTORY_US = parse_duration("10m")
 _PATHS = ("path", "schema_file", "ca", "cert", "key")
-_SECTIONS = ("home", "streams", "spark", "serving", "quality", "queries", "lineage", "sites")
+_SECTIONS = ("home", "streams", "spark", "tables", "serving", "quality", "queries", "lineage", "sites")
 
 
 class SparkSettings(BaseModel):
@@ -51,6 +52,24 @@ class SparkSettings(BaseModel):
     driver_memory: str = "2g"
     shuffle_partitions: int = Field(default=2, ge=1)
     java_options: str = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
+
+
+def _for_readers(history_us: int) -> int:
+    if history_us < _LEAST_HISTORY_US:
+        raise ValueError(
+            f"expected at least {format_duration(_LEAST_HISTORY_US)}, so that no reader is broken"
+        )
+    return history_us
+
+
+class TableSettings(BaseModel):
+    """How long old versions of tables can be read, in microseconds; files and log entries that only they need go then.
+
+    Whoever reads a table for longer than this, from ten minutes on, may find files of the version it began with gone.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    history: Annotated[Microseconds, AfterValidator(_for_readers)] = parse_duration("7d")
 
 
 class ServingSettings(BaseModel):
@@ -104,6 +123,7 @@ class Settings(BaseSettings):
     home: Path = Path("var")
     config: Path | None = None
     spark: SparkSettings = SparkSettings()
+    tables: TableSettings = TableSettings()
     serving: ServingSettings = ServingSettings()
     quality: QualitySettings = QualitySettings()
     queries: QuerySettings = QuerySettings()

@@ -1,34 +1,38 @@
 """Housekeeping of Delta tables: merging small files, deleting files that no version in reach uses, a log that ends.
 
-Any version of the last week can be read (time travel), so a reader that began before a merge is never broken. Files
-and log entries older than that go: the files by ``vacuum``, the entries by Delta itself when it writes a checkpoint.
+Any version of a table's history, of the last week if nobody says otherwise, can be read (time travel), so a reader that
+began before a merge is not broken. Files and log entries older than that go: the files by ``vacuum``, the entries by
+Delta itself when it writes a checkpoint, day by day.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
 from lakehouse.catalog.table_log import TableFacts, read_log
-from lakehouse.spark.tables import KEPT
+from lakehouse.spark.tables import HISTORY_US, kept
 
 SMALL_FILES = 16
 # Larger files are left alone: a merge then costs what came in since, not what a table holds.
 SMALL_BYTES = 64 * 1024 * 1024
-RETENTION_S = 7 * 24 * 3600
 
 
-def tend(spark: SparkSession, table: Path) -> dict[str, int]:
+def tend(spark: SparkSession, table: Path, history_us: int = HISTORY_US) -> dict[str, int]:
     """Merge small files, delete unused ones and bound the log; contents stay the same.
+
+    ``history_us``: how far back versions can be read.
 
     Returns:
         How many files were merged and deleted, and how many files and log entries there are now.
     """
-    _bound_log(spark, table)
-    figures = {"files_merged": merge_small_files(spark, table), "files_deleted": vacuum(spark, table)}
+    _bound(spark, table, kept(history_us))
+    merged = merge_small_files(spark, table)
+    figures = {"files_merged": merged, "files_deleted": vacuum(spark, table, history_us)}
     after = read_log(table)
     return figures | ({"files": len(after.files), "log_entries": after.log_entries} if after else {})
 
@@ -44,30 +48,29 @@ def merge_small_files(spark: SparkSession, table: Path) -> int:
     return int(removed[0]) if removed else 0
 
 
-def vacuum(spark: SparkSession, table: Path) -> int:
-    """Delete data files that no version of the last week uses; return how many there were.
+def vacuum(spark: SparkSession, table: Path, history_us: int) -> int:
+    """Delete data files that no version of the table's history uses; return how many there were.
 
     Looking through the folder first is cheap; Spark's own listing is not, so it runs only when there is work.
     """
     facts = read_log(table)
     if facts is None:
         return 0
-    unused = _unused(table, facts)
+    unused = _unused(table, facts, time.time() - history_us / 1e6)
     if unused:
         # How long is the table's own property; an argument would be rounded to hours.
         DeltaTable.forPath(spark, str(table)).vacuum()
     return sum(not path.exists() for path in unused)
 
 
-def _unused(table: Path, facts: TableFacts) -> list[Path]:
-    oldest = time.time() - RETENTION_S
+def _unused(table: Path, facts: TableFacts, oldest: float) -> list[Path]:
     in_reach = {*facts.files, *(path for path, at_ms in facts.removed.items() if at_ms / 1000 >= oldest)}
     data = (path for path in table.rglob("*.parquet") if "_delta_log" not in path.parts)
     return [path for path in data if path not in in_reach and path.stat().st_mtime < oldest]
 
 
-def _bound_log(spark: SparkSession, table: Path) -> None:
+def _bound(spark: SparkSession, table: Path, properties: Mapping[str, str]) -> None:
     facts = read_log(table)
-    if facts is not None and any(facts.properties.get(name) != value for name, value in KEPT.items()):
-        told = ", ".join(f"'{name}' = '{value}'" for name, value in KEPT.items())
+    if facts is not None and any(facts.properties.get(name) != value for name, value in properties.items()):
+        told = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
         spark.sql(f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES ({told})")

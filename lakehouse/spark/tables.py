@@ -22,12 +22,18 @@ from lakehouse.spark.sources.rows import sql_type
 from sql import statement
 
 _STATS = {"delta.dataSkippingStatsColumns": "level,grouping,start_us,batch"}
-# How long old versions can be read, and how long the log remembers them.
-KEPT = {
-    "delta.logRetentionDuration": "interval 7 days",
-    "delta.deletedFileRetentionDuration": "interval 7 days",
-    "delta.checkpointInterval": "10",
-}
+# How long old versions can be read where nobody says; a table is told what counts when it is maintained.
+HISTORY_US = 7 * 24 * 3600 * 1_000_000
+
+
+def kept(history_us: int = HISTORY_US) -> dict[str, str]:
+    """Return the properties of a table by which old versions can be read for so long, and its log remembers them."""
+    interval = f"interval {history_us // 1_000_000} seconds"
+    return {
+        "delta.logRetentionDuration": interval,
+        "delta.deletedFileRetentionDuration": interval,
+        "delta.checkpointInterval": "10",
+    }
 
 
 def exists(table: Path) -> bool:
@@ -157,7 +163,7 @@ def replace_rollup(
 
     What was there stays for readers of earlier versions; which writes were already made is remembered.
     """
-    told = {**_STATS, "tidemark.definition": stream.definition(), **KEPT, **properties}
+    told = {**_STATS, "tidemark.definition": stream.definition(), **kept(), **properties}
     columns = [
         F.col(f.name).cast(f.dataType).alias(f.name, metadata=f.metadata) for f in rollup_schema(stream)
     ]

@@ -91,12 +91,10 @@ def age_logs(home: Path) -> None:
                 os.utime(path, (then, then))
 
 
-def shorten_the_week() -> None:
+def in_a_short_week(settings: Settings) -> Settings:
     """Let unused data files go after as long as a week of batches takes here."""
-    from lakehouse.spark import maintenance, tables
-
-    maintenance.RETENTION_S = WEEK_S
-    tables.KEPT["delta.deletedFileRetentionDuration"] = f"interval {WEEK_S} seconds"
+    tables = settings.tables.model_copy(update={"history": WEEK_S * 1_000_000})
+    return settings.model_copy(update={"tables": tables})
 
 
 def table_sizes(settings: Settings) -> dict[str, dict[str, int]]:
@@ -123,12 +121,11 @@ def measure(batches: int, every: int, seconds: float, told: Callable[[str], None
     from lakehouse.spark.session import build_session
 
     found, until = Measured(), time.monotonic() + seconds
-    shorten_the_week()
     with tempfile.TemporaryDirectory(prefix="tidemark-maintenance-") as scratch:
         folder = Path(scratch)
         (folder / "landing").mkdir()
         (folder / "tidemark.toml").write_text(CONFIG)
-        settings = load_settings(folder / "tidemark.toml")
+        settings = in_a_short_week(load_settings(folder / "tidemark.toml"))
         spark = build_session(settings)
         for batch in range(1, batches + 1):
             land(folder, batch)

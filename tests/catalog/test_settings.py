@@ -105,7 +105,7 @@ def test_every_problem_of_the_whole_file_is_told_at_once(tmp_path: Path) -> None
         "serving.keep_versions": ("'many'", "a whole number"),
         "sparks": (
             "an unknown section",
-            "one of home, streams, spark, serving, quality, queries, lineage, sites",
+            "one of home, streams, spark, tables, serving, quality, queries, lineage, sites",
         ),
         "streams.a.event_time": ("nothing", "a value"),
         "streams.a.source": ("nothing", "a value"),
@@ -152,4 +152,10 @@ def test_the_starting_configuration_is_right_and_shows_the_defaults(tmp_path: Pa
 
     assert list(settings.streams) == ["telemetry", "flows"]
     assert (settings.spark, settings.serving, settings.quality) == (bare.spark, bare.serving, bare.quality)
-    assert settings.queries == bare.queries
+    assert (settings.queries, settings.tables) == (bare.queries, bare.tables)
+
+
+@pytest.mark.parametrize(("history", "found"), [("9m", "'9m'; expected at least 10m"), ("long", "'long'")])
+def test_a_history_that_is_too_short_for_readers_is_refused(tmp_path: Path, history: str, found: str) -> None:
+    with pytest.raises(ConfigError, match=rf"tables.history: found {found}"):
+        load_settings(_written(tmp_path, f'[tables]\nhistory = "{history}"\n'))

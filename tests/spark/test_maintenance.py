@@ -10,7 +10,7 @@ from delta.tables import DeltaTable
 
 from lakehouse.catalog.table_log import read_log, read_rows
 from lakehouse.spark import maintenance
-from lakehouse.spark.tables import KEPT
+from lakehouse.spark.tables import kept
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +49,7 @@ def test_tables_stay_small_and_no_reader_of_the_last_week_is_broken(spark: Spark
     assert (figures["files_merged"], figures["files"], figures["files_deleted"]) == (APPENDS, 1, 1)
     assert not abandoned.exists()
     after = read_log(table)
-    assert after is not None and {name: after.properties[name] for name in KEPT} == KEPT
+    assert after is not None and {name: after.properties[name] for name in kept()} == kept()
     assert len(after.removed) == APPENDS and after.rows == APPENDS
     assert (
         versions(spark, table, before.version)
@@ -66,18 +66,16 @@ def test_a_folder_without_a_table_has_no_log(tmp_path: Path) -> None:
     assert read_rows(tmp_path) == []
 
 
-def test_after_the_week_files_that_no_version_uses_are_gone(
-    spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch
+def test_after_the_history_that_is_asked_for_files_that_no_version_uses_are_gone(
+    spark: SparkSession, table: Path
 ) -> None:
-    """The week is the table's own property: an argument to Delta's vacuum would be rounded to whole hours."""
-    monkeypatch.setitem(KEPT, "delta.deletedFileRetentionDuration", "interval 1 seconds")
-    monkeypatch.setattr(maintenance, "RETENTION_S", 1)
+    """The history is the table's own property: an argument to Delta's vacuum would be rounded to whole hours."""
     spark.read.format("delta").load(str(table)).coalesce(1).write.format("delta").mode("overwrite").save(
         str(table)
     )
     time.sleep(2)
 
-    figures = maintenance.tend(spark, table)
+    figures = maintenance.tend(spark, table, history_us=1_000_000)
 
     assert figures["files_deleted"] >= 1
     assert figures["files"] == len(list(table.glob("*.parquet"))) == 1

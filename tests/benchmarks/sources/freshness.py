@@ -4,6 +4,7 @@ A process of its own serves a new home; rows land in one file a second, each row
 The published versions are watched from outside: a row is fresh after so many seconds as lie between the moment it was
 made and the first version that holds it. Memory is that of the service, its JVM and its Python workers together.
 
+Old versions of tables are kept for ten minutes instead of a week, so that it is seen whether files stay flat.
 In full an hour of stream time is replayed at each rate, so many times faster as ``FASTER`` says: that many more rows
 come a second, and their event times run ahead of the clock and end with it.
 """
@@ -35,6 +36,8 @@ from lakehouse.serving.versions import NotPublished
 
 CONFIG = """
 home = "var"
+[tables]
+history = "10m"
 [streams.readings]
 event_time = { column = "ts", unit = "us" }
 keys = ["device"]
