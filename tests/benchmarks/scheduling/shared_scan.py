@@ -1,9 +1,10 @@
 """Queries of three kinds that call one predicate, in the pipeline: in one round with a shared scan, and each by itself.
 
 Real connections, repeated day after day, in Delta tables; the second batch of each query is measured, which begins
-with what the first has shown. Two selections, two joins of pairs and two aggregates call ``looks_scanned``, which
-Python asks row by row. The same batches once more with the predicate as a UDF of Spark's, in the same kernels: what
-somebody would write who has no executor; Spark asks it where its optimiser puts it, once for each query.
+with what the first has shown. Two selections, two joins of pairs and two aggregates call ``resembles_scan``, seven
+times in all, which Python asks row by row for tens of microseconds. The same batches once more with the predicate as a
+UDF of Spark's, in the same kernels: what somebody would write who has no executor; Spark asks it where its optimiser
+puts it, once for each query and side.
 
 ``scanned_s``: seconds that tasks spent in conditions. Seconds of the clock on the wall of whole batches, commits among
 them. Every way comes to the same rows, pairs and answers. Last, why joins without predicates leave WHERE to Spark: the
@@ -35,7 +36,17 @@ if TYPE_CHECKING:
 
 DAYS, QUICK_DAYS = 20, 2
 DAY_S = 86_400
-PREDICATE = Path(__file__).parents[3] / "sql" / "predicates" / "looks_scanned.py"
+PREDICATE = """
+from difflib import SequenceMatcher
+
+SCANS = ("S", "Sr", "ShR")
+
+
+def resembles_scan(state, history) -> bool:
+    if history is None or state == "SF":
+        return False
+    return any(SequenceMatcher(None, history, each).ratio() > 0.7 for each in SCANS)
+"""
 CONFIG = """
 home = "var"
 [streams.conn]
@@ -58,26 +69,26 @@ orig_bytes = "int"
 resp_bytes = "int"
 """
 QUERIES = {
-    "probes": "SELECT uid, src, dest FROM conn WHERE looks_scanned(state, history) AND proto = 'tcp'",
-    "quiet": "SELECT uid FROM conn WHERE src LIKE '192.168.%' AND looks_scanned(state, history) AND orig_bytes > 0",
+    "probes": "SELECT uid, src, dest FROM conn WHERE resembles_scan(state, history) AND proto = 'tcp'",
+    "quiet": "SELECT uid FROM conn WHERE src LIKE '192.168.%' AND resembles_scan(state, history) AND orig_bytes > 0",
     "used": """
         SELECT p.uid AS probe, u.uid AS used FROM conn [RANGE 1 MINUTE] p JOIN conn [RANGE 1 MINUTE] u
         ON p.src = u.src AND p.dest = u.dest AND p.event_us < u.event_us
-        WHERE looks_scanned(p.state, p.history) AND u.state = 'SF' RECALL 0.95 OVER 10 MINUTES EVERY 1 MINUTE
+        WHERE resembles_scan(p.state, p.history) AND u.state = 'SF' RECALL 0.95 OVER 10 MINUTES EVERY 1 MINUTE
     """,
     "again": """
         SELECT p.uid AS one, q.uid AS other FROM conn [RANGE 10 SECONDS] p JOIN conn [RANGE 10 SECONDS] q
         ON p.dest = q.dest AND p.event_us < q.event_us
-        WHERE looks_scanned(p.state, p.history) AND looks_scanned(q.state, q.history)
+        WHERE resembles_scan(p.state, p.history) AND resembles_scan(q.state, q.history)
         RECALL 0.95 OVER 10 MINUTES EVERY 1 MINUTE
     """,
     "swept": """
         SELECT p.src, COUNT(*) AS n FROM conn [1 MINUTE] p JOIN conn [1 MINUTE] q ON p.src = q.src
-        WHERE looks_scanned(p.state, p.history) AND q.proto = 'tcp' GROUP BY p.src EVERY 1 MINUTE SLACK 10 MINUTES
+        WHERE resembles_scan(p.state, p.history) AND q.proto = 'tcp' GROUP BY p.src EVERY 1 MINUTE SLACK 10 MINUTES
     """,
     "volume": """
         SELECT COUNT(*) AS n, SUM(q.resp_bytes) AS bytes FROM conn [10 MINUTES] p JOIN conn [1 MINUTE] q
-        ON p.dest = q.dest WHERE looks_scanned(p.state, p.history) EVERY 10 MINUTES SLACK 10 MINUTES
+        ON p.dest = q.dest WHERE resembles_scan(p.state, p.history) EVERY 10 MINUTES SLACK 10 MINUTES
     """,
 }
 
@@ -129,7 +140,7 @@ class Lake:
         for name in ("landing", "queries", "predicates"):
             (folder / name).mkdir(parents=True)
         (folder / "tidemark.toml").write_text(CONFIG)
-        shutil.copy(PREDICATE, folder / "predicates")
+        (folder / "predicates" / "resembles_scan.py").write_text(PREDICATE)
         for name, text in QUERIES.items():
             (folder / "queries" / f"{name}.sql").write_text(text)
         lake = cls(load_settings(folder / "tidemark.toml"), 0)
@@ -259,11 +270,11 @@ def _with_udf(spark: SparkSession, settings: Settings, reader: Any, span: Any) -
     from lakehouse.spark.scan.task import ROW
 
     space: dict[str, Any] = {}
-    exec(compile(PREDICATE.read_text("utf-8"), str(PREDICATE), "exec"), space)
-    looks_scanned = F.udf(space["looks_scanned"], "boolean")
+    exec(PREDICATE, space)
+    asked = F.udf(space["resembles_scan"], "boolean")
     rows = read_raw(spark, settings.layout, reader.stream, span)
     for each in reader.conjuncts:
-        rows = rows.where(looks_scanned(*each.columns) if each.call else each.text)
+        rows = rows.where(asked(*each.columns) if each.call else each.text)
     return rows.withColumn(ROW, F.xxhash64("source_file", "source_line", "source_item"))
 
 
