@@ -27,6 +27,8 @@ ORDER = ("ingest", "rollups", "queries", "repair", "quality", "publish", "mainta
 WATCHING = ("watch",)
 # Nothing to do where no query is registered.
 OF_QUERIES = frozenset({"queries", "repair"})
+# Jobs that ask predicates.
+ASKING = frozenset({"run_queries", "repair_late"})
 Progress = Callable[[str], None]
 Aloud = Callable[[], AbstractContextManager[object]]
 
@@ -73,9 +75,11 @@ def run(
 
 def _goes_on(settings: Settings, name: str, outcomes: Sequence[Outcome]) -> bool:
     oks = [outcome["ok"] for outcome in outcomes]
-    failed = {outcome["stream"] for outcome in outcomes if not outcome["ok"]}
+    failed = {(outcome["job"], outcome["stream"]) for outcome in outcomes if not outcome["ok"]}
     # The repair of a query that stands still may raise what its batch raised: it asks the same predicates.
-    stand_alone = name in OF_QUERIES and all(read_stopped(settings.layout, query) for query in failed)
+    stand_alone = name in OF_QUERIES and all(
+        job in ASKING and read_stopped(settings.layout, query) for job, query in failed
+    )
     return all(oks) or (name == "ingest" and any(oks)) or stand_alone
 
 

@@ -1,8 +1,9 @@
 """What every registered query's tables say of themselves -> frames of deviations per batch and per repair.
 
-Only what is finished is judged. Where a condition calls a predicate, which rows take part is what the query's own scans
-have noted: its file may have been mended since, so it is never asked again. Cost: of what was found two columns, and the log, are read once; of raw, one count of
-the rows that no earlier check passed. Guarantee: what leaves this module are batch numbers and counts, never a row.
+Only what is finished is judged. Where a condition calls a predicate, which rows take part is what the query's own
+scans have noted: its file may have been mended since, so it is never asked again. Cost: of what was found two columns,
+and the log, are read once; of raw, one count of the rows that no earlier check passed. Guarantee: what leaves this
+module are batch numbers and counts, never a row.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a registered join or aggregate that calls predicates has noted of its scans -> deviations per batch.
 
-A scan looks at every raw row of its batch, whatever its conditions say: that can be counted again, what a predicate said
-cannot. Cost: one count of the raw rows that no earlier check passed, for each side on which one is called.
+A scan looks at every raw row of its batch, whatever its conditions say: that can be counted again, what a predicate
+said cannot. Cost: one count of the raw rows that no earlier check passed, for each side on which one is called.
 """
 
 from __future__ import annotations
