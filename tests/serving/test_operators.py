@@ -72,7 +72,8 @@ def test_why_conditions_stand_as_they_do_and_when_the_kernel_runs_is_told(tmp_pa
 
     alias, (_, called, _, kernel) = ALIAS[kind], KINDS[kind]
     assert found["why"] == [
-        f"{alias}: most rows taken out a second first, by (1 - S) n as the last batch measured it; equal ones as written",
+        f"{alias}: most rows taken out a second first, by (1 - S) n as the last batch measured it; equal ones as "
+        "written",
         f"{alias}: {SECOND_CONDITION[kind]} goes before {called}: it takes out 900,000 rows a second, that 5,000",
         f"{kernel} runs behind all scans of its round; of several such the one of the highest n - V runs first, "
         "here 7,000 - 5,000 rows a second",
