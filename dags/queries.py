@@ -1,9 +1,9 @@
 """Take what has been ingested into every registered query: pairs and answers at once, a log of what may be missing.
 
-- **Job** `jobs/run_queries.py`, one task per query; the first selection of a stream takes the stream's others along
+- **Job** `jobs/run_queries.py`, one task per query; one that shares scans with others takes these along
 - **Reads** `raw` and `ledger` of the query's streams, and its own `states`
-- **Writes** `joins`, `selected`, or `answers` and `alarms`; `late`, `states`, `queries`; published with the next one
-- **If a selection is stopped**, as one of its conditions raised, its task alone fails, with operator, batch and error
+- **Writes** `joins`, `selected`, or `answers` and `alarms`; `late`, `states`, `operators`, `queries`; published next
+- **If a query is stopped**, as one of its operators raised, its task alone fails, with operator, batch and error
 - **If it is late** pairs and answers are as old as the last run; the next one takes all that has been ingested
 - **While `tidemark serve` runs** its streams are left to it: skipped, with the reason
 """

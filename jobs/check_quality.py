@@ -56,6 +56,7 @@ def run_query(settings: Settings, spark: SparkSession, query: str) -> dict[str, 
     from quality import GateFailed
     from quality.checkpoint import judge, report_page
     from quality.history import append, verified_through
+    from quality.scan_metrics import measure_scans
 
     layout, subject = settings.layout, f"query-{settings.query(query).name}"
     since = verified_through(spark, layout.quality, subject)
@@ -63,7 +64,7 @@ def run_query(settings: Settings, spark: SparkSession, query: str) -> dict[str, 
     if measured is None:
         return {"checks": 0, "failed": 0}
     tables, frames = measured
-    verdicts = judge(settings, subject, frames)
+    verdicts = judge(settings, subject, [*frames, *measure_scans(spark, tables, since)])
     append(spark, layout.quality, subject, tables.through, verdicts)
     failed = [verdict for verdict in verdicts if not verdict.success]
     report = report_page(layout.reports)

@@ -2,7 +2,7 @@
 
 The order is ours, not the assets': ``dag.test()`` runs one DAG, and what a task tells an asset starts nothing here.
 Airflow's own words go to ``<home>/airflow/logs/run.log``. A failure stops what comes after it, but for a stream that
-cannot be taken in while others can, and for a selection of which a condition raises: it stands still alone. Safe to run
+cannot be taken in while others can, and for a query of which an operator raises: it stands still alone. Safe to run
 again.
 """
 
@@ -27,6 +27,8 @@ ORDER = ("ingest", "rollups", "queries", "repair", "quality", "publish", "mainta
 WATCHING = ("watch",)
 # Nothing to do where no query is registered.
 OF_QUERIES = frozenset({"queries", "repair"})
+# Jobs that ask predicates.
+ASKING = frozenset({"run_queries", "repair_late"})
 Progress = Callable[[str], None]
 Aloud = Callable[[], AbstractContextManager[object]]
 
@@ -73,9 +75,10 @@ def run(
 
 def _goes_on(settings: Settings, name: str, outcomes: Sequence[Outcome]) -> bool:
     oks = [outcome["ok"] for outcome in outcomes]
-    failed = {outcome["stream"] for outcome in outcomes if not outcome["ok"]}
-    stand_alone = name == "queries" and all(
-        query in settings.selections and read_stopped(settings.layout, query) for query in failed
+    failed = {(outcome["job"], outcome["stream"]) for outcome in outcomes if not outcome["ok"]}
+    # The repair of a query that stands still may raise what its batch raised: it asks the same predicates.
+    stand_alone = name in OF_QUERIES and all(
+        job in ASKING and read_stopped(settings.layout, query) for job, query in failed
     )
     return all(oks) or (name == "ingest" and any(oks)) or stand_alone
 

@@ -8,6 +8,7 @@
     query_metrics.py    the same for a registered query, its batches and repairs
     join_metrics.py  multiway_metrics.py  aggregate_metrics.py  selection_metrics.py
                        what is judged of each kind: periods; answers, alarms
+    scan_metrics.py     of those that call predicates: rows looked at
     suites.py           Rule -> Great Expectations suite
     checkpoint.py       frames + suites -> verdicts, kept results and their pages
     history.py          verdicts -> one Delta table for all streams

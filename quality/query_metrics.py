@@ -1,7 +1,9 @@
 """What every registered query's tables say of themselves -> frames of deviations per batch and per repair.
 
-Only what is finished is judged. Cost: of what was found two columns, and the log, are read once; of raw, one count of
-the rows that no earlier check passed. Guarantee: what leaves this module are batch numbers and counts, never a row.
+Only what is finished is judged. Where a condition calls a predicate, which rows take part is what the query's own
+scans have noted: its file may have been mended since, so it is never asked again. Cost: of what was found two columns,
+and the log, are read once; of raw, one count of the rows that no earlier check passed. Guarantee: what leaves this
+module are batch numbers and counts, never a row.
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ import pyarrow.dataset as ds
 
 from lakehouse.catalog.corrections import read_corrections
 from lakehouse.catalog.layout import Home
-from lakehouse.catalog.plans import Plan, read_plans
+from lakehouse.catalog.plans import Plan, Span, read_plans
 from lakehouse.catalog.query_figures import Figures
-from lakehouse.catalog.table_log import read_log
+from lakehouse.catalog.table_log import read_columns, read_log
 from quality.metrics import Frame, read_table
 
 if TYPE_CHECKING:
@@ -84,12 +86,21 @@ def rows_to_take(spark: SparkSession, tables: QueryTables, since: int) -> Taken:
 
     Rows that were taken in and have left raw since are not counted any more.
     """
+    new = plans_since(tables, since)
+    sides = [_side_to_take(spark, tables, side, new) for side in range(len(tables.query.sides))]
+    return {plan.number: _to_take([side[plan.number] for side in sides], tables.is_once) for plan in new}
+
+
+def plans_since(tables: QueryTables, since: int) -> list[Plan]:
+    """Return the finished batches after ``since``."""
     plans = read_plans(tables.layout.plans(tables.query.name), "batch")
-    new = [plan for plan in plans if since < plan.number <= tables.through]
-    counted = (
-        [_raw_counts(spark, tables, side, new) for side in range(len(tables.query.sides))] if new else []
-    )
-    return {plan.number: _to_take(plan, counted, tables.is_once) for plan in new}
+    return [plan for plan in plans if since < plan.number <= tables.through]
+
+
+def rows_in_raw(spark: SparkSession, tables: QueryTables, side: int, plans: Sequence[Plan]) -> Taken:
+    """Return how many raw rows of a side each batch had to take, or to ask predicates about, least and most."""
+    counts = _raw_counts(spark, tables, side, plans) if plans else {}
+    return {plan.number: _inside(plan.spans[side], counts) for plan in plans}
 
 
 def _batch_rows(tables: QueryTables, taken: Taken) -> Iterator[Row]:
@@ -126,15 +137,24 @@ def _repair_rows(tables: QueryTables) -> Iterator[Row]:
         after = through
 
 
-def _to_take(plan: Plan, counted: Sequence[Mapping[int, tuple[int, int]]], is_once: bool) -> tuple[int, int]:
-    inside = [
-        counts
-        for (after, through), side in zip(plan.spans, counted, strict=True)
-        for batch, counts in side.items()
-        if after < batch <= through
-    ]
-    most = sum(kept + left for kept, left in inside) if is_once else 2**62
-    return sum(kept for kept, _ in inside), most
+def _to_take(sides: Sequence[tuple[int, int]], is_once: bool) -> tuple[int, int]:
+    return sum(least for least, _ in sides), sum(most for _, most in sides) if is_once else 2**62
+
+
+def _side_to_take(spark: SparkSession, tables: QueryTables, side: int, plans: Sequence[Plan]) -> Taken:
+    if not tables.query.sides[side].conjuncts:
+        return rows_in_raw(spark, tables, side, plans)
+    names = ("batch", "side", "operator", "selected")
+    selected = Counter[int]()
+    for batch, of_side, operator, count in read_columns(tables.layout.operators(tables.query.name), names):
+        if of_side == side and operator < 0:
+            selected[batch] += count
+    return {plan.number: (selected[plan.number], selected[plan.number]) for plan in plans}
+
+
+def _inside(span: Span, counts: Mapping[int, tuple[int, int]]) -> tuple[int, int]:
+    inside = [both for batch, both in counts.items() if span[0] < batch <= span[1]]
+    return sum(kept for kept, _ in inside), sum(kept + left for kept, left in inside)
 
 
 def _raw_counts(

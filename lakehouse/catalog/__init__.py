@@ -27,9 +27,9 @@ table_log.py   what a Delta table's log says: properties, files, rows
 corrections.py what was changed in a stream's history after it had been taken in
 lease.py       one writer of a table at a time
 query_words.py what a join of pairs does, in words; multiway_words.py, aggregate_words.py,
-               selection_words.py: the others
+               selection_words.py: the others; operator_words.py: conditions that are asked one by one
 query_figures.py   what is finished of a registered query, and its figures
-stopped.py     why a selection stands still
+stopped.py     why a query stands still
 forgetting.py  a registered query starts over
 layout.py      where a table, checkpoint or report lives under the home
 """

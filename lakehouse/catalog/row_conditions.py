@@ -6,7 +6,7 @@ of them as ``conjuncts`` instead, which cannot be one text.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -66,6 +66,11 @@ def of_side(conjuncts: Collection[Conjunct]) -> tuple[str | None, tuple[Conjunct
 def where_of(side: Conditioned) -> str | None:
     """Return what WHERE says of a side, calls included; None for nothing."""
     return in_one_order(side.conjuncts) or side.where
+
+
+def scanned(sides: Sequence[Conditioned]) -> list[int]:
+    """Return which sides are read row by row, in scans that queries share: those of which one condition is a call."""
+    return [number for number, side in enumerate(sides) if side.conjuncts]
 
 
 def told(side: Conditioned) -> str:

@@ -13,11 +13,12 @@ DEADLINE_US = 10_000_000
 
 @dataclass(frozen=True)
 class Selected:
-    """The one side; every row of the stream is looked at, so there is no ``where``."""
+    """The one side; every row of the stream is looked at, so no condition is the side's: the query has them."""
 
     stream: str
     alias: str
     where: None = None
+    conjuncts: tuple[()] = ()
 
 
 @dataclass(frozen=True)

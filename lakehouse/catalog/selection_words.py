@@ -1,33 +1,10 @@
-"""What a registered selection does, in words, and why its conditions stand in the order in which they are."""
+"""What a registered selection does, in words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-
 from lakehouse.catalog.durations import format_duration
-from lakehouse.catalog.row_conditions import Conjunct
+from lakehouse.catalog.operator_words import condition_in_words
 from lakehouse.catalog.selection_query import SelectionQuery
-
-
-@dataclass(frozen=True)
-class Ranked:
-    """A condition as it was measured: rows it handles a second, the share that it lets through, its written place."""
-
-    text: str
-    handled_per_s: float
-    selectivity: float
-    written: int
-
-    @property
-    def filtered_per_s(self) -> float:
-        """(1 - S) n: rows that it takes out a second while it runs."""
-        return (1 - self.selectivity) * self.handled_per_s
-
-    @property
-    def us_a_row(self) -> float:
-        """What a row costs."""
-        return 1e6 / self.handled_per_s
 
 
 def stream_in_words(query: SelectionQuery) -> str:
@@ -36,51 +13,11 @@ def stream_in_words(query: SelectionQuery) -> str:
     return side.stream if side.alias == side.stream else f"{side.stream} {side.alias}"
 
 
-def condition_in_words(text: str) -> str:
-    """Return a condition without the quotes of names.
-
-    >>> condition_in_words("`proto` = 'tcp'")
-    "proto = 'tcp'"
-    """
-    return text.replace("`", "")
-
-
 def where_in_words(query: SelectionQuery) -> str:
     """Return all conditions in the written order."""
     return " and ".join(condition_in_words(each.text) for each in query.conjuncts)
 
 
-def kind_in_words(conjunct: Conjunct) -> str:
-    """Return how a condition is asked."""
-    if conjunct.call is None:
-        return "compiled, whole columns"
-    return f"{conjunct.call.path.name}, {'row by row' if conjunct.call.by_row else 'whole columns'}"
-
-
 def deadline_in_words(query: SelectionQuery) -> str:
     """Return what T is, and from when it counts."""
     return f"rows are out within {format_duration(query.deadline_us)} of the start of the work on a batch"
-
-
-def order_in_words(order: Sequence[Ranked]) -> Iterator[str]:
-    """Yield why the next batch begins with this order: in one sentence, then one per condition that moved."""
-    if len(order) < 2:
-        yield "one condition: there is nothing to order"
-        return
-    if [each.written for each in order] == sorted(each.written for each in order):
-        yield "as written: no other order takes more rows out a second earlier"
-        return
-    yield "most rows taken out a second first, by (1 - S) n as the last batch measured it; equal ones as written"
-    for place, each in enumerate(order):
-        if each.written > place:
-            passed = [other for other in order[place + 1 :] if other.written < each.written]
-            before = " and ".join(condition_in_words(other.text) for other in passed)
-            yield (
-                f"{condition_in_words(each.text)} goes before {before}: it takes out {each.filtered_per_s:,.0f} rows a "
-                f"second, {_most(passed)}"
-            )
-
-
-def _most(passed: Sequence[Ranked]) -> str:
-    told = " and ".join(f"{other.filtered_per_s:,.0f}" for other in passed)
-    return f"{'that' if len(passed) == 1 else 'those'} {told}"

@@ -4,6 +4,7 @@
     options.py  what the global options mean; readers of times, shares and key=value
     picture.py  terminal_chart.py  html_chart.py   what `plot` draws
     explain_text.py  explain_charts.py  explain_page.py   what `explain` prints and draws
+    operator_text.py   the same of conditions that are asked one by one; figures.py: how shares and times are written
     aggregate_text.py  aggregate_charts.py  aggregate_page.py   the same of a join-aggregate
     svg.py      frames, axes, lines and bands of charts on pages
     output.py   JSON, tables and errors as text

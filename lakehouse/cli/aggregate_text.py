@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lakehouse.cli.explain_text import ended_at, length, state_in_full, to_repair_in_words
+from lakehouse.cli.explain_text import state_in_full, to_repair_in_words
+from lakehouse.cli.figures import ended_at, length
+from lakehouse.cli.operator_text import order_in_words, print_scans, where_in_words
 from lakehouse.cli.output import moment, print_table
 from lakehouse.cli.picture import named
 
@@ -20,6 +22,7 @@ def print_aggregate(facts: Facts) -> None:
         print(f"{name + ':':<11}{sentence}")
     if not facts["batches"]:
         return
+    print_scans(facts)
     print_table(_BUCKET, list(map(_bucket, facts["buckets"])), title="buckets, as the last batch left them")
     print_table(_BATCH, list(map(_batch, facts["last_batches"])), title="last batches")
     print("\nanswers")
@@ -37,9 +40,7 @@ def aggregate_plan_in_words(facts: Facts) -> Iterator[tuple[str, str]]:
     """Yield what the query does, each part under its name."""
     plan = facts["plan"]
     yield "streams", facts["join"]
-    for side in plan["sides"]:
-        if side["where"]:
-            yield "where", f"{side['alias']}: {side['where']}"
+    yield from where_in_words(plan["sides"])
     yield "joins", f"rows that are in their windows at once and {facts['condition']}"
     yield "groups", plan["groups"]
     yield "shows", plan["shows"]
@@ -53,6 +54,7 @@ def aggregate_plan_in_words(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "method", plan["run_by"]
     yield "others", plan["others"]
     yield "buckets", plan["spread"]
+    yield from order_in_words(facts)
 
 
 def answers_in_words(facts: Facts) -> Iterator[str]:

@@ -40,7 +40,8 @@ def explain(
     Of a join of pairs also the slack it gives now, which periods reached the recall asked for and the worst that
     did not; of a join-aggregate the method that runs it and why, how often answers were revised, which ticks are
     final, and its alarms; of a join of three streams or more, per batch, which rows were moved on which way, and what
-    that was to cost and cost; of a selection, why its conditions stand in the order in which they are.
+    that was to cost and cost; of a selection, and where predicates are called, why conditions stand in the order in
+    which they are.
     The page of --html needs nothing but a browser. Times are in UTC. No JVM is started.
     """
     from lakehouse.cli.output import print_json

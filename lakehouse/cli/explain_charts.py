@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakehouse.cli.explain_text import length, share
+from lakehouse.cli.figures import length, share
 from lakehouse.cli.output import moment
 from lakehouse.cli.svg import LEFT, RIGHT, Frame, Interval
 from lakehouse.cli.terminal_chart import utc

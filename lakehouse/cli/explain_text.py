@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lakehouse.catalog.durations import format_duration
+from lakehouse.cli.figures import ended_at, length, share
+from lakehouse.cli.operator_text import order_in_words, print_scans, where_in_words
 from lakehouse.cli.output import cell, moment, print_table
 from lakehouse.cli.queries import state_in_words, stopped_in_words
 from lakehouse.cli.status_page import age
-from lakehouse.cli.terminal_chart import span
 
 Facts = Mapping[str, Any]
 
@@ -22,6 +23,7 @@ def print_query(facts: Facts) -> None:
         print(f"{name + ':':<11}{sentence}")
     if not facts["batches"]:
         return
+    print_scans(facts)
     print_table(
         _BUCKET, [_bucket(row) for row in facts["buckets"]], title="buckets, as the last batch left them"
     )
@@ -40,9 +42,7 @@ def plan_in_words(facts: Facts) -> Iterator[tuple[str, str]]:
     """Yield what the query does, each part under its name."""
     plan = facts["plan"]
     yield "streams", facts["join"]
-    for side in plan["sides"]:
-        if side["where"]:
-            yield "where", f"{side['alias']}: {side['where']}"
+    yield from where_in_words(plan["sides"])
     yield "joins", f"event times at most {format_duration(facts['window_us'])} apart and {facts['condition']}"
     yield "shows", ", ".join(f"{each['name']} ({each['stream']})" for each in plan["outputs"])
     yield "buckets", plan["spread"]
@@ -52,6 +52,7 @@ def plan_in_words(facts: Facts) -> Iterator[tuple[str, str]]:
     )
     yield "slack", plan["slack"]
     yield "clock", plan["clock"]
+    yield from order_in_words(facts)
 
 
 def _margin(plan: Facts) -> str:
@@ -92,28 +93,6 @@ def to_repair_in_words(found: Facts) -> str:
     return f"to repair: {found['rows']:,} logged rows of {taken}, {times}{begun}"
 
 
-def share(value: float) -> str:
-    """Return a share with as many digits as tell it from 1.
-
-    >>> share(0.95), share(0.99994), share(1.0)
-    ('0.95', '0.99994', '1')
-    """
-    return f"{value:.5g}"
-
-
-def length(time_us: float | None) -> str:
-    """Return a length of time in two units, or finer when it is short.
-
-    >>> length(None), length(0), length(1_500), length(90_000_000)
-    ('-', '0', '1.5ms', '1 min 30 s')
-    """
-    if time_us is None:
-        return "-"
-    if time_us >= 60_000_000:
-        return age(time_us / 1e6)
-    return span(round(time_us)) if round(time_us) else "0"
-
-
 def state_in_full(facts: Facts) -> str:
     """Return a query's state with what waits and when its last batch ended; of a changed one, both meanings."""
     state, since = state_in_words(facts), facts["last_batch_age_s"]
@@ -152,11 +131,6 @@ def _batch(row: Facts) -> tuple[Any, ...]:
     held = (row["held"], row["most_held"], row["bytes"])
     slacks = (_range(row["left_slack_us"]), _range(row["right_slack_us"]))
     return (row["batch"], ended_at(row), *_counts(row), *held, *slacks, moment(row["time_us"]))
-
-
-def ended_at(row: Facts) -> str:
-    """Return when a batch or repair was finished."""
-    return f"{row['committed_at']:%Y-%m-%d %H:%M:%S}"
 
 
 def _range(lengths: Sequence[int] | None) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lakehouse.cli.explain_text import ended_at, share, state_in_full, to_repair_in_words
+from lakehouse.cli.explain_text import state_in_full, to_repair_in_words
+from lakehouse.cli.figures import ended_at, share
+from lakehouse.cli.operator_text import order_in_words, print_scans, where_in_words
 from lakehouse.cli.output import moment, print_table
 
 Facts = Mapping[str, Any]
@@ -19,6 +21,7 @@ def print_multiway(facts: Facts) -> None:
         print(f"{name + ':':<11}{sentence}")
     if not facts["batches"]:
         return
+    print_scans(facts)
     print_table(_SIDE, list(map(_side, facts["sides"])), title="sides, since the first batch")
     batches = facts["last_batches"]
     print_table(_BATCH, list(map(_batch, batches)), title="last batches")
@@ -35,9 +38,7 @@ def multiway_plan_in_words(facts: Facts) -> Iterator[tuple[str, str]]:
     """Yield what the query does, each part under its name."""
     plan = facts["plan"]
     yield "streams", facts["join"]
-    for side in plan["sides"]:
-        if side["where"]:
-            yield "where", f"{side['alias']}: {side['where']}"
+    yield from where_in_words(plan["sides"])
     yield "joins", f"a row of each, none older than its window when the newest came, and {facts['condition']}"
     yield "shows", ", ".join(f"{each['name']} ({each['stream']})" for each in plan["outputs"])
     sites = [f"{side['alias']} at {side['site']}" for side in plan["sides"] if side["site"]]
@@ -47,6 +48,7 @@ def multiway_plan_in_words(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "counts", plan["counts"]
     yield "slack", plan["slack"]
     yield "clock", plan["clock"]
+    yield from order_in_words(facts)
 
 
 def found_in_words(facts: Facts) -> Iterator[str]:

@@ -33,12 +33,13 @@ def queries(
     Per query: what it joins, batches and rows taken in, logged rows that a repair still has to look at, rows and
     bytes held, stream time, age of the last batch. Of a join of pairs also the recall asked for, and pairs found
     online and by repair; of a join of three streams or more the results, rows that left their site, and bytes moved;
-    of a join-aggregate the answers given, revised and repaired, and alarms raised now; of a selection its operators
-    in the order that the next batch begins with: the share S that each lets through, what a row costs, how many rows
-    it takes out a second, how long its turn may last, how many rows have waited for it.
-    State: new, behind (by how many ingest batches), current, stopped: a condition raised an error, or changed: it
-    means something else than its tables, which --forget removes. Refused while the query is run or repaired. No JVM
-    is started.
+    of a join-aggregate the answers given, revised and repaired, and alarms raised now; of a selection, and of each
+    side on which a predicate is called, the operators in the order that the next batch begins with: the share S that
+    each lets through, what a row costs, how many rows it takes out a second, how long its turn may last, how many
+    rows have waited for it.
+    State: new, behind (by how many ingest batches), current, stopped: one of its operators raised an error, or
+    changed: it means something else than its tables, which --forget removes. Refused while the query is run
+    or repaired. No JVM is started.
     """
     settings = globals_of(context).settings()
     if forget:
@@ -91,14 +92,14 @@ def stopped_in_words(stopped: Mapping[str, Any]) -> str:
 
 
 def _print_operators(queries: Sequence[Mapping[str, Any]]) -> None:
+    from lakehouse.cli.operator_text import OPERATORS, operator_rows
     from lakehouse.cli.output import print_table
-    from lakehouse.cli.selection_text import OPERATORS, operator_rows
 
-    rows = [row for facts in queries if facts["kind"] == "selection" for row in operator_rows(facts)]
+    rows = [row for facts in queries for row in operator_rows(facts)]
     if rows:
-        print_table(
-            OPERATORS, rows, title="operators of selections, in the order that the next batch begins with"
-        )
+        of_selections = all(facts["kind"] == "selection" for facts in queries if facts.get("operators"))
+        told = "operators of selections" if of_selections else "operators"
+        print_table(OPERATORS, rows, title=f"{told}, in the order that the next batch begins with")
 
 
 def _print(found: Mapping[str, Any], settings: Settings) -> None:
@@ -153,7 +154,7 @@ def _aggregate(facts: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _selection(facts: Mapping[str, Any]) -> tuple[Any, ...]:
     from lakehouse.catalog.durations import format_duration
-    from lakehouse.cli.explain_text import length
+    from lakehouse.cli.figures import length
 
     newest, ended = _held(facts)[-2:]
     return (

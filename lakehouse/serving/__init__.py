@@ -25,6 +25,7 @@ build_answers.py   answers at ticks, revisions, alarms
 answer_series.py   an output of a join-aggregate over evenly spaced buckets of ticks, for charts
 queries.py     registered queries as they stand; query_state.py: what they took in, hold and owe
 joins.py  multiway_joins.py  aggregates.py  selections.py   the same for each kind
+operators.py   their conditions that are asked one by one, as batches measured them
 completeness.py  recall of a join's periods, its misses and waits
 live_answers.py  answers and alarms of a join-aggregate before they are published
 explain.py  explain_multiway.py  explain_aggregate.py  explain_selection.py   all that is known of one query

@@ -20,6 +20,7 @@ from lakehouse.catalog.row_conditions import where_of
 from lakehouse.serving.completeness import Completeness
 from lakehouse.serving.joins import JoinState
 from lakehouse.serving.literals import parquet_of
+from lakehouse.serving.operators import Side, conditions_of
 from lakehouse.serving.query_state import QueryState, newest_time
 
 Facts = dict[str, Any]
@@ -42,6 +43,7 @@ def explain(state: JoinState, completeness: Completeness) -> Facts:
         "completeness": completeness.facts(),
         "to_repair": to_repair(state),
         "last_repairs": state.figures.repairs[-LAST:],
+        **scans_explained(state),
     }
 
 
@@ -49,7 +51,7 @@ def _plan(query: JoinQuery, buckets: int) -> Facts:
     margin = None if query.policy == "paper" else usual_margin(query.recall)
     return {
         "sides": [
-            {"stream": s.stream, "alias": s.alias, "where": where_of(s), "keys": s.keys, "numbers": s.numbers}
+            {"stream": s.stream, "alias": s.alias, **asked_of(s), "keys": s.keys, "numbers": s.numbers}
             for s in query.sides
         ],
         "outputs": [
@@ -98,6 +100,19 @@ def batches(state: JoinState) -> Iterator[Facts]:
             **{name: (min(found), max(found)) if found else None for name, found in slacks.items()},
             "time_us": newest_time(rows),
         }
+
+
+def asked_of(side: Side) -> Facts:
+    """Return what WHERE says of a side; where one of its conditions calls a predicate, each by itself too."""
+    asked = {"conditions": conditions_of(side.conjuncts)} if side.conjuncts else {}
+    return {"where": where_of(side), **asked}
+
+
+def scans_explained(state: QueryState) -> Facts:
+    """Return why the conditions on sides stand as they do, and the last scans; nothing where none calls a predicate."""
+    if state.scans is None:
+        return {}
+    return {"why": list(state.scans.why()), "last_scans": list(state.scans.batches())[-LAST:]}
 
 
 def to_repair(state: QueryState) -> Facts:

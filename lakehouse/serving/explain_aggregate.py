@@ -20,10 +20,9 @@ from lakehouse.catalog.aggregate_words import (
     spread_in_words,
     ticks_in_words,
 )
-from lakehouse.catalog.row_conditions import where_of
 from lakehouse.serving.aggregate_facts import AggregateFacts
 from lakehouse.serving.aggregates import AggregateState
-from lakehouse.serving.explain import LAST, to_repair
+from lakehouse.serving.explain import LAST, asked_of, scans_explained, to_repair
 from lakehouse.serving.live_answers import standing
 from lakehouse.serving.query_state import Facts, newest_time
 
@@ -45,6 +44,7 @@ def explain_aggregate(state: AggregateState, answers: AggregateFacts) -> Facts:
         **standing(answers),
         "to_repair": to_repair(state),
         "last_repairs": state.figures.repairs[-LAST:],
+        **scans_explained(state),
     }
 
 
@@ -55,7 +55,7 @@ def _plan(query: AggregateQuery, buckets: int) -> Facts:
                 "stream": side.stream,
                 "alias": side.alias,
                 "window_us": side.window_us,
-                "where": where_of(side),
+                **asked_of(side),
                 "keys": [column for _, column in side.keys],
             }
             for side in query.sides

@@ -14,10 +14,9 @@ from lakehouse.catalog.multiway_words import (
     slack_in_words,
     ways_in_words,
 )
-from lakehouse.catalog.row_conditions import where_of
 from lakehouse.catalog.sites import Costs, transfer_of
 from lakehouse.catalog.stream import Stream
-from lakehouse.serving.explain import LAST, to_repair
+from lakehouse.serving.explain import LAST, asked_of, scans_explained, to_repair
 from lakehouse.serving.multiway_joins import BATCH_FIGURES, COSTS, MultiwayState, left_site, pruned
 from lakehouse.serving.query_state import Facts, newest_time
 
@@ -37,6 +36,7 @@ def explain_multiway(state: MultiwayState, streams: Mapping[str, Stream], costs:
         "completeness": _completeness(state),
         "to_repair": to_repair(state),
         "last_repairs": state.figures.repairs[-LAST:],
+        **scans_explained(state),
     }
 
 
@@ -50,7 +50,7 @@ def _plan(state: MultiwayState, streams: Mapping[str, Stream], costs: Costs) -> 
                 "alias": side.alias,
                 "site": streams[side.stream].site,
                 "window_us": side.window_us,
-                "where": where_of(side),
+                **asked_of(side),
                 "keys": side.keys,
             }
             for side in query.sides

@@ -8,20 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from lakehouse.catalog.selection_words import (
-    condition_in_words,
-    deadline_in_words,
-    kind_in_words,
-    order_in_words,
-)
+from lakehouse.catalog.operator_words import order_in_words
+from lakehouse.catalog.selection_words import deadline_in_words
 from lakehouse.serving.explain import LAST
+from lakehouse.serving.operators import conditions_of, ranked, scan_facts
 from lakehouse.serving.query_state import Facts
-from lakehouse.serving.selections import BATCH, SelectionState
+from lakehouse.serving.selections import SelectionState
 
 
 def explain_selection(state: SelectionState) -> Facts:
     """Return all that is known of a query, as plain values; times in microseconds, None for no time yet."""
-    query = state.query
+    query, last = state.query, state.figures.last_batch
     return {
         **state.facts(),
         "text": query.text,
@@ -29,14 +26,11 @@ def explain_selection(state: SelectionState) -> Facts:
         "means": state.means,
         "plan": {
             "stream": query.stream,
-            "conditions": [
-                {"condition": condition_in_words(each.text), "asked": kind_in_words(each)}
-                for each in query.conjuncts
-            ],
+            "conditions": conditions_of(query.conjuncts),
             "outputs": [{"name": each.name, "column": each.column} for each in query.outputs],
             "deadline": deadline_in_words(query),
         },
-        "why": list(order_in_words(state.ranked())) if state.figures.finished else [],
+        "why": list(order_in_words(ranked(last))) if last else [],
         "last_batches": list(selection_batches(state))[-LAST:],
     }
 
@@ -44,19 +38,4 @@ def explain_selection(state: SelectionState) -> Facts:
 def selection_batches(state: SelectionState) -> Iterator[Facts]:
     """Yield each finished batch: rows, delays, V and tau, and per operator what was measured."""
     for number, of_batch in groupby(state.figures.rows, key=lambda row: row["batch"]):
-        rows = list(of_batch)
-        whole = next(row for row in rows if row["operator"] < 0)
-        yield {
-            "batch": number,
-            **{name: whole[name] for name in ("committed_at", "rows", "time_us", *BATCH)},
-            "order": [row["operator"] + 1 for row in state.ordered(rows)],
-            "operators": [
-                {
-                    "operator": condition_in_words(row["name"]),
-                    **{name: row[name] for name in ("taken", "passed", "busy_us", "selectivity")},
-                    "handled_per_s": row["handled_per_s"],
-                }
-                for row in rows
-                if row["operator"] >= 0
-            ],
-        }
+        yield {"batch": number, **scan_facts(list(of_batch))}

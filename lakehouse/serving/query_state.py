@@ -7,14 +7,14 @@ and bucket, or side, of each query.
     behind    ingest batches wait that no finished batch of the query holds
     current   none wait
     changed   the query means something else than its tables; it is not run
-    stopped   one of its conditions raised; it stands still until that is mended
+    stopped   one of its conditions, or what takes its rows in, raised; it stands still until that is mended
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, ClassVar
@@ -24,7 +24,9 @@ from lakehouse.catalog.ledger import read_ledger
 from lakehouse.catalog.plans import Span, definition_of, read_definition, read_plans
 from lakehouse.catalog.queries import Query
 from lakehouse.catalog.query_figures import Figures, read_figures
+from lakehouse.catalog.row_conditions import scanned
 from lakehouse.catalog.stopped import Stopped, read_stopped
+from lakehouse.serving.operators import Scans, read_scans
 
 Facts = dict[str, Any]
 _FIGURES = (
@@ -85,6 +87,13 @@ class QueryState(ABC):
         """Why the query stands still, None where it does not."""
         return read_stopped(self.layout, self.query.name)
 
+    @cached_property
+    def scans(self) -> Scans | None:
+        """What was measured of the conditions on its sides; None where none of them calls a predicate."""
+        if not scanned(self.query.sides):
+            return None
+        return read_scans(self.layout, self.query, self.figures.finished)
+
     @property
     def streams(self) -> list[str]:
         """The stream of each side."""
@@ -106,6 +115,12 @@ class QueryState(ABC):
             return "new"
         return "behind" if any(self.waiting.values()) else "current"
 
+    def _scan_facts(self) -> Facts:
+        if self.scans is None:
+            return {}
+        stopped = None if self.stopped is None else asdict(self.stopped)
+        return {"stopped": stopped, "operators": self.scans.operators()}
+
     @abstractmethod
     def own_facts(self) -> Facts:
         """Return what one line tells of a query of this kind alone."""
@@ -120,6 +135,7 @@ class QueryState(ABC):
             "description": self.query.description,
             "streams": self.streams,
             **self.own_facts(),
+            **self._scan_facts(),
             "state": self.state,
             "waiting": self.waiting,
             "batches": figures.finished,

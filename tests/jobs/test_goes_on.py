@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from jobs.run_dags import _goes_on
+from tests.serving import scanned
 from tests.serving.chosen import declare, run_by_hand, stop
 
 
-def outcomes(**oks: bool) -> list[dict[str, Any]]:
-    return [{"job": "run_queries", "stream": name, "ok": ok} for name, ok in oks.items()]
+def outcomes(job: str = "run_queries", **oks: bool) -> list[dict[str, Any]]:
+    return [{"job": job, "stream": name, "ok": ok} for name, ok in oks.items()]
 
 
 def test_a_stopped_selection_stands_still_alone(tmp_path: Path) -> None:
@@ -24,3 +25,17 @@ def test_a_stopped_selection_stands_still_alone(tmp_path: Path) -> None:
     assert not _goes_on(settings, "queries", outcomes(hot=False, new=False))
     assert not _goes_on(settings, "publish", outcomes(hot=False))
     assert _goes_on(settings, "publish", outcomes(hot=True))
+
+
+def test_a_stopped_join_stands_still_alone_and_so_does_its_repair(tmp_path: Path) -> None:
+    settings = scanned.declare(tmp_path, "pairs")
+    scanned.run_by_hand(settings, "pairs")
+    assert not _goes_on(settings, "queries", outcomes(replies=False))
+
+    scanned.stop(settings, "pairs")
+
+    assert _goes_on(settings, "queries", outcomes(replies=False))
+    assert _goes_on(settings, "repair", outcomes("repair_late", replies=False))
+    # A check that failed has another reason.
+    assert not _goes_on(settings, "repair", outcomes("check_quality", replies=False))
+    assert not _goes_on(settings, "publish", outcomes("publish", replies=False))

@@ -11,7 +11,7 @@ from quality.rules import load_rules
 def test_every_table_has_rules_and_every_rule_a_sentence() -> None:
     rules = load_rules()
 
-    queries = {"batches", "repairs", "periods", "answers", "alarms"}
+    queries = {"batches", "scans", "repairs", "periods", "answers", "alarms"}
     assert set(rules) == {"ledger", "totals", "raw", "quarantine", "rollup"} | queries
     assert all(rule.says.endswith(".") for table in rules.values() for rule in table)
 

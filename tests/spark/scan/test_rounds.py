@@ -12,12 +12,15 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+from delta.tables import DeltaTable
 
-from jobs import ingest, maintain, repair_late, run_queries
+from jobs import check_quality, ingest, maintain, repair_late, run_queries
 from lakehouse.catalog.settings import Settings
 from lakehouse.catalog.stopped import QueryStopped, read_stopped
 from lakehouse.catalog.table_log import read_rows
 from lakehouse.spark.scan.readers import readers_of, tied_to
+from quality.rules import load_rules
+from quality.scan_metrics import measure_scans
 from tests.readings import declared
 
 if TYPE_CHECKING:
@@ -137,6 +140,19 @@ def answered(statement: str, **tables: pa.Table) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(tuple(each) if isinstance(each, list) else each for each in row) for row in rows)
 
 
+def deviations(settings: Settings, spark: SparkSession, name: str) -> dict[tuple[str, int, str], float]:
+    """Return what a check of all batches of a query finds wrong: table, batch and metric, and by how much."""
+    measured = check_quality._measured(settings, spark, name, 0)
+    assert measured is not None
+    return {
+        (frame.table, row["batch"], rule.metric): row[rule.metric]
+        for frame in (*measured[1], *measure_scans(spark, measured[0], 0))
+        for row in frame.rows
+        for rule in load_rules()[frame.table]
+        if row[rule.metric]
+    }
+
+
 def asked_about(calls: Path) -> int:
     """Return about how many rows the predicate was asked since the last time."""
     count = calls.stat().st_size if calls.exists() else 0
@@ -236,3 +252,42 @@ def test_what_is_tied_by_streams_is_found_and_what_is_left_to_spark_is_not(
     columns = [{*reader.columns} - kept for reader in readers_of(registered["totals"]).values()]
     # One side is grouped by, of the other a value is read; conditions' own columns are not handed on.
     assert sorted(columns, key=len) == [{"device"}, {"device", "temp"}]
+
+
+def test_a_check_believes_what_scans_noted_and_sees_what_is_missing(
+    tmp_path: Path, spark: SparkSession, lakehouse_of: Callable[[str], Settings]
+) -> None:
+    write(tmp_path, QUERIES, fits=FITS.format(path=str(tmp_path / "calls")))
+    settings = lakehouse_of(declared())
+    for part in range(2):
+        land(settings, part)
+        ingest.run(settings, spark, "readings")
+        run_queries.run(settings, spark, "chosen")
+    layout = settings.layout
+    # By now it says something else, and is not asked again.
+    write(tmp_path, {}, fits="def fits(count) -> bool:\n    raise ValueError(count)\n")
+
+    checked = {name: check_quality.run_query(settings, spark, name)["failed"] for name in QUERIES}
+    right = {name: deviations(settings, spark, name) for name in QUERIES}
+    noted = read_rows(layout.operators("pairs"))
+    (selected,) = (
+        row["selected"] for row in noted if (row["batch"], row["side"], row["operator"]) == (2, 0, -1)
+    )
+    told = [row for row in read_rows(layout.queries("totals")) if row["batch"] == 1 and row["bucket"] >= 0]
+    for table, lost in (
+        (layout.operators("pairs"), "batch = 2 AND side = 0 AND operator = -1"),
+        (layout.queries("totals"), f"batch = 1 AND bucket = {told[0]['bucket']}"),
+        (layout.operators("threes"), "batch = 1 AND side IS NULL"),
+    ):
+        DeltaTable.forPath(spark, str(table)).delete(lost)
+
+    assert checked == dict.fromkeys(QUERIES, 0)
+    assert right == {name: {} for name in QUERIES}
+    assert selected > 0 and deviations(settings, spark, "pairs") == {
+        **{("batches", 2, "rows_added"): selected, ("scans", 2, "rows_missing"): 60},
+        ("scans", 2, "operators_gap"): 1,
+    }
+    assert deviations(settings, spark, "totals")["batches", 1, "rows_missing"] == told[0]["rows"] > 0
+    assert deviations(settings, spark, "threes") == {("scans", 1, "operators_gap"): 1}
+    DeltaTable.forPath(spark, str(layout.raw("readings"))).delete("batch = 1 AND count % 3 = 0")
+    assert deviations(settings, spark, "threes")["scans", 1, "rows_added"] > 0
