@@ -2,8 +2,8 @@
 
 The order is ours, not the assets': ``dag.test()`` runs one DAG, and what a task tells an asset starts nothing here.
 Airflow's own words go to ``<home>/airflow/logs/run.log``. A failure stops what comes after it, but for a stream that
-cannot be taken in while others can, and for a selection of which a condition raises: it stands still alone. Safe to run
-again.
+cannot be taken in while others can, and for a query that is stopped, as something in it raises: it stands still alone,
+unrepaired. Safe to run again.
 """
 
 from __future__ import annotations
@@ -74,9 +74,7 @@ def run(
 def _goes_on(settings: Settings, name: str, outcomes: Sequence[Outcome]) -> bool:
     oks = [outcome["ok"] for outcome in outcomes]
     failed = {outcome["stream"] for outcome in outcomes if not outcome["ok"]}
-    stand_alone = name == "queries" and all(
-        query in settings.selections and read_stopped(settings.layout, query) for query in failed
-    )
+    stand_alone = name in OF_QUERIES and all(read_stopped(settings.layout, query) for query in failed)
     return all(oks) or (name == "ingest" and any(oks)) or stand_alone
 
 
