@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.catalog.aggregate_query import AggregateQuery
+from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.selection_query import SelectionQuery
 from lakehouse.catalog.table_log import read_columns
 from lakehouse.spark import tables
@@ -104,6 +105,7 @@ class Shared:
             told.append(self._kernel(rows, results))
         stamp = {"batch": number, "committed_at": datetime.now(UTC)}
         tables.append_rows(self.spark, [{**row, **stamp} for row in told], table, f"query-{name}", number)
+        crash_point("queries.measured")
 
     def _kernel(self, rows: int, results: int) -> Facts:
         busy_us = (time.perf_counter_ns() - self.begun_ns) // 1000
