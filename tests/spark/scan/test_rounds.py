@@ -87,9 +87,9 @@ FOUND = {
 }
 
 
-def land(settings: Settings, part: int) -> list[dict[str, Any]]:
-    """Land a minute of readings, a third of them late by up to a minute."""
-    dice = np.random.default_rng(part)
+def land(settings: Settings, part: int, stream: str = "readings") -> list[dict[str, Any]]:
+    """Land a minute of readings, a third of them late by up to a minute; of each stream others."""
+    dice = np.random.default_rng([part, *stream.encode()])
     late = np.where(dice.random(60) < 0.3, dice.integers(0, 60, 60), 0)
     rows = [
         {
@@ -101,7 +101,7 @@ def land(settings: Settings, part: int) -> list[dict[str, Any]]:
         }
         for n in range(60)
     ]
-    folder = Path(settings.streams["readings"].source.path).parent
+    folder = Path(settings.streams[stream].source.path).parent
     folder.mkdir(exist_ok=True)
     (folder / f"{part}.ndjson").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return rows
