@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from jobs import ingest, repair_late, run_queries
+from lakehouse.catalog.lease import LeaseHeld, lease
 from lakehouse.catalog.plans import read_plans
 from lakehouse.catalog.settings import Settings
 from lakehouse.catalog.stopped import QueryStopped, read_stopped
@@ -154,6 +155,28 @@ def test_a_new_query_of_a_column_that_raw_lacks_yet_waits_alone(
     assert stopped is not None and stopped.operator == "its task" and "hum" in stopped.error
     assert content(settings, "chosen") == expected(rows, "chosen")
     assert (caught_up["batches"], caught_up["selected"]) == (2, sum(expected(rows, "chosen").values()))
+
+
+def test_a_query_that_is_held_for_long_is_left_to_its_own_job(
+    tmp_path: Path,
+    spark: SparkSession,
+    lakehouse_of: Callable[[str], Settings],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run_queries, "PATIENCE_S", 1)
+    chosen = QUERIES["chosen"]
+    write(tmp_path, {"chosen": chosen, "held": chosen}, fits=FITS.format(path=str(tmp_path / "calls")))
+    settings = lakehouse_of(declared())
+    rows = land(settings, 0)
+    ingest.run(settings, spark, "readings")
+    with lease(settings.layout.queries("held")):
+        done = run_queries.run(settings, spark, "chosen")
+        with pytest.raises(LeaseHeld, match="another process"):
+            run_queries.run(settings, spark, "held")
+    later = run_queries.run(settings, spark, "held")
+
+    assert (done["batches"], done["selected"]) == (later["batches"], later["selected"])
+    assert content(settings, "chosen") == expected(rows, "chosen")
 
 
 def found_of(settings: Settings, name: str) -> Counter[tuple[Any, ...]]:
