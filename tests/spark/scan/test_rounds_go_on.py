@@ -97,7 +97,7 @@ def test_a_query_whose_tables_cannot_be_read_stands_still_and_the_others_go_on(
         "pairs": (2, "its join"),
         "totals": (2, "its aggregates"),
         "threes": (2, "its task"),
-        "counted": (1, "its tables"),
+        "counted": (1, "its plans"),
     }
     assert caught_up == {name: int(name != "chosen") for name in queries}
     assert not any(read_stopped(layout, name) for name in queries)
