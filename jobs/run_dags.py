@@ -2,8 +2,8 @@
 
 The order is ours, not the assets': ``dag.test()`` runs one DAG, and what a task tells an asset starts nothing here.
 Airflow's own words go to ``<home>/airflow/logs/run.log``. A failure stops what comes after it, but for a stream that
-cannot be taken in while others can, and for a query of which an operator raises: it stands still alone. Safe to run
-again.
+cannot be taken in while others can, and for a query that is stopped, as something in it raises: it stands still alone,
+unrepaired. Safe to run again.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ Running again takes in nothing twice. Killed anywhere, the next run makes the ba
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -30,7 +31,7 @@ from lakehouse.spark.scan.rounds import Rounds
 from lakehouse.spark.scan.shared import Shared
 from lakehouse.spark.selection.online import Run as SelectionRun
 
-# How long a query waits for another one that shares its scans and runs, or is maintained, now.
+# How long a query waits for others that share its scans and are run, repaired or maintained now.
 PATIENCE_S = 600
 
 
@@ -54,18 +55,30 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
 
 def _run_together(settings: Settings, spark: SparkSession, asked: Query) -> dict[str, Any]:
     """Run a query with all that are tied to it and have no reason to stand still."""
-    layout, tied = settings.layout, tied_to(asked, settings.registered.values())
+    tied, end = tied_to(asked, settings.registered.values()), time.monotonic() + PATIENCE_S
     with ExitStack() as leases:
-        held = [query for query in tied if query == asked or _goes_on(settings, query)]
         # In one order for all, so that jobs of two tied queries cannot wait for each other.
-        for query in held:
-            leases.enter_context(tables.lease(layout.queries(query.name), PATIENCE_S))
-        together = [query.name for query in held if query == asked or _goes_on(settings, query)]
+        together = [query.name for query in tied if _comes_along(settings, query, asked, leases, end)]
         runs = tuple(_run_of(settings, spark, name) for name in together)
-        done = Rounds(spark, layout, runs).drain()
-    if stopped := read_stopped(layout, asked.name):
+        done = Rounds(spark, settings.layout, runs).drain()
+    if stopped := read_stopped(settings.layout, asked.name):
         raise QueryStopped(f"query {asked.name} is stopped: {stopped}")
     return done[asked.name]
+
+
+def _comes_along(settings: Settings, query: Query, asked: Query, leases: ExitStack, end: float) -> bool:
+    """Take the lease of a query that can be run along with the one asked for, by ``end``; tell if that could be."""
+    if query != asked and not _goes_on(settings, query):
+        return False
+    try:
+        leases.enter_context(tables.lease(settings.layout.queries(query.name), end - time.monotonic()))
+    except tables.LeaseHeld:
+        # A long repair of one query holds up the others no longer than that.
+        if query == asked:
+            raise
+        return False
+    # Its job may have come to an end with it meanwhile.
+    return query == asked or _goes_on(settings, query)
 
 
 def _goes_on(settings: Settings, query: Query) -> bool:

@@ -59,7 +59,7 @@ class Scans:
             for number, side in self._scanned()
             for row in ordered(_of_side(last, number))
         ]
-        return [*of_sides, *(_kernel_facts(row, _arrived(last)) for row in _of_side(last, None))]
+        return [*of_sides, *map(_kernel_facts, _of_side(last, None))]
 
     def why(self) -> Iterator[str]:
         """Yield why each side's conditions stand as they do, and when the kernel runs; nothing before a batch."""
@@ -146,7 +146,7 @@ def scan_facts(rows: Sequence[Facts]) -> Facts:
     }
 
 
-def _kernel_facts(row: Facts, arrived_per_s: float) -> Facts:
+def _kernel_facts(row: Facts) -> Facts:
     """Return the same of a kernel as of a condition; it filters nothing, has no turns, and no rows wait for it."""
     handled = row["handled_per_s"]
     nothing = dict.fromkeys(("side", "written", "now", "filtered_per_s", "slice_us", "waited"))
@@ -156,8 +156,7 @@ def _kernel_facts(row: Facts, arrived_per_s: float) -> Facts:
         "selectivity": row["selectivity"],
         "us_a_row": 1e6 / handled if handled else None,
         "handled_per_s": handled,
-        # Of the next batch: the row has the one by which its own batch took its turn.
-        "priority": None if handled is None else handled - arrived_per_s,
+        "priority": row["priority"],
         "taken": row["taken"],
         "passed": row["passed"],
     }

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.algorithms.ingest.duplicates import verdicts
 from lakehouse.catalog.stream import Stream
+from lakehouse.spark.sources.rows import sql_type
 
 VERDICTS = "source_file string, source_line bigint, source_item int, verdict tinyint"
 _ORIGIN = ["source_file", "source_line", "source_item"]
@@ -30,7 +31,7 @@ def verdicts_on(
     both, within = _slim(rows, stream, known=False), stream.duplicates_within
     if accepted is not None:
         near = accepted.where(F.col("event_us").between(times[0] - within, times[1] + within))
-        both = both.unionByName(_slim(near, stream, known=True))
+        both = both.unionByName(_slim(_with_all_columns(near, stream), stream, known=True))
     repeated = both.groupBy("id1", "id2").agg(F.count("*").alias("times"), F.min("known").alias("known"))
     repeated = repeated.where("times > 1 and not known").select("id1", "id2")
     suspects = both.join(repeated, ["id1", "id2"], "left_semi")
@@ -39,6 +40,12 @@ def verdicts_on(
         "id1", "id2", F.desc("known"), F.col("arrival_us").asc_nulls_first(), *_ORIGIN
     )
     return ordered.mapInArrow(_judge(within), VERDICTS)
+
+
+def _with_all_columns(raw: DataFrame, stream: Stream) -> DataFrame:
+    """Return raw rows with the columns that were declared after they came: these are null."""
+    lacking = {name: column for name, column in stream.all_columns.items() if name not in raw.columns}
+    return raw.withColumns({name: F.lit(None).cast(sql_type(column)) for name, column in lacking.items()})
 
 
 def _slim(rows: DataFrame, stream: Stream, known: bool) -> DataFrame:

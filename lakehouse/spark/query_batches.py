@@ -14,6 +14,7 @@ from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.ledger import Entry, read_ledger
 from lakehouse.catalog.plans import Plan, finished, next_spans, read_plans, write_plan
+from lakehouse.spark import tables
 
 Ledgers = Mapping[str, Sequence[Entry]]
 # What a batch holds in memory at most, unless one ingest batch has more.
@@ -30,9 +31,13 @@ def next_batch(
 ) -> Plan | None:
     """Return the batch that was begun and is not finished, or write down the next one; None when all is taken.
 
+    Before every stream has a raw table there can be no result, and nothing is taken in.
+
     ``ledgers``: by stream, read before; so that several queries are planned by the same ones.
     ``told``: as in ``Plan``, of a batch that is written down now.
     """
+    if not all(tables.exists(layout.raw(stream)) for stream in streams):
+        return None
     folder = layout.plans(query)
     plans = read_plans(folder, "batch")
     if plans and plans[-1].number > finished(layout, query):

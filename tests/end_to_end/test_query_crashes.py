@@ -1,4 +1,7 @@
-"""A query and its repair, killed at every step and run again: every pair and result once, every answer right."""
+"""A query and its repair, killed at every step and run again: every pair and result once, every answer right.
+
+So are queries of all kinds that run in one round, killed anywhere in it, or run by two jobs at once.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -19,8 +23,17 @@ import pyarrow.compute as pc
 import pytest
 
 from jobs import ingest, repair_late, run_queries
-from lakehouse.catalog.crashpoint import AGGREGATE_POINTS, JOIN_POINTS, MULTIWAY_POINTS, SELECTION_POINTS
+from lakehouse.catalog.crashpoint import (
+    AGGREGATE_POINTS,
+    JOIN_POINTS,
+    MULTIWAY_POINTS,
+    ROUND_POINTS,
+    SELECTION_POINTS,
+)
+from lakehouse.catalog.lease import is_held, lease
+from lakehouse.catalog.plans import finished
 from lakehouse.catalog.settings import Settings
+from lakehouse.catalog.table_log import read_rows
 from lakehouse.spark import tables
 from tests.readings import declared
 
@@ -50,11 +63,11 @@ ALL_THREE = """
 SELECT [a.us, b.us, c.us], a.temp, b.temp, c.temp FROM kept a, kept b, kept c
 WHERE a.device = b.device AND b.device = c.device AND a.temp < 40 AND c.temp >= 40
 AND greatest(b.us, c.us) - a.us <= 5000000 AND greatest(a.us, c.us) - b.us <= 8000000
-AND greatest(a.us, b.us) - c.us <= 3000000
+AND greatest(a.us, b.us) - c.us <= 3000000 AND {where}
 """
 YARDSTICK = """
 SELECT tick, a.device, count(*), sum(b.temp) FROM ticks, kept a, kept b
-WHERE tick - a.us BETWEEN 0 AND 8000000 AND tick - b.us BETWEEN 0 AND 5000000 AND a.device = b.device
+WHERE tick - a.us BETWEEN 0 AND 8000000 AND tick - b.us BETWEEN 0 AND 5000000 AND a.device = b.device AND {where}
 GROUP BY tick, a.device HAVING max(a.temp) > 70 ORDER BY ALL
 """
 WARM = "SELECT device, temp, count FROM readings WHERE is_even(count) AND temp > 30"
@@ -63,6 +76,13 @@ IS_EVEN = """
 def is_even(count) -> bool:
     return count % 2 == 0
 """
+# All ask the same predicate, so they share scans.
+TIED = {
+    "hot": AGGREGATE.replace("GROUP BY", "WHERE is_even(b.count) GROUP BY"),
+    "pairs": JOIN.replace("RECALL", "WHERE is_even(a.count) RECALL"),
+    "three": THREE.replace("AND c.temp", "AND is_even(b.count) AND c.temp"),
+    "warm": WARM,
+}
 JOBS = {"queries": "jobs.run_queries", "repair": "jobs.repair_late"}
 
 
@@ -90,13 +110,95 @@ def kept_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return list({(row["device"], row["ts"]): row for row in reversed(rows)}.values())
 
 
+def started(settings: Settings, job: str, query: str, **environment: str) -> subprocess.Popen[str]:
+    """Start a job in a process of its own."""
+    command = [sys.executable, "-m", job, "--config", str(settings.config), query]
+    return subprocess.Popen(
+        command,
+        env=os.environ | environment,
+        cwd=Path(__file__).parents[2],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
 def kill(settings: Settings, point: str, query: str) -> None:
     """Run the job that passes this point in a process of its own, which dies there."""
-    command = [sys.executable, "-m", JOBS[point.partition(".")[0]], "--config", str(settings.config), query]
-    root = Path(__file__).parents[2]
-    environment = os.environ | {"TIDEMARK_CRASH_AT": point}
-    ended = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, check=False)
-    assert ended.returncode == -signal.SIGKILL, f"{point} was not passed: {ended.stderr[-3000:]}"
+    process = started(settings, JOBS[point.partition(".")[0]], query, TIDEMARK_CRASH_AT=point)
+    _, errors = process.communicate()
+    assert process.returncode == -signal.SIGKILL, f"{point} was not passed: {errors[-3000:]}"
+
+
+def require_pairs(
+    settings: Settings,
+    spark: SparkSession,
+    rows: list[dict[str, Any]],
+    is_let_through: Callable[[dict[str, Any]], bool] = lambda row: True,
+) -> None:
+    """Require every pair once; ``is_let_through``: what WHERE says of the left row."""
+    found = tables.read(spark, settings.layout.joins("pairs")).select(
+        "left_us", "right_us", "one", "other", "found"
+    )
+    pairs = [tuple(row) for row in found.collect()]
+    kept = kept_of(rows)
+    expected = Counter(
+        (round(a["ts"] * 10**6), round(b["ts"] * 10**6), a["temp"], b["temp"])
+        for a in filter(is_let_through, kept)
+        for b in kept
+        if a["device"] == b["device"] and abs(a["ts"] - b["ts"]) <= 5 and a["temp"] < b["temp"]
+    )
+    assert len(expected) > 100
+    assert Counter(pair[:4] for pair in pairs) == expected
+    assert {pair[4] for pair in pairs} == {"online", "repair"}
+
+
+def require_results(
+    settings: Settings, spark: SparkSession, rows: list[dict[str, Any]], where: str = "true"
+) -> None:
+    """Require every result of three once; ``where``: what the query says besides."""
+    found = tables.read(spark, settings.layout.joins("three")).collect()
+    kept = pa.Table.from_pylist([row | {"us": round(row["ts"] * 10**6)} for row in kept_of(rows)])
+    with duckdb.connect() as connection:
+        connection.register("kept", kept)
+        expected = Counter(
+            (tuple(times), *temps)
+            for times, *temps in connection.execute(ALL_THREE.format(where=where)).fetchall()
+        )
+    assert len(expected) > 100
+    assert (
+        Counter((tuple(row["times_us"]), row["one"], row["two"], row["three"]) for row in found) == expected
+    )
+
+
+def require_answers(
+    settings: Settings, spark: SparkSession, rows: list[dict[str, Any]], where: str = "true"
+) -> None:
+    """Require the answers of all rows, and an alarm where each spell begins; ``where``: what the query says."""
+    answers = tables.read(spark, settings.layout.answers("hot")).toArrow()
+    alarms = tables.read(spark, settings.layout.alarms("hot")).toArrow()
+    with duckdb.connect() as connection:
+        kept = pa.Table.from_pylist([row | {"us": round(row["ts"] * 10**6)} for row in kept_of(rows)])
+        last = max(pc.max(kept["us"]).as_py() // 2_000_000, 0) * 2_000_000
+        ticks = pa.table(
+            {"tick": list(range(pc.min(kept["us"]).as_py() // 2_000_000 * 2_000_000, last + 1, 2_000_000))}
+        )
+        for name, table in {"kept": kept, "ticks": ticks, "answers": answers, "alarms": alarms}.items():
+            connection.register(name, table)
+        expected = connection.execute(YARDSTICK.format(where=where)).fetchall()
+        found = connection.execute(
+            "SELECT tick_us, device, n, total FROM (FROM answers "
+            "QUALIFY row_number() OVER (PARTITION BY tick_us, device ORDER BY revision DESC) = 1) "
+            "WHERE holds ORDER BY ALL"
+        ).fetchall()
+        standing = connection.execute(
+            "SELECT device, raised_us FROM (FROM alarms "
+            "QUALIFY row_number() OVER (PARTITION BY alarm ORDER BY change DESC) = 1) WHERE state <> 'withdrawn'"
+        ).fetchall()
+    assert len(expected) > 100
+    assert found == expected
+    held = {(device, tick) for tick, device, *_ in expected}
+    assert sorted(standing) == sorted(each for each in held if (each[0], each[1] - 2_000_000) not in held)
 
 
 def test_killed_at_every_step_and_run_again_every_pair_is_there_once(
@@ -120,19 +222,7 @@ def test_killed_at_every_step_and_run_again_every_pair_is_there_once(
         run_queries.run(settings, spark, "pairs")
         repair_late.run(settings, spark, "pairs")
 
-    found = tables.read(spark, settings.layout.joins("pairs")).select(
-        "left_us", "right_us", "one", "other", "found"
-    )
-    pairs = [tuple(row) for row in found.collect()]
-    kept = kept_of(rows)
-    expected = Counter(
-        (round(a["ts"] * 10**6), round(b["ts"] * 10**6), a["temp"], b["temp"])
-        for a in kept
-        for b in kept
-        if a["device"] == b["device"] and abs(a["ts"] - b["ts"]) <= 5 and a["temp"] < b["temp"]
-    )
-    assert Counter(pair[:4] for pair in pairs) == expected
-    assert {pair[4] for pair in pairs} == {"online", "repair"}
+    require_pairs(settings, spark, rows)
 
 
 def test_killed_at_every_step_and_run_again_every_result_of_three_is_there_once(
@@ -156,16 +246,7 @@ def test_killed_at_every_step_and_run_again_every_result_of_three_is_there_once(
     moved = [
         row for row in tables.read(spark, settings.layout.queries("three")).collect() if row["side"] >= 0
     ]
-    kept = pa.Table.from_pylist([row | {"us": round(row["ts"] * 10**6)} for row in kept_of(rows)])
-    with duckdb.connect() as connection:
-        connection.register("kept", kept)
-        expected = Counter(
-            (tuple(times), *temps) for times, *temps in connection.execute(ALL_THREE).fetchall()
-        )
-    assert len(expected) > 100
-    assert (
-        Counter((tuple(row["times_us"]), row["one"], row["two"], row["three"]) for row in found) == expected
-    )
+    require_results(settings, spark, rows)
     assert {row["found"] for row in found} == {"online", "repair"}
     # What moved is counted where the results were there before the batch was made again, too.
     assert all(len(row["moved"]) == 3 for row in moved if row["visits"])
@@ -191,30 +272,7 @@ def test_killed_at_every_step_and_run_again_every_answer_is_that_of_all_rows(
         run_queries.run(settings, spark, "hot")
         repair_late.run(settings, spark, "hot")
 
-    answers = tables.read(spark, settings.layout.answers("hot")).toArrow()
-    alarms = tables.read(spark, settings.layout.alarms("hot")).toArrow()
-    with duckdb.connect() as connection:
-        kept = pa.Table.from_pylist([row | {"us": round(row["ts"] * 10**6)} for row in kept_of(rows)])
-        last = max(pc.max(kept["us"]).as_py() // 2_000_000, 0) * 2_000_000
-        ticks = pa.table(
-            {"tick": list(range(pc.min(kept["us"]).as_py() // 2_000_000 * 2_000_000, last + 1, 2_000_000))}
-        )
-        for name, table in {"kept": kept, "ticks": ticks, "answers": answers, "alarms": alarms}.items():
-            connection.register(name, table)
-        expected = connection.execute(YARDSTICK).fetchall()
-        found = connection.execute(
-            "SELECT tick_us, device, n, total FROM (FROM answers "
-            "QUALIFY row_number() OVER (PARTITION BY tick_us, device ORDER BY revision DESC) = 1) "
-            "WHERE holds ORDER BY ALL"
-        ).fetchall()
-        standing = connection.execute(
-            "SELECT device, raised_us FROM (FROM alarms "
-            "QUALIFY row_number() OVER (PARTITION BY alarm ORDER BY change DESC) = 1) WHERE state <> 'withdrawn'"
-        ).fetchall()
-    assert len(expected) > 100
-    assert found == expected
-    held = {(device, tick) for tick, device, *_ in expected}
-    assert sorted(standing) == sorted(each for each in held if (each[0], each[1] - 2_000_000) not in held)
+    require_answers(settings, spark, rows)
 
 
 def test_killed_at_every_step_and_run_again_every_selected_row_is_there_once(
@@ -249,3 +307,83 @@ def test_killed_at_every_step_and_run_again_every_selected_row_is_there_once(
         assert sum(row["rows"] for row in figures) == len(kept_of(rows))
         assert len({row["batch"] for row in figures}) == len(figures)
     assert again == {"batches": 0, "rows": 0, "selected": 0, "misses": 0}
+
+
+def test_a_round_killed_at_every_step_and_run_again_does_everything_once(
+    tmp_path: Path, spark: SparkSession, lakehouse_of: Callable[[str], Settings]
+) -> None:
+    """A kill leaves some queries of a round planned or finished, and others not."""
+    settings = register_tied(tmp_path, lakehouse_of)
+    rows: list[dict[str, Any]] = []
+    for part, point in enumerate(ROUND_POINTS):
+        rows += land(settings, part)
+        ingest.run(settings, spark, "readings")
+        kill(settings, point, list(TIED)[part % len(TIED)])
+    for name in TIED:
+        run_queries.run(settings, spark, name)
+        repair_late.run(settings, spark, name)
+    again = [run_queries.run(settings, spark, name)["batches"] for name in TIED]
+
+    assert again == [0] * len(TIED)
+    require_all(settings, spark, rows)
+
+
+def test_jobs_of_two_tied_queries_at_once_do_everything_once(
+    tmp_path: Path, spark: SparkSession, lakehouse_of: Callable[[str], Settings]
+) -> None:
+    settings = register_tied(tmp_path, lakehouse_of)
+    rows: list[dict[str, Any]] = []
+    for part in range(4):
+        rows += land(settings, part)
+        ingest.run(settings, spark, "readings")
+    # The first job holds all queries but the last one, and waits for it; the second waits for the first.
+    with lease(settings.layout.queries("warm")):
+        jobs = [started(settings, JOBS["queries"], name) for name in ("pairs", "warm")]
+        while not is_held(settings.layout.queries("hot")) and all(job.poll() is None for job in jobs):
+            time.sleep(0.2)
+        time.sleep(2)
+    told = [job.communicate(timeout=300) for job in jobs]
+    for name in TIED:
+        repair_late.run(settings, spark, name)
+
+    assert [job.returncode for job in jobs] == [0, 0], told
+    # One of the two did all, also for the other.
+    assert sorted(json.loads(figures)["batches"] for figures, _ in told) == [0, 1]
+    require_all(settings, spark, rows)
+
+
+def register_tied(tmp_path: Path, lakehouse_of: Callable[[str], Settings]) -> Settings:
+    """Return a lakehouse of readings with the queries that share a predicate."""
+    for folder in ("queries", "predicates"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "predicates" / "is_even.py").write_text(IS_EVEN)
+    for name, text in TIED.items():
+        (tmp_path / "queries" / f"{name}.sql").write_text(text)
+    return lakehouse_of(declared())
+
+
+def require_all(settings: Settings, spark: SparkSession, rows: list[dict[str, Any]]) -> None:
+    """Require of all tied queries that they are complete, and that each operator of each batch is told of once."""
+    require_pairs(settings, spark, rows, lambda left: left["count"] % 2 == 0)
+    require_results(settings, spark, rows, "b.count % 2 = 0")
+    require_answers(settings, spark, rows, "b.count % 2 = 0")
+    found = tables.read(spark, settings.layout.selected("warm")).collect()
+    assert Counter((row["event_us"], row["temp"]) for row in found) == Counter(
+        (round(row["ts"] * 10**6), row["temp"])
+        for row in kept_of(rows)
+        if row["count"] % 2 == 0 and row["temp"] > 30
+    )
+    places: dict[str, tuple[tuple[int | None, int], ...]] = {
+        # Of each side the whole batch, then its conditions; last the kernel.
+        "hot": ((1, -1), (1, 0), (None, 0)),
+        "pairs": ((0, -1), (0, 0), (None, 0)),
+        "three": ((1, -1), (1, 0), (None, 0)),
+        "warm": ((None, -1), (None, 0), (None, 1)),
+    }
+    for name, wanted in places.items():
+        layout = settings.layout
+        told = read_rows(layout.queries(name) if name in settings.selections else layout.operators(name))
+        batches = range(1, finished(layout, name) + 1)
+        assert Counter((row["batch"], row.get("side"), row["operator"]) for row in told) == Counter(
+            (batch, *place) for batch in batches for place in wanted
+        ), name

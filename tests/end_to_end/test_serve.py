@@ -1,4 +1,4 @@
-"""A service beside everything: rows that land are published, a broken stream stands alone, no stop loses or doubles."""
+"""A service beside everything: rows that land are published, what is broken stands alone, no stop loses or doubles."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from lakehouse.catalog.heartbeat import is_served, last_beat
 from lakehouse.catalog.layout import Home
+from lakehouse.catalog.stopped import read_stopped
 from lakehouse.catalog.table_log import read_columns
 from lakehouse.serving.ask import ask
+from lakehouse.serving.sandbox import open_published
 from lakehouse.serving.versions import NotPublished
 from tests.readings import declared
 
@@ -37,15 +40,26 @@ format = "ndjson"
 options = { "default.api.timeout.ms" = "2000", "request.timeout.ms" = "1000" }
 """
 ROWS = 40
+# Both ask is_even, so they share a scan; what is_warm raises is the join's alone.
+QUERIES = {
+    "even": "SELECT device, count FROM readings WHERE is_even(count)",
+    "pairs": """
+        SELECT a.count AS one, b.count AS other FROM readings [RANGE 5 SECONDS] a JOIN readings b
+        ON a.device = b.device AND a.count < b.count WHERE is_even(a.count) AND is_warm(b.temp)
+        RECALL 0.9 OVER 1 MINUTE
+    """,
+}
+IS_EVEN = "def is_even(count) -> bool:\n    return count % 2 == 0\n"
+IS_WARM = "def is_warm(temp) -> bool:\n    return temp > 0\n"
 
 
 class Lake:
-    """A home with a stream of readings and one whose broker never answers; ``landed`` counts its good rows."""
+    """A home with a stream of readings, and what ``more`` declares; ``landed`` counts its good rows."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, more: str = "") -> None:
         self.folder, self.home, self.landed = folder, Home(folder / "var"), 0
         (folder / "landing").mkdir()
-        (folder / "tidemark.toml").write_text(declared() + BROKEN)
+        (folder / "tidemark.toml").write_text(declared() + more)
 
     def land(self) -> None:
         """Put one more file there: new rows, the same ones once more, and a line that cannot be read."""
@@ -80,6 +94,42 @@ class Lake:
             return 0
         return int(answer.value or 0)
 
+    def write(self, place: str, text: str) -> None:
+        """Put a whole file below the folder of the configuration, in the place of the one there."""
+        path = self.folder / place
+        path.parent.mkdir(exist_ok=True)
+        scratch = path.with_suffix(".tmp")
+        scratch.write_text(text)
+        scratch.rename(path)
+
+    def found(self) -> dict[str, list[tuple[Any, ...]]]:
+        """Return the rows of the selection and the pairs of the join, as they are published."""
+        statements = {
+            "even": "SELECT count FROM selected_even ORDER BY ALL",
+            "pairs": "SELECT one, other FROM pairs_pairs ORDER BY ALL",
+        }
+        try:
+            with open_published(self.home) as published:
+                return {
+                    name: published.connection.execute(text).fetchall() for name, text in statements.items()
+                }
+        except (NotPublished, duckdb.CatalogException):
+            return {}
+
+    def expected_found(self) -> dict[str, list[tuple[Any, ...]]]:
+        evens = range(0, self.landed, 2)
+        # Of one device, and at most five seconds apart.
+        pairs = [(one, one + 3) for one in evens if one + 3 < self.landed]
+        return {"even": [(count,) for count in evens], "pairs": pairs}
+
+    def state(self, query: str) -> str:
+        """Return the state of a query as `tidemark queries --json` tells it."""
+        told = subprocess.run(command(self, "queries", "--json"), capture_output=True, text=True, cwd=ROOT)
+        assert told.returncode == 0, told.stderr
+        return next(
+            str(each["state"]) for each in json.loads(told.stdout)["queries"] if each["query"] == query
+        )
+
     def fresh(self) -> dict[str, Any]:
         """Return what the heartbeat says of how fresh the answers are."""
         told: dict[str, Any] = (last_beat(self.home) or {})["streams"]["readings"]
@@ -92,7 +142,8 @@ class Lake:
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    return Lake(tmp_path_factory.mktemp("served"))
+    """A home in which the broker of another stream never answers."""
+    return Lake(tmp_path_factory.mktemp("served"), BROKEN)
 
 
 def command(lake: Lake, *words: str) -> list[str]:
@@ -170,3 +221,39 @@ def test_every_line_of_its_log_is_json_with_the_fields_of_what_happened(lake: La
     outcomes = [line for line in lines if line.get("job") == "publish" and line.get("ok")]
     assert outcomes and all(line["figures"]["version"] >= 1 for line in outcomes)
     assert any(line["level"] == "ERROR" and line["stream"] == "broken" for line in lines)
+
+
+def test_queries_that_share_a_predicate_are_published_and_one_that_raises_stands_still_alone(
+    tmp_path: Path,
+) -> None:
+    lake = Lake(tmp_path)
+    for name, text in QUERIES.items():
+        lake.write(f"queries/{name}.sql", text)
+    lake.write("predicates/is_even.py", IS_EVEN)
+    lake.write("predicates/is_warm.py", IS_WARM)
+    lake.land()
+    with served(lake) as process:
+        until(lambda: lake.found() == lake.expected_found(), lake)
+        before = lake.found()
+        lake.write("predicates/is_warm.py", IS_WARM.replace("return", "assert temp < 0, temp\n    return"))
+        lake.land()
+        until(lambda: lake.found()["even"] == lake.expected_found()["even"], lake)
+        until(lambda: read_stopped(lake.home, "pairs") is not None, lake)
+        assert lake.state("pairs") == "stopped"
+        stopped = read_stopped(lake.home, "pairs")
+        assert stopped is not None and (stopped.operator, stopped.place) == (
+            "is_warm(`temp`)",
+            "is_warm.py:2",
+        )
+        assert lake.state("even") == "current"
+        assert lake.found()["pairs"] == before["pairs"]
+        until(lambda: lake.step("run_queries", "pairs").get("failures", 0) > 0, lake)
+        assert lake.step("run_queries", "even")["tally"]["failures"] == 0
+
+        lake.write("predicates/is_warm.py", IS_WARM)
+        lake.land()
+        until(lambda: lake.found() == lake.expected_found(), lake)
+        assert lake.state("pairs") == "current"
+        assert lake.counts() == lake.expected()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(40) == 0

@@ -353,3 +353,17 @@ def test_batch_without_a_usable_row_is_finished_too(lake: Make, text: str) -> No
     assert stream.rows("ledger", "batch", "accepted", "quarantined", "newest_us") == [
         (1, 0, text.count("{"), None)
     ]
+
+
+def test_a_column_that_is_declared_later_is_null_in_rows_that_came_before(lake: Make) -> None:
+    """Ingest of a stream with an identity raised: rows that may be repeated are compared with raw, which lacked it."""
+    before = lake()
+    before.land("a.ndjson", reading(0))
+    before.ingest()
+    after = lake(options='[streams.readings.columns.hum]\ntype = "double"')
+    after.land("b.ndjson", reading(0) + reading(1, hum=0.5))
+
+    after.ingest()
+
+    assert after.rows("raw", "event_us", "hum") == [(T0 * 10**6, None), (T0 * 10**6 + 10**6, 0.5)]
+    assert after.rows("ledger", "batch", "accepted", "duplicates") == [(1, 1, 0), (2, 1, 1)]

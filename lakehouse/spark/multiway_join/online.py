@@ -83,13 +83,8 @@ class Run:
         create_tables(self.spark, layout, query, self.streams)
 
     def next(self, most_rows: int, ledgers: Ledgers | None = None) -> Plan | None:
-        """Return the batch that was begun, or write down the next one; None when all is taken.
-
-        Before every stream has rows there can be no result, and nothing is taken in.
-        """
+        """Return the batch that was begun, or write down the next one; None when all is taken."""
         streams = [side.stream for side in self.query.sides]
-        if not all(tables.exists(self.layout.raw(stream)) for stream in streams):
-            return None
         return next_batch(self.layout, self.query.name, streams, most_rows, ledgers)
 
     def finish(self, plan: Plan, intake: Intake) -> dict[str, Any]:

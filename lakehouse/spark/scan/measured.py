@@ -133,7 +133,9 @@ class Measured:
             "misses": sum(state["misses"] for state in states),
             "delay_us": round(sum(state["delay_us"] for state in states) / pieces) if pieces else 0,
             "worst_delay_us": max((state["worst_delay_us"] for state in states), default=0),
-            "tau_us": min((task["tau_us"] for task in self.tasks), default=Interval().length_us),
+            "tau_us": min(
+                (task["tau_us"] for task in self.tasks), default=interval_of(self.before).length_us
+            ),
             "changes": self._sum("changes"),
             "tasks": len(self.tasks),
             "together": len(self.readers),

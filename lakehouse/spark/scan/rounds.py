@@ -10,8 +10,8 @@
 The priority of a kernel is that of the last operator of a chain, n - V: rows that it takes out of the system a second,
 less those that come. So of queries that wait for the same scan, those that are soon done are done first.
 
-A query that raises is left out: its batch stays begun, ``stopped`` beside its plans says why, and the others go on. Run
-again, it takes that batch anew; it is in one scan with the others again once it has caught up.
+A query that raises, wherever that is, is left out: a batch of it stays begun, ``stopped`` beside its plans says why,
+and the others go on. Run again, it takes that batch anew; it shares scans with the others once it has caught up.
 
 All that a batch reads was fixed before it began, and each table is appended once per batch: a batch that died anywhere
 is simply made again. Which queries share a round changes how long it takes, never what comes out.
@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.ledger import read_ledger
-from lakehouse.catalog.plans import finished
+from lakehouse.catalog.plans import QueryChanged, finished
 from lakehouse.catalog.selection_query import SelectionQuery
 from lakehouse.catalog.stopped import Stopped, clear_stopped, read_stopped, write_stopped
 from lakehouse.spark import tables
@@ -73,14 +73,8 @@ class Rounds:
         Raises:
             QueryChanged: when a query means something else than its tables.
         """
-        totals = {}
-        for run in self.runs:
-            run.begin()
-            if not isinstance(run.query, SelectionQuery):
-                tables.create(self.spark, self.layout.operators(run.query.name), "operators")
-            self._forget_stop(run.query.name)
-            totals[run.query.name] = dict.fromkeys(("batches", *run.counts), 0)
-        going = self.runs
+        totals = {run.query.name: dict.fromkeys(("batches", *run.counts), 0) for run in self.runs}
+        going = tuple(run for run in self.runs if self._is_begun(run))
         while batches := tuple(self._batches(going, most_rows)):
             done = Round(self, batches).finish()
             failed = {batch.name for batch in batches} - done.keys()
@@ -89,13 +83,47 @@ class Rounds:
                 add(totals[name], figures)
         return totals
 
+    def _is_begun(self, run: Run[Shared]) -> bool:
+        """Create what a query lacks of its tables; tell if it can be run, else it is stopped."""
+        name = run.query.name
+        try:
+            run.begin()
+            if not isinstance(run.query, SelectionQuery):
+                tables.create(self.spark, self.layout.operators(name), "operators")
+            self._forget_stop(name)
+        except QueryChanged:
+            raise
+        except Exception as error:
+            self._stop_unplanned(name, "its tables", error)
+            return False
+        return True
+
     def _batches(self, going: Iterable[Run[Shared]], most_rows: int) -> Iterable[Batch]:
         """Yield the next batch of each query, all planned by the same ledgers."""
         streams = {side.stream for run in self.runs for side in run.query.sides}
         ledgers = {stream: read_ledger(self.layout, stream) for stream in streams}
         for run in going:
-            if plan := run.next(most_rows, ledgers):
+            try:
+                plan = run.next(most_rows, ledgers)
+            except Exception as error:
+                self._stop_unplanned(run.query.name, "its plans", error)
+                continue
+            if plan:
                 yield Batch(run, plan)
+
+    def _stop_unplanned(self, query: str, operator: str, error: Exception) -> None:
+        """Stop a query of which no batch can be planned, at the last that was."""
+        log.exception("query %s raised", query)
+        plans = sorted(self.layout.plans(query).glob("batch-*"))
+        number = int(plans[-1].name.removeprefix("batch-")) if plans else 0
+        self.stop(query, number, operator, _in_one_line(error))
+
+    def stop(self, query: str, batch: int, operator: str, error: str, place: str | None = None) -> None:
+        """Note why a query stands still; whoever asks for it is told."""
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        stopped = Stopped(batch, operator, error, place, at)
+        log.warning("query %s is stopped: %s", query, stopped)
+        write_stopped(self.layout, query, stopped)
 
     def _forget_stop(self, query: str) -> None:
         """Forget why a query stood still, if its process died between the end of that batch and this."""
@@ -162,17 +190,15 @@ class Round:
         return found
 
     def _scan(self, readers: tuple[Reader, ...], span: Span, held: ExitStack) -> dict[str, Scanned]:
-        rounds, numbers = self.rounds, {batch.name: batch.plan.number for batch in self.batches}
-        before = {each.name: read_before(rounds.layout, each, numbers[each.query]) for each in readers}
-        scan = Scan(rounds.spark, rounds.layout, readers, span, before, rounds.limit_bytes)
-        rows = scan.found().persist()
-        held.callback(rows.unpersist)
         try:
+            scan = self._scan_of(readers, span)
+            rows = scan.found().persist()
+            held.callback(rows.unpersist)
             tasks = told(rows)
         except Exception as error:
             # Not raised by a predicate, which the executor would have told: a worker that died, for one.
             return self._each_alone(readers, span, held, error)
-        figures, found = Measured(readers, before, tasks).figures(), {}
+        figures, found = Measured(readers, scan.before, tasks).figures(), {}
         for place, reader in enumerate(readers):
             raised = [task["readers"][place] for task in tasks if "error" in task["readers"][place]]
             if raised:
@@ -181,12 +207,17 @@ class Round:
                 found[reader.name] = Scanned(scan.rows(rows, place), figures[place])
         return found
 
+    def _scan_of(self, readers: tuple[Reader, ...], span: Span) -> Scan:
+        rounds, numbers = self.rounds, {batch.name: batch.plan.number for batch in self.batches}
+        before = {each.name: read_before(rounds.layout, each, numbers[each.query]) for each in readers}
+        return Scan(rounds.spark, rounds.layout, readers, span, before, rounds.limit_bytes)
+
     def _each_alone(
         self, readers: tuple[Reader, ...], span: Span, held: ExitStack, error: Exception
     ) -> dict[str, Scanned]:
         """Find out who ends the task: each reader is scanned for alone, and the one that does it again is stopped."""
         if len(readers) == 1:
-            self._stop(readers[0].query, "its task", _in_one_line(error), None)
+            self._stop(readers[0].query, "its task", _in_one_line(error))
             return {}
         found: dict[str, Scanned] = {}
         for reader in readers:
@@ -205,19 +236,14 @@ class Round:
             figures = batch.run.finish(batch.plan, intake.begun())
         except Exception as error:
             log.exception("query %s raised", batch.name)
-            self._stop(
-                batch.name, "its tables" if batch.is_selection else intake.kernel, _in_one_line(error), None
-            )
+            self._stop(batch.name, intake.kernel, _in_one_line(error))
             return batch.name, None
         clear_stopped(self.rounds.layout, batch.name)
         return batch.name, figures
 
-    def _stop(self, query: str, operator: str, error: str, place: str | None) -> None:
-        at = datetime.now(UTC).isoformat(timespec="seconds")
+    def _stop(self, query: str, operator: str, error: str, place: str | None = None) -> None:
         number = next(batch.plan.number for batch in self.batches if batch.name == query)
-        stopped = Stopped(number, operator, error, place, at)
-        log.warning("query %s is stopped: %s", query, stopped)
-        write_stopped(self.rounds.layout, query, stopped)
+        self.rounds.stop(query, number, operator, error, place)
 
 
 def _in_one_line(error: Exception) -> str:

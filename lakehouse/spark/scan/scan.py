@@ -44,10 +44,19 @@ class Scan:
     is_strict: bool = False
 
     def found(self, near: Near | None = None) -> DataFrame:
-        """Return what comes out of the tasks; ``near``: which raw rows are looked at, all if None."""
-        raw = read_raw(self.spark, self.layout, self.readers[0].stream, self.span)
+        """Return what comes out of the tasks; ``near``: which raw rows are looked at, all if None.
+
+        Raises:
+            LookupError: where a column was declared after the last rows came.
+        """
+        stream = self.readers[0].stream
+        raw = read_raw(self.spark, self.layout, stream, self.span)
         kinds = {field.name: field.dataType.simpleString() for field in raw.schema}
         read = dict.fromkeys(column for reader in self.readers for column in reader.read)
+        if lacking := [name for name in read if name not in kinds]:
+            raise LookupError(
+                f"raw of {stream} has no {', '.join(lacking)} yet: it comes with the next ingest batch"
+            )
         shown = dict.fromkeys(column for reader in self.readers for column in reader.columns)
         columns = "".join(f", `{name}` {kinds[name]}" for name in shown if name != "event_us")
         schema = f"{READER} int, {TOLD} string, event_us bigint, {ROW} bigint{columns}"

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.catalog.aggregate_query import AggregateQuery
+from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.selection_query import SelectionQuery
 from lakehouse.catalog.table_log import read_columns
 from lakehouse.spark import tables
@@ -38,17 +39,20 @@ class Scanned:
 
 @dataclass(frozen=True)
 class Kernel:
-    """What was measured of a kernel: n, rows that it handles a second, and S, results a row; None before the first."""
+    """What was measured of a kernel: n, rows that it handles a second, S, results a row, and n - V.
+
+    None before the first rows.
+    """
 
     handled_per_s: float | None = None
     selectivity: float | None = None
+    priority: float | None = None
 
 
 def kernel_before(layout: Home, query: str, batch: int) -> Kernel:
     """Return what the batch before this one showed."""
-    rows = read_columns(
-        layout.operators(query), ("side", "handled_per_s", "selectivity"), ("batch", batch - 1)
-    )
+    names = ("side", "handled_per_s", "selectivity", "priority")
+    rows = read_columns(layout.operators(query), names, ("batch", batch - 1))
     return next((Kernel(*row[1:]) for row in rows if row[0] is None), Kernel())
 
 
@@ -73,11 +77,8 @@ class Shared:
 
     @property
     def priority(self) -> float:
-        """What the kernel takes out a second, less what comes: n - V; highest where it has never run."""
-        if self.before.handled_per_s is None:
-            return float("inf")
-        arrived: float = sum(each.figures[0]["arrived_per_s"] for each in self.scanned.values())
-        return self.before.handled_per_s - arrived
+        """What the kernel takes out a second, less what comes; highest where it has taken in nothing yet."""
+        return float("inf") if self.before.priority is None else self.before.priority
 
     def begun(self) -> Shared:
         """Begin to measure the kernel."""
@@ -104,17 +105,15 @@ class Shared:
             told.append(self._kernel(rows, results))
         stamp = {"batch": number, "committed_at": datetime.now(UTC)}
         tables.append_rows(self.spark, [{**row, **stamp} for row in told], table, f"query-{name}", number)
+        crash_point("queries.measured")
 
     def _kernel(self, rows: int, results: int) -> Facts:
         busy_us = (time.perf_counter_ns() - self.begun_ns) // 1000
-        measured = Kernel(rows * 1e6 / busy_us, results / rows) if rows else self.before
-        return {
-            "operator": 0,
-            "name": self.kernel,
-            "taken": rows,
-            "passed": results,
-            "busy_us": busy_us,
-            "handled_per_s": measured.handled_per_s,
-            "selectivity": measured.selectivity,
-            "priority": None if self.priority == float("inf") else self.priority,
-        }
+        measured = self._measured(rows, results, busy_us) if rows else self.before
+        counted = {"taken": rows, "passed": results, "busy_us": busy_us}
+        return {"operator": 0, "name": self.kernel, **counted, **asdict(measured)}
+
+    def _measured(self, rows: int, results: int, busy_us: int) -> Kernel:
+        handled_per_s = rows * 1e6 / busy_us
+        arrived_per_s = sum(each.figures[0]["arrived_per_s"] for each in self.scanned.values())
+        return Kernel(handled_per_s, results / rows, handled_per_s - arrived_per_s)

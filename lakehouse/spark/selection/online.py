@@ -52,8 +52,6 @@ class Run:
 
     def next(self, most_rows: int, ledgers: Ledgers | None = None) -> Plan | None:
         """Return the batch that was begun, or write down the next one; None when all is taken."""
-        if not tables.exists(self.layout.raw(self.query.stream)):
-            return None
         return next_batch(self.layout, self.query.name, [self.query.stream], most_rows, ledgers)
 
     def finish(self, plan: Plan, intake: Shared) -> dict[str, Any]:

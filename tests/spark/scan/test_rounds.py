@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,9 +91,9 @@ FOUND = {
 }
 
 
-def land(settings: Settings, part: int) -> list[dict[str, Any]]:
-    """Land a minute of readings, a third of them late by up to a minute."""
-    dice = np.random.default_rng(part)
+def land(settings: Settings, part: int, stream: str = "readings") -> list[dict[str, Any]]:
+    """Land a minute of readings, a third of them late by up to a minute; of each stream others."""
+    dice = np.random.default_rng([part, *stream.encode()])
     late = np.where(dice.random(60) < 0.3, dice.integers(0, 60, 60), 0)
     rows = [
         {
@@ -104,7 +105,7 @@ def land(settings: Settings, part: int) -> list[dict[str, Any]]:
         }
         for n in range(60)
     ]
-    folder = Path(settings.streams["readings"].source.path).parent
+    folder = Path(settings.streams[stream].source.path).parent
     folder.mkdir(exist_ok=True)
     (folder / f"{part}.ndjson").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return rows
@@ -160,12 +161,17 @@ def asked_about(calls: Path) -> int:
     return count
 
 
-def kernels_by_batch(settings: Settings) -> list[list[tuple[Any, float]]]:
-    """Return, batch by batch, when each kernel was done and its priority, in that order."""
-    tables = (settings.layout.operators(name) for name in QUERIES if name != "chosen")
-    rows = [row for table in tables for row in read_rows(table) if row["side"] is None]
-    turns = [[row for row in rows if row["batch"] == batch] for batch in range(1, 5)]
-    return [sorted((row["committed_at"], row["priority"]) for row in each) for each in turns]
+def kernels_by_batch(settings: Settings) -> list[list[tuple[str, float]]]:
+    """Return, batch by batch, whose kernel was run, in that order, with the priority that it has from then on."""
+    rows = [
+        row | {"query": name}
+        for name in QUERIES
+        if name != "chosen"
+        for row in read_rows(settings.layout.operators(name))
+        if row["side"] is None
+    ]
+    rows.sort(key=lambda row: row["committed_at"])
+    return [[(row["query"], row["priority"]) for row in rows if row["batch"] == n] for n in range(1, 5)]
 
 
 def test_all_kinds_share_a_scan_and_come_to_what_they_mean_after_repair(
@@ -197,8 +203,11 @@ def test_all_kinds_share_a_scan_and_come_to_what_they_mean_after_repair(
     kernels = [row for row in told if row["side"] is None]
     assert sorted(row["batch"] for row in kernels) == [1, 2, 3, 4]
     assert all(row["handled_per_s"] > 0 for row in kernels)
-    for turns in kernels_by_batch(settings)[1:]:
-        assert [priority for _, priority in turns] == sorted((p for _, p in turns), reverse=True)
+    turns = kernels_by_batch(settings)
+    for before, after in pairwise(turns):
+        assert [query for query, _ in after] == [
+            query for query, _ in sorted(before, key=lambda each: -each[1])
+        ]
     figures = read_rows(settings.layout.queries("totals"))
     assert sum(row["selected"] for row in whole) == sum(row["rows"] for row in figures if row["bucket"] >= 0)
     maintain.run_query(settings, spark, "totals")
