@@ -45,7 +45,7 @@ CONDITIONS: dict[int, tuple[Any, ...]] = {
 # Per batch, of the kernel: taken, passed, busy us, n, S, priority by which it had its turn.
 KERNELS: dict[int, tuple[Any, ...]] = {
     1: (150, 2600, 50_000, 3000.0, 17.5, None),
-    2: (60, 30, 12_000, 7000.0, 0.5, 1000.0),
+    2: (60, 30, 12_000, 7000.0, 0.5, 2000.0),
 }
 
 
