@@ -42,9 +42,9 @@ CONDITIONS: dict[int, tuple[Any, ...]] = {
         (0, 1000, 500, 500, 1_000_000.0, 0.1, 900_000.0, 700, 500),
     ),
 }
-# Per batch, of the kernel: taken, passed, busy us, n, S, priority by which it had its turn.
+# Per batch, of the kernel: taken, passed, busy us, n, S, priority of the next batch.
 KERNELS: dict[int, tuple[Any, ...]] = {
-    1: (150, 2600, 50_000, 3000.0, 17.5, None),
+    1: (150, 2600, 50_000, 3000.0, 17.5, 2000.0),
     2: (60, 30, 12_000, 7000.0, 0.5, 2000.0),
 }
 
