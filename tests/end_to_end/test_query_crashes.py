@@ -374,8 +374,8 @@ def require_all(settings: Settings, spark: SparkSession, rows: list[dict[str, An
         if row["count"] % 2 == 0 and row["temp"] > 30
     )
     places: dict[str, tuple[tuple[int | None, int], ...]] = {
-        # Of each side the whole batch, then its conditions; last the kernel.
-        "hot": ((1, -1), (1, 0), (None, 0)),
+        # Of each side the whole batch, then its conditions; last the kernel. The sides of hot are in an order of ours.
+        "hot": ((0, -1), (0, 0), (None, 0)),
         "pairs": ((0, -1), (0, 0), (None, 0)),
         "three": ((1, -1), (1, 0), (None, 0)),
         "warm": ((None, -1), (None, 0), (None, 1)),
