@@ -242,7 +242,7 @@ def test_queries_that_share_a_predicate_are_published_and_one_that_raises_stands
         assert lake.state("pairs") == "stopped"
         stopped = read_stopped(lake.home, "pairs")
         assert stopped is not None and (stopped.operator, stopped.place) == (
-            "is_warm(`temp`)",
+            "is_warm(temp)",
             "is_warm.py:2",
         )
         assert lake.state("even") == "current"
