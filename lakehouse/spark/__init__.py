@@ -19,7 +19,10 @@ rebuild.py     nodes built again from raw: of a range, or all
 retract.py     wrong rows: which they are, and whether they can be taken out
 retracted.py   what follows from it for nodes, newest time and ledger
 maintenance.py merging small files, vacuum, a log that ends
-query_batches.py   which batch of a registered query comes next
+query_batches.py   which batch of a registered query comes next; query_run.py: one query by itself, batch after batch
+query_repairs.py   its repairs, one after the other
+intake.py      where a batch of a query has its rows from
+scan/          shared scans: conditions of several queries on one stream; rounds of queries
 late_join/  join_aggregate/  multiway_join/  selection/   registered queries of each kind
 moved_bytes.py how many bytes Spark has shuffled and collected
 """
