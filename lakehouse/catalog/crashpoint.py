@@ -60,20 +60,14 @@ SELECTION_POINTS = (
     "queries.outputs-appended",
     "queries.finished",
 )
-# Passed by a round of queries of all kinds that share scans, in about this order: those with a count when some of them
-# are done with it and others are not.
+# Of those that a round of queries of all kinds passes, where some of them are further than others: with a count, at the
+# second of them.
 ROUND_POINTS = (
     "queries.planned:2",
-    "queries.selected",
-    "queries.outputs-appended",
     "queries.finished",
-    "queries.joined",
-    "queries.counted",
     "queries.windows-appended",
     "queries.state-appended:2",
-    "queries.alarmed",
     "queries.measured:2",
-    "queries.finished:2",
 )
 # Passed by the jobs of registered aggregates that raise alarms.
 AGGREGATE_POINTS = (

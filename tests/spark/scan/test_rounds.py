@@ -27,7 +27,7 @@ from tests.readings import declared
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1500)]
 T0 = 1_600_000_000
 QUERIES = {
     "chosen": "SELECT device, temp, count FROM readings WHERE temp > 20 AND fits(count)",

@@ -23,7 +23,7 @@ from tests.spark.scan.test_rounds import FITS, QUERIES, answered, content, expec
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1500)]
 # A second stream, like the first.
 VISITS = declared().replace('home = "var"\n', "").replace("readings", "visits").replace("landing/", "visits/")
 BOTH = {
