@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+
 READINGS = """
 home = "var"
 [streams.readings]
@@ -30,3 +33,11 @@ count = "int"
 def declared(file_format: str = "ndjson", options: str = "") -> str:
     """Return a configuration of the stream ``readings``, with more options of its source if any."""
     return READINGS.format(format=file_format, options=options)
+
+
+def write(folder: Path, queries: Mapping[str, str], **predicates: str) -> None:
+    """Write registered queries, and predicates that they call, beside a configuration."""
+    for place, suffix, texts in (("queries", "sql", queries), ("predicates", "py", predicates)):
+        (folder / place).mkdir(exist_ok=True)
+        for name, text in texts.items():
+            (folder / place / f"{name}.{suffix}").write_text(text)

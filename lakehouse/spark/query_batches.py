@@ -14,6 +14,7 @@ from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.ledger import Entry, read_ledger
 from lakehouse.catalog.plans import Plan, finished, next_spans, read_plans, write_plan
+from lakehouse.catalog.queries import Query
 from lakehouse.spark import tables
 
 Ledgers = Mapping[str, Sequence[Entry]]
@@ -23,8 +24,7 @@ MOST_ROWS = 2_000_000
 
 def next_batch(
     layout: Home,
-    query: str,
-    streams: Sequence[str],
+    query: Query,
     most_rows: int,
     ledgers: Ledgers | None = None,
     told: int = 0,
@@ -36,11 +36,12 @@ def next_batch(
     ``ledgers``: by stream, read before; so that several queries are planned by the same ones.
     ``told``: as in ``Plan``, of a batch that is written down now.
     """
+    streams = [side.stream for side in query.sides]
     if not all(tables.exists(layout.raw(stream)) for stream in streams):
         return None
-    folder = layout.plans(query)
+    folder = layout.plans(query.name)
     plans = read_plans(folder, "batch")
-    if plans and plans[-1].number > finished(layout, query):
+    if plans and plans[-1].number > finished(layout, query.name):
         return plans[-1]
     taken = plans[-1].spans if plans else tuple((0, 0) for _ in streams)
     known = {stream: read_ledger(layout, stream) for stream in streams} if ledgers is None else ledgers

@@ -21,6 +21,7 @@ from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.catalog.aggregate_query import AggregateQuery
 from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.plans import Plan, read_plans
+from lakehouse.catalog.row_conditions import scanned
 from lakehouse.spark import tables
 from lakehouse.spark.by_side import found_at
 from lakehouse.spark.intake import FromRaw
@@ -98,17 +99,19 @@ class _Repair:
         widest = max(side.window_us for side in query.sides)
         granule = max(widest, 1_000_000)
         first, last = F.col("event_us") - widest, F.least(F.col("event_us") + widest, F.col("horizon_us"))
-        near = F.sequence(_granule(first, granule), _granule(F.greatest(first, last), granule))
-        reached = logged.select("bucket", F.explode(near).alias("granule")).distinct()
+        times = F.sequence(_granule(first, granule), _granule(F.greatest(first, last), granule))
+        reached = logged.select("bucket", F.explode(times).alias("granule")).distinct()
 
         def placed(rows: DataFrame) -> DataFrame:
             return rows.withColumn("granule", _granule(F.col("event_us"), granule))
 
         def around(raw: DataFrame, side: int) -> DataFrame:
-            times = F.broadcast(reached.select("granule").distinct())
-            return placed(raw).join(times, "granule", "left_semi").drop("granule")
+            granules = F.broadcast(reached.select("granule").distinct())
+            return placed(raw).join(granules, "granule", "left_semi").drop("granule")
 
-        intake = FromRaw(run.spark, run.layout, query, spans, around)
+        # Rows of other buckets go below; only predicates are worth looking at the times twice for.
+        near = around if scanned(query.sides) else None
+        intake = FromRaw(run.spark, run.layout, query, spans, near)
         rows = placed(raw_rows(intake, query, run.streams, run.buckets))
         return rows.join(F.broadcast(reached), ["bucket", "granule"], "left_semi").drop("granule")
 

@@ -68,9 +68,8 @@ class Run:
 
     def next(self, most_rows: int, ledgers: Ledgers | None = None) -> Plan | None:
         """Return the batch that was begun, or write down the next one; None when all is taken."""
-        name, streams = self.query.name, [side.stream for side in self.query.sides]
-        told = last_repair(self.layout, name)
-        return next_batch(self.layout, name, streams, most_rows, ledgers, told)
+        told = last_repair(self.layout, self.query.name)
+        return next_batch(self.layout, self.query, most_rows, ledgers, told)
 
     def finish(self, plan: Plan, intake: Intake) -> dict[str, int]:
         """Append all that a batch comes to, its figures last; return these."""

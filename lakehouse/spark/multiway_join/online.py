@@ -84,8 +84,7 @@ class Run:
 
     def next(self, most_rows: int, ledgers: Ledgers | None = None) -> Plan | None:
         """Return the batch that was begun, or write down the next one; None when all is taken."""
-        streams = [side.stream for side in self.query.sides]
-        return next_batch(self.layout, self.query.name, streams, most_rows, ledgers)
+        return next_batch(self.layout, self.query, most_rows, ledgers)
 
     def finish(self, plan: Plan, intake: Intake) -> dict[str, Any]:
         """Append all that a batch comes to, its figures last; return these."""

@@ -15,7 +15,7 @@ from lakehouse.catalog.aggregate_query import AggregateQuery
 from lakehouse.catalog.join_query import JoinQuery
 from lakehouse.catalog.multiway_query import MultiwayQuery
 from lakehouse.catalog.query_text import DIALECT
-from lakehouse.catalog.row_conditions import Conjunct
+from lakehouse.catalog.row_conditions import Conjunct, scanned
 from lakehouse.catalog.selection_query import DEADLINE_US, SelectionQuery
 from lakehouse.spark.scan.calls import Call, Source
 from lakehouse.spark.scan.masks import mask_of
@@ -58,11 +58,12 @@ def readers_of(query: Registered) -> dict[int, Reader]:
     if isinstance(query, SelectionQuery):
         columns = tuple(dict.fromkeys(output.column for output in query.outputs))
         return {0: Reader(query.name, None, query.stream, query.conjuncts, columns, query.deadline_us)}
-    return {
-        number: Reader(query.name, number, side.stream, side.conjuncts, tuple(sorted(_wanted(query, number))))
-        for number in range(len(query.sides))
-        if (side := query.sides[number]).conjuncts
-    }
+    return {number: _reader(query, number) for number in scanned(query.sides)}
+
+
+def _reader(query: JoinQuery | MultiwayQuery | AggregateQuery, number: int) -> Reader:
+    side = query.sides[number]
+    return Reader(query.name, number, side.stream, side.conjuncts, tuple(sorted(_wanted(query, number))))
 
 
 def tied_to(query: Registered, others: Collection[Registered]) -> list[Registered]:

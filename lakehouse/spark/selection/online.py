@@ -52,7 +52,7 @@ class Run:
 
     def next(self, most_rows: int, ledgers: Ledgers | None = None) -> Plan | None:
         """Return the batch that was begun, or write down the next one; None when all is taken."""
-        return next_batch(self.layout, self.query.name, [self.query.stream], most_rows, ledgers)
+        return next_batch(self.layout, self.query, most_rows, ledgers)
 
     def finish(self, plan: Plan, intake: Shared) -> dict[str, Any]:
         """Append what the query selects, then the figures that finish its batch; return these."""

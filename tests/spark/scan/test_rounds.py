@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from lakehouse.catalog.table_log import read_rows
 from lakehouse.spark.scan.readers import readers_of, tied_to
 from quality.rules import load_rules
 from quality.scan_metrics import measure_scans
-from tests.readings import declared
+from tests.readings import declared, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,13 +109,6 @@ def land(settings: Settings, part: int, stream: str = "readings") -> list[dict[s
     folder.mkdir(exist_ok=True)
     (folder / f"{part}.ndjson").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return rows
-
-
-def write(tmp_path: Path, queries: Mapping[str, str], **predicates: str) -> None:
-    for folder, suffix, texts in (("queries", "sql", queries), ("predicates", "py", predicates)):
-        (tmp_path / folder).mkdir(exist_ok=True)
-        for name, text in texts.items():
-            (tmp_path / folder / f"{name}.{suffix}").write_text(text)
 
 
 def expected(rows: list[dict[str, Any]], name: str) -> Counter[tuple[Any, ...]]:

@@ -17,8 +17,8 @@ from lakehouse.catalog.plans import finished, read_plans
 from lakehouse.catalog.settings import Settings
 from lakehouse.catalog.stopped import QueryStopped, read_stopped
 from lakehouse.catalog.table_log import read_rows
-from tests.readings import declared
-from tests.spark.scan.test_rounds import FITS, QUERIES, answered, content, expected, land, write
+from tests.readings import declared, write
+from tests.spark.scan.test_rounds import FITS, QUERIES, answered, content, expected, land
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,7 +22,7 @@ from lakehouse.spark.scan.rounds import Rounds
 from lakehouse.spark.selection.online import Run
 from quality.query_metrics import rows_to_take
 from quality.selection_metrics import measure_selected, open_selected
-from tests.readings import declared
+from tests.readings import declared, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,13 +74,6 @@ def land(settings: Settings, part: int, size: int = 200) -> list[dict[str, Any]]
     folder.mkdir(exist_ok=True)
     (folder / f"{part:03d}.ndjson").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return rows
-
-
-def write(tmp_path: Path, queries: dict[str, str], **predicates: str) -> None:
-    for folder, suffix, texts in (("queries", "sql", queries), ("predicates", "py", predicates)):
-        (tmp_path / folder).mkdir(exist_ok=True)
-        for name, text in texts.items():
-            (tmp_path / folder / f"{name}.{suffix}").write_text(text)
 
 
 def selected(settings: Settings, name: str) -> list[dict[str, Any]]:
