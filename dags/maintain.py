@@ -1,6 +1,6 @@
 """Drop old raw rows and nodes, fold partial nodes, merge small files and vacuum.
 
-- **Job** `jobs/maintain.py`, one task per stream and per query
+- **Jobs** `jobs/maintain.py`, one task per stream, and `jobs/maintain_queries.py`, one per query
 - **Reads** every table
 - **Writes** every table, without changing an answer; with `keep_raw`, raw rows that old go
 - **If it is late** tables grow and reading them slows down; answers stay right
@@ -23,7 +23,7 @@ from dags._defaults import MAINTAIN_SCHEDULE, dag_defaults
     **dag_defaults(),
 )
 def maintain() -> None:
-    """Maintain each stream's tables."""
+    """Maintain the tables of each stream and of each query."""
 
     @task
     def choose(params: Any = None) -> list[str]:
@@ -46,10 +46,10 @@ def maintain() -> None:
 
     @task(map_index_template="{{ query }}")
     def tend_query(query: str, params: Any = None) -> dict[str, Any]:
-        from jobs import maintain
+        from jobs import maintain_queries
         from jobs.scheduled import run_one
 
-        return run_one(maintain.run_query, query, params)
+        return run_one(maintain_queries.run, query, params)
 
     tend.expand(stream=choose())
     tend_query.expand(query=choose_queries())

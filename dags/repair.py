@@ -1,6 +1,6 @@
 """Find what registered queries have missed, each pair once and every tick exact; then judge what was there at once.
 
-- **Jobs** `jobs/repair_late.py` and `jobs/check_quality.py`, one task each per query
+- **Jobs** `jobs/repair_late.py` and `jobs/check_queries.py`, one task each per query
 - **Reads** the log `late`, and `raw` around the rows in it
 - **Writes** `joins`, or `answers` and `alarms`; `repairs`; the verdicts to `quality`
 - **If it is late** pairs and answers stay as complete as they were online; nothing is lost while raw rows are kept
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import dag, task
+from airflow.sdk import dag, task, task_group
 
 from dags._defaults import REPAIR_SCHEDULE, dag_defaults
 
@@ -19,7 +19,7 @@ from dags._defaults import REPAIR_SCHEDULE, dag_defaults
     dag_id="repair", schedule=REPAIR_SCHEDULE, doc_md=__doc__, tags=["tidemark", "queries"], **dag_defaults()
 )
 def repair() -> None:
-    """Repair each registered query, then check it; a failed check is told and stops nothing."""
+    """Repair each registered query, then check it; what fails is told and stops no other query."""
 
     @task
     def choose(params: Any = None) -> list[str]:
@@ -36,13 +36,17 @@ def repair() -> None:
 
     @task(map_index_template="{{ query }}", retries=0)
     def judge(query: str, params: Any = None) -> dict[str, Any]:
-        from jobs import check_quality
+        from jobs import check_queries
         from jobs.scheduled import run_one
 
-        return run_one(check_quality.run_query, query, params)
+        return run_one(check_queries.run, query, params)
 
-    chosen = choose()
-    complete.expand(query=chosen) >> judge.expand(query=chosen)
+    # A group, so that a query whose repair fails keeps no other from being checked.
+    @task_group
+    def by_query(query: str) -> None:
+        complete(query) >> judge(query)
+
+    by_query.expand(query=choose())
 
 
 repair()

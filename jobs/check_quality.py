@@ -1,7 +1,7 @@
-"""Check every rule on the tables of a stream, or of a registered query; a failed one stops what comes after.
+"""Check every rule on the tables of a stream; a failed one stops what comes after.
 
-Reads ledger, raw, quarantine and rollup, or what a query and its repair have written; writes <home>/quality and the
-pages under <home>/reports. Running it again checks again and changes no table of the stream or query.
+Reads ledger, raw, quarantine and rollup; writes <home>/quality and the pages under <home>/reports. Running it again
+checks again and changes no table of the stream.
 """
 
 from __future__ import annotations
@@ -9,16 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.catalog.aggregate_query import AggregateQuery
-from lakehouse.catalog.multiway_query import MultiwayQuery
-from lakehouse.catalog.selection_query import SelectionQuery
 from lakehouse.catalog.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from quality.metrics import Frame
-    from quality.query_metrics import QueryTables
 
 
 def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
@@ -45,61 +39,6 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     if failed:
         raise GateFailed(stream, failed, report)
     return {"checks": len(verdicts), "failed": 0, "through": tables.through, "report": str(report)}
-
-
-def run_query(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
-    """Judge a registered query's tables, best after a repair; return as ``run`` does, with the rows that are ``gone``.
-
-    Raises:
-        GateFailed: when a rule does not hold, such as too many periods below the recall asked for.
-    """
-    from quality import GateFailed
-    from quality.checkpoint import judge, report_page
-    from quality.history import append, verified_through
-    from quality.scan_metrics import measure_scans
-
-    layout, subject = settings.layout, f"query-{settings.query(query).name}"
-    since = verified_through(spark, layout.quality, subject)
-    measured = _measured(settings, spark, query, since)
-    if measured is None:
-        return {"checks": 0, "failed": 0}
-    tables, frames = measured
-    verdicts = judge(settings, subject, [*frames, *measure_scans(spark, tables, since)])
-    append(spark, layout.quality, subject, tables.through, verdicts)
-    failed = [verdict for verdict in verdicts if not verdict.success]
-    report = report_page(layout.reports)
-    if failed:
-        raise GateFailed(query, failed, report, kind="query")
-    counts = {"checks": len(verdicts), "failed": 0, "through": tables.through, "gone": tables.gone}
-    return {**counts, "report": str(report)}
-
-
-def _measured(
-    settings: Settings, spark: SparkSession, name: str, since: int
-) -> tuple[QueryTables, list[Frame]] | None:
-    """Return a query's tables and their frames of deviations by its kind, None where no batch is finished."""
-    from quality.aggregate_metrics import measure_aggregated, open_aggregated
-    from quality.join_metrics import measure_joined, open_joined
-    from quality.multiway_metrics import measure_moved, open_moved
-    from quality.query_metrics import rows_to_take
-    from quality.selection_metrics import measure_selected, open_selected
-
-    query = settings.query(name)
-    if isinstance(query, AggregateQuery):
-        answered = open_aggregated(settings.layout, query, since)
-        if answered is None:
-            return None
-        return answered, measure_aggregated(answered, rows_to_take(spark, answered, since))
-    if isinstance(query, MultiwayQuery):
-        moved = open_moved(settings.layout, query)
-        return None if moved is None else (moved, measure_moved(moved, rows_to_take(spark, moved, since)))
-    if isinstance(query, SelectionQuery):
-        chosen = open_selected(settings.layout, query)
-        if chosen is None:
-            return None
-        return chosen, measure_selected(chosen, rows_to_take(spark, chosen, since))
-    joined = open_joined(settings.layout, query, settings.queries.published)
-    return None if joined is None else (joined, measure_joined(joined, rows_to_take(spark, joined, since)))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Keep tables of a stream or query small: drop old raw rows and nodes, fold partial nodes, merge small files, vacuum.
+"""Keep the tables of a stream small: drop old raw rows and nodes, fold partial nodes, merge small files, vacuum.
 
 Changes no answer but those that need raw rows which the stream keeps no longer. Safe to run at any time, again, and
 to kill anywhere.
@@ -16,13 +16,10 @@ from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
 from lakehouse.catalog.heartbeat import patience_s
-from lakehouse.catalog.multiway_query import MultiwayQuery
 from lakehouse.catalog.plans import is_behind
 from lakehouse.catalog.settings import Settings
 from lakehouse.spark import corrections, maintenance, retention, rollup, tables
 from lakehouse.spark.declared import require_current
-from lakehouse.spark.late_join.tables import drop_old_states
-from lakehouse.spark.multiway_join.tables import drop_old_windows
 
 log = logging.getLogger(__name__)
 
@@ -53,23 +50,6 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
         # One table for all streams: whoever comes second leaves it to the first.
         with suppress(tables.LeaseHeld), tables.lease(layout.quality):
             figures.update(maintenance.tend(spark, layout.quality, settings.tables.history))
-    return dict(figures)
-
-
-def run_query(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
-    """Maintain a query's tables; states and windows that nobody reads any more go.
-
-    Raises:
-        LeaseHeld: when the query runs, or is repaired, now.
-    """
-    layout, figures = settings.layout, Counter[str]()
-    with tables.lease(layout.queries(query), patience_s(layout)), tables.lease(layout.repairs(query)):
-        drop_old_states(spark, layout, query)
-        asked = settings.query(query)
-        if isinstance(asked, MultiwayQuery):
-            drop_old_windows(spark, layout, asked)
-        for path in filter(tables.exists, layout.tables_of(query)):
-            figures.update(maintenance.tend(spark, path, settings.tables.history))
     return dict(figures)
 
 

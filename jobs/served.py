@@ -4,7 +4,7 @@ a lane per stream    ingest          where its files or topics show something ne
                      build_rollups   where its ledger, or a correction, is new
                      maintain        each time its ledger has come on by ``MAINTAINED_AFTER`` batches
 a lane per query     run_queries     where a ledger of its streams is new
-                     maintain
+                     maintain_queries
 one lane             publish         where a rollup, or what a query found, is new
 """
 
@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jobs import build_rollups, ingest, maintain, publish, run_queries
+from jobs import build_rollups, ingest, maintain, maintain_queries, publish, run_queries
 from jobs.outcome import ALL_STREAMS, recorded
 from lakehouse.catalog.marker import read_marker
 from lakehouse.catalog.outcomes import last_outcome
@@ -78,7 +78,9 @@ class Served:
         turns = [
             self._turn("ingest", name, look, lambda: ingest.run(settings, spark, name)),
             self._after("build_rollups", name, changes, lambda: build_rollups.run(settings, spark, name)),
-            self._maintained(name, layout.ledger(name), lambda: maintain.run(settings, spark, name)),
+            self._maintained(
+                "maintain", name, layout.ledger(name), lambda: maintain.run(settings, spark, name)
+            ),
         ]
         for turn in turns[1:]:
             turn.alone = lambda: self._rollups[name]
@@ -89,14 +91,19 @@ class Served:
         ledgers = {layout.ledger(side.stream) for side in settings.query(name).sides}
         return [
             self._after("run_queries", name, ledgers, lambda: run_queries.run(settings, spark, name)),
-            self._maintained(name, layout.queries(name), lambda: maintain.run_query(settings, spark, name)),
+            self._maintained(
+                "maintain_queries",
+                name,
+                layout.queries(name),
+                lambda: maintain_queries.run(settings, spark, name),
+            ),
         ]
 
-    def _maintained(self, name: str, counting: Path, work: Work) -> Turn:
+    def _maintained(self, job: str, name: str, counting: Path, work: Work) -> Turn:
         """Return the upkeep of tables whose batches are commits of the one that counts them."""
         commits = Commits(counting)
         begun = commits()[0][0]
-        turn = self._turn("maintain", name, lambda: (commits()[0][0] - begun) // MAINTAINED_AFTER, work)
+        turn = self._turn(job, name, lambda: (commits()[0][0] - begun) // MAINTAINED_AFTER, work)
         turn.seen = 0
         return turn
 

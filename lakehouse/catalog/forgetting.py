@@ -13,7 +13,7 @@ from lakehouse.catalog.layout import Home
 from lakehouse.catalog.lease import lease
 from lakehouse.catalog.plans import replace_definition
 
-JOBS = ("run_queries", "repair_late")
+JOBS = ("run_queries", "repair_late", "check_queries", "maintain_queries")
 _FORGOTTEN = "(being forgotten)"
 
 

@@ -65,7 +65,7 @@ def retract(
     figures = recorded(
         "retract", settings, stream, lambda: job.run(settings, spark, stream, wrong, by, why, dry_run)
     )
-    _tell(stream, figures, dry_run, as_json)
+    _tell(stream, {**figures, "kept_by_queries": _kept_by(settings, stream)}, dry_run, as_json)
 
 
 def _identity(stream: Stream, texts: list[str]) -> dict[str, str]:
@@ -76,6 +76,14 @@ def _identity(stream: Stream, texts: list[str]) -> dict[str, str]:
             f"--identity: found {', '.join(found)}; expected every column of the identity: {named}"
         )
     return found
+
+
+def _kept_by(settings: Settings, stream: str) -> list[str]:
+    """Return the queries that have taken in rows of the stream; what they found with them stays."""
+    from lakehouse.catalog.plans import finished
+
+    of_stream = (n for n, q in settings.registered.items() if stream in {side.stream for side in q.sides})
+    return [name for name in of_stream if finished(settings.layout, name)]
 
 
 def _tell(stream: str, figures: Mapping[str, Any], dry_run: bool, as_json: bool) -> None:
@@ -89,6 +97,11 @@ def _tell(stream: str, figures: Mapping[str, Any], dry_run: bool, as_json: bool)
         did = "would be taken" if dry_run else "taken"
         span = f"{moment(figures['from_us'])} to {moment(figures['to_us'])}"
         print(f"{stream}: {figures['rows']:,} rows of {figures['batches']:,} batches, {span}, {did} back out")
+        if figures["kept_by_queries"]:
+            print(
+                f"what {', '.join(figures['kept_by_queries'])} found with them stays, until it is forgotten:"
+            )
+            print("  tidemark queries --forget QUERY")
 
 
 def _list(settings: Settings, stream: str, as_json: bool) -> None:

@@ -85,10 +85,7 @@ def datasets(settings: Settings, job: str, subject: str) -> Paths:
     """Return what a job reads and what it writes: paths, or ``kafka://server/topic``."""
     layout = settings.layout
     if subject in settings.registered and job in _OF_QUERIES:
-        streams = list(dict.fromkeys(side.stream for side in settings.query(subject).sides))
-        raw = [str(layout.raw(name)) for name in streams]
-        found = (layout.joins(subject), layout.answers(subject), layout.selected(subject))
-        return raw, [str(path) for path in found if path.exists()]
+        return _of_query(settings, job, subject)
     if job == "publish":
         built = [str(layout.rollup(name)) for name in settings.streams]
         return built, [str(layout.serving)]
@@ -99,7 +96,7 @@ def datasets(settings: Settings, job: str, subject: str) -> Paths:
     return [p for name in reads for p in places[name]], [p for name in writes for p in places[name]]
 
 
-_OF_QUERIES = ("run_queries", "repair_late")
+_OF_QUERIES = ("run_queries", "repair_late", "check_queries", "maintain_queries")
 _OF_STREAMS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "ingest": (("source",), ("raw", "quarantine", "ledger")),
     "requeue": (("quarantine",), ("raw", "quarantine", "ledger")),
@@ -107,6 +104,17 @@ _OF_STREAMS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "check_quality": (("raw", "quarantine", "ledger", "rollup"), ("quality",)),
     "maintain": (("raw", "quarantine", "ledger", "rollup"), ("raw", "quarantine", "ledger", "rollup")),
 }
+
+
+def _of_query(settings: Settings, job: str, query: str) -> Paths:
+    layout = settings.layout
+    streams = dict.fromkeys(side.stream for side in settings.query(query).sides)
+    raw = [str(layout.raw(name)) for name in streams]
+    tables = (layout.joins(query), layout.answers(query), layout.selected(query))
+    found = [str(path) for path in tables if path.exists()]
+    if job == "maintain_queries":
+        return found, found
+    return ([*raw, *found], [str(layout.quality)]) if job == "check_queries" else (raw, found)
 
 
 def _tables(layout: Home, stream: str) -> dict[str, list[str]]:

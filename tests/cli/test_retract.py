@@ -6,7 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from lakehouse.cli.retract import _kept_by, _tell
 from tests.cli.conftest import Tidemark
+from tests.serving import joined
 from tests.serving.streams import write_delta
 
 WHO = ("--by", "ann", "--why", "broken probe")
@@ -62,6 +64,23 @@ def test_the_record_is_shown_without_a_jvm(tidemark: Tidemark, tmp_path: Path) -
     (record,) = json.loads(ended.stdout)
     assert (record["done"], record["by"], record["batches"]) == (1, "ann", {"3": 4})
     assert "broken probe" in tidemark("retract", "telemetry", "--list").stdout
+
+
+def test_queries_that_keep_what_they_found_with_the_rows_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = joined.declare(tmp_path, new=joined.TEXT, replies=joined.TEXT)
+    assert _kept_by(settings, "flows") == []
+    joined.run_by_hand(settings)
+
+    kept = _kept_by(settings, "flows")
+    taken = {"rows": 4, "batches": 1, "from_us": 0, "to_us": 1, "kept_by_queries": kept}
+    _tell("flows", taken, dry_run=False, as_json=False)
+
+    # The other has taken in nothing yet.
+    assert kept == ["replies"]
+    assert _kept_by(settings, "doors") == []
+    assert "what replies found with them stays" in capsys.readouterr().out
 
 
 def _type(name: str) -> pa.DataType:

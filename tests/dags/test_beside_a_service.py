@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from jobs.scheduled import unserved
 from lakehouse.catalog.heartbeat import beat
 from lakehouse.catalog.lease import lease
 from lakehouse.catalog.settings import Settings
+from tests.dags.one_dag import dag_run
 from tests.readings import declared
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -35,18 +35,6 @@ def settings(lakehouse_of: Callable[[str], Settings], tmp_path: Path) -> Setting
     row = {"ts": 1_600_000_000, "device": "a", "temp": 1.0, "count": 1}
     (tmp_path / "landing" / "a.ndjson").write_text(json.dumps(row) + "\n")
     return lakehouse_of(declared() + OTHER)
-
-
-def dag_run(name: str, settings: Settings) -> dict[str, str]:
-    """Run a DAG by itself; return the state of each of its tasks."""
-    from infra.airflow_home import entered
-
-    with entered(settings):
-        dag = getattr(import_module(f"dags.{name}"), name)()
-        for task in dag.tasks:
-            task.retries = 0
-        ended = dag.test(run_conf={})
-    return {each.task_id: str(each.state) for each in ended.get_task_instances()} | {"": str(ended.state)}
 
 
 def served(settings: Settings, *streams: str, at: float | None = None) -> None:

@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 
 from jobs import run_dags
-from lakehouse.catalog.settings import Settings
+from jobs.outcome import reporting
+from lakehouse.catalog.lease import lease
+from lakehouse.catalog.settings import Settings, load_settings
+from tests.dags.one_dag import dag_run
+from tests.readings import write
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -112,3 +116,24 @@ def test_an_unknown_stream_is_refused_before_anything_starts(settings: Settings)
         run_dags.run(settings, streams=["gamma"])
 
     assert not settings.layout.airflow.exists()
+
+
+def test_a_repair_that_fails_keeps_no_other_query_from_being_checked(settings: Settings) -> None:
+    hot = "SELECT ts, temp FROM alpha WHERE temp > {}"
+    joined = "SELECT a.ts FROM alpha [RANGE 1 SECOND] a JOIN alpha b ON a.device = b.device RECALL 0.9 OVER 1 MINUTE"
+    write(settings.config.parent, {"hot": hot.format(30), "pairs": joined, "warm": hot.format(20)})
+    settings = load_settings(settings.config)
+    outcomes: list[dict[str, Any]] = []
+
+    with lease(settings.layout.repairs("pairs")), reporting(outcomes.append):
+        states = dag_run("repair", settings)
+
+    ended = {(outcome["job"], outcome["stream"]): outcome["ok"] for outcome in outcomes}
+    assert ended == {
+        ("repair_late", "hot"): True,
+        ("check_queries", "hot"): True,
+        ("repair_late", "pairs"): False,
+        ("repair_late", "warm"): True,
+        ("check_queries", "warm"): True,
+    }
+    assert states[""] == "failed"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pytest
 
-from jobs import build_rollups, check_quality, ingest, publish, repair_late, run_queries
+from jobs import build_rollups, check_queries, ingest, publish, repair_late, run_queries
 from lakehouse.catalog.settings import Settings, load_settings
 from lakehouse.catalog.table_log import read_log
 from lakehouse.serving.sandbox import open_published
@@ -70,7 +70,7 @@ def settings(
     for query in QUERIES:
         run_queries.run(found, spark, query)
         repair_late.run(found, spark, query)
-        check_quality.run_query(found, spark, query)
+        check_queries.run(found, spark, query)
     publish.run(found, spark, unchecked=True)
     compile_plans(spark, False)
     return found

@@ -39,5 +39,5 @@ def test_a_stopped_join_stands_still_alone_and_so_does_its_repair(tmp_path: Path
     assert _goes_on(settings, "queries", outcomes(replies=False))
     assert _goes_on(settings, "repair", outcomes("repair_late", replies=False))
     # A check that failed has another reason.
-    assert not _goes_on(settings, "repair", outcomes("check_quality", replies=False))
+    assert not _goes_on(settings, "repair", outcomes("check_queries", replies=False))
     assert not _goes_on(settings, "publish", outcomes("publish", replies=False))

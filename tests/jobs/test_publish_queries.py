@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from jobs import build_rollups, check_quality, ingest, publish, repair_late, run_queries
+from jobs import build_rollups, check_queries, ingest, publish, repair_late, run_queries
 from lakehouse.catalog.settings import Settings
 from lakehouse.serving.sandbox import open_published, run_sql
 from quality import GateFailed
@@ -91,7 +91,7 @@ def test_what_is_joined_repaired_and_checked_is_what_analysts_read(
     land(settings, spark, 1)
     for query in settings.registered:
         repair_late.run(settings, spark, query)
-    checked = [check_quality.run_query(settings, spark, query) for query in settings.registered]
+    checked = [check_queries.run(settings, spark, query) for query in settings.registered]
     second = publish.run(settings, spark, unchecked=True)
 
     assert (first["is_new"], again["is_new"], second["version"]) == (True, False, 2)
@@ -130,11 +130,11 @@ def test_too_many_periods_below_their_recall_and_lost_pairs_fail_the_check(
     repair_late.run(settings, spark, "answers")
 
     with pytest.raises(GateFailed, match=r"query answers: 1 check failed\n  periods\.missed_share is "):
-        check_quality.run_query(strict, spark, "answers")
+        check_queries.run(strict, spark, "answers")
     lenient = strict.quality.model_copy(update={"max_missed_periods": 1.0})
-    passed = check_quality.run_query(strict.model_copy(update={"quality": lenient}), spark, "answers")
+    passed = check_queries.run(strict.model_copy(update={"quality": lenient}), spark, "answers")
     assert passed["failed"] == 0
 
     spark.sql(f"DELETE FROM delta.`{settings.layout.joins('answers')}` WHERE found = 'repair'")
     with pytest.raises(GateFailed, match=r"repairs\.found_gap is"):
-        check_quality.run_query(strict, spark, "answers")
+        check_queries.run(strict, spark, "answers")

@@ -14,8 +14,10 @@ import jsonschema
 import pytest
 
 from jobs.outcome import recorded
+from lakehouse.catalog.outcomes import read_all
 from lakehouse.catalog.settings import Settings
 from lakehouse.service import lineage
+from tests.readings import write
 
 ALPHA = """
 [lineage]
@@ -109,6 +111,31 @@ def test_every_job_of_a_stream_names_what_it_writes(
     recorded(job, settings, "all" if job == "publish" else "alpha", dict)
 
     assert events(tmp_path / "lineage.ndjson")[1]["outputs"]
+
+
+@pytest.mark.parametrize("job", ["run_queries", "repair_late", "check_queries", "maintain_queries"])
+def test_a_job_of_a_query_is_not_taken_for_one_of_the_stream_of_that_name(
+    lakehouse_of: Callable[[str], Settings], tmp_path: Path, job: str
+) -> None:
+    write(tmp_path, {"alpha": "SELECT ts FROM alpha WHERE ts > 1"})
+    settings = lakehouse_of(
+        ALPHA.format(lineage='file = "lineage.ndjson"') + '[streams.alpha.columns]\nts = "int"\n'
+    )
+    settings.layout.selected("alpha").mkdir(parents=True)
+    of_stream = {"check_queries": "check_quality", "maintain_queries": "maintain"}.get(job, "ingest")
+    recorded(of_stream, settings, "alpha", dict)
+    recorded(job, settings, "alpha", dict)
+
+    assert [(each["job"], each["stream"]) for each in read_all(settings.layout)] == [
+        (of_stream, "alpha"),
+        (job, "alpha"),
+    ]
+    told = {
+        name: [Path(each["name"]).parts[-2:] for each in events(tmp_path / "lineage.ndjson")[3][name]]
+        for name in ("inputs", "outputs")
+    }
+    assert ("selected", "alpha") in told["inputs"] + told["outputs"]
+    assert ("rollup", "alpha") not in told["outputs"]
 
 
 def test_a_failure_is_told_with_its_own_words(

@@ -2,6 +2,7 @@
 
 masks.py       a condition of SQL -> what it says of an Arrow batch
 calls.py       a predicate of the operator's own -> the same
+patience.py    how long a call of one may take
 readers.py     selections, and sides of joins -> chains of operators that the executor runs
 task.py        a task: Arrow batches in; rows that were let through, and what was counted, out
 measured.py    what tasks counted -> statistics and the plan that the next batch begins with

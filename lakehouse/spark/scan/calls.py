@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lakehouse.spark.scan.patience import PATIENCE_S, within
+
 
 @dataclass(frozen=True)
 class Source:
@@ -40,8 +42,8 @@ class Source:
 class Call:
     """The predicate of one task. Its file is run before it is first asked; what that raises is raised when it is."""
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
+    def __init__(self, source: Source, patience_s: float = PATIENCE_S) -> None:
+        self.source, self.patience_s = source, patience_s
         self._function: Callable[..., Any] | None = None
 
     def __call__(self, rows: pa.RecordBatch) -> Any:
@@ -49,13 +51,14 @@ class Call:
 
         Raises:
             TypeError: it returned something else than truth values.
+            TimeoutError: it took longer than ``patience_s``.
             Exception: whatever the predicate raises.
         """
         function = self._loaded()
         arrays = [rows.column(name) for name in self.source.columns]
-        if self.source.by_row:
-            return _by_row(function, arrays)
-        return _truths(function(*arrays), self.source.name)
+        with within(self.patience_s, f"{self.source.name} of {rows.num_rows:,} rows"):
+            found = _by_row(function, arrays) if self.source.by_row else function(*arrays)
+        return _truths(found, self.source.name)
 
     def load(self) -> None:
         """Run the file, if that has not been done; what it raises is left to the first call."""
@@ -66,7 +69,8 @@ class Call:
         if self._function is None:
             module = ModuleType(f"predicate_{self.source.name}")
             module.__file__ = self.source.path
-            exec(compile(self.source.text, self.source.path, "exec"), module.__dict__)
+            with within(self.patience_s, f"running {Path(self.source.path).name}"):
+                exec(compile(self.source.text, self.source.path, "exec"), module.__dict__)
             self._function = getattr(module, self.source.name)
         return self._function
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from jobs import build_rollups, ingest, maintain, repair_late, run_queries
+from jobs import build_rollups, ingest, maintain, maintain_queries, repair_late, run_queries
 from lakehouse.catalog.plans import Plan, QueryChanged, read_plans, write_plan
 from lakehouse.catalog.settings import Settings
 from lakehouse.spark import tables
@@ -254,7 +254,7 @@ def test_raw_rows_stay_until_the_join_is_repaired_and_maintaining_changes_no_pai
     run_queries.run(settings, streams.spark, "ids")
     repair_late.run(settings, streams.spark, "ids")
     pairs = streams.pairs("ids", "left_row", "right_row", "found")
-    maintain.run_query(settings, streams.spark, "ids")
+    maintain_queries.run(settings, streams.spark, "ids")
 
     assert before["waits_for_queries"] == 1 and before["raw_dropped"] == 0
     assert streams.pairs("ids", "left_row", "right_row", "found") == pairs

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jobs import build_rollups, maintain, repair_late, run_queries
+from jobs import build_rollups, maintain, maintain_queries, repair_late, run_queries
 from lakehouse.catalog.plans import QueryChanged
 from lakehouse.catalog.settings import Settings
 from lakehouse.catalog.table_log import read_rows
@@ -155,7 +155,7 @@ def test_maintaining_drops_what_no_row_can_meet_any_more_and_changes_no_result(s
     held = tables.read(streams.spark, windows).count()
 
     waits = maintain.run(only, streams.spark, "doors")
-    maintain.run_query(only, streams.spark, "three")
+    maintain_queries.run(only, streams.spark, "three")
     left = tables.read(streams.spark, windows).count()
     streams.land(some_rows(7, 2, 40))
     run.drain()

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from delta.tables import DeltaTable
 
-from jobs import check_quality, ingest, maintain, repair_late, run_queries
+from jobs import check_queries, ingest, maintain_queries, repair_late, run_queries
 from lakehouse.catalog.settings import Settings
 from lakehouse.catalog.stopped import QueryStopped, read_stopped
 from lakehouse.catalog.table_log import read_rows
@@ -136,7 +136,7 @@ def answered(statement: str, **tables: pa.Table) -> Counter[tuple[Any, ...]]:
 
 def deviations(settings: Settings, spark: SparkSession, name: str) -> dict[tuple[str, int, str], float]:
     """Return what a check of all batches of a query finds wrong: table, batch and metric, and by how much."""
-    measured = check_quality._measured(settings, spark, name, 0)
+    measured = check_queries._measured(settings, spark, name, 0)
     assert measured is not None
     return {
         (frame.table, row["batch"], rule.metric): row[rule.metric]
@@ -203,7 +203,7 @@ def test_all_kinds_share_a_scan_and_come_to_what_they_mean_after_repair(
         ]
     figures = read_rows(settings.layout.queries("totals"))
     assert sum(row["selected"] for row in whole) == sum(row["rows"] for row in figures if row["bucket"] >= 0)
-    maintain.run_query(settings, spark, "totals")
+    maintain_queries.run(settings, spark, "totals")
     assert content(settings, "totals") == expected(rows, "totals")
 
 
@@ -269,7 +269,7 @@ def test_a_check_believes_what_scans_noted_and_sees_what_is_missing(
     # By now it says something else, and is not asked again.
     write(tmp_path, {}, fits="def fits(count) -> bool:\n    raise ValueError(count)\n")
 
-    checked = {name: check_quality.run_query(settings, spark, name)["failed"] for name in QUERIES}
+    checked = {name: check_queries.run(settings, spark, name)["failed"] for name in QUERIES}
     right = {name: deviations(settings, spark, name) for name in QUERIES}
     noted = read_rows(layout.operators("pairs"))
     (selected,) = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -189,6 +190,40 @@ def test_what_is_no_predicate_stops_its_query_only(
 
     assert told in found["readers"][0]["error"]
     assert found["readers"][1]["rows"] == 9
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("def endless(x):\n    while True:\n        pass\n", "endless of 20 rows"),
+        (
+            "def endless(x) -> bool:\n    while x == 13:\n        pass\n    return True\n",
+            "endless of 20 rows",
+        ),
+        ("while True:\n    pass\ndef endless(x): ...\n", "running endless.py"),
+        # It tries again, whatever is raised, twice.
+        (
+            "def endless(x):\n    for again in range(3):\n        try:\n            while True:\n                pass\n"
+            "        except Exception:\n            if again == 2:\n                raise\n",
+            "endless of 20 rows",
+        ),
+    ],
+)
+def test_a_predicate_that_never_returns_is_ended_and_the_others_go_on(
+    tmp_path: Path, folder: Path, text: str, what: str
+) -> None:
+    (tmp_path / "endless.py").write_text(text, encoding="utf-8")
+    call = Conjunct("endless(x)", ("x",), PythonCall("endless", tmp_path / "endless.py", "-> bool" in text))
+    good = query("good", ["`x` > 10"], folder)
+    bad = Reader("bad", None, "s", (call,), good.columns, 1)
+    alarm = signal.getsignal(signal.SIGALRM)
+
+    _, found = run(work_of([bad, good], patience_s=0.2), [rows_of([(n, "a") for n in range(20)])])
+
+    assert found["readers"][0]["error"] == f"TimeoutError: {what} took longer than 0.2 s"
+    assert found["readers"][0]["place"].startswith("endless.py:")
+    assert found["readers"][1]["rows"] == 9
+    assert signal.getsignal(signal.SIGALRM) is alarm
 
 
 def test_a_file_that_is_gone_stops_its_query_only(folder: Path) -> None:

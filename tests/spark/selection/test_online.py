@@ -9,7 +9,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from jobs import ingest, maintain, run_queries
+from jobs import ingest, maintain_queries, run_queries
 from lakehouse.catalog.settings import Settings
 from lakehouse.catalog.stopped import QueryStopped, read_stopped
 from lakehouse.catalog.table_log import read_rows
@@ -204,7 +204,7 @@ def test_a_query_that_raises_stands_still_with_its_error_and_catches_up_once_it_
     assert [
         [value for key, value in row.items() if key != "batch"] for frame in frames for row in frame.rows
     ] == [[0, 0, 0, 0, 0]] * 3
-    maintain.run_query(settings, spark, "brief")
+    maintain_queries.run(settings, spark, "brief")
     assert [row["event_us"] for row in selected(settings, "brief")] == times(rows, "brief")
 
 

@@ -1,0 +1,46 @@
+"""Keep the tables of a registered query small: drop states and windows nobody reads, merge small files, vacuum.
+
+Changes no answer. Safe to run at any time, again, and to kill anywhere.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from jobs.command import run_for_queries
+from lakehouse.catalog.heartbeat import patience_s
+from lakehouse.catalog.multiway_query import MultiwayQuery
+from lakehouse.catalog.settings import Settings
+from lakehouse.spark import maintenance, tables
+from lakehouse.spark.late_join.tables import drop_old_states
+from lakehouse.spark.multiway_join.tables import drop_old_windows
+
+
+def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
+    """Maintain a query's tables; return what was merged and deleted, and what files are left.
+
+    Raises:
+        LeaseHeld: when the query runs, or is repaired, now.
+    """
+    layout, figures = settings.layout, Counter[str]()
+    with tables.lease(layout.queries(query), patience_s(layout)), tables.lease(layout.repairs(query)):
+        drop_old_states(spark, layout, query)
+        asked = settings.query(query)
+        if isinstance(asked, MultiwayQuery):
+            drop_old_windows(spark, layout, asked)
+        for path in filter(tables.exists, layout.tables_of(query)):
+            figures.update(maintenance.tend(spark, path, settings.tables.history))
+    return dict(figures)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run for the queries named on the command line."""
+    return run_for_queries(run, argv)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
