@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from jobs import build_rollups, ingest, maintain, maintain_queries, publish, run_queries
@@ -71,16 +72,12 @@ class Served:
 
     def _of_stream(self, name: str) -> list[Turn]:
         settings, spark, layout = self.settings, self.spark, self.settings.layout
-        look, changes = (
-            watch(spark, settings.stream(name).source),
-            (layout.ledger(name), layout.corrections(name)),
-        )
+        look = watch(spark, settings.stream(name).source)
+        changes = (layout.ledger(name), layout.corrections(name))
         turns = [
             self._turn("ingest", name, look, lambda: ingest.run(settings, spark, name)),
             self._after("build_rollups", name, changes, lambda: build_rollups.run(settings, spark, name)),
-            self._maintained(
-                "maintain", name, layout.ledger(name), lambda: maintain.run(settings, spark, name)
-            ),
+            self._maintained(maintain, name, layout.ledger(name)),
         ]
         for turn in turns[1:]:
             turn.alone = lambda: self._rollups[name]
@@ -91,19 +88,16 @@ class Served:
         ledgers = {layout.ledger(side.stream) for side in settings.query(name).sides}
         return [
             self._after("run_queries", name, ledgers, lambda: run_queries.run(settings, spark, name)),
-            self._maintained(
-                "maintain_queries",
-                name,
-                layout.queries(name),
-                lambda: maintain_queries.run(settings, spark, name),
-            ),
+            self._maintained(maintain_queries, name, layout.queries(name)),
         ]
 
-    def _maintained(self, job: str, name: str, counting: Path, work: Work) -> Turn:
+    def _maintained(self, job: ModuleType, name: str, counting: Path) -> Turn:
         """Return the upkeep of tables whose batches are commits of the one that counts them."""
         commits = Commits(counting)
         begun = commits()[0][0]
-        turn = self._turn(job, name, lambda: (commits()[0][0] - begun) // MAINTAINED_AFTER, work)
+        work = partial(job.run, self.settings, self.spark, name)
+        called = job.__name__.rpartition(".")[2]
+        turn = self._turn(called, name, lambda: (commits()[0][0] - begun) // MAINTAINED_AFTER, work)
         turn.seen = 0
         return turn
 

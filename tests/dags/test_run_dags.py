@@ -118,10 +118,12 @@ def test_an_unknown_stream_is_refused_before_anything_starts(settings: Settings)
     assert not settings.layout.airflow.exists()
 
 
-def test_a_repair_that_fails_keeps_no_other_query_from_being_checked(settings: Settings) -> None:
+def test_a_repair_that_fails_keeps_no_other_query_from_being_checked(
+    settings: Settings, tmp_path: Path
+) -> None:
     hot = "SELECT ts, temp FROM alpha WHERE temp > {}"
     joined = "SELECT a.ts FROM alpha [RANGE 1 SECOND] a JOIN alpha b ON a.device = b.device RECALL 0.9 OVER 1 MINUTE"
-    write(settings.config.parent, {"hot": hot.format(30), "pairs": joined, "warm": hot.format(20)})
+    write(tmp_path, {"hot": hot.format(30), "pairs": joined, "warm": hot.format(20)})
     settings = load_settings(settings.config)
     outcomes: list[dict[str, Any]] = []
 
