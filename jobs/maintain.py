@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
 from lakehouse.catalog.heartbeat import patience_s
+from lakehouse.catalog.lease import rewriting
 from lakehouse.catalog.plans import is_behind
 from lakehouse.catalog.settings import Settings
 from lakehouse.spark import corrections, maintenance, retention, rollup, tables
@@ -33,24 +34,34 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     """
     layout = settings.layout
     figures: Counter[str] = Counter()
-    by_ingest = [
-        layout.raw(stream),
-        layout.quarantine(stream),
-        layout.ledger(stream),
-        layout.corrections(stream),
-    ]
-    wait = patience_s(layout)
-    with tables.lease(layout.raw(stream), wait), tables.lease(layout.rollup(stream), wait):
-        if tables.exists(layout.rollup(stream)):
-            figures.update(_dropped(settings, spark, stream))
-            figures.update(rollup.compact(spark, layout, settings.stream(stream)))
-        for path in filter(tables.exists, [*by_ingest, layout.rollup(stream)]):
-            figures.update(maintenance.tend(spark, path, settings.tables.history))
+    raw, wait = layout.raw(stream), patience_s(layout)
+    with rewriting(raw, wait):
+        with tables.lease(raw, wait), tables.lease(layout.rollup(stream), wait):
+            figures.update(_tended(settings, spark, stream))
+        if tables.exists(raw):
+            # The only one that takes long: rows come in meanwhile.
+            figures["files_merged"] += maintenance.merge_small_files(spark, raw)
+            figures.update(maintenance.left(raw))
     if tables.exists(layout.quality):
         # One table for all streams: whoever comes second leaves it to the first.
         with suppress(tables.LeaseHeld), tables.lease(layout.quality):
             figures.update(maintenance.tend(spark, layout.quality, settings.tables.history))
     return dict(figures)
+
+
+def _tended(settings: Settings, spark: SparkSession, stream: str) -> Counter[str]:
+    """Do what nobody else may write meanwhile."""
+    layout, history_us, figures = settings.layout, settings.tables.history, Counter[str]()
+    if tables.exists(layout.rollup(stream)):
+        figures.update(_dropped(settings, spark, stream))
+        figures.update(rollup.compact(spark, layout, settings.stream(stream)))
+    by_ingest = (layout.quarantine(stream), layout.ledger(stream), layout.corrections(stream))
+    for path in filter(tables.exists, [*by_ingest, layout.rollup(stream)]):
+        figures.update(maintenance.tend(spark, path, history_us))
+    if tables.exists(layout.raw(stream)):
+        # No file is deleted that somebody might be about to append.
+        figures.update(maintenance.clear(spark, layout.raw(stream), history_us))
+    return figures
 
 
 def _dropped(settings: Settings, spark: SparkSession, stream: str) -> dict[str, int]:

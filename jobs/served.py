@@ -2,7 +2,7 @@
 
 a lane per stream    ingest          where its files or topics show something new
                      build_rollups   where its ledger, or a correction, is new
-                     maintain        each time its ledger has come on by ``MAINTAINED_AFTER`` batches
+its upkeep           maintain        each time its ledger has come on by ``MAINTAINED_AFTER`` batches
 a lane per query     run_queries     where a ledger of its streams is new
                      maintain_queries
 one lane             publish         where a rollup, or what a query found, is new
@@ -62,8 +62,17 @@ class Served:
         registered = settings.registered.items()
         self.queries = [n for n, query in registered if set(streams) >= {side.stream for side in query.sides}]
         of_streams = [Lane(name, self._of_stream(name)) for name in streams]
+        upkeep = [
+            Lane(f"upkeep of {name}", [self._maintained(maintain, name, layout.ledger(name))])
+            for name in streams
+        ]
         of_queries = [Lane(f"query {name}", self._of_query(name), follows=True) for name in self.queries]
-        self.lanes = [*of_streams, *of_queries, Lane("publish", [self._publish(publish_s)], follows=True)]
+        self.lanes = [
+            *of_streams,
+            *upkeep,
+            *of_queries,
+            Lane("publish", [self._publish(publish_s)], follows=True),
+        ]
 
     def facts(self) -> dict[str, Any]:
         """Return how each step and each stream's freshness stand."""
@@ -74,14 +83,10 @@ class Served:
         settings, spark, layout = self.settings, self.spark, self.settings.layout
         look = watch(spark, settings.stream(name).source)
         changes = (layout.ledger(name), layout.corrections(name))
-        turns = [
-            self._turn("ingest", name, look, lambda: ingest.run(settings, spark, name)),
-            self._after("build_rollups", name, changes, lambda: build_rollups.run(settings, spark, name)),
-            self._maintained(maintain, name, layout.ledger(name)),
-        ]
-        for turn in turns[1:]:
-            turn.alone = lambda: self._rollups[name]
-        return turns
+        taken = self._turn("ingest", name, look, lambda: ingest.run(settings, spark, name))
+        built = self._after("build_rollups", name, changes, lambda: build_rollups.run(settings, spark, name))
+        built.alone = lambda: self._rollups[name]
+        return [taken, built]
 
     def _of_query(self, name: str) -> list[Turn]:
         settings, spark, layout = self.settings, self.spark, self.settings.layout

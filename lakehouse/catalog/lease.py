@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TextIO
 
@@ -35,6 +35,17 @@ def lease(table: Path, patience_s: float = 0) -> Iterator[None]:
                 raise LeaseHeld(message)
             time.sleep(_ASK_AGAIN_S)
         yield
+
+
+def rewriting(table: Path, patience_s: float = 0) -> AbstractContextManager[None]:
+    """Hold the files of a table that its writer only appends to: a merge of them goes on beside the writer.
+
+    Whoever deletes or changes rows of the table holds this, and the table itself.
+
+    Raises:
+        LeaseHeld: as ``lease`` does.
+    """
+    return lease(table.with_name(f"{table.name}.files"), patience_s)
 
 
 def is_held(table: Path) -> bool:

@@ -20,6 +20,12 @@ from lakehouse.spark.tables import HISTORY_US, kept
 SMALL_FILES = 16
 # Larger files are left alone: a merge then costs what came in since, not what a table holds.
 SMALL_BYTES = 64 * 1024 * 1024
+_MERGES = {
+    "minFileSize": str(SMALL_BYTES),
+    "maxFileSize": str(4 * SMALL_BYTES),
+    # One core at a time: jobs go on beside a merge.
+    "maxThreads": "1",
+}
 
 
 def tend(spark: SparkSession, table: Path, history_us: int = HISTORY_US) -> dict[str, int]:
@@ -30,19 +36,32 @@ def tend(spark: SparkSession, table: Path, history_us: int = HISTORY_US) -> dict
     Returns:
         How many files were merged and deleted, and how many files and log entries there are now.
     """
-    _bound(spark, table, kept(history_us))
     merged = merge_small_files(spark, table)
-    figures = {"files_merged": merged, "files_deleted": vacuum(spark, table, history_us)}
-    after = read_log(table)
-    return figures | ({"files": len(after.files), "log_entries": after.log_entries} if after else {})
+    return {"files_merged": merged, **clear(spark, table, history_us), **left(table)}
+
+
+def clear(spark: SparkSession, table: Path, history_us: int = HISTORY_US) -> dict[str, int]:
+    """Delete files that no version in reach uses, and bound the log; return how many files were deleted."""
+    _bound(spark, table, kept(history_us))
+    return {"files_deleted": vacuum(spark, table, history_us)}
+
+
+def left(table: Path) -> dict[str, int]:
+    """Return how many files and log entries a table has."""
+    facts = read_log(table)
+    return {"files": len(facts.files), "log_entries": facts.log_entries} if facts else {}
 
 
 def merge_small_files(spark: SparkSession, table: Path) -> int:
-    """Merge files when there are many small ones; return how many were merged."""
+    """Merge files when there are many small ones; return how many were merged.
+
+    Rows may be appended meanwhile; whoever deletes some must wait, or loses against it.
+    """
     facts = read_log(table)
     if facts is None or sum(size < SMALL_BYTES for size in facts.files.values()) < SMALL_FILES:
         return 0
-    spark.conf.set("spark.databricks.delta.optimize.minFileSize", str(SMALL_BYTES))
+    for name, value in _MERGES.items():
+        spark.conf.set(f"spark.databricks.delta.optimize.{name}", value)
     metrics = DeltaTable.forPath(spark, str(table)).optimize().executeCompaction()
     removed = metrics.select("metrics.numFilesRemoved").first()
     return int(removed[0]) if removed else 0

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,6 +60,24 @@ def test_tables_stay_small_and_no_reader_of_the_last_week_is_broken(spark: Spark
     again = maintenance.tend(spark, table)
     assert (again["files_merged"], again["files_deleted"]) == (0, 0)
     assert read_log(table) == after
+
+
+def test_rows_are_appended_while_files_are_merged(spark: SparkSession, tmp_path: Path) -> None:
+    """What a stream's ingest relies on, also where it looks for repeats in the table that it appends to."""
+    path = str(tmp_path / "table")
+    spark.range(20 * 50_000).repartition(20).write.format("delta").save(path)
+    appended = 0
+    with ThreadPoolExecutor(1) as pool:
+        merge = pool.submit(maintenance.merge_small_files, spark, tmp_path / "table")
+        while not merge.done() or not appended:
+            known = spark.read.format("delta").load(path).where("id >= 0").select("id")
+            row = spark.createDataFrame([(-1 - appended,)], "id bigint").join(known, "id", "left_anti")
+            row.write.format("delta").mode("append").save(path)
+            appended += 1
+
+    assert merge.result() == 20
+    ids = spark.read.format("delta").load(path).agg({"id": "min", "*": "count"}).first()
+    assert ids is not None and sorted(ids) == [-appended, 20 * 50_000 + appended]
 
 
 def test_a_folder_without_a_table_has_no_log(tmp_path: Path) -> None:

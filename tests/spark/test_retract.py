@@ -8,6 +8,7 @@ import pytest
 
 from jobs import maintain, retract
 from lakehouse.catalog.corrections import read_corrections
+from lakehouse.catalog.lease import LeaseHeld, rewriting
 from lakehouse.catalog.marker import read_marker
 from lakehouse.catalog.settings import Settings, load_settings
 from lakehouse.spark import rollup
@@ -44,6 +45,23 @@ def beside(stream: Lake, folder: Path, batches: Sequence[Sequence[dict[str, Any]
     for number, readings in enumerate(batches):
         take_in(other, f"{number}.ndjson", list(readings))
     return other
+
+
+def test_while_files_of_raw_are_merged_rows_come_in_and_none_are_taken_out(
+    spark: SparkSession, lakehouse_of: Callable[[str], Settings]
+) -> None:
+    stream = forgetful(spark, lakehouse_of)
+    before = len(stream.rows("raw", "event_us"))
+
+    with rewriting(stream.settings.layout.raw("readings")):
+        take_in(stream, "more.ndjson", [reading(1800, "a")])
+        with pytest.raises(LeaseHeld, match="another process writes this table now"):
+            taken_out(stream, Wrong(None, {"device": "a"}))
+        with pytest.raises(LeaseHeld, match="another process writes this table now"):
+            maintain.run(stream.settings, spark, "readings")
+
+    assert len(stream.rows("raw", "event_us")) == before + 1
+    assert taken_out(stream, Wrong(None, {"device": "a"}))["rows"] == 1
 
 
 def test_a_wrong_file_that_moved_now_ahead_leaves_no_trace(
