@@ -27,14 +27,14 @@ def repair() -> None:
 
         return chosen_queries(params)
 
-    @task(map_index_template="{{ query }}")
+    @task(map_index_template="{{ task.op_kwargs['query'] }}")
     def complete(query: str, params: Any = None) -> dict[str, Any]:
         from jobs import repair_late
         from jobs.scheduled import run_one
 
         return run_one(repair_late.run, query, params)
 
-    @task(map_index_template="{{ query }}", retries=0)
+    @task(map_index_template="{{ task.op_kwargs['query'] }}", retries=0)
     def judge(query: str, params: Any = None) -> dict[str, Any]:
         from jobs import check_queries
         from jobs.scheduled import run_one
@@ -44,7 +44,7 @@ def repair() -> None:
     # A group, so that a query whose repair fails keeps no other from being checked.
     @task_group
     def by_query(query: str) -> None:
-        complete(query) >> judge(query)
+        complete(query=query) >> judge(query=query)
 
     by_query.expand(query=choose())
 

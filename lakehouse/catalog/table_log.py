@@ -80,10 +80,16 @@ def _commit(table: Path, version: int) -> Path:
     return table / "_delta_log" / f"{version:020d}.json"
 
 
-def files_added(table: Path, commit: Path) -> list[Path]:
-    """Return the data files that one commit added."""
-    added = (action["add"] for action in _actions_of(commit) if action.get("add"))
-    return [table / unquote(file["path"]) for file in added]
+def files_added(table: Path, after: Path, writer: str) -> list[Path] | None:
+    """Return the data files that a writer's commit added, of those that came after another; None where there is none.
+
+    Others may have committed in between: a merge, for one.
+    """
+    for commit in (path for path in commits_of(table) if path.name > after.name):
+        actions = list(_actions_of(commit))
+        if any((action.get("txn") or {}).get("appId") == writer for action in actions):
+            return [table / unquote(action["add"]["path"]) for action in actions if action.get("add")]
+    return None
 
 
 def read_log(table: Path) -> TableFacts | None:

@@ -56,8 +56,7 @@ def append_once(rows: DataFrame, table: Path, writer: str, version: int) -> list
     rows.write.format("delta").mode("append").options(**once(writer, version), mergeSchema="true").save(
         str(table)
     )
-    after = commits_of(table)[-1]
-    return None if after == before else files_added(table, after)
+    return files_added(table, before, once(writer, version)["txnAppId"])
 
 
 def append_row(

@@ -10,6 +10,7 @@ import pytest
 
 from jobs import ingest
 from lakehouse.catalog.settings import Settings, load_settings
+from lakehouse.catalog.table_log import commits_of
 from lakehouse.spark import tables
 from lakehouse.spark.drain import IngestRefused
 from lakehouse.spark.ingest import Batch, Progress, StreamTables
@@ -93,6 +94,25 @@ def test_repeated_identity_is_kept_once_within_and_across_batches(lake: Make) ->
     assert len(stream.rows("raw", "event_us")) == 3
     assert stream.rows("ledger", "batch", "duplicates") == [(1, 1), (2, 1)]
     assert (counts["received"], counts["accepted"], counts["duplicates"]) == (2, 1, 1)
+
+
+def test_an_append_reads_nothing_of_raw_so_that_a_merge_of_its_files_cannot_conflict(lake: Make) -> None:
+    stream = lake()
+    for name, text in {
+        "a": reading(0) + reading(0) + reading(1),
+        "b": reading(0) + reading(2) + reading(3, temp="warm"),
+        "c": reading(2, temp=1.0) + reading(2) + reading(4),
+    }.items():
+        stream.land(f"{name}.ndjson", text)
+        stream.ingest()
+    stream.requeue()
+
+    commits = commits_of(stream.settings.layout.raw("readings"))
+    infos = [
+        next(a["commitInfo"] for a in map(json.loads, path.open()) if "commitInfo" in a) for path in commits
+    ]
+    blind = [info["isBlindAppend"] for info in infos if info["operation"] == "WRITE"]
+    assert len(blind) == 4 and all(blind)
 
 
 def test_same_identity_with_another_payload_is_a_conflict_with_its_bytes(lake: Make) -> None:

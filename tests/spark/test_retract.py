@@ -54,14 +54,14 @@ def test_while_files_of_raw_are_merged_rows_come_in_and_none_are_taken_out(
     before = len(stream.rows("raw", "event_us"))
 
     with rewriting(stream.settings.layout.raw("readings")):
-        take_in(stream, "more.ndjson", [reading(1800, "a")])
+        take_in(stream, "more.ndjson", [reading(1800, "b")])
         with pytest.raises(LeaseHeld, match="another process writes this table now"):
-            taken_out(stream, Wrong(None, {"device": "a"}))
+            taken_out(stream, Wrong(None, {"device": "b"}))
         with pytest.raises(LeaseHeld, match="another process writes this table now"):
             maintain.run(stream.settings, spark, "readings")
 
     assert len(stream.rows("raw", "event_us")) == before + 1
-    assert taken_out(stream, Wrong(None, {"device": "a"}))["rows"] == 1
+    assert taken_out(stream, Wrong(None, {"device": "b"}))["rows"] == 1
 
 
 def test_a_wrong_file_that_moved_now_ahead_leaves_no_trace(
