@@ -1,6 +1,6 @@
 """Drop old raw rows and nodes, fold partial nodes, merge small files and vacuum.
 
-- **Jobs** `jobs/maintain.py`, one task per stream, and `jobs/maintain_queries.py`, one per query
+- **Jobs** `jobs/maintain.py` and `jobs/merge_raw.py`, a task each per stream; `jobs/maintain_queries.py`, one per query
 - **Reads** every table
 - **Writes** every table, without changing an answer; with `keep_raw`, raw rows that old go
 - **If it is late** tables grow and reading them slows down; answers stay right
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import dag, task
+from airflow.sdk import dag, task, task_group
 
 from dags._defaults import MAINTAIN_SCHEDULE, dag_defaults
 
@@ -31,12 +31,24 @@ def maintain() -> None:
 
         return chosen_streams(params)
 
-    @task(map_index_template="{{ stream }}")
+    @task(map_index_template="{{ task.op_kwargs['stream'] }}")
     def tend(stream: str, params: Any = None) -> dict[str, Any]:
         from jobs import maintain
         from jobs.scheduled import run_one
 
         return run_one(maintain.run, stream, params)
+
+    @task(map_index_template="{{ task.op_kwargs['stream'] }}")
+    def merge(stream: str, params: Any = None) -> dict[str, Any]:
+        from jobs import merge_raw
+        from jobs.scheduled import run_one
+
+        return run_one(merge_raw.run, stream, params)
+
+    # A group, so that a stream that fails keeps no other from being merged.
+    @task_group
+    def by_stream(stream: str) -> None:
+        tend(stream=stream) >> merge(stream=stream)
 
     @task
     def choose_queries(params: Any = None) -> list[str]:
@@ -51,7 +63,7 @@ def maintain() -> None:
 
         return run_one(maintain_queries.run, query, params)
 
-    tend.expand(stream=choose())
+    by_stream.expand(stream=choose())
     tend_query.expand(query=choose_queries())
 
 

@@ -1,7 +1,7 @@
 """Keep the tables of a stream small: drop old raw rows and nodes, fold partial nodes, merge small files, vacuum.
 
-Changes no answer but those that need raw rows which the stream keeps no longer. Safe to run at any time, again, and
-to kill anywhere.
+Changes no answer but those that need raw rows which the stream keeps no longer. No row comes in meanwhile; what takes
+long, to merge files of raw, is ``merge_raw``. Safe to run at any time, again, and to kill anywhere.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
 from lakehouse.catalog.heartbeat import patience_s
-from lakehouse.catalog.lease import rewriting
 from lakehouse.catalog.plans import is_behind
 from lakehouse.catalog.settings import Settings
 from lakehouse.spark import corrections, maintenance, retention, rollup, tables
@@ -32,36 +31,23 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
         LeaseHeld: when another process writes one of these tables now.
         RollupOutdated: when the stream is declared differently from what its rollups were built for.
     """
-    layout = settings.layout
-    figures: Counter[str] = Counter()
-    raw, wait = layout.raw(stream), patience_s(layout)
-    with rewriting(raw, wait):
-        with tables.lease(raw, wait), tables.lease(layout.rollup(stream), wait):
-            figures.update(_tended(settings, spark, stream))
+    layout, history_us, figures = settings.layout, settings.tables.history, Counter[str]()
+    raw, built, wait = layout.raw(stream), layout.rollup(stream), patience_s(layout)
+    by_ingest = (layout.quarantine(stream), layout.ledger(stream), layout.corrections(stream))
+    with tables.lease(raw, wait), tables.lease(built, wait):
+        if tables.exists(built):
+            figures.update(_dropped(settings, spark, stream))
+            figures.update(rollup.compact(spark, layout, settings.stream(stream)))
+        for path in filter(tables.exists, [*by_ingest, built]):
+            figures.update(maintenance.tend(spark, path, history_us))
         if tables.exists(raw):
-            # The only one that takes long: rows come in meanwhile.
-            figures["files_merged"] += maintenance.merge_small_files(spark, raw)
-            figures.update(maintenance.left(raw))
+            # Only while nobody is about to append a file that looks unused.
+            figures.update(maintenance.clear(spark, raw, history_us))
     if tables.exists(layout.quality):
         # One table for all streams: whoever comes second leaves it to the first.
         with suppress(tables.LeaseHeld), tables.lease(layout.quality):
-            figures.update(maintenance.tend(spark, layout.quality, settings.tables.history))
+            figures.update(maintenance.tend(spark, layout.quality, history_us))
     return dict(figures)
-
-
-def _tended(settings: Settings, spark: SparkSession, stream: str) -> Counter[str]:
-    """Do what nobody else may write meanwhile."""
-    layout, history_us, figures = settings.layout, settings.tables.history, Counter[str]()
-    if tables.exists(layout.rollup(stream)):
-        figures.update(_dropped(settings, spark, stream))
-        figures.update(rollup.compact(spark, layout, settings.stream(stream)))
-    by_ingest = (layout.quarantine(stream), layout.ledger(stream), layout.corrections(stream))
-    for path in filter(tables.exists, [*by_ingest, layout.rollup(stream)]):
-        figures.update(maintenance.tend(spark, path, history_us))
-    if tables.exists(layout.raw(stream)):
-        # No file is deleted that somebody might be about to append.
-        figures.update(maintenance.clear(spark, layout.raw(stream), history_us))
-    return figures
 
 
 def _dropped(settings: Settings, spark: SparkSession, stream: str) -> dict[str, int]:

@@ -11,7 +11,6 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lakehouse.catalog.heartbeat import patience_s
-from lakehouse.catalog.lease import rewriting
 from lakehouse.catalog.settings import Settings
 from lakehouse.spark import corrections, tables
 from lakehouse.spark.retract import RetractRefused, Wrong, retract
@@ -38,7 +37,6 @@ def run(
     if not tables.exists(layout.ledger(stream)):
         raise RetractRefused(f"stream {stream}: nothing has been ingested yet; run `tidemark run`")
     wait = patience_s(layout)
-    raw, rollup = layout.raw(stream), layout.rollup(stream)
-    with rewriting(raw, wait), tables.lease(raw, wait), tables.lease(rollup, wait):
+    with tables.lease(layout.raw(stream), wait), tables.lease(layout.rollup(stream), wait):
         corrections.finish_open(spark, layout, declared)
         return retract(spark, layout, declared, wrong, by, why, dry_run)

@@ -2,7 +2,8 @@
 
 a lane per stream    ingest          where its files or topics show something new
                      build_rollups   where its ledger, or a correction, is new
-its upkeep           maintain        each time its ledger has come on by ``MAINTAINED_AFTER`` batches
+                     maintain        each time its ledger has come on by ``MAINTAINED_AFTER`` batches
+another              merge_raw       likewise; it takes long, and is in no one's way
 a lane per query     run_queries     where a ledger of its streams is new
                      maintain_queries
 one lane             publish         where a rollup, or what a query found, is new
@@ -19,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from jobs import build_rollups, ingest, maintain, maintain_queries, publish, run_queries
+from jobs import build_rollups, ingest, maintain, maintain_queries, merge_raw, publish, run_queries
 from jobs.outcome import ALL_STREAMS, recorded
 from lakehouse.catalog.marker import read_marker
 from lakehouse.catalog.outcomes import last_outcome
@@ -62,17 +63,9 @@ class Served:
         registered = settings.registered.items()
         self.queries = [n for n, query in registered if set(streams) >= {side.stream for side in query.sides}]
         of_streams = [Lane(name, self._of_stream(name)) for name in streams]
-        upkeep = [
-            Lane(f"upkeep of {name}", [self._maintained(maintain, name, layout.ledger(name))])
-            for name in streams
-        ]
+        of_streams += [Lane(f"raw of {n}", [self._upkept(merge_raw, n, layout.ledger(n))]) for n in streams]
         of_queries = [Lane(f"query {name}", self._of_query(name), follows=True) for name in self.queries]
-        self.lanes = [
-            *of_streams,
-            *upkeep,
-            *of_queries,
-            Lane("publish", [self._publish(publish_s)], follows=True),
-        ]
+        self.lanes = [*of_streams, *of_queries, Lane("publish", [self._publish(publish_s)], follows=True)]
 
     def facts(self) -> dict[str, Any]:
         """Return how each step and each stream's freshness stand."""
@@ -83,20 +76,24 @@ class Served:
         settings, spark, layout = self.settings, self.spark, self.settings.layout
         look = watch(spark, settings.stream(name).source)
         changes = (layout.ledger(name), layout.corrections(name))
-        taken = self._turn("ingest", name, look, lambda: ingest.run(settings, spark, name))
-        built = self._after("build_rollups", name, changes, lambda: build_rollups.run(settings, spark, name))
-        built.alone = lambda: self._rollups[name]
-        return [taken, built]
+        turns = [
+            self._turn("ingest", name, look, lambda: ingest.run(settings, spark, name)),
+            self._after("build_rollups", name, changes, lambda: build_rollups.run(settings, spark, name)),
+            self._upkept(maintain, name, layout.ledger(name)),
+        ]
+        for turn in turns[1:]:
+            turn.alone = lambda: self._rollups[name]
+        return turns
 
     def _of_query(self, name: str) -> list[Turn]:
         settings, spark, layout = self.settings, self.spark, self.settings.layout
         ledgers = {layout.ledger(side.stream) for side in settings.query(name).sides}
         return [
             self._after("run_queries", name, ledgers, lambda: run_queries.run(settings, spark, name)),
-            self._maintained(maintain_queries, name, layout.queries(name)),
+            self._upkept(maintain_queries, name, layout.queries(name)),
         ]
 
-    def _maintained(self, job: ModuleType, name: str, counting: Path) -> Turn:
+    def _upkept(self, job: ModuleType, name: str, counting: Path) -> Turn:
         """Return the upkeep of tables whose batches are commits of the one that counts them."""
         commits = Commits(counting)
         begun = commits()[0][0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
@@ -37,15 +37,12 @@ def lease(table: Path, patience_s: float = 0) -> Iterator[None]:
         yield
 
 
-def rewriting(table: Path, patience_s: float = 0) -> AbstractContextManager[None]:
-    """Hold the files of a table that its writer only appends to: a merge of them goes on beside the writer.
+def files_of(table: Path) -> Path:
+    """Return what to hold while files of a table are replaced by others with the same rows, beside its writer.
 
-    Whoever deletes or changes rows of the table holds this, and the table itself.
-
-    Raises:
-        LeaseHeld: as ``lease`` does.
+    Appends are in no one's way; whoever deletes rows holds this too.
     """
-    return lease(table.with_name(f"{table.name}.files"), patience_s)
+    return table.with_name(f"{table.name}.files")
 
 
 def is_held(table: Path) -> bool:

@@ -102,6 +102,7 @@ _OF_STREAMS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "requeue": (("quarantine",), ("raw", "quarantine", "ledger")),
     "build_rollups": (("raw", "ledger"), ("rollup",)),
     "check_quality": (("raw", "quarantine", "ledger", "rollup"), ("quality",)),
+    "merge_raw": (("raw",), ("raw",)),
     "maintain": (("raw", "quarantine", "ledger", "rollup"), ("raw", "quarantine", "ledger", "rollup")),
 }
 

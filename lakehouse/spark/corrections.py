@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -60,8 +59,8 @@ def begin(spark: SparkSession, layout: Home, stream: Stream, asked: Correction) 
 def carry_out(spark: SparkSession, layout: Home, stream: Stream, begun: Correction) -> None:
     """Do what a correction says, whatever of it was already done."""
     if begun.condition:
-        raw = DeltaTable.forPath(spark, str(layout.raw(stream.name)))
-        raw.delete(f"({begun.condition}) AND batch <= {begun.through}")
+        condition = f"({begun.condition}) AND batch <= {begun.through}"
+        tables.remove(spark, layout.raw(stream.name), condition)
     crash_point("correction.raw-deleted")
     if begun.kind == REBUILD and begun.from_us is None and begun.to_us is None:
         rebuild_all(spark, layout, stream)

@@ -15,6 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakehouse.catalog.lease import LeaseHeld as LeaseHeld
+from lakehouse.catalog.lease import files_of
 from lakehouse.catalog.lease import lease as lease
 from lakehouse.catalog.stream import COUNTER_PARTS, Stream
 from lakehouse.catalog.table_log import commits_of, files_added
@@ -24,6 +25,8 @@ from sql import statement
 _STATS = {"delta.dataSkippingStatsColumns": "level,grouping,start_us,batch"}
 # How long old versions can be read where nobody says; a table is told what counts when it is maintained.
 HISTORY_US = 7 * 24 * 3600 * 1_000_000
+# A merge of files takes a minute for every few ten millions of rows that came in since the last.
+MERGE_S = 1800.0
 
 
 def kept(history_us: int = HISTORY_US) -> dict[str, str]:
@@ -87,8 +90,13 @@ def append_rows(
 
 
 def remove(spark: SparkSession, table: Path, condition: str) -> None:
-    """Delete the rows of which a condition holds."""
-    DeltaTable.forPath(spark, str(table)).delete(condition)
+    """Delete the rows of which a condition holds; a merge of the table's files is waited for.
+
+    Raises:
+        LeaseHeld: when the merge takes longer than ``MERGE_S``.
+    """
+    with lease(files_of(table), MERGE_S):
+        DeltaTable.forPath(spark, str(table)).delete(condition)
 
 
 def side_by_side(*steps: Callable[[], object]) -> None:

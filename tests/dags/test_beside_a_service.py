@@ -74,7 +74,7 @@ def test_a_run_beside_a_service_checks_and_maintains_only(settings: Settings) ->
         served(settings, "readings", "other")
         outcomes = run_dags.run(settings, progress=told.append)
 
-    assert {outcome["job"] for outcome in outcomes} == {"check_quality", "maintain"}
+    assert {outcome["job"] for outcome in outcomes} == {"check_quality", "maintain", "merge_raw"}
     assert all(outcome["ok"] for outcome in outcomes)
     assert "left to it are ingest, rollups, queries and publish" in told[0]
     assert "4711" in (settings.layout.airflow / "logs" / "run.log").read_text()

@@ -62,12 +62,13 @@ def test_a_second_run_changes_nothing(settings: Settings, capfd: pytest.CaptureF
         "check_quality",
         "publish",
         "maintain",
+        "merge_raw",
     ]
     assert all(outcome["ok"] for outcome in first + second)
     assert _figures(first)["ingest"]["accepted"] == 2
     assert _figures(second)["ingest"]["batches"] == 0
     assert _figures(second)["build_rollups"]["rows"] == 0
-    assert len(told) == 10
+    assert len(told) == 12
     assert "airflow" not in capfd.readouterr().out.lower()
 
 

@@ -102,7 +102,7 @@ def test_a_job_tells_its_start_and_end_what_it_reads_and_what_it_writes(
 
 
 @pytest.mark.parametrize(
-    "job", ["ingest", "build_rollups", "check_quality", "maintain", "requeue", "publish"]
+    "job", ["ingest", "build_rollups", "check_quality", "maintain", "merge_raw", "requeue", "publish"]
 )
 def test_every_job_of_a_stream_names_what_it_writes(
     lakehouse_of: Callable[[str], Settings], tmp_path: Path, job: str

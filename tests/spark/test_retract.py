@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jobs import maintain, retract
+from jobs import maintain, merge_raw, retract
 from lakehouse.catalog.corrections import read_corrections
-from lakehouse.catalog.lease import LeaseHeld, rewriting
+from lakehouse.catalog.lease import LeaseHeld, files_of, lease
 from lakehouse.catalog.marker import read_marker
 from lakehouse.catalog.settings import Settings, load_settings
 from lakehouse.spark import rollup
@@ -53,15 +55,20 @@ def test_while_files_of_raw_are_merged_rows_come_in_and_none_are_taken_out(
     stream = forgetful(spark, lakehouse_of)
     before = len(stream.rows("raw", "event_us"))
 
-    with rewriting(stream.settings.layout.raw("readings")):
-        take_in(stream, "more.ndjson", [reading(1800, "b")])
-        with pytest.raises(LeaseHeld, match="another process writes this table now"):
-            taken_out(stream, Wrong(None, {"device": "b"}))
-        with pytest.raises(LeaseHeld, match="another process writes this table now"):
-            maintain.run(stream.settings, spark, "readings")
+    with ThreadPoolExecutor(1) as pool:
+        with lease(files_of(stream.settings.layout.raw("readings"))):
+            take_in(stream, "more.ndjson", [reading(1800, "b")])
+            with pytest.raises(LeaseHeld, match="another process writes this table now"):
+                merge_raw.run(stream.settings, spark, "readings")
+            taking_out = pool.submit(taken_out, stream, Wrong(None, {"device": "b"}))
+            while not (begun := read_corrections(stream.settings.layout, "readings")):
+                time.sleep(0.1)
+            time.sleep(1)
+            assert len(stream.rows("raw", "event_us")) == before + 1
+            assert [each.done for each in begun] == [False]
+        assert taking_out.result(60)["rows"] == 1
 
-    assert len(stream.rows("raw", "event_us")) == before + 1
-    assert taken_out(stream, Wrong(None, {"device": "b"}))["rows"] == 1
+    assert len(stream.rows("raw", "event_us")) == before
 
 
 def test_a_wrong_file_that_moved_now_ahead_leaves_no_trace(

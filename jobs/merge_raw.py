@@ -1,0 +1,40 @@
+"""Merge small files of a stream's raw rows, while others come in.
+
+It reads and writes all rows that came since the last time, by one core; what else keeps tables small is quick
+(``maintain``). Changes no row. Safe to run at any time, again, and to kill anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from jobs.command import run_for_streams
+from lakehouse.catalog.heartbeat import patience_s
+from lakehouse.catalog.lease import files_of
+from lakehouse.catalog.settings import Settings
+from lakehouse.spark import maintenance, tables
+
+
+def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
+    """Merge the files of raw if there are many small ones; return how many were merged, and how many files are left.
+
+    Raises:
+        LeaseHeld: when another process merges them, or deletes rows, now.
+    """
+    raw = settings.layout.raw(stream)
+    if not tables.exists(raw):
+        return {"files_merged": 0}
+    with tables.lease(files_of(raw), patience_s(settings.layout)):
+        return {"files_merged": maintenance.merge_small_files(spark, raw), **maintenance.left(raw)}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run for the streams named on the command line."""
+    return run_for_streams(run, argv)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
