@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.maintenance [--quick] [--json] [--minutes N]
 
-The ``run`` functions of ``ingest``, ``build_rollups``, ``maintain``, ``merge_raw`` and ``publish``, in one Spark session.
+The ``run`` functions of ``ingest``, ``build_rollups``, ``maintain``, ``merge_raw`` and ``publish``, in one session.
 A batch is a small file with the readings of one hour of event time, one of them eight days late; one of a day's batches
 holds a line that is no record. Every 24 batches the last three run, as on a day's schedule.
 
