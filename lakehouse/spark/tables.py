@@ -59,7 +59,7 @@ def append_once(rows: DataFrame, table: Path, writer: str, version: int) -> list
     rows.write.format("delta").mode("append").options(**once(writer, version), mergeSchema="true").save(
         str(table)
     )
-    return files_added(table, before, once(writer, version)["txnAppId"])
+    return files_added(table, before, _known_as(writer))
 
 
 def append_row(
@@ -108,7 +108,11 @@ def side_by_side(*steps: Callable[[], object]) -> None:
 
 def once(writer: str, version: int) -> dict[str, str]:
     """Return the options that make a Delta write of this version happen once."""
-    return {"txnAppId": f"tidemark-{writer}", "txnVersion": str(version)}
+    return {"txnAppId": _known_as(writer), "txnVersion": str(version)}
+
+
+def _known_as(writer: str) -> str:
+    return f"tidemark-{writer}"
 
 
 def create_raw(spark: SparkSession, table: Path, stream: Stream) -> None:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from delta.tables import DeltaTable
 
-from lakehouse.catalog.table_log import read_log, read_rows
+from lakehouse.catalog.table_log import commits_of, read_log, read_rows
 from lakehouse.spark import maintenance
 from lakehouse.spark.tables import append_once, kept
 
@@ -61,6 +61,26 @@ def test_tables_stay_small_and_no_reader_of_the_last_week_is_broken(spark: Spark
     again = maintenance.tend(spark, table)
     assert (again["files_merged"], again["files_deleted"]) == (0, 0)
     assert read_log(table) == after
+
+
+def test_entries_of_the_log_that_no_version_in_reach_needs_are_gone_to_the_minute(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path, log = tmp_path / "table", tmp_path / "table" / "_delta_log"
+    spark.range(0).write.format("delta").save(str(path))
+    maintenance.clear(spark, path, 600_000_000)
+    for number in range(14):
+        spark.range(number, number + 1).coalesce(1).write.format("delta").mode("append").save(str(path))
+    # Written a second apart, the twelfth commit eleven minutes ago and the one after it just now.
+    for file in (each for each in log.iterdir() if each.name[:20].isdigit() and int(each.name[:20]) <= 12):
+        os.utime(file, (time.time() - 672 + int(file.name[:20]),) * 2)
+
+    maintenance.clear(spark, path, 600_000_000)
+
+    # From the last checkpoint that is as old on: each version in reach can be made of the entries that are left.
+    assert [int(commit.stem) for commit in commits_of(path)] == [10, 11, 12, 13, 14, 15]
+    assert versions(spark, path, 13) == list(range(12))
+    assert spark.read.format("delta").load(str(path)).count() == 14
 
 
 def test_rows_are_appended_while_files_are_merged(spark: SparkSession, tmp_path: Path) -> None:
