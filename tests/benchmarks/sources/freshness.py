@@ -101,13 +101,17 @@ class Replay:
 
 @dataclass
 class Watch:
-    """What is seen of a service from outside, second by second; ``files``: how many its home has."""
+    """What is seen of a service from outside, second by second.
+
+    ``memory``: of all its processes, ``java``: of the JVM among them; ``files``: how many its home has.
+    """
 
     home: Home
     process: psutil.Process
     replay: Replay
     versions: list[tuple[float, int]] = field(default_factory=list)
     memory: list[tuple[float, float]] = field(default_factory=list)
+    java: list[tuple[float, float]] = field(default_factory=list)
     files: list[tuple[float, float]] = field(default_factory=list)
     stop: threading.Event = field(default_factory=threading.Event)
 
@@ -123,7 +127,9 @@ class Watch:
                     self.versions.append((changed / 1e9, self._newest_us()))
             if time.time() - last >= 1:
                 last = time.time()
-                self.memory.append((last, _rss_mb(self.process)))
+                rss = _rss_mb(self.process)
+                self.memory.append((last, sum(rss.values())))
+                self.java.append((last, rss.get("java", 0.0)))
                 self.files.append((last, _files(self.home)))
 
     def _newest_us(self) -> int:
@@ -173,6 +179,7 @@ def _at(folder: Path, replay: Replay) -> dict[str, Any]:
             "rss_mb": round(watch.memory[-1][1]),
             "rss_growth_mb_per_hour": round(watch.growth_mb_per_hour(begin + replay.seconds / 2, ended)),
             "rss_mb_by_part": _by_part(watch.memory, begin, ended),
+            "rss_java_mb_by_part": _by_part(watch.java, begin, ended),
             "files_on_disk_by_part": _by_part(watch.files, begin, ended),
             "rows": written,
             "batches": (ledger.rows or 0) if ledger else 0,
@@ -256,12 +263,13 @@ def _family(process: psutil.Process) -> list[psutil.Process]:
     return [process, *process.children(recursive=True)]
 
 
-def _rss_mb(process: psutil.Process) -> float:
-    total = 0
+def _rss_mb(process: psutil.Process) -> dict[str, float]:
+    """Return the memory of a service's processes by their name."""
+    found: dict[str, float] = {}
     for each in _family(process):
         with suppress(psutil.NoSuchProcess):
-            total += each.memory_info().rss
-    return total / 1e6
+            found[each.name()] = found.get(each.name(), 0.0) + each.memory_info().rss / 1e6
+    return found
 
 
 def _cpu_s(process: psutil.Process) -> float:
