@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
-    """Judge a registered query's tables, best after a repair; return as ``run`` does, with the rows that are ``gone``.
+    """Judge a registered query's tables, best after a repair; return what ``check_quality`` does, and ``gone`` rows.
 
     Raises:
         GateFailed: when a rule does not hold, such as too many periods below the recall asked for.

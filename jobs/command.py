@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from jobs.outcome import recorded
+from jobs.outcome import job_of, recorded
 from lakehouse.catalog.outcomes import told
 from lakehouse.catalog.problems import ConfigError
 from lakehouse.catalog.settings import Settings, load_settings
@@ -53,7 +53,7 @@ def _run_for(kind: Kind, run: Callable[..., dict[str, Any]], argv: Sequence[str]
     from lakehouse.spark.session import build_session
 
     spark = build_session(settings)
-    job = run.__module__.rpartition(".")[2] if run.__module__ != "__main__" else Path(sys.argv[0]).stem
+    job = job_of(run)
     failed = 0
     for name in names:
         try:

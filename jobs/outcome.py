@@ -7,10 +7,12 @@ with reporting(tell):    ``tell`` hears every outcome of this process while the 
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from lakehouse.catalog.outcomes import record, told
@@ -42,6 +44,12 @@ def recorded(job: str, settings: Settings, stream: str, work: Callable[[], dict[
         lineage.ended(error)
         for listener in list(_listeners):
             listener(outcome)
+
+
+def job_of(run: Callable[..., Any]) -> str:
+    """Return the name of the job that a module's ``run`` is, also where a shell runs that module."""
+    module = run.__module__
+    return Path(sys.argv[0]).stem if module == "__main__" else module.rpartition(".")[2]
 
 
 @contextmanager

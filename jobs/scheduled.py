@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from jobs.outcome import ALL_STREAMS, recorded
+from jobs.outcome import ALL_STREAMS, job_of, recorded
 from lakehouse.catalog.heartbeat import last_beat, served_by
 from lakehouse.catalog.places import config_file, given_home
 from lakehouse.catalog.settings import Settings, load_settings
@@ -73,7 +73,7 @@ def run_one(run: Run, name: str, params: Mapping[str, Any]) -> dict[str, Any]:
     from lakehouse.spark.session import build_session
 
     settings = configured(params)
-    return recorded(_job(run), settings, name, lambda: run(settings, build_session(settings), name))
+    return recorded(job_of(run), settings, name, lambda: run(settings, build_session(settings), name))
 
 
 def run_all(run: Run, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def run_all(run: Run, params: Mapping[str, Any]) -> dict[str, Any]:
     from lakehouse.spark.session import build_session
 
     settings = configured(params)
-    return recorded(_job(run), settings, ALL_STREAMS, lambda: run(settings, build_session(settings)))
+    return recorded(job_of(run), settings, ALL_STREAMS, lambda: run(settings, build_session(settings)))
 
 
 def _streams(settings: Settings, params: Mapping[str, Any]) -> list[str]:
@@ -89,7 +89,3 @@ def _streams(settings: Settings, params: Mapping[str, Any]) -> list[str]:
     if asked == ALL_STREAMS:
         return list(settings.streams)
     return [settings.stream(name.strip()).name for name in asked.split(",")]
-
-
-def _job(run: Run) -> str:
-    return run.__module__.rpartition(".")[2]

@@ -17,11 +17,10 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from jobs import build_rollups, ingest, maintain, maintain_queries, merge_raw, publish, run_queries
-from jobs.outcome import ALL_STREAMS, recorded
+from jobs.outcome import ALL_STREAMS, job_of, recorded
 from lakehouse.catalog.marker import read_marker
 from lakehouse.catalog.outcomes import last_outcome
 from lakehouse.catalog.settings import Settings
@@ -63,7 +62,9 @@ class Served:
         registered = settings.registered.items()
         self.queries = [n for n, query in registered if set(streams) >= {side.stream for side in query.sides}]
         of_streams = [Lane(name, self._of_stream(name)) for name in streams]
-        of_streams += [Lane(f"raw of {n}", [self._upkept(merge_raw, n, layout.ledger(n))]) for n in streams]
+        of_streams += [
+            Lane(f"raw of {n}", [self._upkept(merge_raw.run, n, layout.ledger(n))]) for n in streams
+        ]
         of_queries = [Lane(f"query {name}", self._of_query(name), follows=True) for name in self.queries]
         self.lanes = [*of_streams, *of_queries, Lane("publish", [self._publish(publish_s)], follows=True)]
 
@@ -79,7 +80,7 @@ class Served:
         turns = [
             self._turn("ingest", name, look, lambda: ingest.run(settings, spark, name)),
             self._after("build_rollups", name, changes, lambda: build_rollups.run(settings, spark, name)),
-            self._upkept(maintain, name, layout.ledger(name)),
+            self._upkept(maintain.run, name, layout.ledger(name)),
         ]
         for turn in turns[1:]:
             turn.alone = lambda: self._rollups[name]
@@ -90,16 +91,15 @@ class Served:
         ledgers = {layout.ledger(side.stream) for side in settings.query(name).sides}
         return [
             self._after("run_queries", name, ledgers, lambda: run_queries.run(settings, spark, name)),
-            self._upkept(maintain_queries, name, layout.queries(name)),
+            self._upkept(maintain_queries.run, name, layout.queries(name)),
         ]
 
-    def _upkept(self, job: ModuleType, name: str, counting: Path) -> Turn:
+    def _upkept(self, run: Callable[..., dict[str, Any]], name: str, counting: Path) -> Turn:
         """Return the upkeep of tables whose batches are commits of the one that counts them."""
         commits = Commits(counting)
         begun = commits()[0][0]
-        work = partial(job.run, self.settings, self.spark, name)
-        called = job.__name__.rpartition(".")[2]
-        turn = self._turn(called, name, lambda: (commits()[0][0] - begun) // MAINTAINED_AFTER, work)
+        work = partial(run, self.settings, self.spark, name)
+        turn = self._turn(job_of(run), name, lambda: (commits()[0][0] - begun) // MAINTAINED_AFTER, work)
         turn.seen = 0
         return turn
 

@@ -32,6 +32,8 @@ ERROR = f"{_FACETS}/1-0-1/ErrorMessageRunFacet.json#/$defs/ErrorMessageRunFacet"
 JOB_TYPE = f"{_FACETS}/2-0-3/JobTypeJobFacet.json#/$defs/JobTypeJobFacet"
 Event = dict[str, Any]
 Paths = tuple[list[str], list[str]]
+# Of a job, names of what it reads and of what it writes.
+_Named = tuple[Sequence[str], Sequence[str]]
 _silent_until: dict[str, float] = {}
 
 
@@ -85,19 +87,28 @@ def datasets(settings: Settings, job: str, subject: str) -> Paths:
     """Return what a job reads and what it writes: paths, or ``kafka://server/topic``."""
     layout = settings.layout
     if subject in settings.registered and job in _OF_QUERIES:
-        return _of_query(settings, job, subject)
+        return _among(_tables_of_query(settings, subject), _OF_QUERIES[job])
     if job == "publish":
         built = [str(layout.rollup(name)) for name in settings.streams]
         return built, [str(layout.serving)]
     if subject not in settings.streams:
         return [], []
-    reads, writes = _OF_STREAMS.get(job, ((), ()))
     places = {"source": _source(settings, subject)} | _tables(layout, subject)
+    return _among(places, _OF_STREAMS.get(job, ((), ())))
+
+
+def _among(places: Mapping[str, list[str]], named: _Named) -> Paths:
+    reads, writes = named
     return [p for name in reads for p in places[name]], [p for name in writes for p in places[name]]
 
 
-_OF_QUERIES = ("run_queries", "repair_late", "check_queries", "maintain_queries")
-_OF_STREAMS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
+_OF_QUERIES: dict[str, _Named] = {
+    "run_queries": (("raw",), ("found",)),
+    "repair_late": (("raw",), ("found",)),
+    "check_queries": (("raw", "found"), ("quality",)),
+    "maintain_queries": (("found",), ("found",)),
+}
+_OF_STREAMS: dict[str, _Named] = {
     "ingest": (("source",), ("raw", "quarantine", "ledger")),
     "requeue": (("quarantine",), ("raw", "quarantine", "ledger")),
     "build_rollups": (("raw", "ledger"), ("rollup",)),
@@ -107,15 +118,15 @@ _OF_STREAMS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
 }
 
 
-def _of_query(settings: Settings, job: str, query: str) -> Paths:
+def _tables_of_query(settings: Settings, query: str) -> dict[str, list[str]]:
     layout = settings.layout
     streams = dict.fromkeys(side.stream for side in settings.query(query).sides)
-    raw = [str(layout.raw(name)) for name in streams]
     tables = (layout.joins(query), layout.answers(query), layout.selected(query))
-    found = [str(path) for path in tables if path.exists()]
-    if job == "maintain_queries":
-        return found, found
-    return ([*raw, *found], [str(layout.quality)]) if job == "check_queries" else (raw, found)
+    return {
+        "raw": [str(layout.raw(name)) for name in streams],
+        "found": [str(path) for path in tables if path.exists()],
+        "quality": [str(layout.quality)],
+    }
 
 
 def _tables(layout: Home, stream: str) -> dict[str, list[str]]:

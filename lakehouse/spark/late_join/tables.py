@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import cast
 
-from delta.tables import DeltaTable
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -66,4 +65,4 @@ def create_tables(spark: SparkSession, layout: Home, query: JoinQuery, streams: 
 def drop_old_states(spark: SparkSession, layout: Home, query: str) -> None:
     """Delete the state of batches before the last finished one, which nobody reads any more."""
     if tables.exists(layout.states(query)):
-        DeltaTable.forPath(spark, str(layout.states(query))).delete(f"batch < {finished(layout, query)}")
+        tables.remove(spark, layout.states(query), f"batch < {finished(layout, query)}")

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.spark.scan.patience import PATIENCE_S, within
+from lakehouse.spark.scan.patience import within
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Source:
 class Call:
     """The predicate of one task. Its file is run before it is first asked; what that raises is raised when it is."""
 
-    def __init__(self, source: Source, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, source: Source, patience_s: float) -> None:
         self.source, self.patience_s = source, patience_s
         self._function: Callable[..., Any] | None = None
 

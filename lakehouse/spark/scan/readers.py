@@ -19,7 +19,6 @@ from lakehouse.catalog.row_conditions import Conjunct, scanned
 from lakehouse.catalog.selection_query import DEADLINE_US, SelectionQuery
 from lakehouse.spark.scan.calls import Call, Source
 from lakehouse.spark.scan.masks import mask_of
-from lakehouse.spark.scan.patience import PATIENCE_S
 
 if TYPE_CHECKING:
     from lakehouse.catalog.queries import Query as Registered
@@ -82,9 +81,7 @@ def written(readers: Sequence[Reader]) -> list[Query]:
     return [_chain(reader, [_named(each) for each in reader.conjuncts]) for reader in readers]
 
 
-def runnable(
-    readers: Sequence[Reader], sources: Mapping[str, Source], patience_s: float = PATIENCE_S
-) -> list[Query]:
+def runnable(readers: Sequence[Reader], sources: Mapping[str, Source], patience_s: float) -> list[Query]:
     """Return chains as they are run; ``sources``: predicates of the operator's own by text."""
     runs = {
         each.text: Call(sources[each.text], patience_s) if each.call else mask_of(each.text)
