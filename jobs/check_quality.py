@@ -21,24 +21,18 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     Raises:
         GateFailed: when a rule does not hold; the verdicts are in the history all the same.
     """
-    from quality import GateFailed
-    from quality.checkpoint import judge, report_page
-    from quality.history import append, verified_through
+    from quality.history import verified_through
     from quality.metrics import measure, open_tables
     from quality.rollup_metrics import measure_rollup
+    from quality.verdicts import settle
 
     layout = settings.layout
     since = verified_through(spark, layout.quality, stream)
     tables = open_tables(spark, layout, settings.stream(stream), since)
     if tables is None:
         return {"checks": 0, "failed": 0}
-    verdicts = judge(settings, stream, [*measure(tables), *measure_rollup(spark, layout, tables)])
-    append(spark, layout.quality, stream, tables.through, verdicts)
-    failed = [verdict for verdict in verdicts if not verdict.success]
-    report = report_page(layout.reports)
-    if failed:
-        raise GateFailed(stream, failed, report)
-    return {"checks": len(verdicts), "failed": 0, "through": tables.through, "report": str(report)}
+    frames = [*measure(tables), *measure_rollup(spark, layout, tables)]
+    return settle(settings, spark, stream, frames, tables.through)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -27,25 +27,17 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
     Raises:
         GateFailed: when a rule does not hold, such as too many periods below the recall asked for.
     """
-    from quality import GateFailed
-    from quality.checkpoint import judge, report_page
-    from quality.history import append, verified_through
+    from quality.history import verified_through
     from quality.scan_metrics import measure_scans
+    from quality.verdicts import settle, subject_of
 
-    layout, subject = settings.layout, f"query-{settings.query(query).name}"
-    since = verified_through(spark, layout.quality, subject)
+    since = verified_through(spark, settings.layout.quality, subject_of(query))
     measured = _measured(settings, spark, query, since)
     if measured is None:
         return {"checks": 0, "failed": 0}
     tables, frames = measured
-    verdicts = judge(settings, subject, [*frames, *measure_scans(spark, tables, since)])
-    append(spark, layout.quality, subject, tables.through, verdicts)
-    failed = [verdict for verdict in verdicts if not verdict.success]
-    report = report_page(layout.reports)
-    if failed:
-        raise GateFailed(query, failed, report, kind="query")
-    counts = {"checks": len(verdicts), "failed": 0, "through": tables.through, "gone": tables.gone}
-    return {**counts, "report": str(report)}
+    frames = [*frames, *measure_scans(spark, tables, since)]
+    return {**settle(settings, spark, query, frames, tables.through, "query"), "gone": tables.gone}
 
 
 def _measured(

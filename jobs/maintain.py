@@ -67,9 +67,8 @@ def _waiting(settings: Settings, stream: str) -> list[str]:
     """Return the queries that still need raw rows of the stream, for their next batch or their repair."""
     found = []
     for name, query in settings.registered.items():
-        streams = [side.stream for side in query.sides]
         is_repaired = name not in settings.selections
-        if stream in streams and is_behind(settings.layout, name, streams, is_repaired):
+        if stream in query.streams and is_behind(settings.layout, name, query.streams, is_repaired):
             found.append(name)
     return found
 

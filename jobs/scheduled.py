@@ -42,7 +42,7 @@ def chosen_queries(params: Mapping[str, Any]) -> list[str]:
     settings = configured(params)
     streams = set(_streams(settings, params))
     queries = settings.registered.items()
-    return [name for name, query in queries if streams >= {side.stream for side in query.sides}]
+    return [name for name, query in queries if streams.issuperset(query.streams)]
 
 
 def service_of(params: Mapping[str, Any]) -> str | None:
@@ -64,8 +64,7 @@ def unserved(params: Mapping[str, Any], kind: Kind) -> tuple[list[str], str | No
     streams = set(told.get("streams", {}))
     if kind == "stream":
         return [name for name in chosen if name not in streams], who
-    sides = {name: {side.stream for side in settings.query(name).sides} for name in chosen}
-    return [name for name in chosen if not streams >= sides[name]], who
+    return [name for name in chosen if not streams.issuperset(settings.query(name).streams)], who
 
 
 def run_one(run: Run, name: str, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -60,7 +60,7 @@ class Served:
         # A publish must find all rollups at one moment: whoever changes one waits for it, and it for them.
         self._rollups = {name: threading.Lock() for name in settings.streams}
         registered = settings.registered.items()
-        self.queries = [n for n, query in registered if set(streams) >= {side.stream for side in query.sides}]
+        self.queries = [n for n, query in registered if set(streams).issuperset(query.streams)]
         of_streams = [Lane(name, self._of_stream(name)) for name in streams]
         of_streams += [
             Lane(f"raw of {n}", [self._upkept(merge_raw.run, n, layout.ledger(n))]) for n in streams
@@ -88,7 +88,7 @@ class Served:
 
     def _of_query(self, name: str) -> list[Turn]:
         settings, spark, layout = self.settings, self.spark, self.settings.layout
-        ledgers = {layout.ledger(side.stream) for side in settings.query(name).sides}
+        ledgers = {layout.ledger(stream) for stream in settings.query(name).streams}
         return [
             self._after("run_queries", name, ledgers, lambda: run_queries.run(settings, spark, name)),
             self._upkept(maintain_queries.run, name, layout.queries(name)),

@@ -12,6 +12,7 @@
     suites.py           Rule -> Great Expectations suite
     checkpoint.py       frames + suites -> verdicts, kept results and their pages
     history.py          verdicts -> one Delta table for all streams
+    verdicts.py         the last two, and a stop where a rule does not hold
     gate.py             GateFailed, what a failed check raises
 
 Metrics are counts and differences, never a key or a reading, so that a report holds no personal data.

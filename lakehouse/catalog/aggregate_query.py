@@ -89,6 +89,11 @@ class AggregateQuery:
         carried = [{number for number, _ in side.keys} for side in self.sides]
         return tuple(sorted(set.intersection(*carried)))
 
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The stream of each side."""
+        return tuple(side.stream for side in self.sides)
+
     def definition(self) -> str:
         """What the answers and the state depend on, as one line; texts that mean the same give the same line."""
         sides = " JOIN ".join(

@@ -60,6 +60,11 @@ class JoinQuery:
     clock: Clock
     policy: Literal["needed_slack", "paper"]
 
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The stream of each side."""
+        return tuple(side.stream for side in self.sides)
+
     def definition(self) -> str:
         """What the results and the state depend on, as one line; texts that mean the same give the same line."""
         left, right = self.sides

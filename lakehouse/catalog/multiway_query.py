@@ -48,6 +48,11 @@ class MultiwayQuery:
     idle_us: int | None
     ahead_us: int | None
 
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The stream of each side."""
+        return tuple(side.stream for side in self.sides)
+
     def definition(self) -> str:
         """What the results and the state depend on, as one line; texts that mean the same give the same line."""
         sides = " JOIN ".join(

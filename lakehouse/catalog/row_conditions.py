@@ -51,16 +51,11 @@ def in_one_order(conjuncts: Iterable[Conjunct]) -> str | None:
     return " AND ".join(sorted(each.text for each in conjuncts)) or None
 
 
-def in_sql(conjuncts: Iterable[Conjunct]) -> str | None:
-    """Return those that are no calls as Spark SQL; None for none."""
-    return in_one_order(each for each in conjuncts if each.call is None)
-
-
 def of_side(conjuncts: Collection[Conjunct]) -> tuple[str | None, tuple[Conjunct, ...]]:
     """Return ``where`` and ``conjuncts`` of the side that these are all conditions on."""
     if any(each.call for each in conjuncts):
         return None, tuple(conjuncts)
-    return in_sql(conjuncts), ()
+    return in_one_order(conjuncts), ()
 
 
 def where_of(side: Conditioned) -> str | None:

@@ -42,6 +42,11 @@ class SelectionQuery:
         return self.sides[0].stream
 
     @property
+    def streams(self) -> tuple[str, ...]:
+        """The stream of each side."""
+        return (self.stream,)
+
+    @property
     def read(self) -> tuple[str, ...]:
         """Columns that its conditions and its outputs read, sorted."""
         columns = {column for each in self.conjuncts for column in each.columns}

@@ -45,7 +45,7 @@ def _stream_problems(
     for name, stream in streams.items():
         if stream.site is not None and stream.site not in known:
             yield Problem(f"streams.{name}.site", repr(stream.site), expected)
-    joined = {side.stream: query.name for query in queries for side in query.sides}
+    joined = {stream: query.name for query in queries for stream in query.streams}
     for name, query in sorted(joined.items()):
         if streams[name].site is None:
             yield Problem(f"streams.{name}.site", "nothing", f"{expected}, as query {query} joins it")
@@ -58,7 +58,7 @@ def transfer_of(
     if not costs:
         sides = range(len(query.sides))
         return tuple(tuple(float(start != end) for end in sides) for start in sides)
-    places = [streams[side.stream].site or "" for side in query.sides]
+    places = [streams[stream].site or "" for stream in query.streams]
     return tuple(tuple(_between(costs, start, end) for end in places) for start in places)
 
 

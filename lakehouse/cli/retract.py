@@ -82,7 +82,7 @@ def _kept_by(settings: Settings, stream: str) -> list[str]:
     """Return the queries that have taken in rows of the stream; what they found with them stays."""
     from lakehouse.catalog.plans import finished
 
-    of_stream = (n for n, q in settings.registered.items() if stream in {side.stream for side in q.sides})
+    of_stream = (n for n, q in settings.registered.items() if stream in q.streams)
     return [name for name in of_stream if finished(settings.layout, name)]
 
 

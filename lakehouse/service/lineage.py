@@ -120,7 +120,7 @@ _OF_STREAMS: dict[str, _Named] = {
 
 def _tables_of_query(settings: Settings, query: str) -> dict[str, list[str]]:
     layout = settings.layout
-    streams = dict.fromkeys(side.stream for side in settings.query(query).sides)
+    streams = dict.fromkeys(settings.query(query).streams)
     tables = (layout.joins(query), layout.answers(query), layout.selected(query))
     return {
         "raw": [str(layout.raw(name)) for name in streams],

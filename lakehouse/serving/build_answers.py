@@ -13,6 +13,7 @@ import duckdb
 from lakehouse.catalog.query_figures import is_finished, is_open
 from lakehouse.serving.aggregate_facts import AggregateFacts
 from lakehouse.serving.catalogue import add_query
+from lakehouse.serving.comments import comment, comment_columns
 from lakehouse.serving.facts import ALARMS_FILE, ANSWERS_FILE, ShownColumn
 from lakehouse.serving.literals import literal, name, parquet, row, text
 from sql import statement
@@ -60,8 +61,8 @@ def write_values(connection: duckdb.DuckDBPyConnection, queries: Sequence[Aggreg
         "0::BIGINT AS tick_us, 0.0::DOUBLE AS value, true AS holds WHERE false"
     )
     connection.execute(f"CREATE VIEW answer_values AS {' UNION ALL '.join(parts or [nothing])}")
-    comment = "Newest answers, one row per output, also where HAVING does not let them through; read by answer_series."
-    connection.execute(f"COMMENT ON VIEW answer_values IS {text(comment)}")
+    says = "Newest answers, one row per output, also where HAVING does not let them through; read by answer_series."
+    comment(connection, "VIEW", "answer_values", says)
 
 
 def _values(query: AggregateFacts, output: ShownColumn) -> str:
@@ -111,16 +112,15 @@ def _write_revisions(
         "{final}": _final(final_before_us, "tick_us"),
     }
     _run(connection, ANSWERS_FILE, filled)
-    _comment(
+    comment(
         connection,
         "TABLE",
         table,
         f"Every answer of {query.name}, also those that were revised; see queries.",
     )
-    _comment(
-        connection, "VIEW", view, f"What {query.name} answers now: newest answers that hold; see queries."
-    )
-    _comment_columns(connection, (table, view), columns)
+    says = f"What {query.name} answers now: newest answers that hold; see queries."
+    comment(connection, "VIEW", view, says)
+    comment_columns(connection, (table, view), columns)
     if query.answer_files:
         order = f"tick_us, {_names(query.groups)}revision"
         connection.execute(f"INSERT INTO {table} BY NAME {revisions(query)} ORDER BY {order}")
@@ -141,9 +141,9 @@ def write_alarms(
         "{final}": f"(state = 'withdrawn' OR state = 'cleared' AND {over})",
     }
     _run(connection, ALARMS_FILE, filled)
-    _comment(connection, "TABLE", table, f"Every change of the alarms of {query.name}; see queries.")
-    _comment(connection, "VIEW", view, f"The alarms of {query.name} as they stand; see queries.")
-    _comment_columns(connection, (table, view), query.groups)
+    comment(connection, "TABLE", table, f"Every change of the alarms of {query.name}; see queries.")
+    comment(connection, "VIEW", view, f"The alarms of {query.name} as they stand; see queries.")
+    comment_columns(connection, (table, view), query.groups)
     if query.alarm_files:
         connection.execute(f"INSERT INTO {table} BY NAME {changes(query)} ORDER BY raised_us, alarm, change")
 
@@ -153,18 +153,6 @@ def _run(connection: duckdb.DuckDBPyConnection, file: str, filled: Mapping[str, 
     for place, words in filled.items():
         sql = sql.replace(place, words)
     connection.execute(sql)
-
-
-def _comment(connection: duckdb.DuckDBPyConnection, kind: str, table: str, says: str) -> None:
-    connection.execute(f"COMMENT ON {kind} {table} IS {text(says)}")
-
-
-def _comment_columns(
-    connection: duckdb.DuckDBPyConnection, tables: Sequence[str], columns: Sequence[ShownColumn]
-) -> None:
-    for table in tables:
-        for column in columns:
-            _comment(connection, "COLUMN", f"{table}.{name(column.name)}", column.says)
 
 
 def _open(query: AggregateFacts) -> str:

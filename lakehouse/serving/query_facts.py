@@ -29,7 +29,7 @@ def shared_facts(
         **{name: figures.total(name) for name in ("rows", "missed", "refused", "unusable")},
         "time_us": greatest(row["time_us"] for row in figures.rows),
         "newest_us": greatest(newest),
-        "latest_us": max(streams[side.stream].latest for side in query.sides),
+        "latest_us": max(streams[stream].latest for stream in query.streams),
         "repairs": figures.last_repair,
         "repaired_through": figures.repaired,
         "repaired_us": instant_us(figures.repairs[-1]["committed_at"]) if figures.repairs else None,

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import duckdb
 
+from lakehouse.serving.comments import comment, comment_columns
 from lakehouse.serving.facts import ShownColumn
-from lakehouse.serving.literals import literal, name, parquet, text
+from lakehouse.serving.literals import literal, name, parquet
 from sql import statement
 
 
@@ -34,9 +35,8 @@ def write_rows(
     own = "".join(f"{name(column.name)} {column.type}, " for column in columns)
     create = statement(f"serving/{statement_file}").replace("{table}", table).replace("{columns}", own)
     connection.execute(create)
-    connection.execute(f"COMMENT ON TABLE {table} IS {text(says)}")
-    for column in columns:
-        connection.execute(f"COMMENT ON COLUMN {table}.{name(column.name)} IS {text(column.says)}")
+    comment(connection, "TABLE", table, says)
+    comment_columns(connection, (table,), columns)
     since = literal(since_us)
     if files:
         connection.execute(

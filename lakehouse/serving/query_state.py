@@ -77,7 +77,7 @@ class QueryState(ABC):
     def waiting(self) -> dict[str, int]:
         """How many ingest batches of each stream no finished batch of the query holds."""
         waiting: dict[str, int] = {}
-        for stream, (_, through) in zip(self.streams, self._taken(), strict=True):
+        for stream, (_, through) in zip(self.query.streams, self._taken(), strict=True):
             entries = read_ledger(self.layout, stream)
             waiting[stream] = sum(entry.batch > through for entry in entries)
         return waiting
@@ -94,14 +94,9 @@ class QueryState(ABC):
             return None
         return read_scans(self.layout, self.query, self.figures.finished)
 
-    @property
-    def streams(self) -> list[str]:
-        """The stream of each side."""
-        return [side.stream for side in self.query.sides]
-
     def _taken(self) -> tuple[Span, ...]:
         plans = read_plans(self.layout.plans(self.query.name), "batch")
-        nothing = tuple((0, 0) for _ in self.streams)
+        nothing = tuple((0, 0) for _ in self.query.streams)
         return next((plan.spans for plan in plans if plan.number == self.figures.finished), nothing)
 
     @property
@@ -133,7 +128,7 @@ class QueryState(ABC):
             "query": self.query.name,
             "kind": self.kind,
             "description": self.query.description,
-            "streams": self.streams,
+            "streams": list(self.query.streams),
             **self.own_facts(),
             **self._scan_facts(),
             "state": self.state,

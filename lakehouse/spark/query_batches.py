@@ -36,16 +36,15 @@ def next_batch(
     ``ledgers``: by stream, read before; so that several queries are planned by the same ones.
     ``told``: as in ``Plan``, of a batch that is written down now.
     """
-    streams = [side.stream for side in query.sides]
-    if not all(tables.exists(layout.raw(stream)) for stream in streams):
+    if not all(tables.exists(layout.raw(stream)) for stream in query.streams):
         return None
     folder = layout.plans(query.name)
     plans = read_plans(folder, "batch")
     if plans and plans[-1].number > finished(layout, query.name):
         return plans[-1]
-    taken = plans[-1].spans if plans else tuple((0, 0) for _ in streams)
-    known = {stream: read_ledger(layout, stream) for stream in streams} if ledgers is None else ledgers
-    spans = next_spans(taken, [known[stream] for stream in streams], most_rows)
+    taken = plans[-1].spans if plans else tuple((0, 0) for _ in query.streams)
+    known = {stream: read_ledger(layout, stream) for stream in query.streams} if ledgers is None else ledgers
+    spans = next_spans(taken, [known[stream] for stream in query.streams], most_rows)
     if spans is None:
         return None
     plan = Plan(len(plans) + 1, spans, told)

@@ -64,6 +64,6 @@ def finish_repair(
 
 def beyond_raw(layout: Home, query: Query, logged: DataFrame, reach_us: int) -> int:
     """Count logged rows whose partners, up to ``reach_us`` older, may lie where raw rows have been dropped."""
-    kept = [raw_from(read_corrections(layout, side.stream)) for side in query.sides]
+    kept = [raw_from(read_corrections(layout, stream)) for stream in query.streams]
     since = max((time for time in kept if time is not None), default=None)
     return 0 if since is None else logged.where(F.col("event_us") - reach_us < since).count()

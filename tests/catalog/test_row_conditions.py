@@ -3,15 +3,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from lakehouse.catalog.join_query import Side
-from lakehouse.catalog.row_conditions import Conjunct, PythonCall, in_sql, of_side, told, where_of
+from lakehouse.catalog.row_conditions import Conjunct, PythonCall, in_one_order, of_side, told, where_of
 
 PLAIN = (Conjunct("`y` < 1", ("y",)), Conjunct("`x` > 5", ("x",)))
 CALL = Conjunct("odd(kind, x)", ("kind", "x"), PythonCall("odd", Path("odd.py"), by_row=True))
 
 
 def test_comparisons_are_one_text_in_one_order() -> None:
-    assert in_sql(PLAIN) == in_sql((*PLAIN[::-1], CALL)) == "`x` > 5 AND `y` < 1"
-    assert in_sql(()) is in_sql((CALL,)) is None
+    assert in_one_order(PLAIN) == in_one_order(PLAIN[::-1]) == "`x` > 5 AND `y` < 1"
+    assert in_one_order(()) is None
 
 
 def test_a_side_has_conjuncts_only_where_one_calls() -> None:

@@ -43,9 +43,10 @@ def progress(
     layout: Home, query: AggregateQuery | MultiwayQuery, plan: Plan, before: Progress, believed: DataFrame
 ) -> Progress:
     """Return how far a batch comes; ``believed`` are side and event time of all its rows whose clock is believed."""
-    streams = [side.stream for side in query.sides]
     if query.ahead_us is None:
-        found = [_newest_of(layout, stream, *span) for stream, span in zip(streams, plan.spans, strict=True)]
+        found = [
+            _newest_of(layout, stream, *span) for stream, span in zip(query.streams, plan.spans, strict=True)
+        ]
     else:
         found = _newest_believed(believed, len(query.sides))
     newest = tuple(_later(one, two) for one, two in zip(before.newest_us, found, strict=True))

@@ -46,12 +46,11 @@ def believed_times(
     spark: SparkSession, layout: Home, query: AggregateQuery | MultiwayQuery, spans: Sequence[Span]
 ) -> DataFrame:
     """Return side and event time of all rows whose clock is believed, whether or not WHERE lets them through."""
-    streams = [side.stream for side in query.sides]
     sides = [
         read_raw(spark, layout, stream, span)
         .where(~is_refused(query))
         .select(F.lit(number).alias("side"), "event_us")
-        for number, (stream, span) in enumerate(zip(streams, spans, strict=True))
+        for number, (stream, span) in enumerate(zip(query.streams, spans, strict=True))
     ]
     return reduce(DataFrame.unionByName, sides)
 

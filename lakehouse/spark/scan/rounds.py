@@ -100,7 +100,7 @@ class Rounds:
 
     def _batches(self, going: Iterable[Run[Shared]], most_rows: int) -> Iterable[Batch]:
         """Yield the next batch of each query, all planned by the same ledgers."""
-        streams = {side.stream for run in self.runs for side in run.query.sides}
+        streams = {stream for run in self.runs for stream in run.query.streams}
         ledgers = {stream: read_ledger(self.layout, stream) for stream in streams}
         for run in going:
             try:
