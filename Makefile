@@ -56,7 +56,7 @@ types: setup ## Check types, strictly
 .PHONY: bench
 bench: setup ## Run every benchmark in full; fetches the peers they compare with
 	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements-bench.lock
-	@for path in tests/benchmarks/ingest.py tests/benchmarks/ingest_steps.py tests/benchmarks/maintenance.py tests/benchmarks/[a-z]*/__main__.py; do \
+	@for path in tests/benchmarks/ingest.py tests/benchmarks/ingest_steps.py tests/benchmarks/maintenance.py tests/benchmarks/start.py tests/benchmarks/[a-z]*/__main__.py; do \
 		name=$$(basename $${path%/__main__.py} .py); echo "== $$name"; $(BIN)/python -m tests.benchmarks.$$name; \
 	done
 

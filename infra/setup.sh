@@ -70,4 +70,5 @@ fetch_uv
 install_packages
 echo "setup: fetching Spark's jars, for Delta and Kafka (110 MB the first time)"
 .venv/bin/python -m lakehouse.spark.jars
+.venv/bin/python -m lakehouse.spark.class_archive 2>/dev/null || echo "setup: no archive of classes; sessions start slower"
 echo "setup: ready. Next: make demo, or .venv/bin/tidemark --help"

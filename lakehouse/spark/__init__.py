@@ -1,6 +1,6 @@
 """Adapters to Spark and Delta: the only package that imports pyspark and delta.
 
-jars.py        which jars the session needs, and where they are
+jars.py        which jars the session needs, and where they are; class_archive.py: so that it starts faster
 session.py     one session per process
 tables.py      Delta tables: idempotent append, read, lease
 sources/       files, topics -> manifests -> lines -> typed rows

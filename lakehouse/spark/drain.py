@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.spark import corrections, tables
 from lakehouse.spark.ingest import COUNTS, Batch, Progress, StreamTables
@@ -62,7 +62,19 @@ def drain(target: StreamTables, landing: Landing, before: Progress) -> dict[str,
     except StreamingQueryException:
         # Spark's error quotes ours inside a page of its own plan: raise ours.
         raise run.error or RuntimeError(f"the stream of {target.stream.name} stopped") from run.error
+    finally:
+        _close_connections(target.spark)
     return totals
+
+
+def _close_connections(spark: SparkSession) -> None:
+    """Close the connections that no thread of the JVM has used since the last call.
+
+    Each Spark stream calls ``foreachBatch`` from a thread of its own, over a connection of its own, and py4j keeps
+    both ends open when that thread has ended: a thread and two files a batch, for as long as a service runs.
+    """
+    gateway: Any = spark.sparkContext._gateway
+    gateway.java_gateway_server.getCallbackClient().periodicCleanup()
 
 
 @dataclass

@@ -11,6 +11,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from lakehouse.catalog.settings import Settings
+from lakehouse.spark.class_archive import archive_option
 from lakehouse.spark.jars import jar_paths, missing_jars
 
 _STDERR = 2
@@ -64,9 +65,10 @@ def _quiet_environment() -> None:
 def _options(settings: Settings) -> dict[str, str]:
     partitions = str(settings.spark.shuffle_partitions)
     return {
-        "spark.jars": ",".join(jar_paths()),
+        # On the class path, since the JVM's archive of classes knows no others; ``spark.jars`` would copy them, too.
+        "spark.driver.extraClassPath": os.pathsep.join(jar_paths()),
         "spark.driver.memory": settings.spark.driver_memory,
-        "spark.driver.extraJavaOptions": settings.spark.java_options,
+        "spark.driver.extraJavaOptions": f"{settings.spark.java_options} {archive_option()}",
         "spark.driver.host": "127.0.0.1",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",

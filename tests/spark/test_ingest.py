@@ -3,9 +3,12 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import psutil
 import pytest
 
 from jobs import ingest
@@ -387,3 +390,17 @@ def test_a_column_that_is_declared_later_is_null_in_rows_that_came_before(lake: 
 
     assert after.rows("raw", "event_us", "hum") == [(T0 * 10**6, None), (T0 * 10**6 + 10**6, 0.5)]
     assert after.rows("ledger", "batch", "accepted", "duplicates") == [(1, 1, 0), (2, 1, 1)]
+
+
+def test_connections_of_spark_streams_that_ended_are_closed(lake: Make) -> None:
+    """Of each batch one stayed, with a thread here and files on both sides, until a service had no more files."""
+    stream, counts = lake(), []
+    for number in range(8):
+        stream.land(f"{number}.ndjson", reading(number))
+        stream.ingest()
+        counts.append((threading.active_count(), psutil.Process().num_fds()))
+
+    # Those of the last batches stand open, and the JVM's collector of garbage may have begun to talk.
+    threads, files = np.array(counts).T
+    assert threads[-1] - threads[1] < 3
+    assert files[-1] - files[1] < 3

@@ -1,0 +1,104 @@
+"""What the JVM makes of Spark's classes when it loads them, kept, so that sessions start from there.
+
+Made by ``python -m lakehouse.spark.class_archive``, part of ``make setup``; kept in the environment of its jars.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Of classes that cannot be archived, and of an archive that does not fit, the JVM would tell on the standard output.
+_QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+
+
+def archive_file() -> Path:
+    """Return where the archive is kept."""
+    return Path(sys.prefix) / "share" / "tidemark" / "classes.jsa"
+
+
+def archive_option() -> str:
+    """Return what lets a JVM start from the archive, nothing where there is none.
+
+    The JVM looks whether Java and the class path are those that it was made with, and loads classes as ever if not.
+    """
+    kept = archive_file()
+    return f'"-XX:SharedArchiveFile={kept}" {_QUIET}' if kept.is_file() else ""
+
+
+def make_archive() -> Path:
+    """Make the archive, or make it again, from the classes that tables and streams need; about half a minute.
+
+    Raises:
+        RuntimeError: when the JVM cannot start from what it wrote, as on a full disk; there is no archive then.
+    """
+    from lakehouse.catalog.settings import Settings, SparkSettings
+    from lakehouse.spark.session import build_session
+
+    kept = archive_file()
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    # Whoever starts meanwhile finds a whole one or none.
+    kept.unlink(missing_ok=True)
+    made = kept.with_suffix(".part")
+    with tempfile.TemporaryDirectory(prefix="tidemark-classes-") as folder:
+        options = f'{SparkSettings().java_options} "-XX:ArchiveClassesAtExit={made}" {_QUIET}'
+        spark = build_session(Settings(home=Path(folder), spark=SparkSettings(java_options=options)))
+        _load_classes(spark, Path(folder))
+        _end(spark)
+    if not _can_start_from(made):
+        made.unlink(missing_ok=True)
+        raise RuntimeError(
+            f"the JVM wrote nothing that it can start from to {made}; is there space for 200 MB?"
+        )
+    return made.replace(kept)
+
+
+def _load_classes(spark: SparkSession, folder: Path) -> None:
+    """Write, extend and read a table, and let a stream pass."""
+    table, landing = str(folder / "table"), folder / "landing"
+    landing.mkdir()
+    (landing / "one.json").write_text("{}")
+    rows = spark.range(1000).selectExpr("id", "id % 7 AS remainder")
+    for _ in range(2):
+        rows.write.format("delta").mode("append").save(table)
+    spark.read.format("delta").load(table).groupBy("remainder").count().toArrow()
+    lines = spark.readStream.format("text").load(str(landing))
+    passed = lines.writeStream.foreachBatch(lambda rows, _: None).trigger(availableNow=True)
+    passed.option("checkpointLocation", str(folder / "checkpoint")).start().awaitTermination()
+
+
+def _end(spark: SparkSession) -> None:
+    """End the session's JVM, which writes the archive then."""
+    gateway: Any = spark.sparkContext._gateway
+    spark.stop()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+
+
+def _can_start_from(archive: Path) -> bool:
+    # A JVM that finds half of one does not go on without, but dies.
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else "java"
+    command = [java, f"-XX:SharedArchiveFile={archive}", *_QUIET.split(), "-version"]
+    return archive.is_file() and subprocess.run(command, capture_output=True).returncode == 0
+
+
+def main() -> int:
+    """Make the archive and say how long that took."""
+    print("archiving Spark's classes, so that sessions start faster ...", flush=True)
+    started = time.monotonic()
+    made = make_archive()
+    print(f"made {made}, {made.stat().st_size / 1e6:.0f} MB, in {time.monotonic() - started:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,44 @@
+"""Frames of deviations -> verdicts in the history and on the pages, and a stop where a rule does not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from lakehouse.catalog.settings import Settings
+from quality.checkpoint import judge, report_page
+from quality.gate import GateFailed
+from quality.history import append
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from quality.metrics import Frame
+
+
+def subject_of(query: str) -> str:
+    """Return what the history calls a registered query, which may be named like a stream."""
+    return f"query-{query}"
+
+
+def settle(
+    settings: Settings,
+    spark: SparkSession,
+    name: str,
+    frames: Sequence[Frame],
+    through: int,
+    kind: Literal["stream", "query"] = "stream",
+) -> dict[str, Any]:
+    """Judge what was measured of a stream or query through a batch, note the verdicts, and return how many and where.
+
+    Raises:
+        GateFailed: when a rule does not hold; the verdicts are in the history all the same.
+    """
+    layout, subject = settings.layout, name if kind == "stream" else subject_of(name)
+    verdicts = judge(settings, subject, frames)
+    append(spark, layout.quality, subject, through, verdicts)
+    failed = [verdict for verdict in verdicts if not verdict.success]
+    report = report_page(layout.reports)
+    if failed:
+        raise GateFailed(name, failed, report, kind)
+    return {"checks": len(verdicts), "failed": 0, "through": through, "report": str(report)}

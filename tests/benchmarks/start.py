@@ -1,0 +1,68 @@
+"""How long a job takes from the shell until its first rows are in a table, with the archive of classes and without.
+
+    python -m tests.benchmarks.start [--quick] [--json]
+
+A job of its own process each time: session, then a table of a thousand rows written and read. Both ways in turn, as
+often as ``--quick`` lets; medians. The archive is that of this environment (``make setup``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from lakehouse.spark.class_archive import archive_file
+
+RUNS, QUICK_RUNS = 7, 2
+WITHOUT = "from lakehouse.spark import class_archive; class_archive.archive_option = lambda: ''\n"
+JOB = """
+import sys
+from pathlib import Path
+from lakehouse.catalog.settings import Settings
+from lakehouse.spark.session import build_session
+spark = build_session(Settings(home=Path(sys.argv[1])))
+table = sys.argv[1] + "/table"
+spark.range(1000).write.format("delta").save(table)
+assert spark.read.format("delta").load(table).count() == 1000
+"""
+
+
+def figures(runs: int) -> dict[str, float]:
+    """Return the median seconds of both ways and their ratio."""
+    assert archive_file().is_file(), f"no {archive_file()}: run `make setup` first"
+    taken: dict[str, list[float]] = {"archive_s": [], "without_s": []}
+    for _ in range(runs):
+        taken["without_s"].append(_seconds(WITHOUT + JOB))
+        taken["archive_s"].append(_seconds(JOB))
+    median = {name: round(statistics.median(seconds), 2) for name, seconds in taken.items()}
+    return {**median, "speedup": round(median["without_s"] / median["archive_s"], 2)}
+
+
+def _seconds(words: str) -> float:
+    with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as folder:
+        started = time.perf_counter()
+        subprocess.run([sys.executable, "-c", words, folder], check=True, capture_output=True)
+        return time.perf_counter() - started
+
+
+def main() -> None:
+    """Print both ways."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--quick", action="store_true", help="twice each instead of seven times")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    asked = parser.parse_args()
+    found = figures(QUICK_RUNS if asked.quick else RUNS)
+    if asked.json:
+        print(json.dumps(found))
+        return
+    for name, value in found.items():
+        print(f"{name:10}  {value:6.2f}")
+
+
+if __name__ == "__main__":
+    main()
