@@ -1,8 +1,7 @@
 """Take what has landed for one stream into raw, quarantine and ledger, exactly once.
 
-New complete files, or unread messages of topics, are fixed into manifests; Spark Structured Streaming reads the
-manifests one by one, each one an ingest batch, and ends when there are none left (``availableNow``). Safe to run
-again, and to kill anywhere.
+New complete files, or unread messages of topics, are fixed into manifests; those that the ledger does not hold yet are
+taken in one by one, each one an ingest batch. Safe to run again, and to kill anywhere.
 """
 
 from __future__ import annotations

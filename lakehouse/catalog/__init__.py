@@ -31,5 +31,5 @@ query_words.py what a join of pairs does, in words; multiway_words.py, aggregate
 query_figures.py   what is finished of a registered query, and its figures
 stopped.py     why a query stands still
 forgetting.py  a registered query starts over
-layout.py      where a table, checkpoint or report lives under the home
+layout.py      where a table or report lives under the home
 """

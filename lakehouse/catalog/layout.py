@@ -21,7 +21,6 @@
     missed/<query>        slack that missed pairs needed    jobs/repair_late
     landing/<stream>/     manifests: which files make up a batch
     plans/<query>/        which ingest batches make up a batch of a query, which of its batches a repair
-    checkpoints/          Spark's own offsets
     runs/                 the last outcome of each job, small JSON
     runs/live/            signs of life of bridges and collectors
     service/              the heartbeat of `tidemark serve`, and what its Spark says
@@ -119,10 +118,6 @@ class Home:
     def landing(self, stream: str) -> Path:
         """Manifests of a stream: which files make up which ingest batch."""
         return self.root / "landing" / stream
-
-    def checkpoint(self, job: str, stream: str) -> Path:
-        """Spark's checkpoint of one job's stream."""
-        return self.root / "checkpoints" / job / stream
 
     @property
     def quality(self) -> Path:

@@ -1,4 +1,4 @@
-"""A stream's manifests, one by one: Spark Structured Streaming over them, each one an ingest batch."""
+"""A stream's manifests, one by one, each one an ingest batch."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
-
-from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.spark import corrections, tables
 from lakehouse.spark.ingest import COUNTS, Batch, Progress, StreamTables
@@ -44,37 +41,11 @@ def landing_of(target: StreamTables) -> tuple[Landing, Progress]:
 def drain(target: StreamTables, landing: Landing, before: Progress) -> dict[str, Any]:
     """Run every manifest that has no ledger row yet, in order."""
     totals: dict[str, Any] = {"batches": 0, **dict.fromkeys(COUNTS, 0), "schema_changes": 0}
-    if landing.last_batch == before.batch:
-        return totals
     run = _Run(target, landing, totals, before)
-    source = target.spark.readStream.format("text").option("wholetext", True).option("maxFilesPerTrigger", 1)
-    # Spark would otherwise pass over files older than a week before the newest one.
-    source = source.option("maxFileAge", "36500d").option("pathGlobFilter", "*.json")
-    query = (
-        source.load(str(landing.folder))
-        .writeStream.foreachBatch(run.ingest_batch)
-        .option("checkpointLocation", str(target.layout.checkpoint("ingest", target.stream.name)))
-        .trigger(availableNow=True)
-        .start()
-    )
-    try:
-        query.awaitTermination()
-    except StreamingQueryException:
-        # Spark's error quotes ours inside a page of its own plan: raise ours.
-        raise run.error or RuntimeError(f"the stream of {target.stream.name} stopped") from run.error
-    finally:
-        _close_connections(target.spark)
+    for manifest in landing.manifests:
+        if manifest.batch > before.batch:
+            run.ingest(manifest)
     return totals
-
-
-def _close_connections(spark: SparkSession) -> None:
-    """Close the connections that no thread of the JVM has used since the last call.
-
-    Each Spark stream calls ``foreachBatch`` from a thread of its own, over a connection of its own, and py4j keeps
-    both ends open when that thread has ended: a thread and two files a batch, for as long as a service runs.
-    """
-    gateway: Any = spark.sparkContext._gateway
-    gateway.java_gateway_server.getCallbackClient().periodicCleanup()
 
 
 @dataclass
@@ -85,20 +56,9 @@ class _Run:
     landing: Landing
     totals: dict[str, Any]
     finished: Progress
-    error: Exception | None = None
 
-    def ingest_batch(self, manifests: DataFrame, _: int) -> None:
-        """Take in the manifests of one micro-batch; those already in the ledger are passed over."""
-        try:
-            for (text,) in manifests.collect():
-                manifest = Manifest.from_json(text)
-                if manifest.batch > self.finished.batch:
-                    self._ingest(manifest)
-        except Exception as error:
-            self.error = error
-            raise
-
-    def _ingest(self, manifest: Manifest) -> None:
+    def ingest(self, manifest: Manifest) -> None:
+        """Take in the next batch."""
         if manifest.batch != self.finished.batch + 1:
             name = self.target.stream.name
             raise IngestRefused(

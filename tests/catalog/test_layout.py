@@ -13,13 +13,8 @@ def test_no_two_things_live_in_the_same_place() -> None:
         for place in (HOME.raw, HOME.quarantine, HOME.ledger, HOME.rollup, HOME.corrections, HOME.landing)
     ]
     single = [HOME.quality, HOME.reports, HOME.serving, HOME.runs, HOME.airflow]
-    checkpoints = [
-        HOME.checkpoint("ingest", "s"),
-        HOME.checkpoint("ingest", "t"),
-        HOME.checkpoint("other", "s"),
-    ]
 
-    places = [*tables, *single, *checkpoints]
+    places = [*tables, *single]
     assert len(set(places)) == len(places)
     assert all(place.is_relative_to("/home") for place in places)
 

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -85,7 +86,7 @@ class Landing:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.manifests = [Manifest.from_json(p.read_text("utf-8")) for p in sorted(folder.glob("*.json"))]
+        self.manifests = [_manifest(path, path.stat().st_ctime_ns) for path in sorted(folder.glob("*.json"))]
         self.files = {file.path: file for manifest in self.manifests for file in manifest.files}
 
     @property
@@ -158,12 +159,16 @@ class Landing:
             file.write(manifest.to_json())
             file.flush()
             os.fsync(file.fileno())
-        # Spark takes files in order of modification time: make that the order of batches, whatever the clock says.
-        os.utime(scratch, (manifest.batch, manifest.batch))
         scratch.rename(target)
         self.manifests.append(manifest)
         self.files |= {file.path: file for file in manifest.files}
         crash_point("ingest.manifest-written")
+
+
+@cache
+def _manifest(path: Path, changed_ns: int) -> Manifest:
+    """Return a manifest, read once a process: what stands under a name changes only when messages are given up."""
+    return Manifest.from_json(path.read_text("utf-8"))
 
 
 def matching(source: Source) -> Iterator[tuple[str, os.stat_result]]:

@@ -3,7 +3,8 @@
     python -m tests.benchmarks.sources [--quick] [--json] [PART ...]
 
 ``kafka`` starts a broker of its own on this machine, which shares its cores with Spark. ``freshness`` serves rows
-as they come, an hour of stream time at each of two rates, replayed faster: 45 minutes.
+as they come, an hour of stream time at each of two rates, replayed faster: 45 minutes. ``manifests``: what finding the
+next batch costs behind thousands.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from tests.benchmarks.parts import run_parts
 
 # Each has figures(quick) -> dict.
-PARTS = ("tests.benchmarks.sources.kafka", "tests.benchmarks.sources.freshness")
+PARTS = tuple(f"tests.benchmarks.sources.{name}" for name in ("kafka", "manifests", "freshness"))
 
 
 if __name__ == "__main__":

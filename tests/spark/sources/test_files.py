@@ -91,14 +91,6 @@ def test_manifest_reads_back_as_it_was_written(tmp_path: Path) -> None:
     assert Landing(tmp_path / "landing").manifests == landing.manifests == again
 
 
-def test_manifests_are_ordered_by_time_as_by_number(tmp_path: Path) -> None:
-    for name in "abc":
-        (tmp_path / name).write_text("x\n1\n")
-    Landing(tmp_path / "landing").add_files(source(tmp_path, batch_files=1))
-    times = [path.stat().st_mtime for path in sorted((tmp_path / "landing").glob("*.json"))]
-    assert times == [1, 2, 3]
-
-
 def test_columns_gained_lost_and_retyped_are_told_with_the_batch_that_brings_them(tmp_path: Path) -> None:
     records = [
         '{"ts": 1, "temp": 2.5}',

@@ -162,6 +162,8 @@ def test_giving_up_takes_the_place_of_the_manifests_that_cannot_be_read(tmp_path
     landing = Landing(tmp_path)
     landing.add_ranges([manifest((0, 5)).ranges, manifest((5, 9)).ranges, manifest((9, 12)).ranges])
     lost = (OffsetRange("t", 0, 5, 7, ID),)
+    # Read before, in this process.
+    assert Landing(tmp_path).manifests == landing.manifests
 
     landing.give_up(lost, batch=2)
 
