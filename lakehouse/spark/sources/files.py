@@ -12,12 +12,13 @@ import gzip
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -35,7 +36,7 @@ HIDDEN = (".", "_")
 UNFINISHED = (".tmp", ".part", ".partial", ".inprogress", ".crdownload")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class LandedFile:
     """One file of a batch; ``fields`` are the names or the count of its columns, None where lines have none.
 
@@ -72,13 +73,26 @@ class Manifest:
     def from_json(text: str) -> Manifest:
         """Read a manifest back."""
         content = json.loads(text)
-        files = tuple(
-            LandedFile(**(f | {"fields": None if f["fields"] is None else tuple(f["fields"])}))
-            for f in content["files"]
-        )
+        files = tuple(_file(**each) for each in content["files"])
         reasons, changes = tuple(content["reasons"]), tuple(content.get("schema_changes", ()))
         ranges = tuple(OffsetRange(**each) for each in content.get("ranges", ()))
         return Manifest(content["batch"], content["kind"], files, reasons, changes, ranges)
+
+
+def _file(fields: Sequence[str] | None, columns: Columns | None = None, **known: Any) -> LandedFile:
+    """Return a file of a manifest; what thousands of files have in common is held once."""
+    names = None if fields is None else _same(tuple(fields))
+    return LandedFile(fields=names, columns=_columns(tuple((columns or {}).items())), **known)
+
+
+@cache
+def _same(names: tuple[str, ...]) -> tuple[str, ...]:
+    return names
+
+
+@cache
+def _columns(items: tuple[tuple[str, str], ...]) -> Columns:
+    return dict(items)
 
 
 class Landing:
