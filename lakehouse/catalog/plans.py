@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -46,11 +47,14 @@ class Plan:
 
 def read_plans(folder: Path, kind: Kind) -> list[Plan]:
     """Return the plans of a kind in order."""
-    found = [json.loads(path.read_text("utf-8")) for path in sorted(folder.glob(f"{kind}-*"))]
-    return [
-        Plan(one["number"], tuple((low, high) for low, high in one["spans"]), one.get("told", 0))
-        for one in found
-    ]
+    return [_plan(path, path.stat().st_ctime_ns) for path in sorted(folder.glob(f"{kind}-*"))]
+
+
+@cache
+def _plan(path: Path, changed_ns: int) -> Plan:
+    """Return a plan, read once a process: what stands under a name changes only when a query is forgotten."""
+    one = json.loads(path.read_text("utf-8"))
+    return Plan(one["number"], tuple((low, high) for low, high in one["spans"]), one.get("told", 0))
 
 
 def write_plan(folder: Path, kind: Kind, plan: Plan) -> None:
