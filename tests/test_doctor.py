@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.doctor import AIRFLOW_PORT, EXACT, Finding, examine
+from lakehouse.spark.class_archive import archive_file
 
 
 def _found(config: Path, home: Path) -> dict[str, Finding]:
@@ -85,6 +86,19 @@ def test_jars_that_were_never_fetched_have_their_command(
     found = _found(empty_config, tmp_path)["jars"]
     assert (found.state, found.fix) == ("wrong", "run `python -m lakehouse.spark.jars`")
     assert "io.delta:delta-spark" in found.found
+
+
+def test_without_an_archive_of_classes_jobs_start_slower(
+    empty_config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    missing = _found(empty_config, tmp_path)["class archive"]
+    archive_file().parent.mkdir(parents=True)
+    archive_file().touch()
+    there = _found(empty_config, tmp_path)["class archive"]
+
+    assert (missing.state, "lakehouse.spark.class_archive" in missing.fix) == ("warning", True)
+    assert (there.state, there.found) == ("ok", str(archive_file()))
 
 
 def test_a_taken_port_is_a_warning(empty_config: Path, tmp_path: Path) -> None:
