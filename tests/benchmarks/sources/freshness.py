@@ -65,7 +65,9 @@ def figures(quick: bool) -> dict[str, Any]:
     for rate in RATES:
         with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
             faster = 1 if quick else FASTER[rate]
-            of_rate = _at(Path(name), Replay(rate, faster, QUICK_S if quick else STREAM_S // faster))
+            of_rate = served(
+                Path(name), CONFIG, Replay(rate, faster, QUICK_S if quick else STREAM_S // faster)
+            )
         found |= {f"{key}_at_{rate}": value for key, value in of_rate.items()}
     short = ("freshness_p50_s", "freshness_p95_s", "rss_growth_mb_per_hour")
     return found | {key: found[f"{key}_at_{RATES[-1]}"] for key in short}
@@ -103,7 +105,8 @@ class Replay:
 class Watch:
     """What is seen of a service from outside, second by second.
 
-    ``memory``: of all its processes, ``java``: of the JVM among them; ``files``: how many its home has.
+    ``memory``: of all its processes, ``java``: of the JVM among them; ``files``: how many its home has;
+    ``open_files``: how many the service's own process and the JVM have, connections among them.
     """
 
     home: Home
@@ -113,6 +116,7 @@ class Watch:
     memory: list[tuple[float, float]] = field(default_factory=list)
     java: list[tuple[float, float]] = field(default_factory=list)
     files: list[tuple[float, float]] = field(default_factory=list)
+    open_files: list[tuple[float, float]] = field(default_factory=list)
     stop: threading.Event = field(default_factory=threading.Event)
 
     def look(self) -> None:
@@ -131,6 +135,7 @@ class Watch:
                 self.memory.append((last, sum(rss.values())))
                 self.java.append((last, rss.get("java", 0.0)))
                 self.files.append((last, _files(self.home)))
+                self.open_files.append((last, sum(each.num_fds() for each in _with_java(self.process))))
 
     def _newest_us(self) -> int:
         with open_published(self.home) as published:
@@ -157,9 +162,10 @@ def _by_part(seen: list[tuple[float, float]], start: float, end: float) -> list[
     return [round(float(np.median(value[part == number]))) for number in range(PARTS)]
 
 
-def _at(folder: Path, replay: Replay) -> dict[str, Any]:
+def served(folder: Path, config: str, replay: Replay) -> dict[str, Any]:
+    """Let a service of a new home take in what is replayed, and return what was seen of it."""
     (folder / "landing").mkdir()
-    (folder / "tidemark.toml").write_text(CONFIG)
+    (folder / "tidemark.toml").write_text(config)
     home = Home(folder / "var")
     with _served(folder) as service, _watched(home, service, replay) as watch:
         replay.started = time.time()
@@ -180,6 +186,7 @@ def _at(folder: Path, replay: Replay) -> dict[str, Any]:
             "rss_growth_mb_per_hour": round(watch.growth_mb_per_hour(begin + replay.seconds / 2, ended)),
             "rss_mb_by_part": _by_part(watch.memory, begin, ended),
             "rss_java_mb_by_part": _by_part(watch.java, begin, ended),
+            "open_files_by_part": _by_part(watch.open_files, begin, ended),
             "files_on_disk_by_part": _by_part(watch.files, begin, ended),
             "rows": written,
             "batches": (ledger.rows or 0) if ledger else 0,
@@ -261,6 +268,10 @@ def _files(home: Home) -> int:
 
 def _family(process: psutil.Process) -> list[psutil.Process]:
     return [process, *process.children(recursive=True)]
+
+
+def _with_java(process: psutil.Process) -> list[psutil.Process]:
+    return [process, *(each for each in process.children() if each.name() == "java")]
 
 
 def _rss_mb(process: psutil.Process) -> dict[str, float]:
