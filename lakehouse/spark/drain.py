@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from lakehouse.spark import corrections, tables
@@ -41,42 +40,28 @@ def landing_of(target: StreamTables) -> tuple[Landing, Progress]:
 def drain(target: StreamTables, landing: Landing, before: Progress) -> dict[str, Any]:
     """Run every manifest that has no ledger row yet, in order."""
     totals: dict[str, Any] = {"batches": 0, **dict.fromkeys(COUNTS, 0), "schema_changes": 0}
-    run = _Run(target, landing, totals, before)
+    finished = before
     for manifest in landing.manifests:
-        if manifest.batch > before.batch:
-            run.ingest(manifest)
+        if manifest.batch <= before.batch:
+            continue
+        if manifest.batch != finished.batch + 1:
+            raise IngestRefused(
+                f"stream {target.stream.name}: batch {manifest.batch} came after batch {finished.batch}"
+            )
+        entry = _commit(target, manifest, landing, finished)
+        finished = Progress(manifest.batch, entry["newest_us"])
+        totals["batches"] += 1
+        totals["schema_changes"] += len(entry["schema_changes"])
+        for name in COUNTS:
+            totals[name] += entry[name]
     return totals
 
 
-@dataclass
-class _Run:
-    """One drain: the batches it has finished, and what they add up to."""
-
-    target: StreamTables
-    landing: Landing
-    totals: dict[str, Any]
-    finished: Progress
-
-    def ingest(self, manifest: Manifest) -> None:
-        """Take in the next batch."""
-        if manifest.batch != self.finished.batch + 1:
-            name = self.target.stream.name
-            raise IngestRefused(
-                f"stream {name}: batch {manifest.batch} came after batch {self.finished.batch}"
-            )
-        entry = self._commit(manifest)
-        self.finished = Progress(manifest.batch, entry["newest_us"])
-        self.totals["batches"] += 1
-        self.totals["schema_changes"] += len(entry["schema_changes"])
-        for name in COUNTS:
-            self.totals[name] += entry[name]
-
-    def _commit(self, manifest: Manifest) -> dict[str, Any]:
-        target, landing, finished = self.target, self.landing, self.finished
-        try:
-            return Batch(target, manifest, landing, finished).commit()
-        except Exception as error:
-            if manifest.kind != "kafka":
-                raise
-            failure = why_unread(error, target.spark, target.stream, landing, finished.batch)
-        raise failure
+def _commit(target: StreamTables, manifest: Manifest, landing: Landing, finished: Progress) -> dict[str, Any]:
+    try:
+        return Batch(target, manifest, landing, finished).commit()
+    except Exception as error:
+        if manifest.kind != "kafka":
+            raise
+        failure = why_unread(error, target.spark, target.stream, landing, finished.batch)
+    raise failure
