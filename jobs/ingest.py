@@ -17,8 +17,8 @@ from lakehouse.catalog.heartbeat import patience_s
 from lakehouse.catalog.settings import Settings
 from lakehouse.spark.drain import drain, landing_of, writing
 from lakehouse.spark.ingest import Progress, StreamTables
-from lakehouse.spark.sources.files import Landing
 from lakehouse.spark.sources.kafka import Broker
+from lakehouse.spark.sources.landing import Landing
 from lakehouse.spark.topics import Topics
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     with writing(target):
         landing, before = landing_of(target)
         figures = take(target, landing, before)
-    for manifest in landing.manifests[before.batch :]:
+    for manifest in landing.behind(before.batch):
         for change in manifest.schema_changes:
             log.warning("stream %s, batch %s: %s", stream, manifest.batch, change)
     return figures

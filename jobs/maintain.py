@@ -1,4 +1,4 @@
-"""Keep the tables of a stream small: drop old raw rows and nodes, fold partial nodes, merge small files, vacuum.
+"""Keep a stream small: drop old raw rows and nodes, fold partial nodes and manifests, merge small files, vacuum.
 
 Changes no answer but those that need raw rows which the stream keeps no longer. No row comes in meanwhile; what takes
 long, to merge files of raw, is ``merge_raw``. Safe to run at any time, again, and to kill anywhere.
@@ -16,10 +16,12 @@ from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
 from lakehouse.catalog.heartbeat import patience_s
+from lakehouse.catalog.ledger import last_batch, read_ledger
 from lakehouse.catalog.plans import is_behind
 from lakehouse.catalog.settings import Settings
 from lakehouse.spark import corrections, maintenance, retention, rollup, tables
 from lakehouse.spark.declared import require_current
+from lakehouse.spark.sources.landing import Landing
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +40,8 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
         if tables.exists(built):
             figures.update(_dropped(settings, spark, stream))
             figures.update(rollup.compact(spark, layout, settings.stream(stream)))
+        landing = Landing(layout.landing(stream))
+        figures["manifests_folded"] = landing.fold(last_batch(read_ledger(layout, stream)))
         for path in filter(tables.exists, [*by_ingest, built]):
             figures.update(maintenance.tend(spark, path, history_us))
         if tables.exists(raw):

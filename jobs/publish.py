@@ -73,7 +73,7 @@ def _facts(settings: Settings, spark: SparkSession, stream: Stream) -> StreamFac
     """Return what a publisher is told of a stream, without its nodes."""
     from lakehouse.spark import declared, quarantine
     from lakehouse.spark.entered import entered
-    from lakehouse.spark.sources.files import Landing
+    from lakehouse.spark.sources.landing import Landing
 
     layout = settings.layout
     contained = read_marker(layout.rollup(stream.name))

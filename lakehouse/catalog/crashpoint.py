@@ -22,6 +22,8 @@ CRASH_POINTS = (
     "publish.file-written",
     "publish.pointer-moved",
 )
+# Passed by maintenance once there are more finished batches than whose manifests it leaves to be looked at.
+FOLDING_POINTS = ("maintain.manifests-folded",)
 # Passed by corrections, which an ordinary run has none of.
 CORRECTION_POINTS = (
     "correction.begun",

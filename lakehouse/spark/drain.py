@@ -8,7 +8,8 @@ from typing import Any
 
 from lakehouse.spark import corrections, tables
 from lakehouse.spark.ingest import COUNTS, Batch, Progress, StreamTables
-from lakehouse.spark.sources.files import Landing, Manifest
+from lakehouse.spark.sources.landing import Landing
+from lakehouse.spark.sources.manifest import Manifest
 from lakehouse.spark.topics import why_unread
 
 
@@ -34,6 +35,11 @@ def landing_of(target: StreamTables) -> tuple[Landing, Progress]:
             f"stream {target.stream.name}: the ledger holds batch {before.batch}, {landing.folder} only "
             f"{landing.last_batch}: restore that folder; without it files would be read twice"
         )
+    if (missing := landing.missing) is not None:
+        raise IngestRefused(
+            f"stream {target.stream.name}: the manifest of batch {missing} is in {landing.folder} neither as a file of "
+            "its own nor folded: restore that folder; without it files would be read twice"
+        )
     return landing, before
 
 
@@ -41,9 +47,7 @@ def drain(target: StreamTables, landing: Landing, before: Progress) -> dict[str,
     """Run every manifest that has no ledger row yet, in order."""
     totals: dict[str, Any] = {"batches": 0, **dict.fromkeys(COUNTS, 0), "schema_changes": 0}
     finished = before
-    for manifest in landing.manifests:
-        if manifest.batch <= before.batch:
-            continue
+    for manifest in landing.behind(before.batch):
         if manifest.batch != finished.batch + 1:
             raise IngestRefused(
                 f"stream {target.stream.name}: batch {manifest.batch} came after batch {finished.batch}"

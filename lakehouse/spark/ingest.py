@@ -26,8 +26,9 @@ from lakehouse.spark.held_batch import ORIGIN, REJECTED, HeldBatch
 from lakehouse.spark.lateness import lateness_in_order, written_lateness_by_arrival
 from lakehouse.spark.quarantine import requeued_lines
 from lakehouse.spark.sources.fields import with_fields
-from lakehouse.spark.sources.files import Landing, Manifest
+from lakehouse.spark.sources.landing import Landing
 from lakehouse.spark.sources.lines import NumberedLines, read_lines
+from lakehouse.spark.sources.manifest import Manifest
 from lakehouse.spark.sources.messages import read_messages
 from lakehouse.spark.sources.offsets import OffsetRange
 from lakehouse.spark.sources.rows import typed_rows

@@ -13,8 +13,9 @@ from lakehouse.catalog.layout import Home
 from lakehouse.catalog.ledger import last_batch, read_ledger
 from lakehouse.catalog.stream import Stream
 from lakehouse.spark import tables
-from lakehouse.spark.sources.files import Landing, Manifest
+from lakehouse.spark.sources.landing import Landing
 from lakehouse.spark.sources.lines import Layout, NumberedLines, layouts_of
+from lakehouse.spark.sources.manifest import Manifest
 from lakehouse.spark.sources.messages import with_message
 
 # What the bytes say about themselves cannot be mended by reading them again.
@@ -55,7 +56,8 @@ def _laid_out(
     """Return the headers that lines can be under, and the lines with the number of theirs."""
     if stream.source.kind == "kafka":
         return (stream.source.fields or None,), lines.withColumn("layout", F.lit(0))
-    files = tuple(landing.files.values())
+    paths = lines.select("source_file").distinct().collect()
+    files = tuple(landing.files_of(path for (path,) in paths))
     layouts = layouts_of(files)
     places = [(f.path, layouts.index(f.fields)) for f in files if f.unreadable is None]
     known = spark.createDataFrame(places, "source_file string, layout int")

@@ -24,7 +24,7 @@ from lakehouse.catalog.marker import read_marker
 from lakehouse.catalog.moments import format_moment
 from lakehouse.catalog.stream import Stream
 from lakehouse.spark import corrections, tables
-from lakehouse.spark.sources.files import Landing
+from lakehouse.spark.sources.landing import Landing
 
 
 def cut_us(stream: Stream, newest_us: int | None) -> int | None:

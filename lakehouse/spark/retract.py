@@ -23,7 +23,7 @@ from lakehouse.catalog.marker import read_marker
 from lakehouse.catalog.stream import Stream
 from lakehouse.spark import corrections, rollup, tables
 from lakehouse.spark.rebuild import check_range, widened
-from lakehouse.spark.sources.files import Landing
+from lakehouse.spark.sources.landing import Landing
 from lakehouse.spark.sources.messages import SCHEME
 from lakehouse.spark.sources.rows import sql_type
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from lakehouse.catalog.stream import Stream
-from lakehouse.spark.sources.files import Landing
 from lakehouse.spark.sources.kafka import Broker, BrokerFailed, without_secrets
+from lakehouse.spark.sources.landing import Landing
 from lakehouse.spark.sources.offsets import (
     Held,
     OffsetRange,
@@ -19,7 +19,6 @@ from lakehouse.spark.sources.offsets import (
     begin_at,
     gone,
     next_ranges,
-    read_until,
     unread,
 )
 
@@ -45,7 +44,7 @@ class Topics:
         at = self._begin_at(held)
         if lost := self._gone(at, held):
             raise OffsetsGone(self.stream.name, lost)
-        fixed = read_until(self.landing.manifests)
+        fixed = self.landing.read_until()
         self.landing.add_ranges(next_ranges(at, held, fixed, self.stream.source.batch_rows))
 
     def gone(self) -> tuple[OffsetRange, ...]:
@@ -65,7 +64,7 @@ class Topics:
         first = {each.place: each.end for each in lost}
         broken = (
             manifest.batch
-            for manifest in self.landing.manifests[self.finished :]
+            for manifest in self.landing.behind(self.finished)
             if manifest.kind == "kafka"
             and any(each.start < first.get(each.place, each.start) for each in manifest.ranges)
         )
@@ -73,15 +72,16 @@ class Topics:
 
     def lag(self) -> int:
         """Return how many messages have come that no manifest holds."""
-        return unread(self.landing.manifests, self.broker.held())
+        return unread(self.landing.read_until(), self.broker.held())
 
     def _gone(self, at: Mapping[Partition, int], held: Mapping[Partition, Held]) -> list[OffsetRange]:
-        return gone(self.landing.manifests[self.finished :], at, held)
+        return gone(self.landing.behind(self.finished), at, held)
 
     def _begin_at(self, held: Mapping[Partition, Held]) -> dict[Partition, int]:
-        known = {topic for topic, _ in read_until(self.landing.manifests)}
+        last = self.landing.read_until()
+        known = {topic for topic, _ in last}
         begins = self.broker.begins({place: now for place, now in held.items() if place[0] not in known})
-        return begin_at(self.stream.name, self.landing.manifests, held, begins)
+        return begin_at(self.stream.name, last, held, begins)
 
 
 def why_unread(

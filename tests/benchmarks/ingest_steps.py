@@ -27,8 +27,9 @@ from lakehouse.spark import held_batch, rollup, tables
 from lakehouse.spark import ingest as batches
 from lakehouse.spark.nodes import nodes_and_counts
 from lakehouse.spark.session import build_session
-from lakehouse.spark.sources import files, lines
+from lakehouse.spark.sources import lines
 from lakehouse.spark.sources.fields import with_fields
+from lakehouse.spark.sources.landing import Landing
 from lakehouse.spark.sources.rows import typed_rows
 from tests.benchmarks import page
 from tests.benchmarks.ingest import DAY_S, back_to_before, configured, land_the_day, write_files
@@ -44,7 +45,7 @@ BAD_EVERY = 10_000
 def watched() -> Stopwatch:
     """Return a stopwatch on the steps of ingest and of building rollups."""
     watch = Stopwatch()
-    watch.time(files.Landing, "add_files", "manifest")
+    watch.time(Landing, "add_files", "manifest")
     watch.time(batches.Batch, "commit", "between the steps of a batch")
     watch.time(held_batch.HeldBatch, "by_file", "read, parse, judge, count; rows are held")
     watch.time(held_batch.HeldBatch, "repeats", "repeats: plan")
@@ -74,7 +75,7 @@ def steps(spark: SparkSession, settings: Settings, folder: Path) -> tuple[Stopwa
 def stages(spark: SparkSession, settings: Settings) -> list[list[Any]]:
     """Return a row per stage of the pass over rows: seconds of all up to it, and of it alone."""
     layout, stream = settings.layout, settings.streams["readings"]
-    landing = files.Landing(layout.landing("readings"))
+    landing = Landing(layout.landing("readings"))
     numbered = lines.read_lines(spark, landing.manifests[-1].files, stream.source)
     fields = with_fields(numbered.frame, stream, numbered.layouts)
     newest = batches.StreamTables(spark, layout, stream).progress().newest_us or 0

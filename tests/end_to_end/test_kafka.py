@@ -17,8 +17,8 @@ from lakehouse.algorithms.ingest.lateness import NOTHING_LATE, measure
 from lakehouse.catalog.crashpoint import CRASH_POINTS
 from lakehouse.catalog.settings import load_settings
 from lakehouse.spark import rollup, tables
-from lakehouse.spark.sources.files import Landing
 from lakehouse.spark.sources.kafka import BrokerFailed
+from lakehouse.spark.sources.landing import Landing
 from tests.brokers.kafka import Broker, Message, broker
 from tests.conftest import compile_plans
 from tests.end_to_end import pipeline

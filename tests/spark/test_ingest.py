@@ -17,7 +17,7 @@ from lakehouse.catalog.table_log import commits_of
 from lakehouse.spark import tables
 from lakehouse.spark.drain import IngestRefused
 from lakehouse.spark.ingest import Batch, Progress, StreamTables
-from lakehouse.spark.sources.files import Landing
+from lakehouse.spark.sources.landing import Landing
 from tests.spark.conftest import Lake
 
 pytestmark = pytest.mark.spark

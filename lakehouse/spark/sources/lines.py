@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.catalog.stream import Source
-from lakehouse.spark.sources.files import LandedFile
+from lakehouse.spark.sources.manifest import LandedFile
 from lakehouse.spark.sources.nfdump import without_remarks
 from lakehouse.spark.sources.split import numbered_lines
 

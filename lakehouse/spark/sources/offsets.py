@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakehouse.spark.sources.files import Manifest
+    from lakehouse.spark.sources.manifest import Manifest
 
 Partition = tuple[str, int]
 
@@ -88,11 +88,11 @@ def read_until(manifests: Iterable[Manifest]) -> dict[Partition, OffsetRange]:
 
 def begin_at(
     stream: str,
-    manifests: Sequence[Manifest],
+    last: Mapping[Partition, OffsetRange],
     held: Mapping[Partition, Held],
     begins: Mapping[Partition, int],
 ) -> dict[Partition, int]:
-    """Return from which offset each partition is read on, behind these manifests.
+    """Return from which offset each partition is read on, behind its ``last`` range.
 
     A partition that a known topic gained is read from its very first offset; those of a topic that no manifest
     knows from ``begins``.
@@ -100,7 +100,6 @@ def begin_at(
     Raises:
         TopicRecreated: when a topic is not the one that was read.
     """
-    last = read_until(manifests)
     known = {topic for topic, _ in last}
     for place, before in last.items():
         _require_same(
@@ -164,7 +163,6 @@ def next_ranges(
     return [ranges for ranges in found if ranges]
 
 
-def unread(manifests: Iterable[Manifest], held: Mapping[Partition, Held]) -> int:
-    """Return how many messages of known partitions no manifest holds yet."""
-    last = read_until(manifests)
+def unread(last: Mapping[Partition, OffsetRange], held: Mapping[Partition, Held]) -> int:
+    """Return how many messages of known partitions come behind their ``last`` ranges."""
     return sum(max(0, now.end - last[place].end) for place, now in held.items() if place in last)

@@ -11,8 +11,9 @@ from pyspark.sql import SparkSession
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.stream import Source, Stream
 from lakehouse.catalog.table_log import read_columns
-from lakehouse.spark.sources.files import Manifest, matching
+from lakehouse.spark.sources.files import matching
 from lakehouse.spark.sources.kafka import Broker
+from lakehouse.spark.sources.manifest import Manifest
 
 Look = Callable[[], Hashable]
 
@@ -51,9 +52,13 @@ class _WatchedTopics:
 def arrived_us(layout: Home, stream: Stream, batch: int) -> int | None:
     """Return when the newest record of an ingest batch arrived: its file was written, or the broker got it.
 
-    None of a batch that read nothing new, such as one out of quarantine.
+    None of a batch that read nothing new, such as one out of quarantine, and of one so long ago that its manifest is
+    folded.
     """
-    manifest = Manifest.from_json((layout.landing(stream.name) / f"{batch:08d}.json").read_text("utf-8"))
+    path = layout.landing(stream.name) / f"{batch:08d}.json"
+    if not path.exists():
+        return None
+    manifest = Manifest.from_json(path.read_text("utf-8"))
     if manifest.files:
         return max(file.mtime_ns for file in manifest.files) // 1000
     if manifest.kind != "kafka":

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.catalog.settings import Settings
 from lakehouse.spark.session import build_session
-from lakehouse.spark.sources.files import LandedFile, Landing, Manifest
+from lakehouse.spark.sources.landing import Landing
+from lakehouse.spark.sources.manifest import LandedFile, Manifest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +28,7 @@ COLUMNS = ("ts", "device", "temp", "humidity")
 FIRST = """
 import sys, time
 from pathlib import Path
-from lakehouse.spark.sources.files import Landing
+from lakehouse.spark.sources.landing import Landing
 started = time.perf_counter()
 Landing(Path(sys.argv[1]))
 print(time.perf_counter() - started)

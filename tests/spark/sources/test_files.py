@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from lakehouse.catalog.stream import Source
-from lakehouse.spark.sources.files import Landing, Manifest
+from lakehouse.spark.sources.landing import Landing
+from lakehouse.spark.sources.manifest import Manifest
 
 
 def source(folder: Path, **options: object) -> Source:

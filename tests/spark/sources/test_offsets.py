@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.spark.sources.files import Landing, Manifest
+from lakehouse.spark.sources.landing import Landing
+from lakehouse.spark.sources.manifest import Manifest
 from lakehouse.spark.sources.offsets import (
     Held,
     OffsetRange,
@@ -87,13 +88,13 @@ def test_nothing_unread_makes_no_batch_but_for_partitions_that_are_not_written_d
 def test_reading_goes_on_where_the_last_manifest_ends_whatever_its_kind() -> None:
     manifests = [manifest((0, 5), (0, 3)), manifest((5, 9), kind="lost", batch=2)]
 
-    assert begin_at("s", manifests, held(20, 20), {}) == {("t", 0): 9, ("t", 1): 3}
+    assert begin_at("s", read_until(manifests), held(20, 20), {}) == {("t", 0): 9, ("t", 1): 3}
 
 
 def test_a_partition_added_later_is_read_from_its_first_offset_and_another_topic_from_the_start() -> None:
     now = held(20, 20) | held(50, topic="u")
 
-    found = begin_at("s", [manifest((0, 5))], now, {("u", 0): 50})
+    found = begin_at("s", read_until([manifest((0, 5))]), now, {("u", 0): 50})
 
     assert found == {("t", 0): 5, ("t", 1): 0, ("u", 0): 50}
 
@@ -110,13 +111,13 @@ def test_another_topic_under_the_same_name_is_refused_with_what_to_do(
     now: dict[Partition, Held], told: str
 ) -> None:
     with pytest.raises(TopicRecreated) as refused:
-        begin_at("s", [manifest((0, 5))], now, {})
+        begin_at("s", read_until([manifest((0, 5))]), now, {})
 
     assert told in str(refused.value) and "Declare a new stream for it" in str(refused.value)
 
 
 def test_a_topic_that_is_no_longer_asked_for_is_left_alone() -> None:
-    assert begin_at("s", [manifest((0, 5))], held(9, topic="u"), {("u", 0): 4}) == {("u", 0): 4}
+    assert begin_at("s", read_until([manifest((0, 5))]), held(9, topic="u"), {("u", 0): 4}) == {("u", 0): 4}
 
 
 def test_messages_are_gone_from_where_the_last_finished_batch_ends() -> None:
@@ -141,7 +142,7 @@ def test_a_loss_is_told_with_its_ranges_and_the_command_that_accepts_it() -> Non
 
 
 def test_lag_is_what_no_manifest_holds() -> None:
-    assert unread([manifest((0, 5), (0, 3))], held(9, 3)) == 4
+    assert unread(read_until([manifest((0, 5), (0, 3))]), held(9, 3)) == 4
 
 
 def test_manifests_with_ranges_are_read_back_as_they_were_written(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from lakehouse.catalog.stream import Source
 from lakehouse.spark.sources import split
-from lakehouse.spark.sources.files import Landing
+from lakehouse.spark.sources.landing import Landing
 from lakehouse.spark.sources.packets import PACKET_FIELDS, numbered_packets
 from tests.algorithms.packets import made
 
