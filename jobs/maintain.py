@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
 from lakehouse.catalog.heartbeat import patience_s
-from lakehouse.catalog.ledger import last_batch, read_ledger
+from lakehouse.catalog.ledger import read_extent
 from lakehouse.catalog.plans import is_behind
 from lakehouse.catalog.settings import Settings
 from lakehouse.spark import corrections, maintenance, retention, rollup, tables
@@ -41,7 +41,7 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
             figures.update(_dropped(settings, spark, stream))
             figures.update(rollup.compact(spark, layout, settings.stream(stream)))
         landing = Landing(layout.landing(stream))
-        figures["manifests_folded"] = landing.fold(last_batch(read_ledger(layout, stream)))
+        figures["manifests_folded"] = landing.fold(read_extent(layout, stream).batch)
         for path in filter(tables.exists, [*by_ingest, built]):
             figures.update(maintenance.tend(spark, path, history_us))
         if tables.exists(raw):

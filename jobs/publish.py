@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.catalog.corrections import published_facts, read_corrections
-from lakehouse.catalog.ledger import earliest, read_ledger
+from lakehouse.catalog.ledger import read_extent
 from lakehouse.catalog.marker import read_marker
 from lakehouse.catalog.settings import Settings, load_settings
 from lakehouse.catalog.stream import Stream
@@ -93,7 +93,7 @@ def _facts(settings: Settings, spark: SparkSession, stream: Stream) -> StreamFac
         batch=contained.batch,
         latest_us=stream.latest,
         raw_path=str(layout.raw(stream.name).relative_to(layout.root)),
-        earliest_us=earliest([e for e in read_ledger(layout, stream.name) if e.batch <= contained.batch]),
+        earliest_us=read_extent(layout, stream.name, contained.batch).earliest_us,
         quarantine=waiting,
         entered=entered(layout, stream) if contained.batch else (),
         since=built.since,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakehouse.catalog.layout import Home
-from lakehouse.catalog.table_log import read_columns
+from lakehouse.catalog.table_log import bounds, read_columns
 
 
 @dataclass(frozen=True)
@@ -20,22 +19,24 @@ class Entry:
     newest_us: int | None
 
 
-def read_ledger(layout: Home, stream: str) -> list[Entry]:
-    """Return a stream's finished batches in order; none where there is no ledger."""
+@dataclass(frozen=True)
+class Extent:
+    """Up to which batch a ledger goes, 0 for none, and the earliest and newest event time accepted, None for none."""
+
+    batch: int
+    earliest_us: int | None
+    newest_us: int | None
+
+
+def read_ledger(layout: Home, stream: str, after: int = 0, through: int | None = None) -> list[Entry]:
+    """Return a stream's finished batches after one, up to and with another, in order; none where there is no ledger."""
     names = tuple(Entry.__dataclass_fields__)
-    return [Entry(*row) for row in sorted(read_columns(layout.ledger(stream), names))]
+    rows = read_columns(layout.ledger(stream), names, ("batch", after + 1, through))
+    return [Entry(*row) for row in sorted(rows)]
 
 
-def last_batch(entries: Sequence[Entry]) -> int:
-    """Return the number of the last finished batch, 0 for none."""
-    return entries[-1].batch if entries else 0
-
-
-def newest(entries: Sequence[Entry]) -> int | None:
-    """Return the latest event time accepted."""
-    return max((entry.newest_us for entry in entries if entry.newest_us is not None), default=None)
-
-
-def earliest(entries: Sequence[Entry]) -> int | None:
-    """Return the earliest event time accepted."""
-    return min((entry.min_event_us for entry in entries if entry.min_event_us is not None), default=None)
+def read_extent(layout: Home, stream: str, through: int | None = None) -> Extent:
+    """Return how far a stream's ledger goes, looking at batches up to one; cost: no more after a million of them."""
+    columns, known = ("batch", "min_event_us", "newest_us"), ("batch", 1, through)
+    (_, batch), (earliest, _), (_, newest) = bounds(layout.ledger(stream), columns, known)
+    return Extent(batch or 0, earliest, newest)

@@ -18,6 +18,6 @@ class Marker:
 
 def read_marker(table: Path) -> Marker:
     """Return what a rollup table contains; batch 0 and no time when it is empty or missing."""
-    marks = read_columns(table, ("start_us", "batch"), equal=("level", 0))
+    marks = read_columns(table, ("start_us", "batch"), ("level", 0, 0))
     newest = max((time for time, _ in marks if time is not None), default=None)
     return Marker(newest, max((batch for _, batch in marks), default=0))

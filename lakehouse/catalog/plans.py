@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Literal
 
 from lakehouse.catalog.aggregate_query import AggregateQuery
 from lakehouse.catalog.layout import Home
-from lakehouse.catalog.ledger import Entry, last_batch, read_ledger
+from lakehouse.catalog.ledger import Entry, read_extent
 from lakehouse.catalog.multiway_query import SLOTS, MultiwayQuery
 from lakehouse.catalog.selection_query import SelectionQuery
-from lakehouse.catalog.table_log import read_columns
+from lakehouse.catalog.table_log import bounds
 
 if TYPE_CHECKING:
     from lakehouse.catalog.queries import Query
@@ -129,17 +129,17 @@ def next_spans(
 
 def finished(layout: Home, query: str) -> int:
     """Return the number of a query's last finished batch, 0 for none."""
-    return max((batch for (batch,) in read_columns(layout.queries(query), ("batch",))), default=0)
+    return _largest(layout.queries(query), "batch")
 
 
 def repaired(layout: Home, query: str) -> int:
     """Return up to which batch a query is repaired, 0 for none."""
-    return max((through for (through,) in read_columns(layout.repairs(query), ("through",))), default=0)
+    return _largest(layout.repairs(query), "through")
 
 
 def last_repair(layout: Home, query: str) -> int:
     """Return the number of a query's last finished repair, 0 for none."""
-    return max((repair for (repair,) in read_columns(layout.repairs(query), ("repair",))), default=0)
+    return _largest(layout.repairs(query), "repair")
 
 
 def is_behind(layout: Home, query: str, streams: Sequence[str], is_repaired: bool = True) -> bool:
@@ -149,11 +149,16 @@ def is_behind(layout: Home, query: str, streams: Sequence[str], is_repaired: boo
     """
     plans = read_plans(layout.plans(query), "batch")
     taken = plans[-1].spans if plans else tuple((0, 0) for _ in streams)
-    lasts = [last_batch(read_ledger(layout, stream)) for stream in streams]
+    lasts = [read_extent(layout, stream).batch for stream in streams]
     if any(through < last for (_, through), last in zip(taken, lasts, strict=True)):
         return True
     done = repaired(layout, query) if is_repaired else finished(layout, query)
     return done < len(plans)
+
+
+def _largest(table: Path, number: str) -> int:
+    [(_, largest)] = bounds(table, (number,))
+    return largest or 0
 
 
 def _write(path: Path, text: str) -> None:

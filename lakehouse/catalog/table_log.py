@@ -9,6 +9,7 @@ For looking only: whoever writes goes through Spark. Cost: one small file per co
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,6 +20,8 @@ from urllib.parse import unquote
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+# A column, and the least and the largest value that a row is asked to have in it, None for no such end.
+Between = tuple[str, int, int | None]
 # What the log says of each file, by the path as it writes it.
 _Files = dict[str, Mapping[str, Any]]
 
@@ -111,32 +114,84 @@ def read_log(table: Path) -> TableFacts | None:
 
 
 def read_columns(
-    table: Path, columns: Sequence[str], equal: tuple[str, int] | None = None
+    table: Path, columns: Sequence[str], between: Between | None = None
 ) -> list[tuple[Any, ...]]:
-    """Return some columns of a table's rows, none where there is no table; ``equal``: of rows with this value.
+    """Return some columns of a table's rows, none where there is no table.
 
     Moments are in UTC, as Spark stores them, whether or not the file says so.
-    Files whose statistics rule the value out are not opened.
+    Files whose statistics rule a row out are not opened.
     """
     commits = commits_of(table)
     if not commits:
         return []
     found: list[tuple[Any, ...]] = []
     for path, added in _replayed(table, commits)[1].items():
-        if equal is None or _may_hold(added, *equal):
-            read = _read_file(table / unquote(path), columns, equal)
+        if between is None or _may_hold(added, between):
+            read = _read_file(table / unquote(path), columns, between)
             found += zip(*(_values(read[name]) for name in columns), strict=True)
     return found
 
 
-def _read_file(path: Path, columns: Sequence[str], equal: tuple[str, int] | None) -> Any:
-    from pyarrow import parquet
+def bounds(
+    table: Path, columns: Sequence[str], between: Between | None = None
+) -> list[tuple[int | None, int | None]]:
+    """Return the least and the largest value of some columns of whole numbers; Nones where there is none.
 
-    if equal is not None:
-        return parquet.read_table(path, columns=list(columns), filters=[(equal[0], "=", equal[1])])
-    # Filters load pandas: a second for a few rows.
+    Files are opened only where their statistics do not tell: cost, as that of ``read_log``.
+    """
+    commits = commits_of(table)
+    found: list[list[int]] = [[] for _ in columns]
+    for path, added in (_replayed(table, commits)[1] if commits else {}).items():
+        if between is not None and not _may_hold(added, between):
+            continue
+        told = _extremes(added, columns) if between is None or _holds_only(added, between) else None
+        if told is None:
+            read = _read_file(table / unquote(path), columns, between)
+            told = [_values(read[name]) for name in columns]
+        for values, more in zip(found, told, strict=True):
+            values += [value for value in more if value is not None]
+    return [(min(values, default=None), max(values, default=None)) for values in found]
+
+
+def _extremes(added: Mapping[str, Any], columns: Sequence[str]) -> list[list[Any]] | None:
+    """Return the extremes of some columns in a file by its statistics, None where those lack one that has values."""
+    stats = json.loads(added.get("stats") or "{}")
+    found = []
+    for column in columns:
+        ends = _ends(stats, column)
+        is_empty = stats.get("nullCount", {}).get(column, -1) == stats.get("numRecords")
+        if not ends and not is_empty:
+            return None
+        found.append(ends)
+    return found
+
+
+def _ends(stats: Mapping[str, Any], column: str) -> list[Any]:
+    """Return the least and the largest value of a column, nothing where they are not told."""
+    ends = [stats.get(bound, {}).get(column) for bound in ("minValues", "maxValues")]
+    return [] if None in ends else ends
+
+
+def _read_file(path: Path, columns: Sequence[str], between: Between | None) -> Any:
+    from pyarrow import compute, parquet
+
+    # Not by the reader's own filters, which load pandas: a second for a few rows.
     with parquet.ParquetFile(path) as file:
-        return file.read(columns=list(columns))
+        if between is None:
+            return file.read(columns=list(columns))
+        column, low, high = between
+        read = file.read(columns=list({*columns, column}))
+    kept = compute.greater_equal(read[column], _scalar(low))
+    if high is not None:
+        kept = compute.and_(kept, compute.less_equal(read[column], _scalar(high)))
+    return read.filter(kept)
+
+
+def _scalar(number: int) -> Any:
+    """Return a number as Arrow compares it, made of its bytes, as Arrow's own way of making one loads pandas."""
+    from pyarrow import Array, int64, py_buffer
+
+    return Array.from_buffers(int64(), 1, [None, py_buffer(struct.pack("=q", number))])[0]
 
 
 def _values(column: Any) -> list[Any]:
@@ -166,10 +221,21 @@ def _replayed(table: Path, commits: list[Path]) -> tuple[dict[str, str], _Files,
     return properties, files, removed
 
 
-def _may_hold(added: Mapping[str, Any], column: str, value: int) -> bool:
+def _may_hold(added: Mapping[str, Any], between: Between) -> bool:
+    """Tell if a file may have a row in between."""
+    column, low, high = between
+    ends = _ends(json.loads(added.get("stats") or "{}"), column)
+    return not ends or (ends[1] >= low and (high is None or ends[0] <= high))
+
+
+def _holds_only(added: Mapping[str, Any], between: Between) -> bool:
+    """Tell if a file has no row but in between."""
+    column, low, high = between
     stats = json.loads(added.get("stats") or "{}")
-    low, high = (stats.get(bound, {}).get(column) for bound in ("minValues", "maxValues"))
-    return low is None or high is None or low <= value <= high
+    ends = _ends(stats, column)
+    if not ends or stats.get("nullCount", {}).get(column) != 0:
+        return False
+    return ends[0] >= low and (high is None or ends[1] <= high)
 
 
 def read_rows(table: Path) -> list[dict[str, Any]]:

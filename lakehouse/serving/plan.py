@@ -17,7 +17,7 @@ from lakehouse.catalog.built import Built, declared, of_properties
 from lakehouse.catalog.carried import new_columns
 from lakehouse.catalog.corrections import raw_from, read_corrections
 from lakehouse.catalog.layout import Home
-from lakehouse.catalog.ledger import earliest, read_ledger
+from lakehouse.catalog.ledger import read_extent
 from lakehouse.catalog.marker import read_marker
 from lakehouse.catalog.redeclared import redeclared
 from lakehouse.catalog.stream import Stream
@@ -34,7 +34,7 @@ def plan(layout: Home, stream: Stream) -> Facts:
     newest = read_marker(layout.rollup(stream.name)).newest_us
     placed = _nodes(log, built, newest) if log else {}
     raw_us = raw_from(read_corrections(layout, stream.name))
-    first = earliest(read_ledger(layout, stream.name))
+    first = read_extent(layout, stream.name).earliest_us
     later = _later(layout, stream, newest, new_columns(stream, built)) if log else {}
     change = redeclared(stream, built, newest, raw_us, first, later)
     share = (log.bytes / max(1, sum(placed.values()))) if log else 0.0

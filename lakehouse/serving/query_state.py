@@ -78,8 +78,7 @@ class QueryState(ABC):
         """How many ingest batches of each stream no finished batch of the query holds."""
         waiting: dict[str, int] = {}
         for stream, (_, through) in zip(self.query.streams, self._taken(), strict=True):
-            entries = read_ledger(self.layout, stream)
-            waiting[stream] = sum(entry.batch > through for entry in entries)
+            waiting[stream] = len(read_ledger(self.layout, stream, through))
         return waiting
 
     @cached_property

@@ -11,7 +11,7 @@ from lakehouse.catalog.built import Built, read_built
 from lakehouse.catalog.built import declared as declared_now
 from lakehouse.catalog.corrections import raw_from, read_corrections
 from lakehouse.catalog.layout import Home
-from lakehouse.catalog.ledger import earliest, read_ledger
+from lakehouse.catalog.ledger import read_extent
 from lakehouse.catalog.marker import read_marker
 from lakehouse.catalog.redeclared import redeclared, same_but_keeps
 from lakehouse.catalog.stream import Stream
@@ -60,7 +60,7 @@ def set_properties(spark: SparkSession, layout: Home, stream: Stream, built: Bui
 def _keep_otherwise(spark: SparkSession, layout: Home, stream: Stream, built: Built) -> Built:
     """Take on how long levels keep their nodes; nodes that are gone already stay gone, as floors."""
     newest = read_marker(layout.rollup(stream.name)).newest_us
-    first = earliest(read_ledger(layout, stream.name))
+    first = read_extent(layout, stream.name).earliest_us
     change = redeclared(stream, built, newest, raw_from(read_corrections(layout, stream.name)), first)
     if change.refusals:
         raise HistoryErased(f"stream {stream.name}: " + "; ".join(change.refusals))

@@ -24,5 +24,5 @@ def entered(layout: Home, stream: Stream) -> list[int]:
     """Return how many rows entered at each level, finest first."""
     table, levels = layout.rollup(stream.name), range(1, len(stream.levels) + 1)
     return [
-        sum(rows for (rows,) in read_columns(table, ("rows",), equal=("level", -level))) for level in levels
+        sum(rows for (rows,) in read_columns(table, ("rows",), ("level", -level, -level))) for level in levels
     ]

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.layout import Home
-from lakehouse.catalog.ledger import last_batch, newest, read_ledger
+from lakehouse.catalog.ledger import read_extent
 from lakehouse.catalog.stream import Stream
 from lakehouse.spark import tables
 from lakehouse.spark.counted import Counted, counted_of, nothing_counted, totals
@@ -66,8 +66,8 @@ class StreamTables:
 
     def progress(self) -> Progress:
         """Return how far the ledger has come."""
-        entries = read_ledger(self.layout, self.stream.name)
-        return Progress(last_batch(entries), newest(entries))
+        extent = read_extent(self.layout, self.stream.name)
+        return Progress(extent.batch, extent.newest_us)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.catalog.layout import Home
-from lakehouse.catalog.ledger import last_batch, read_ledger
+from lakehouse.catalog.ledger import read_extent
 from lakehouse.catalog.stream import Stream
 from lakehouse.spark import tables
 from lakehouse.spark.sources.landing import Landing
@@ -29,7 +29,7 @@ _KEPT = ("record", "message")
 def open_records(spark: SparkSession, layout: Home, stream: Stream, landing: Landing) -> DataFrame:
     """Return the rejected records that no requeue has taken yet."""
     rejected = tables.read(spark, layout.quarantine(stream.name))
-    return rejected.where(F.col("batch") <= last_batch(read_ledger(layout, stream.name))).where(
+    return rejected.where(F.col("batch") <= read_extent(layout, stream.name).batch).where(
         ~_taken(landing, None)
     )
 

@@ -12,12 +12,13 @@ from pyspark.sql import functions as F
 
 from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.layout import Home
-from lakehouse.catalog.ledger import Entry, read_ledger
+from lakehouse.catalog.ledger import read_ledger
 from lakehouse.catalog.plans import Plan, finished, next_spans, read_plans, write_plan
 from lakehouse.catalog.queries import Query
 from lakehouse.spark import tables
 
-Ledgers = Mapping[str, Sequence[Entry]]
+# Up to which ingest batch of each stream.
+Through = Mapping[str, int]
 # What a batch holds in memory at most, unless one ingest batch has more.
 MOST_ROWS = 2_000_000
 
@@ -26,14 +27,14 @@ def next_batch(
     layout: Home,
     query: Query,
     most_rows: int,
-    ledgers: Ledgers | None = None,
+    through: Through | None = None,
     told: int = 0,
 ) -> Plan | None:
     """Return the batch that was begun and is not finished, or write down the next one; None when all is taken.
 
     Before every stream has a raw table there can be no result, and nothing is taken in.
 
-    ``ledgers``: by stream, read before; so that several queries are planned by the same ones.
+    ``through``: what is finished after these is left for later; so that several queries are planned alike.
     ``told``: as in ``Plan``, of a batch that is written down now.
     """
     if not all(tables.exists(layout.raw(stream)) for stream in query.streams):
@@ -43,8 +44,11 @@ def next_batch(
     if plans and plans[-1].number > finished(layout, query.name):
         return plans[-1]
     taken = plans[-1].spans if plans else tuple((0, 0) for _ in query.streams)
-    known = {stream: read_ledger(layout, stream) for stream in query.streams} if ledgers is None else ledgers
-    spans = next_spans(taken, [known[stream] for stream in query.streams], most_rows)
+    known = [
+        read_ledger(layout, stream, after, None if through is None else through[stream])
+        for stream, (_, after) in zip(query.streams, taken, strict=True)
+    ]
+    spans = next_spans(taken, known, most_rows)
     if spans is None:
         return None
     plan = Plan(len(plans) + 1, spans, told)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lakehouse.catalog.layout import Home
     from lakehouse.catalog.plans import Plan
     from lakehouse.catalog.queries import Query
-    from lakehouse.spark.query_batches import Ledgers
+    from lakehouse.spark.query_batches import Through
 
 I_contra = TypeVar("I_contra", bound="Intake", contravariant=True)
 
@@ -43,7 +43,7 @@ class Run(Protocol[I_contra]):
             QueryChanged: when the query means something else than its tables.
         """
 
-    def next(self, most_rows: int, ledgers: Ledgers | None = None) -> Plan | None:
+    def next(self, most_rows: int, through: Through | None = None) -> Plan | None:
         """Return the batch that was begun, or write down the next one; None when all is taken."""
 
     def finish(self, plan: Plan, intake: I_contra) -> dict[str, Any]:

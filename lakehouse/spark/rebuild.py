@@ -27,7 +27,7 @@ from lakehouse.catalog.carried import Carried, carried, new_columns
 from lakehouse.catalog.corrections import raw_from, read_corrections
 from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.layout import Home
-from lakehouse.catalog.ledger import earliest, last_batch, newest, read_ledger
+from lakehouse.catalog.ledger import read_extent, read_ledger
 from lakehouse.catalog.marker import Marker, read_marker
 from lakehouse.catalog.moments import format_moment
 from lakehouse.catalog.stream import Stream
@@ -97,8 +97,8 @@ def rebuild_all(spark: SparkSession, layout: Home, stream: Stream) -> None:
     """
     path = layout.rollup(stream.name)
     built, plan = plan_all(spark, layout, stream)
-    entries = read_ledger(layout, stream.name)
-    last, newest_us = last_batch(entries), newest(entries)
+    extent = read_extent(layout, stream.name)
+    last, newest_us = extent.batch, extent.newest_us
     contained = read_marker(layout.rollup(stream.name))
     rows = _rows(spark, layout, stream, last)
     mark = rollup.marker_row(spark, newest_us, last)
@@ -135,7 +135,7 @@ def plan_all(spark: SparkSession, layout: Home, stream: Stream) -> tuple[Built |
             f"stream {stream.name}: {layout.rollup(stream.name)} is gone, and so are raw rows before "
             f"{format_moment(kept_us, 'T')}: restore that folder; without it older history would be lost"
         )
-    first = earliest(read_ledger(layout, stream.name))
+    first = read_extent(layout, stream.name).earliest_us
     plan = carried(stream, built, kept_us, first, _later(spark, layout, stream, new_columns(stream, built)))
     if plan.refusals:
         raise RawIncomplete(f"stream {stream.name}: " + "; ".join(plan.refusals))

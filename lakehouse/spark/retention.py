@@ -19,7 +19,7 @@ from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.catalog.corrections import RETENTION, Correction, raw_from, read_corrections
 from lakehouse.catalog.durations import format_duration
 from lakehouse.catalog.layout import Home
-from lakehouse.catalog.ledger import last_batch, read_ledger
+from lakehouse.catalog.ledger import read_extent
 from lakehouse.catalog.marker import read_marker
 from lakehouse.catalog.moments import format_moment
 from lakehouse.catalog.stream import Stream
@@ -61,7 +61,7 @@ def drop_old_raw(spark: SparkSession, layout: Home, stream: Stream) -> dict[str,
 
 
 def _is_unfinished(layout: Home, stream: Stream) -> bool:
-    last = last_batch(read_ledger(layout, stream.name))
+    last = read_extent(layout, stream.name).batch
     return Landing(layout.landing(stream.name)).last_batch > last
 
 

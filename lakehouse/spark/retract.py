@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
 from lakehouse.catalog.corrections import RETRACT, Correction
 from lakehouse.catalog.layout import Home
-from lakehouse.catalog.ledger import last_batch, read_ledger
+from lakehouse.catalog.ledger import read_extent
 from lakehouse.catalog.marker import read_marker
 from lakehouse.catalog.stream import Stream
 from lakehouse.spark import corrections, rollup, tables
@@ -109,7 +109,7 @@ def retract(
 
 def _finished(layout: Home, stream: Stream) -> int:
     """Return the last finished batch, once no other waits."""
-    last = last_batch(read_ledger(layout, stream.name))
+    last = read_extent(layout, stream.name).batch
     if Landing(layout.landing(stream.name)).last_batch > last:
         raise RetractRefused(
             f"stream {stream.name}: batch {last + 1} was begun and is not finished; it may hold such rows too: run "

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from lakehouse.catalog.built import Built
 from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.layout import Home
-from lakehouse.catalog.ledger import last_batch, newest, read_ledger
+from lakehouse.catalog.ledger import read_ledger
 from lakehouse.catalog.marker import read_marker
 from lakehouse.catalog.stream import Stream
 from lakehouse.spark import tables
@@ -46,13 +46,13 @@ def append_new(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, i
     tables.create_rollup(spark, path, stream)
     require_current(spark, layout, stream)
     before = read_marker(path)
-    entries = read_ledger(layout, stream.name)
-    new = [entry for entry in entries if entry.batch > before.batch]
+    new = read_ledger(layout, stream.name, before.batch)
     if not new:
         return {"batches": 0, "rows": 0}
-    last, accepted = last_batch(new), sum(entry.accepted for entry in new)
+    last, accepted = new[-1].batch, sum(entry.accepted for entry in new)
     rows = tables.read(spark, layout.raw(stream.name)).where(F.col("batch").between(before.batch + 1, last))
-    contained = max((t for t in (newest(new), before.newest_us) if t is not None), default=None)
+    times = (before.newest_us, *(entry.newest_us for entry in new))
+    contained = max((time for time in times if time is not None), default=None)
     mark = marker_row(spark, contained, last, accepted)
     if contained is None:
         tables.append_once(mark, path, f"rollup-{stream.name}", last)

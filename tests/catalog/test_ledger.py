@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from lakehouse.catalog.layout import Home
-from lakehouse.catalog.ledger import Entry, earliest, last_batch, newest, read_ledger
+from lakehouse.catalog.ledger import Entry, Extent, read_extent, read_ledger
 from lakehouse.catalog.marker import Marker, read_marker
 from tests.serving.streams import write_delta
 
@@ -20,13 +20,12 @@ def test_finished_batches_come_in_order(tmp_path: Path) -> None:
     found = read_ledger(home, "s")
 
     assert found == [Entry(1, 5, 3, 9, 9), Entry(2, 0, None, None, 9)]
-    assert (last_batch(found), newest(found), earliest(found)) == (2, 9, 3)
+    assert (read_ledger(home, "s", after=1), read_ledger(home, "s", through=1)) == (found[1:], found[:1])
+    assert read_extent(home, "s") == Extent(2, 3, 9)
 
 
 def test_no_ledger_is_no_batch(tmp_path: Path) -> None:
-    found = read_ledger(Home(tmp_path), "s")
-
-    assert (found, last_batch(found), newest(found), earliest(found)) == ([], 0, None, None)
+    assert (read_ledger(Home(tmp_path), "s"), read_extent(Home(tmp_path), "s")) == ([], Extent(0, None, None))
 
 
 def test_marker_is_the_greatest_of_its_rows_and_nodes_are_none(tmp_path: Path) -> None:

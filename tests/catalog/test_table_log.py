@@ -1,16 +1,22 @@
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from lakehouse.catalog.table_log import Commits, read_columns
+from lakehouse.catalog.table_log import Commits, bounds, read_columns
 from tests.serving.streams import write_delta
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
@@ -30,14 +36,14 @@ def test_reading_columns_loads_no_pandas(tmp_path: Path) -> None:
     write_delta(table, tmp_path)
     program = (
         "import sys; from pathlib import Path; from lakehouse.catalog.table_log import read_columns;"
-        "print(len(read_columns(Path(sys.argv[1]), ('n', 'at'))), 'pandas' in sys.modules)"
+        "print(len(read_columns(Path(sys.argv[1]), ('n', 'at'), ('n', 2, 2))), 'pandas' in sys.modules)"
     )
 
     ended = subprocess.run(
         [sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=True
     )
 
-    assert ended.stdout == "2 False\n"
+    assert ended.stdout == "1 False\n"
 
 
 def _committed(table: Path, *versions: int) -> None:
@@ -72,3 +78,63 @@ def test_a_table_made_anew_is_a_change_although_its_version_is_lower(tmp_path: P
     shutil.rmtree(table)
     _committed(table, 0, 1, 2)
     assert commits() != before
+
+
+def _written(table: Path, parts: Sequence[tuple[str, Sequence[tuple[int | None, int | None]]]]) -> None:
+    """Write a table of two columns, a part a file; its statistics are whole, without counts of nulls, or none."""
+    log = table / "_delta_log"
+    log.mkdir(parents=True)
+    actions = []
+    for number, (kind, rows) in enumerate(parts):
+        columns = {name: [row[place] for row in rows] for place, name in enumerate("kv")}
+        pq.write_table(
+            pa.table({n: pa.array(v, pa.int64()) for n, v in columns.items()}), table / f"{number}.parquet"
+        )
+        known = {name: [v for v in values if v is not None] for name, values in columns.items()}
+        stats: dict[str, Any] = {"numRecords": len(rows)}
+        stats["minValues"] = {name: min(values) for name, values in known.items() if values}
+        stats["maxValues"] = {name: max(values) for name, values in known.items() if values}
+        if kind == "whole":
+            stats["nullCount"] = {name: values.count(None) for name, values in columns.items()}
+        added = {"path": f"{number}.parquet", "size": 1} | (
+            {} if kind == "none" else {"stats": json.dumps(stats)}
+        )
+        actions.append(json.dumps({"add": added}))
+    (log / f"{0:020d}.json").write_text("\n".join(actions))
+
+
+numbers = st.one_of(st.none(), st.integers(-5, 5))
+parts = st.tuples(
+    st.sampled_from(["whole", "bounds", "none"]), st.lists(st.tuples(numbers, numbers), max_size=4)
+)
+asked = st.one_of(
+    st.none(), st.tuples(st.just("k"), st.integers(-6, 6), st.one_of(st.none(), st.integers(-6, 6)))
+)
+
+
+@given(st.lists(parts, max_size=4), asked)
+@settings(deadline=None)
+def test_rows_in_between_and_their_extremes_are_those_of_all_rows_read_one_by_one(
+    parts: list[tuple[str, list[tuple[int | None, int | None]]]], between: tuple[str, int, int | None] | None
+) -> None:
+    rows = [row for _, of_part in parts for row in of_part]
+    if between is not None:
+        _, low, high = between
+        rows = [(k, v) for k, v in rows if k is not None and low <= k and (high is None or k <= high)]
+    with tempfile.TemporaryDirectory() as name:
+        _written(Path(name) / "table", parts)
+
+        assert read_columns(Path(name) / "table", ("v", "k"), between) == [(v, k) for k, v in rows]
+        found = bounds(Path(name) / "table", ("k", "v"), between)
+
+    for place, ends in enumerate(found):
+        values = [value for row in rows if (value := row[place]) is not None]
+        assert ends == (min(values, default=None), max(values, default=None))
+
+
+def test_extremes_of_a_table_with_statistics_are_told_without_its_files(tmp_path: Path) -> None:
+    _written(tmp_path / "table", [("whole", [(1, 5), (2, None)]), ("whole", [(3, 4)]), ("whole", [(9, 0)])])
+    for path in (tmp_path / "table").glob("*.parquet"):
+        path.unlink()
+
+    assert bounds(tmp_path / "table", ("k", "v"), ("k", 0, 3)) == [(1, 3), (4, 5)]

@@ -35,7 +35,7 @@ from lakehouse.spark.join_aggregate.progress import Progress, progress, progress
 from lakehouse.spark.join_aggregate.rows import believed_times, raw_rows
 from lakehouse.spark.join_aggregate.tables import create_tables, group_types, part_types
 from lakehouse.spark.late_join.tables import parsed
-from lakehouse.spark.query_batches import MOST_ROWS, Ledgers, next_batch
+from lakehouse.spark.query_batches import MOST_ROWS, Through, next_batch
 from lakehouse.spark.query_run import drain
 
 COUNTS = ("rows", "answered", "revised", "late", "missed", "refused", "unusable")
@@ -74,9 +74,9 @@ class Run:
         require_same(layout.plans(query.name), query.name, definition_of(query, self.buckets))
         create_tables(self.spark, layout, query, self.streams, len(self.shape.aggregates))
 
-    def next(self, most_rows: int, ledgers: Ledgers | None = None) -> Plan | None:
+    def next(self, most_rows: int, through: Through | None = None) -> Plan | None:
         """Return the batch that was begun, or write down the next one; None when all is taken."""
-        return next_batch(self.layout, self.query, most_rows, ledgers)
+        return next_batch(self.layout, self.query, most_rows, through)
 
     def finish(self, plan: Plan, intake: Intake) -> dict[str, int]:
         """Append all that a batch comes to, its figures last; return these."""

@@ -32,11 +32,11 @@ class Progress:
 
 def progress_before(layout: Home, query: AggregateQuery | MultiwayQuery, batch: int) -> Progress:
     """Return how far the batches before this one have come."""
-    rows = read_columns(layout.queries(query.name), ("batch", "newest_us", "time_us"))
-    before = max((row for row in rows if row[0] < batch), key=lambda row: row[0], default=None)
-    if before is None:
+    rows = read_columns(layout.queries(query.name), ("newest_us", "time_us"), ("batch", batch - 1, batch - 1))
+    if not rows:
         return Progress((None,) * len(query.sides), None)
-    return Progress(tuple(before[1]), before[2])
+    newest_us, until_us = rows[0]
+    return Progress(tuple(newest_us), until_us)
 
 
 def progress(
@@ -54,7 +54,7 @@ def progress(
 
 
 def _newest_of(layout: Home, stream: str, after: int, through: int) -> int | None:
-    entries = [entry for entry in read_ledger(layout, stream) if after < entry.batch <= through]
+    entries = read_ledger(layout, stream, after, through)
     return max((entry.max_event_us for entry in entries if entry.max_event_us is not None), default=None)
 
 

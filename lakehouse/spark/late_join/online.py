@@ -27,14 +27,14 @@ from lakehouse.catalog.plans import (
 )
 from lakehouse.catalog.queries import JoinQuery
 from lakehouse.catalog.stream import Stream
-from lakehouse.catalog.table_log import read_columns
+from lakehouse.catalog.table_log import bounds
 from lakehouse.spark import tables
 from lakehouse.spark.intake import Intake
 from lakehouse.spark.late_join.bucket import FIGURES, LATE, PAIR, STATE, BucketJoin, Newest
 from lakehouse.spark.late_join.missed import told_by_bucket
 from lakehouse.spark.late_join.rows import in_buckets, raw_rows
 from lakehouse.spark.late_join.tables import create_tables, output_types, parsed
-from lakehouse.spark.query_batches import MOST_ROWS, Ledgers, next_batch
+from lakehouse.spark.query_batches import MOST_ROWS, Through, next_batch
 from lakehouse.spark.query_run import drain
 
 COUNTS = ("rows", "pairs", "missed", "refused", "unusable")
@@ -66,10 +66,10 @@ class Run:
         require_same(layout.plans(query.name), query.name, definition_of(query, self.buckets))
         create_tables(self.spark, layout, query, self.streams)
 
-    def next(self, most_rows: int, ledgers: Ledgers | None = None) -> Plan | None:
+    def next(self, most_rows: int, through: Through | None = None) -> Plan | None:
         """Return the batch that was begun, or write down the next one; None when all is taken."""
         told = last_repair(self.layout, self.query.name)
-        return next_batch(self.layout, self.query, most_rows, ledgers, told)
+        return next_batch(self.layout, self.query, most_rows, through, told)
 
     def finish(self, plan: Plan, intake: Intake) -> dict[str, int]:
         """Append all that a batch comes to, its figures last; return these."""
@@ -151,9 +151,6 @@ FIGURE_NAMES = (
 
 def newest(layout: Home, query: str, batch: int) -> Newest:
     """Return the newest time believed of each side in the batches before this one."""
-    rows = read_columns(layout.queries(query), ("batch", "left_newest_us", "right_newest_us"))
-    before = [row for row in rows if row[0] < batch]
-    left, right = (
-        max((row[side] for row in before if row[side] is not None), default=None) for side in (1, 2)
-    )
+    columns, before = ("left_newest_us", "right_newest_us"), ("batch", 1, batch - 1)
+    (_, left), (_, right) = bounds(layout.queries(query), columns, before)
     return left, right

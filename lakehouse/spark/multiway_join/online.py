@@ -40,7 +40,7 @@ from lakehouse.spark.multiway_join.centre import Block, Planner, counted, taken
 from lakehouse.spark.multiway_join.rows import is_used, kind_of_row, raw_rows
 from lakehouse.spark.multiway_join.tables import create_tables
 from lakehouse.spark.multiway_join.travel import MOST_SENT, Trip, Windows, travel
-from lakehouse.spark.query_batches import MOST_ROWS, Ledgers, next_batch
+from lakehouse.spark.query_batches import MOST_ROWS, Through, next_batch
 from lakehouse.spark.query_run import drain
 
 if TYPE_CHECKING:
@@ -82,9 +82,9 @@ class Run:
         require_same(layout.plans(query.name), query.name, definition_of(query, 1))
         create_tables(self.spark, layout, query, self.streams)
 
-    def next(self, most_rows: int, ledgers: Ledgers | None = None) -> Plan | None:
+    def next(self, most_rows: int, through: Through | None = None) -> Plan | None:
         """Return the batch that was begun, or write down the next one; None when all is taken."""
-        return next_batch(self.layout, self.query, most_rows, ledgers)
+        return next_batch(self.layout, self.query, most_rows, through)
 
     def finish(self, plan: Plan, intake: Intake) -> dict[str, Any]:
         """Append all that a batch comes to, its figures last; return these."""
@@ -167,7 +167,9 @@ class _Batch:
         """Return the centre as the batch before left it."""
         run, query = self.run, self.run.query
         states = read_columns(
-            run.layout.states(query.name), ("part", "content"), ("batch", self.plan.number - 1)
+            run.layout.states(query.name),
+            ("part", "content"),
+            ("batch", self.plan.number - 1, self.plan.number - 1),
         )
         return Planner(query, transfer_of(query, run.streams, run.costs), run.slots, dict(states))
 

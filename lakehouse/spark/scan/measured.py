@@ -41,7 +41,7 @@ def read_before(layout: Home, reader: Reader, batch: int) -> Before:
     is_side = reader.side is not None
     names = ("operator", "name", *_OPERATOR, *_WHOLE, *(("side",) if is_side else ()))
     table = layout.operators(reader.query) if is_side else layout.queries(reader.query)
-    rows = read_columns(table, names, ("batch", batch - 1))
+    rows = read_columns(table, names, ("batch", batch - 1, batch - 1))
     found = [
         row for values in rows if (row := dict(zip(names, values, strict=True))).get("side") == reader.side
     ]

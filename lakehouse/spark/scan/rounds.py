@@ -32,7 +32,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.catalog.crashpoint import crash_point
-from lakehouse.catalog.ledger import read_ledger
+from lakehouse.catalog.ledger import read_extent
 from lakehouse.catalog.plans import QueryChanged, finished
 from lakehouse.catalog.selection_query import SelectionQuery
 from lakehouse.catalog.stopped import Stopped, clear_stopped, read_stopped, write_stopped
@@ -99,12 +99,12 @@ class Rounds:
         return True
 
     def _batches(self, going: Iterable[Run[Shared]], most_rows: int) -> Iterable[Batch]:
-        """Yield the next batch of each query, all planned by the same ledgers."""
+        """Yield the next batch of each query, all planned up to the same ingest batches."""
         streams = {stream for run in self.runs for stream in run.query.streams}
-        ledgers = {stream: read_ledger(self.layout, stream) for stream in streams}
+        through = {stream: read_extent(self.layout, stream).batch for stream in streams}
         for run in going:
             try:
-                plan = run.next(most_rows, ledgers)
+                plan = run.next(most_rows, through)
             except Exception as error:
                 self._stop_unplanned(run.query.name, "its plans", error)
                 continue

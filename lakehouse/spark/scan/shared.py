@@ -52,7 +52,7 @@ class Kernel:
 def kernel_before(layout: Home, query: str, batch: int) -> Kernel:
     """Return what the batch before this one showed."""
     names = ("side", "handled_per_s", "selectivity", "priority")
-    rows = read_columns(layout.operators(query), names, ("batch", batch - 1))
+    rows = read_columns(layout.operators(query), names, ("batch", batch - 1, batch - 1))
     return next((Kernel(*row[1:]) for row in rows if row[0] is None), Kernel())
 
 

@@ -21,7 +21,7 @@ from lakehouse.catalog.plans import Plan, definition_of, require_same
 from lakehouse.catalog.selection_query import SelectionQuery
 from lakehouse.catalog.stream import Stream
 from lakehouse.spark import tables
-from lakehouse.spark.query_batches import Ledgers, next_batch
+from lakehouse.spark.query_batches import Through, next_batch
 from lakehouse.spark.scan.task import ROW
 from lakehouse.spark.selection.tables import create_tables
 
@@ -50,9 +50,9 @@ class Run:
         require_same(self.layout.plans(self.query.name), self.query.name, definition_of(self.query, 1))
         create_tables(self.spark, self.layout, self.query, self.streams)
 
-    def next(self, most_rows: int, ledgers: Ledgers | None = None) -> Plan | None:
+    def next(self, most_rows: int, through: Through | None = None) -> Plan | None:
         """Return the batch that was begun, or write down the next one; None when all is taken."""
-        return next_batch(self.layout, self.query, most_rows, ledgers)
+        return next_batch(self.layout, self.query, most_rows, through)
 
     def finish(self, plan: Plan, intake: Shared) -> dict[str, Any]:
         """Append what the query selects, then the figures that finish its batch; return these."""

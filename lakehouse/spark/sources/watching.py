@@ -63,5 +63,5 @@ def arrived_us(layout: Home, stream: Stream, batch: int) -> int | None:
         return max(file.mtime_ns for file in manifest.files) // 1000
     if manifest.kind != "kafka":
         return None
-    arrivals = read_columns(layout.raw(stream.name), ("arrival_us",), equal=("batch", batch))
+    arrivals = read_columns(layout.raw(stream.name), ("arrival_us",), ("batch", batch, batch))
     return max((arrival for (arrival,) in arrivals if arrival is not None), default=None)
