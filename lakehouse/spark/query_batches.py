@@ -58,11 +58,15 @@ def next_batch(
 
 
 def taken_in(plans: Sequence[Plan]) -> Column:
-    """Return which batch of the query took in a row, from its side and ingest batch; ``plans``: all from the first."""
+    """Return which batch of the query took in a row, from its side and ingest batch.
+
+    ``plans`` follow one another; of any row taken in before, the batch before the first of them is returned.
+    """
     taken = F.lit(None).cast("bigint")
     for side in range(len(plans[-1].spans)):
-        ends = F.array(*(F.lit(plan.spans[side][1]) for plan in plans))
-        # The first batch that reaches as far: batches of the query are numbered from 1.
-        number = F.size(F.filter(ends, lambda end: end < F.col("batch"))) + 1
+        # One more before them: what that one reaches, they do not take.
+        ends = F.array(F.lit(plans[0].spans[side][0]), *(F.lit(plan.spans[side][1]) for plan in plans))
+        # The first batch that reaches as far.
+        number = F.size(F.filter(ends, lambda end: end < F.col("batch"))) + (plans[0].number - 1)
         taken = F.when(F.col("side") == side, number.cast("bigint")).otherwise(taken)
     return taken

@@ -113,9 +113,9 @@ class _Repair:
     def _candidates(self, logged: DataFrame) -> DataFrame:
         """Return raw rows of the times around logged rows, with the batch of the query that took them in."""
         run, query = self.run, self.run.query
-        plans = [
-            p for p in read_plans(run.layout.plans(query.name), "batch") if p.number <= self.plan.spans[0][1]
-        ]
+        after, through = self.plan.spans[0]
+        # Which of the batches repaired before took in a row makes no difference: a logged row came later.
+        plans = [p for p in read_plans(run.layout.plans(query.name), "batch") if after < p.number <= through]
         spans = [(0, plans[-1].spans[side][1]) for side in (0, 1)]
         granule = max(query.window_us, 1_000_000)
         first, last = F.col("event_us") - query.window_us, F.col("event_us") + query.window_us

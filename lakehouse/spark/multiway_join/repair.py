@@ -86,9 +86,9 @@ class _Repair:
         They are those that a row between two times can meet, and those between them.
         """
         run, query = self.run, self.run.query
-        plans = [
-            p for p in read_plans(run.layout.plans(query.name), "batch") if p.number <= self.plan.spans[0][1]
-        ]
+        after, through = self.plan.spans[0]
+        # Which of the batches repaired before took in a row makes no difference: a logged row came later.
+        plans = [p for p in read_plans(run.layout.plans(query.name), "batch") if after < p.number <= through]
         spans = [(0, last) for _, last in plans[-1].spans]
         widest = max(side.window_us for side in query.sides)
 

@@ -1,7 +1,8 @@
 """What it costs to find the next batch behind all those before, a day or two of a batch every ten seconds.
 
-Ours reads every manifest once a process, and each new one after that. The peer lets Spark stream the folder of
-manifests to a function that does nothing: what is left is listing, and its own records of what it has passed.
+Ours reads every manifest once a process, and each new one after that; then once more where maintenance has folded
+them. The peer lets Spark stream the folder of manifests to a function that does nothing: what is left is listing, and
+its own records of what it has passed.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ print(time.perf_counter() - started)
 
 
 def figures(quick: bool) -> dict[str, Any]:
-    """Return, by how many batches there were, seconds: ours in a new process, ours in a service, and the peer."""
+    """Return, by how many batches there were, seconds: ours in a new process, ours in a service, and the peer.
+
+    Ours folded or not, with the bytes on disk.
+    """
     found: dict[str, Any] = {}
     for count in QUICK_COUNTS if quick else COUNTS:
         with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
@@ -44,16 +48,26 @@ def figures(quick: bool) -> dict[str, Any]:
             folder.mkdir()
             for batch in range(1, count + 1):
                 _write(folder, batch)
-            first = subprocess.run(
-                [sys.executable, "-c", FIRST, str(folder)], check=True, capture_output=True
-            )
             spark = build_session(Settings(home=Path(name)))
-            found |= {
-                f"first_s_at_{count}": round(float(first.stdout), 3),
-                f"next_s_at_{count}": round(_ours(folder, count), 3),
-                f"stream_s_at_{count}": round(_streamed(spark, folder, Path(name) / "checkpoint", count), 3),
-            }
+            found |= _told("", folder, count, count)
+            found[f"stream_s_at_{count}"] = round(
+                _streamed(spark, folder, Path(name) / "checkpoint", count), 3
+            )
+            landing, started = Landing(folder), time.perf_counter()
+            landing.fold(landing.last_batch)
+            found[f"fold_s_at_{count}"] = round(time.perf_counter() - started, 3)
+            found |= _told("folded_", folder, count, landing.last_batch)
     return found
+
+
+def _told(how: str, folder: Path, count: int, last: int) -> dict[str, float]:
+    disk = sum(path.stat().st_blocks * 512 for path in folder.iterdir())
+    first = subprocess.run([sys.executable, "-c", FIRST, str(folder)], check=True, capture_output=True)
+    return {
+        f"{how}first_s_at_{count}": round(float(first.stdout), 3),
+        f"{how}next_s_at_{count}": round(_ours(folder, last), 3),
+        f"{how}mb_at_{count}": round(disk / 1e6, 1),
+    }
 
 
 def _write(folder: Path, batch: int) -> None:
@@ -64,13 +78,13 @@ def _write(folder: Path, batch: int) -> None:
     (folder / f"{batch:08d}.json").write_text(Manifest(batch, "files", files).to_json())
 
 
-def _ours(folder: Path, count: int) -> float:
+def _ours(folder: Path, last: int) -> float:
     Landing(folder)
     taken = []
     for turn in range(1, TURNS + 1):
-        _write(folder, count + turn)
+        _write(folder, last + turn)
         started = time.perf_counter()
-        assert Landing(folder).last_batch == count + turn
+        assert Landing(folder).last_batch == last + turn
         taken.append(time.perf_counter() - started)
     return statistics.median(taken)
 
