@@ -20,7 +20,7 @@ import pyarrow.dataset as ds
 
 from lakehouse.catalog.corrections import read_corrections
 from lakehouse.catalog.layout import Home
-from lakehouse.catalog.plans import Plan, Span, read_plans
+from lakehouse.catalog.plans import Plan, Span, require_plan
 from lakehouse.catalog.query_figures import Figures
 from lakehouse.catalog.table_log import read_columns, read_log
 from quality.metrics import Frame, read_table
@@ -93,8 +93,8 @@ def rows_to_take(spark: SparkSession, tables: QueryTables, since: int) -> Taken:
 
 def plans_since(tables: QueryTables, since: int) -> list[Plan]:
     """Return the finished batches after ``since``."""
-    plans = read_plans(tables.layout.plans(tables.query.name), "batch")
-    return [plan for plan in plans if since < plan.number <= tables.through]
+    folder = tables.layout.plans(tables.query.name)
+    return [require_plan(folder, "batch", number) for number in range(since + 1, tables.through + 1)]
 
 
 def rows_in_raw(spark: SparkSession, tables: QueryTables, side: int, plans: Sequence[Plan]) -> Taken:

@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 Kind = Literal["batch", "repair"]
 Span = tuple[int, int]
+
+
+class PlanMissing(RuntimeError):
+    """A plan that batches after it go by is gone."""
 
 
 class QueryChanged(RuntimeError):
@@ -45,12 +49,38 @@ class Plan:
     told: int = 0
 
 
-def read_plans(folder: Path, kind: Kind) -> list[Plan]:
-    """Return the plans of a kind in order."""
-    return [_plan(path, path.stat().st_ctime_ns) for path in sorted(folder.glob(f"{kind}-*"))]
+def last_plan(folder: Path, kind: Kind, finished: int) -> Plan | None:
+    """Return the plan that was begun and is not finished, else the last finished one; None before the first.
+
+    Raises:
+        PlanMissing: when the last finished one is not there.
+    """
+    begun = read_plan(folder, kind, finished + 1)
+    return begun or (require_plan(folder, kind, finished) if finished else None)
 
 
-@cache
+def require_plan(folder: Path, kind: Kind, number: int) -> Plan:
+    """Return a plan that must be there.
+
+    Raises:
+        PlanMissing: when it is not.
+    """
+    plan = read_plan(folder, kind, number)
+    if plan is None:
+        raise PlanMissing(
+            f"{_file(folder, kind, number)} is not there: restore that folder, or start over with "
+            f"`tidemark queries --forget {folder.name}`"
+        )
+    return plan
+
+
+def read_plan(folder: Path, kind: Kind, number: int) -> Plan | None:
+    """Return a plan, None where it is not there; cost: that of one, however many there are."""
+    path = _file(folder, kind, number)
+    return _plan(path, path.stat().st_ctime_ns) if path.exists() else None
+
+
+@lru_cache(1_000)
 def _plan(path: Path, changed_ns: int) -> Plan:
     """Return a plan, read once a process: what stands under a name changes only when a query is forgotten."""
     one = json.loads(path.read_text("utf-8"))
@@ -59,7 +89,7 @@ def _plan(path: Path, changed_ns: int) -> Plan:
 
 def write_plan(folder: Path, kind: Kind, plan: Plan) -> None:
     """Write a plan down, whole or not at all."""
-    _write(folder / f"{kind}-{plan.number:08d}", json.dumps(asdict(plan)))
+    _write(_file(folder, kind, plan.number), json.dumps(asdict(plan)))
 
 
 def definition_of(query: Query, buckets: int) -> str:
@@ -147,13 +177,18 @@ def is_behind(layout: Home, query: str, streams: Sequence[str], is_repaired: boo
 
     Not ``is_repaired``: a kind that no repair looks after; what it has to finish must stay.
     """
-    plans = read_plans(layout.plans(query), "batch")
-    taken = plans[-1].spans if plans else tuple((0, 0) for _ in streams)
+    last = finished(layout, query)
+    plan = last_plan(layout.plans(query), "batch", last)
+    taken = plan.spans if plan else tuple((0, 0) for _ in streams)
     lasts = [read_extent(layout, stream).batch for stream in streams]
-    if any(through < last for (_, through), last in zip(taken, lasts, strict=True)):
+    if any(through < newest for (_, through), newest in zip(taken, lasts, strict=True)):
         return True
-    done = repaired(layout, query) if is_repaired else finished(layout, query)
-    return done < len(plans)
+    done = repaired(layout, query) if is_repaired else last
+    return plan is not None and done < plan.number
+
+
+def _file(folder: Path, kind: Kind, number: int) -> Path:
+    return folder / f"{kind}-{number:08d}"
 
 
 def _largest(table: Path, number: str) -> int:

@@ -13,7 +13,7 @@ import duckdb
 
 from lakehouse.algorithms.late_join.margin import judged_share, usual_margin
 from lakehouse.catalog.join_query import JoinQuery
-from lakehouse.catalog.plans import read_plans
+from lakehouse.catalog.plans import read_plan
 from lakehouse.catalog.query_figures import is_open
 from lakehouse.catalog.query_words import buckets_in_words, clock_in_words, policy_in_words
 from lakehouse.catalog.row_conditions import where_of
@@ -118,7 +118,7 @@ def scans_explained(state: QueryState) -> Facts:
 def to_repair(state: QueryState) -> Facts:
     """Return how many logged rows no repair has looked at, of which batches and times, and if one was begun."""
     figures = state.figures
-    begun = read_plans(state.layout.plans(state.query.name), "repair")
+    begun = read_plan(state.layout.plans(state.query.name), "repair", figures.last_repair + 1)
     found: Facts = {
         "rows": figures.total("missed", after=figures.repaired),
         "oldest_us": None,
@@ -132,4 +132,4 @@ def to_repair(state: QueryState) -> Facts:
             ).fetchone()
         found["oldest_us"], found["newest_us"] = times or (None, None)
     batches = [figures.repaired + 1, figures.finished] if figures.finished > figures.repaired else None
-    return {**found, "batches": batches, "begun": bool(begun) and begun[-1].number > figures.last_repair}
+    return {**found, "batches": batches, "begun": begun is not None}

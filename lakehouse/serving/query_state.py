@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.ledger import read_ledger
-from lakehouse.catalog.plans import Span, definition_of, read_definition, read_plans
+from lakehouse.catalog.plans import Span, definition_of, read_definition, read_plan
 from lakehouse.catalog.queries import Query
 from lakehouse.catalog.query_figures import Figures, read_figures
 from lakehouse.catalog.row_conditions import scanned
@@ -94,9 +94,8 @@ class QueryState(ABC):
         return read_scans(self.layout, self.query, self.figures.finished)
 
     def _taken(self) -> tuple[Span, ...]:
-        plans = read_plans(self.layout.plans(self.query.name), "batch")
-        nothing = tuple((0, 0) for _ in self.query.streams)
-        return next((plan.spans for plan in plans if plan.number == self.figures.finished), nothing)
+        plan = read_plan(self.layout.plans(self.query.name), "batch", self.figures.finished)
+        return plan.spans if plan else tuple((0, 0) for _ in self.query.streams)
 
     @property
     def state(self) -> str:

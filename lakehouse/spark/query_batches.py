@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from lakehouse.catalog.crashpoint import crash_point
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.ledger import read_ledger
-from lakehouse.catalog.plans import Plan, finished, next_spans, read_plans, write_plan
+from lakehouse.catalog.plans import Plan, finished, last_plan, next_spans, write_plan
 from lakehouse.catalog.queries import Query
 from lakehouse.spark import tables
 
@@ -39,11 +39,11 @@ def next_batch(
     """
     if not all(tables.exists(layout.raw(stream)) for stream in query.streams):
         return None
-    folder = layout.plans(query.name)
-    plans = read_plans(folder, "batch")
-    if plans and plans[-1].number > finished(layout, query.name):
-        return plans[-1]
-    taken = plans[-1].spans if plans else tuple((0, 0) for _ in query.streams)
+    folder, done = layout.plans(query.name), finished(layout, query.name)
+    last = last_plan(folder, "batch", done)
+    if last and last.number > done:
+        return last
+    taken = last.spans if last else tuple((0, 0) for _ in query.streams)
     known = [
         read_ledger(layout, stream, after, None if through is None else through[stream])
         for stream, (_, after) in zip(query.streams, taken, strict=True)
@@ -51,7 +51,7 @@ def next_batch(
     spans = next_spans(taken, known, most_rows)
     if spans is None:
         return None
-    plan = Plan(len(plans) + 1, spans, told)
+    plan = Plan(done + 1, spans, told)
     write_plan(folder, "batch", plan)
     crash_point("queries.planned")
     return plan

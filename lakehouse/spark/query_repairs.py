@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.catalog.corrections import raw_from, read_corrections
 from lakehouse.catalog.crashpoint import crash_point
-from lakehouse.catalog.plans import Plan, finished, read_plans, repaired, write_plan
+from lakehouse.catalog.plans import Plan, finished, last_repair, read_plan, repaired, write_plan
 from lakehouse.spark import tables
 
 if TYPE_CHECKING:
@@ -38,15 +38,13 @@ def next_repair(layout: Home, query: str) -> Plan | None:
 
     A repair takes all finished batches that no repair has taken.
     """
-    folder = layout.plans(query)
-    plans = read_plans(folder, "repair")
-    done = repaired(layout, query)
-    if plans and plans[-1].spans[0][1] > done:
-        return plans[-1]
-    through = finished(layout, query)
+    folder, number = layout.plans(query), last_repair(layout, query) + 1
+    if begun := read_plan(folder, "repair", number):
+        return begun
+    done, through = repaired(layout, query), finished(layout, query)
     if done == through:
         return None
-    plan = Plan(len(plans) + 1, ((done, through),))
+    plan = Plan(number, ((done, through),))
     write_plan(folder, "repair", plan)
     crash_point("repair.planned")
     return plan

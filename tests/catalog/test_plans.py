@@ -5,21 +5,35 @@ from pathlib import Path
 import pytest
 
 from lakehouse.catalog.ledger import Entry
-from lakehouse.catalog.plans import Plan, QueryChanged, next_spans, read_plans, require_same, write_plan
+from lakehouse.catalog.plans import (
+    Plan,
+    PlanMissing,
+    QueryChanged,
+    last_plan,
+    next_spans,
+    require_plan,
+    require_same,
+    write_plan,
+)
 
 
 def entries(*rows: int) -> list[Entry]:
     return [Entry(number, count, 0, 0, 0) for number, count in enumerate(rows, start=1)]
 
 
-def test_plans_are_read_back_in_order(tmp_path: Path) -> None:
-    for number in (10, 2, 1):
-        write_plan(tmp_path / "q", "batch", Plan(number, ((0, 1), (number, number + 1))))
+def test_the_last_plan_is_the_one_begun_else_the_finished_one_and_one_that_is_gone_is_missed(
+    tmp_path: Path,
+) -> None:
+    plans = [Plan(number, ((number - 1, number), (0, number))) for number in (1, 2)]
+    for plan in plans:
+        write_plan(tmp_path / "q", "batch", plan)
     write_plan(tmp_path / "q", "repair", Plan(1, ((0, 2),)))
 
-    assert [plan.number for plan in read_plans(tmp_path / "q", "batch")] == [1, 2, 10]
-    assert read_plans(tmp_path / "q", "repair") == [Plan(1, ((0, 2),))]
-    assert read_plans(tmp_path / "other", "batch") == []
+    assert [last_plan(tmp_path / "q", "batch", done) for done in (0, 1, 2)] == [plans[0], plans[1], plans[1]]
+    assert last_plan(tmp_path / "q", "repair", 1) == Plan(1, ((0, 2),))
+    assert last_plan(tmp_path / "other", "batch", 0) is None
+    with pytest.raises(PlanMissing, match=r"batch-00000003 is not there: restore that folder.*--forget q"):
+        last_plan(tmp_path / "q", "batch", 3)
 
 
 def test_which_repairs_a_batch_is_told_of_is_read_back_and_none_where_its_plan_does_not_say(
@@ -29,7 +43,7 @@ def test_which_repairs_a_batch_is_told_of_is_read_back_and_none_where_its_plan_d
     write_plan(tmp_path, "batch", Plan(2, ((1, 2), (1, 2)), told=3))
     (tmp_path / "batch-00000003").write_text('{"number": 3, "spans": [[2, 3], [2, 3]]}')
 
-    assert [plan.told for plan in read_plans(tmp_path, "batch")] == [0, 3, 0]
+    assert [require_plan(tmp_path, "batch", number).told for number in (1, 2, 3)] == [0, 3, 0]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from lakehouse.algorithms.join_aggregate.repair import missing
 from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.catalog.aggregate_query import AggregateQuery
 from lakehouse.catalog.crashpoint import crash_point
-from lakehouse.catalog.plans import Plan, read_plans
+from lakehouse.catalog.plans import Plan, require_plan
 from lakehouse.catalog.row_conditions import scanned
 from lakehouse.spark import tables
 from lakehouse.spark.by_side import found_at
@@ -94,7 +94,7 @@ class _Repair:
         """Return the raw rows that batches so far have taken, in the buckets and around the times of logged rows."""
         run, query = self.run, self.run.query
         through = self.plan.spans[0][1]
-        plan = next(p for p in read_plans(run.layout.plans(query.name), "batch") if p.number == through)
+        plan = require_plan(run.layout.plans(query.name), "batch", through)
         spans = [(0, last) for _, last in plan.spans]
         widest = max(side.window_us for side in query.sides)
         granule = max(widest, 1_000_000)

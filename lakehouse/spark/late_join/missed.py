@@ -14,7 +14,7 @@ import pyarrow.dataset as ds
 
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.catalog.layout import Home
-from lakehouse.catalog.plans import Plan, read_plans
+from lakehouse.catalog.plans import Plan, require_plan
 from lakehouse.catalog.queries import JoinQuery
 from lakehouse.catalog.table_log import read_columns, read_log
 from lakehouse.spark.late_join.bucket import Told, policy_of
@@ -27,8 +27,8 @@ def told_by_bucket(layout: Home, query: JoinQuery, plan: Plan) -> Mapping[int, T
 
     Nothing where the batch before was told of the same repairs, or the query's policy does not listen.
     """
-    plans, policy = read_plans(layout.plans(query.name), "batch"), policy_of(query)
-    before = plans[plan.number - 2].told if plan.number > 1 else 0
+    folder, policy = layout.plans(query.name), policy_of(query)
+    before = require_plan(folder, "batch", plan.number - 1).told if plan.number > 1 else 0
     if plan.told == before or not isinstance(policy, NeededSlack):
         return {}
     until = _repaired_until(layout, query.name, plan.told)
@@ -43,8 +43,9 @@ def told_by_bucket(layout: Home, query: JoinQuery, plan: Plan) -> Mapping[int, T
 def _repaired_until(layout: Home, query: str, repair: int) -> dict[int, int]:
     """Return each bucket's stream time after the last batch that a repair has looked at."""
     repairs = dict(read_columns(layout.repairs(query), ("repair", "through")))
-    rows = read_columns(layout.queries(query), ("batch", "bucket", "time_us"))
-    return {bucket: time for batch, bucket, time in rows if batch == repairs[repair] and time is not None}
+    through = repairs[repair]
+    rows = read_columns(layout.queries(query), ("bucket", "time_us"), ("batch", through, through))
+    return {bucket: time for bucket, time in rows if time is not None}
 
 
 def _counts(layout: Home, query: str, kept: ds.Expression) -> pa.Table:

@@ -22,7 +22,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.repair import missing_pairs
 from lakehouse.catalog.crashpoint import crash_point
-from lakehouse.catalog.plans import Plan, read_plans
+from lakehouse.catalog.plans import Plan, require_plan
 from lakehouse.catalog.queries import JoinQuery
 from lakehouse.catalog.table_log import read_columns
 from lakehouse.spark import tables
@@ -115,7 +115,8 @@ class _Repair:
         run, query = self.run, self.run.query
         after, through = self.plan.spans[0]
         # Which of the batches repaired before took in a row makes no difference: a logged row came later.
-        plans = [p for p in read_plans(run.layout.plans(query.name), "batch") if after < p.number <= through]
+        folder, numbers = run.layout.plans(query.name), range(after + 1, through + 1)
+        plans = [require_plan(folder, "batch", number) for number in numbers]
         spans = [(0, plans[-1].spans[side][1]) for side in (0, 1)]
         granule = max(query.window_us, 1_000_000)
         first, last = F.col("event_us") - query.window_us, F.col("event_us") + query.window_us

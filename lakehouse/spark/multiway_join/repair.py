@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.catalog.crashpoint import crash_point
-from lakehouse.catalog.plans import Plan, read_plans
+from lakehouse.catalog.plans import Plan, require_plan
 from lakehouse.spark import tables
 from lakehouse.spark.intake import FromRaw
 from lakehouse.spark.join_aggregate.progress import progress_before
@@ -88,7 +88,8 @@ class _Repair:
         run, query = self.run, self.run.query
         after, through = self.plan.spans[0]
         # Which of the batches repaired before took in a row makes no difference: a logged row came later.
-        plans = [p for p in read_plans(run.layout.plans(query.name), "batch") if after < p.number <= through]
+        folder, numbers = run.layout.plans(query.name), range(after + 1, through + 1)
+        plans = [require_plan(folder, "batch", number) for number in numbers]
         spans = [(0, last) for _, last in plans[-1].spans]
         widest = max(side.window_us for side in query.sides)
 

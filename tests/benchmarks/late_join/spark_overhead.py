@@ -25,7 +25,7 @@ from jobs import ingest
 from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.qjoin import QJoin
-from lakehouse.catalog.plans import read_plans
+from lakehouse.catalog.plans import finished, require_plan
 from lakehouse.catalog.settings import Settings, load_settings
 from lakehouse.spark import tables
 from lakehouse.spark.intake import FromRaw
@@ -173,7 +173,8 @@ def _watched() -> Stopwatch:
 
 def _stages(run: online.Run, kernel_s: float) -> list[list[Any]]:
     """Return a row per stage of the work of the buckets: seconds of all up to it, and of it alone."""
-    plan = read_plans(run.layout.plans(run.query.name), "batch")[-1]
+    name = run.query.name
+    plan = require_plan(run.layout.plans(name), "batch", finished(run.layout, name))
     intake = FromRaw(run.spark, run.layout, run.query, plan.spans)
     rows = raw_rows(intake, run.query, run.streams)
     passes = [

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lakehouse.catalog.layout import Home
-from lakehouse.catalog.plans import Plan, read_plans, write_plan
+from lakehouse.catalog.plans import Plan, require_plan, write_plan
 from lakehouse.catalog.queries import JoinQuery
 from lakehouse.catalog.settings import Settings
 from lakehouse.spark.late_join.missed import told_by_bucket
@@ -58,7 +58,9 @@ def repaired(settings: Settings, *plans: Plan) -> tuple[Home, JoinQuery]:
 
 
 def told(layout: Home, query: JoinQuery) -> dict[int, tuple[int, list[Any]]]:
-    last = read_plans(layout.plans(query.name), "batch")[-1]
+    last = require_plan(
+        layout.plans(query.name), "batch", len(list(layout.plans(query.name).glob("batch-*")))
+    )
     return {
         bucket: (until, rows.tolist())
         for bucket, (until, rows) in told_by_bucket(layout, query, last).items()

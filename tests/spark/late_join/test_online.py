@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from jobs import build_rollups, ingest, maintain, maintain_queries, repair_late, run_queries
-from lakehouse.catalog.plans import Plan, QueryChanged, read_plans, write_plan
+from lakehouse.catalog.plans import Plan, QueryChanged, require_plan, write_plan
 from lakehouse.catalog.settings import Settings
 from lakehouse.spark import tables
 from lakehouse.spark.late_join.online import Run
@@ -220,7 +220,8 @@ def test_a_batch_is_told_of_the_repairs_that_its_plan_names_and_chooses_slack_by
         each.drain()
 
     missed = tables.read(streams.spark, streams.settings.layout.missed("ids")).collect()
-    assert [plan.told for plan in read_plans(streams.settings.layout.plans("ids"), "batch")] == [0, 0, 1]
+    plans = [require_plan(streams.settings.layout.plans("ids"), "batch", number) for number in (1, 2, 3)]
+    assert [plan.told for plan in plans] == [0, 0, 1]
     assert sum(row["pairs"] for row in missed) == found > 0
     assert streams.policies("ids") != streams.policies("ids_at_once")
 
@@ -235,7 +236,7 @@ def test_one_stream_that_is_silent_costs_no_pair(streams: Streams) -> None:
     repair(run)
 
     assert len(streams.pairs("ids", "left_us")) == len(streams.expected(have_one_id, 2000))
-    assert len(read_plans(streams.settings.layout.plans("ids"), "batch")) == 2
+    assert len(list(streams.settings.layout.plans("ids").glob("batch-*"))) == 2
 
 
 def test_raw_rows_stay_until_the_join_is_repaired_and_maintaining_changes_no_pair(
