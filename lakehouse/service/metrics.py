@@ -2,7 +2,7 @@
 
 What a service shows at its address and what ``tidemark metrics`` prints is the same, so it works with Airflow alone;
 then what only a service knows (how long its works take, its failures, freshness) is not there. One scrape costs a few
-small files, and a stream's ledger again only where it has changed.
+small files, and what is new of a ledger, or the whole of one that was corrected.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -22,10 +23,12 @@ from prometheus_client.exposition import start_http_server
 from lakehouse.catalog.heartbeat import last_beat
 from lakehouse.catalog.layout import Home
 from lakehouse.catalog.outcomes import read_all
-from lakehouse.catalog.table_log import Commits, read_columns
+from lakehouse.catalog.table_log import NO_TABLE, Commits, bounds, read_columns
 from lakehouse.service.turns import SECONDS
 
 Facts = Mapping[str, Any]
+# The newest commits of a ledger and of its corrections.
+Seen = tuple[tuple[int, int], ...]
 OUTCOMES = ("accepted", "quarantined", "duplicates")
 _COLUMNS = ("batch", *OUTCOMES, "reasons", "late", "lateness", "newest_us")
 
@@ -49,8 +52,9 @@ def _registry(layout: Home) -> CollectorRegistry:
 
 @dataclass
 class StreamFigures:
-    """What a stream's ledger adds up to."""
+    """What a stream's ledger adds up to, up to its batch ``last``."""
 
+    last: int = 0
     batches: int = 0
     rows: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
@@ -63,7 +67,7 @@ class HomeMetrics:
 
     def __init__(self, layout: Home) -> None:
         self._layout = layout
-        self._ledgers: dict[str, tuple[Commits, object, StreamFigures]] = {}
+        self._ledgers: dict[str, tuple[Commits, Seen, StreamFigures]] = {}
 
     def collect(self) -> Iterator[Metric]:
         """Return every metric as it stands now."""
@@ -78,10 +82,15 @@ class HomeMetrics:
         yield from _of_steps((beat or {}).get("steps", ()))
 
     def _figures(self, ledger: Path) -> StreamFigures:
-        look, seen, figures = self._ledgers.get(ledger.name, (Commits(ledger), None, StreamFigures()))
+        """Return what a ledger adds up to; of one that has only grown since the last time, its new rows are read."""
+        tables = Commits(ledger, self._layout.corrections(ledger.name))
+        look, seen, figures = self._ledgers.get(ledger.name, (tables, (NO_TABLE, NO_TABLE), StreamFigures()))
         shown = look()
         if shown != seen:
-            figures = _added_up(read_columns(ledger, _COLUMNS))
+            # A correction mends rows that are there.
+            has_only_grown = shown[1:] == seen[1:] and shown[0] > seen[0]
+            before = figures if has_only_grown else StreamFigures()
+            figures = _added_up(before, read_columns(ledger, _COLUMNS, ("batch", before.last + 1, None)))
         self._ledgers[ledger.name] = look, shown, figures
         return figures
 
@@ -90,10 +99,11 @@ def _tables(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
 
 
-def _added_up(rows: Iterable[tuple[Any, ...]]) -> StreamFigures:
-    found = StreamFigures()
+def _added_up(before: StreamFigures, rows: Iterable[tuple[Any, ...]]) -> StreamFigures:
+    found = deepcopy(before)
     for row in rows:
         told = dict(zip(_COLUMNS, row, strict=True))
+        found.last = max(found.last, told["batch"])
         found.batches += 1
         found.rows.update({name: told[name] for name in OUTCOMES})
         found.reasons.update(dict(told["reasons"] or ()))
@@ -170,9 +180,9 @@ def _of_queries(layout: Home) -> Iterator[Metric]:
     # A selection holds nothing from one batch to the next.
     holding = [table for table in _tables(layout.queries("")) if not layout.selected(table.name).is_dir()]
     for table in holding:
-        rows = read_columns(table, ("batch", "bytes"))
-        last = max((batch for batch, _ in rows), default=0)
-        state.add_metric([table.name], sum(size or 0 for batch, size in rows if batch == last))
+        [(_, last)] = bounds(table, ("batch",))
+        sizes = read_columns(table, ("bytes",), ("batch", last or 0, last))
+        state.add_metric([table.name], sum(size or 0 for (size,) in sizes))
     yield state
 
 

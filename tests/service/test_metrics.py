@@ -35,14 +35,15 @@ def value(found: Samples, name: str, **labels: str) -> float:
     return found[name, tuple(sorted(labels.items()))]
 
 
-def commit(table: Path, rows: pa.Table) -> None:
-    """Append rows to a Delta table as one more commit, as far as its log is read here."""
+def commit(table: Path, rows: pa.Table, *removed: str) -> None:
+    """Append rows to a Delta table, and remove files of it, as one more commit, as far as its log is read here."""
     log = table / "_delta_log"
     log.mkdir(parents=True, exist_ok=True)
     version = len(list(log.glob("*.json")))
     pq.write_table(rows, table / f"{version}.parquet")
     added = {"add": {"path": f"{version}.parquet", "size": 1, "stats": "{}"}}
-    (log / f"{version:020d}.json").write_text(json.dumps(added) + "\n")
+    actions = [*({"remove": {"path": path}} for path in removed), added]
+    (log / f"{version:020d}.json").write_text("".join(json.dumps(action) + "\n" for action in actions))
 
 
 def ledger_rows(*batches: tuple[int, int, dict[str, int], list[int]]) -> pa.Table:
@@ -57,7 +58,7 @@ def ledger_rows(*batches: tuple[int, int, dict[str, int], list[int]]) -> pa.Tabl
             "lateness": late,
             "newest_us": number * 1_000_000,
         }
-        for number, (_, accepted, reasons, late) in enumerate(batches, start=1)
+        for number, accepted, reasons, late in batches
     ]
     kinds = {
         name: pa.int64() for name in ("batch", "accepted", "quarantined", "duplicates", "late", "newest_us")
@@ -150,17 +151,25 @@ def test_a_service_shows_at_its_address_what_the_command_prints(home: Home) -> N
     }
 
 
-def test_a_ledger_that_grew_is_read_again(home: Home) -> None:
+def test_what_is_new_of_a_ledger_is_added_and_one_that_was_corrected_is_read_again(home: Home) -> None:
     port = start_server(home, "127.0.0.1", 0)
-    url = f"http://127.0.0.1:{port}/metrics"
-    with urlopen(url, timeout=10) as answer:
-        before = samples(answer.read().decode())
-    commit(home.ledger("alpha"), ledger_rows((1, 5, {}, [])))
-    with urlopen(url, timeout=10) as answer:
-        after = samples(answer.read().decode())
 
-    rows = {"stream": "alpha", "outcome": "accepted"}
-    assert value(after, "tidemark_rows_total", **rows) == value(before, "tidemark_rows_total", **rows) + 5
+    def accepted() -> float:
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            found = samples(answer.read().decode())
+        assert found == samples(exposition(home)) | {k: v for k, v in found.items() if "age" in k[0]}
+        return value(found, "tidemark_rows_total", stream="alpha", outcome="accepted")
+
+    first = accepted()
+    commit(home.ledger("alpha"), ledger_rows((3, 5, {"clock": 1}, [1, 1, 1, 1])))
+    grown = accepted()
+    # Nothing is new, though there are other files.
+    commit(home.ledger("alpha"), ledger_rows((3, 5, {"clock": 1}, [1, 1, 1, 1])), "1.parquet")
+    merged = accepted()
+    commit(home.corrections("alpha"), pa.table({"number": [1]}))
+    commit(home.ledger("alpha"), ledger_rows((3, 2, {}, [])), "2.parquet")
+
+    assert (first, grown, merged, accepted()) == (30, 35, 35, 32)
 
 
 def expressions(panels: list[dict[str, object]]) -> list[str]:
