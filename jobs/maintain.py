@@ -1,7 +1,8 @@
-"""Keep a stream small: drop old raw rows and nodes, fold partial nodes and manifests, merge small files, vacuum.
+"""Keep a stream small: drop what it keeps no longer, fold partial nodes and manifests, merge small files, vacuum.
 
-Changes no answer but those that need raw rows which the stream keeps no longer. No row comes in meanwhile; what takes
-long, to merge files of raw, is ``merge_raw``. Safe to run at any time, again, and to kill anywhere.
+It says how long it keeps landed files, raw rows and nodes. Changes no answer but those that need raw rows which are
+gone. No row comes in meanwhile; what takes long, to merge files of raw, is ``merge_raw``. Safe to run at any time,
+again, and to kill anywhere.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from lakehouse.catalog.plans import is_behind
 from lakehouse.catalog.settings import Settings
 from lakehouse.spark import corrections, maintenance, retention, rollup, tables
 from lakehouse.spark.declared import require_current
+from lakehouse.spark.landed import drop_old_files
 from lakehouse.spark.sources.landing import Landing
 
 log = logging.getLogger(__name__)
@@ -40,8 +42,9 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
         if tables.exists(built):
             figures.update(_dropped(settings, spark, stream))
             figures.update(rollup.compact(spark, layout, settings.stream(stream)))
-        landing = Landing(layout.landing(stream))
-        figures["manifests_folded"] = landing.fold(read_extent(layout, stream).batch)
+        figures["manifests_folded"] = Landing(layout.landing(stream)).fold(read_extent(layout, stream).batch)
+        declared, others = settings.stream(stream), settings.streams.values()
+        figures["landed_files_deleted"] = drop_old_files(spark, layout, declared, others)
         for path in filter(tables.exists, [*by_ingest, built]):
             figures.update(maintenance.tend(spark, path, history_us))
         if tables.exists(raw):

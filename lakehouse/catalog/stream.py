@@ -133,6 +133,7 @@ class Source(_Part):
     settle: Microseconds | Literal[0] = parse_duration("2s")
     batch_bytes: int = Field(default=256 * 1024 * 1024, ge=1)
     batch_files: int = Field(default=1000, ge=1)
+    keep_files: Kept = None
     servers: Texts = ()
     topics: Texts = ()
     start: Start = "earliest"

@@ -83,7 +83,7 @@ def _can_start_from(archive: Path) -> bool:
     # A JVM that finds half of one does not go on without, but dies.
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else "java"
-    command = [java, f"-XX:SharedArchiveFile={archive}", *_QUIET.split(), "-version"]
+    command = [java, f"-XX:SharedArchiveFile={archive}", "-version"]
     return archive.is_file() and subprocess.run(command, capture_output=True).returncode == 0
 
 

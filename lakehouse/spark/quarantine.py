@@ -21,6 +21,9 @@ from lakehouse.spark.sources.messages import with_message
 # What the bytes say about themselves cannot be mended by reading them again.
 NEVER_READ = ("unreadable_file", "truncated_file", "tombstone")
 
+# Of files with such a record, not all bytes are here.
+_PARTLY_READ = ("unreadable_file", "truncated_file")
+
 _PLACE = ("source_file", "source_line")
 # A record, and what stands beside it.
 _KEPT = ("record", "message")
@@ -32,6 +35,14 @@ def open_records(spark: SparkSession, layout: Home, stream: Stream, landing: Lan
     return rejected.where(F.col("batch") <= read_extent(layout, stream.name).batch).where(
         ~_taken(landing, None)
     )
+
+
+def partly_read(spark: SparkSession, layout: Home, stream: Stream) -> set[str]:
+    """Return the files that were not read to their end."""
+    # A capture is not read on behind what is no packet.
+    reasons = (*_PARTLY_READ, "malformed") if stream.source.format == "pcap" else _PARTLY_READ
+    rejected = tables.read(spark, layout.quarantine(stream.name)).where(F.col("reason").isin(*reasons))
+    return {path for (path,) in rejected.select("source_file").distinct().collect()}
 
 
 def requeued_lines(

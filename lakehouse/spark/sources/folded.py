@@ -19,6 +19,7 @@ from lakehouse.spark.sources.drift import Columns
 from lakehouse.spark.sources.manifest import LandedFile, Manifest
 from lakehouse.spark.sources.offsets import OffsetRange, Partition, read_until
 
+_PATIENCE_S = 60
 # A batch makes one of these each; of other kinds are few, and they stay as they are.
 KINDS = ("files", "kafka")
 _TABLES = """
@@ -32,6 +33,10 @@ CREATE TABLE IF NOT EXISTS ranges (
 CREATE TABLE IF NOT EXISTS folded (only_row INTEGER PRIMARY KEY, through INTEGER, columns TEXT);
 """
 _FILES = "FROM files NATURAL JOIN shapes WHERE path IN (SELECT value FROM json_each(?))"
+
+
+class FoldedDamaged(RuntimeError):
+    """The file of folded manifests cannot be read."""
 
 
 class FoldedManifests:
@@ -98,9 +103,17 @@ class FoldedManifests:
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
         # Not read-only: whoever comes after one that was killed must take back what it had begun.
-        with closing(sqlite3.connect(self._path)) as database:
-            database.executescript(_TABLES)
-            yield database
+        try:
+            with closing(sqlite3.connect(self._path, timeout=_PATIENCE_S)) as database:
+                database.executescript(_TABLES)
+                yield database
+        except sqlite3.OperationalError:
+            # It is locked, or the disk is full: the file is as it should be.
+            raise
+        except sqlite3.DatabaseError as error:
+            raise FoldedDamaged(
+                f"{self._path}: {error}: restore that file; without it files would be read twice"
+            ) from error
 
 
 def _shape(file: LandedFile) -> tuple[str, str]:

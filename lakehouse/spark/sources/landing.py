@@ -83,6 +83,13 @@ class Landing:
         known = self._sizes(found)
         return [path for path, stat in found if known.get(path, stat.st_size) != stat.st_size]
 
+    def read_as_they_are(self, found: Iterable[Found], finished: int) -> set[str]:
+        """Return those of these files that finished batches have read, and that nobody has touched since."""
+        known = {path: (stat.st_size, stat.st_mtime_ns) for path, stat in found}
+        waiting = {file.path for manifest in self.behind(finished) for file in manifest.files}
+        read = {file.path for file in self.files_of(known) if known[file.path] == (file.size, file.mtime_ns)}
+        return read - waiting
+
     def add_files(self, source: Source) -> int:
         """Write manifests for all new files, cut at the source's batch limits; return how many files."""
         found = self.new_files(source)
@@ -127,7 +134,7 @@ class Landing:
             crash_point("maintain.manifests-folded")
         gone = [manifest for manifest in self.manifests if self._is_folded(manifest)]
         for manifest in self._left + gone:
-            self._file_of(manifest).unlink()
+            self._file_of(manifest).unlink(missing_ok=True)
         self._left = []
         self.manifests = [manifest for manifest in self.manifests if not self._is_folded(manifest)]
         self._files = {file.path: file for manifest in self.manifests for file in manifest.files}

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.catalog.stream import Source
+from lakehouse.spark.sources.folded import FoldedDamaged
 from lakehouse.spark.sources.landing import RECENT, Landing
 from lakehouse.spark.sources.manifest import Manifest
 from lakehouse.spark.sources.offsets import OffsetRange
@@ -23,6 +24,7 @@ ID = "cotmujI_SuCbmLd1Pj57BQ"
 KILLED = """
 import sys
 from pathlib import Path
+from lakehouse.spark.sources.folded import FoldedDamaged
 from lakehouse.spark.sources.landing import Landing
 landing = Landing(Path(sys.argv[1]))
 landing.fold(landing.last_batch)
@@ -179,5 +181,8 @@ def test_a_manifest_that_is_gone_is_missed_and_what_was_folded_too(tmp_path: Pat
     (tmp_path / "folded.sqlite").unlink()
 
     assert Landing(tmp_path).missing == 1
+    (tmp_path / "folded.sqlite").write_bytes(b"rubbish" * 99)
+    with pytest.raises(FoldedDamaged, match=r"folded\.sqlite: file is not a database: restore that file"):
+        Landing(tmp_path)
     gapped = Landing(tmp_path / "copy")
     assert (gapped.missing, gapped.fold(gapped.last_batch)) == (2, 0)
