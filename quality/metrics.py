@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from lakehouse.catalog.corrections import RETENTION, RETRACT, Correction, read_corrections, removed
-from lakehouse.catalog.table_log import commits_of
+from lakehouse.catalog.table_log import newest_version
 from quality.columns import any_of, count_if, is_not_a_number
 
 if TYPE_CHECKING:
@@ -88,12 +88,11 @@ def open_tables(spark: SparkSession, home: Home, stream: Stream, since: int) -> 
     if not has_table(home.ledger(stream.name)):
         return None
     # Batches may come while it checks: what was built when the ledger was read is built of batches that are in it.
-    built = commits_of(home.rollup(stream.name))
+    built = newest_version(home.rollup(stream.name))
     ledger = ledger_rows(read_table(spark, home.ledger(stream.name)))
     corrections = read_corrections(home, stream.name)
     raw, quarantine = (read_table(spark, path(stream.name)) for path in (home.raw, home.quarantine))
-    version = int(built[-1].stem) if built else None
-    return Tables(stream, ledger, raw, quarantine, since, corrections, version) if ledger else None
+    return Tables(stream, ledger, raw, quarantine, since, corrections, built) if ledger else None
 
 
 def has_table(path: Path) -> bool:

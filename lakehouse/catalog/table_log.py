@@ -2,8 +2,10 @@
 
     _delta_log/00000000000000000012.json          what one commit added and removed
     _delta_log/00000000000000000010.checkpoint.parquet   everything up to a commit, so that older ones may go
+    _delta_log/_last_checkpoint                   which of those is the newest
 
-For looking only: whoever writes goes through Spark. Cost: one small file per commit since the last checkpoint.
+For looking only: whoever writes goes through Spark. Cost: the last checkpoint, and one small file per commit since it;
+not how many commits the log still holds.
 """
 
 from __future__ import annotations
@@ -28,25 +30,26 @@ _Files = dict[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class TableFacts:
-    """A table's current version: ``files`` with their bytes; ``rows`` is None where one came without its count.
-
-    ``removed`` are files of earlier versions that the log still knows, with when they left, in milliseconds.
-    """
+    """A table's current version: ``files`` with their bytes; ``rows`` is None where one came without its count."""
 
     version: int
     properties: Mapping[str, str]
     files: Mapping[Path, int]
-    removed: Mapping[Path, int]
     bytes: int
     rows: int | None
-    log_entries: int
 
 
 def commits_of(table: Path) -> list[Path]:
-    """Return the commits that the table's log still holds, oldest first; none where there is no table."""
+    """Return the commits that the table's log still holds, oldest first, none where there is no table: a listing."""
     return sorted(path for path in (table / "_delta_log").glob("*.json") if path.stem.isdigit())
 
 
+# What is read of a checkpoint, by kind of action.
+_CHECKPOINTED = {
+    "metaData": ("metaData.configuration",),
+    "add": ("add.path", "add.size", "add.stats"),
+    "remove": ("remove.path", "remove.deletionTimestamp"),
+}
 # What ``Commits`` says of a table that is not there.
 NO_TABLE = (-1, 0)
 
@@ -69,7 +72,8 @@ class Commits:
     def _newest(self, table: Path, version: int) -> int:
         if version < 0 or not _commit(table, version).exists():
             # Not seen before, or made anew in the meantime.
-            version = max((int(path.stem) for path in commits_of(table)), default=-1)
+            found = newest_version(table)
+            version = -1 if found is None else found
         while version >= 0 and _commit(table, version + 1).exists():
             version += 1
         return version
@@ -83,12 +87,55 @@ def _commit(table: Path, version: int) -> Path:
     return table / "_delta_log" / f"{version:020d}.json"
 
 
-def files_added(table: Path, after: Path, writer: str) -> list[Path] | None:
+@dataclass(frozen=True)
+class _Tail:
+    """What a table follows from: a checkpoint, if there is one, and the commits since."""
+
+    checkpoint: Path | None
+    commits: Sequence[Path]
+
+    @property
+    def version(self) -> int | None:
+        if self.commits:
+            return int(self.commits[-1].stem)
+        return None if self.checkpoint is None else int(self.checkpoint.name.partition(".")[0])
+
+
+def _tail(table: Path) -> _Tail:
+    """Return the end of a log; it is listed only where nothing leads to its end."""
+    log = table / "_delta_log"
+    pointer = log / "_last_checkpoint"
+    if pointer.exists():
+        version = json.loads(pointer.read_text("utf-8"))["version"]
+        checkpoint = log / f"{version:020d}.checkpoint.parquet"
+        # Entries go oldest first, so where it is there, those after it are.
+        if checkpoint.exists():
+            return _Tail(checkpoint, list(_following(table, version)))
+    elif _commit(table, 0).exists():
+        return _Tail(None, list(_following(table, -1)))
+    last = max(log.glob("*.checkpoint.parquet"), default=None)
+    first = 0 if last is None else int(last.name.partition(".")[0]) + 1
+    return _Tail(last, [commit for commit in commits_of(table) if int(commit.stem) >= first])
+
+
+def _following(table: Path, version: int) -> Iterator[Path]:
+    """Yield the commits after one."""
+    while (commit := _commit(table, version + 1)).exists():
+        yield commit
+        version += 1
+
+
+def newest_version(table: Path) -> int | None:
+    """Return the number of a table's newest commit, None where there is no table."""
+    return _tail(table).version
+
+
+def files_added(table: Path, after: int, writer: str) -> list[Path] | None:
     """Return the data files that a writer's commit added, of those that came after another; None where there is none.
 
     Others may have committed in between: a merge, for one.
     """
-    for commit in (path for path in commits_of(table) if path.name > after.name):
+    for commit in _following(table, after):
         actions = list(_actions_of(commit))
         if any((action.get("txn") or {}).get("appId") == writer for action in actions):
             return [table / unquote(action["add"]["path"]) for action in actions if action.get("add")]
@@ -97,20 +144,32 @@ def files_added(table: Path, after: Path, writer: str) -> list[Path] | None:
 
 def read_log(table: Path) -> TableFacts | None:
     """Return what the table's log says, None where there is no table."""
-    commits = commits_of(table)
-    if not commits:
+    tail = _tail(table)
+    if tail.version is None:
         return None
-    properties, files, removed = _replayed(table, commits)
+    properties, files = _replayed(tail)
     counts = [json.loads(added.get("stats") or "{}").get("numRecords") for added in files.values()]
     return TableFacts(
-        version=int(commits[-1].stem),
+        version=tail.version,
         properties=properties,
         files={table / unquote(path): added["size"] for path, added in files.items()},
-        removed={table / unquote(path): left.get("deletionTimestamp") or 0 for path, left in removed.items()},
         bytes=sum(added["size"] for added in files.values()),
         rows=None if None in counts else sum(counts),
-        log_entries=len(commits),
     )
+
+
+def removed_files(table: Path) -> dict[Path, int]:
+    """Return the files of earlier versions that the log still knows, with when they left, in milliseconds.
+
+    Cost: with how many those are.
+    """
+    files: dict[str, int] = {}
+    for action in _actions(_tail(table), "remove"):
+        if action.get("add"):
+            files.pop(action["add"]["path"], None)
+        if action.get("remove"):
+            files[action["remove"]["path"]] = action["remove"].get("deletionTimestamp") or 0
+    return {table / unquote(path): at_ms for path, at_ms in files.items()}
 
 
 def read_columns(
@@ -121,11 +180,8 @@ def read_columns(
     Moments are in UTC, as Spark stores them, whether or not the file says so.
     Files whose statistics rule a row out are not opened.
     """
-    commits = commits_of(table)
-    if not commits:
-        return []
     found: list[tuple[Any, ...]] = []
-    for path, added in _replayed(table, commits)[1].items():
+    for path, added in _replayed(_tail(table))[1].items():
         if between is None or _may_hold(added, between):
             read = _read_file(table / unquote(path), columns, between)
             found += zip(*(_values(read[name]) for name in columns), strict=True)
@@ -139,9 +195,8 @@ def bounds(
 
     Files are opened only where their statistics do not tell: cost, as that of ``read_log``.
     """
-    commits = commits_of(table)
     found: list[list[int]] = [[] for _ in columns]
-    for path, added in (_replayed(table, commits)[1] if commits else {}).items():
+    for path, added in _replayed(_tail(table))[1].items():
         if between is not None and not _may_hold(added, between):
             continue
         told = _extremes(added, columns) if between is None or _holds_only(added, between) else None
@@ -205,20 +260,19 @@ def _values(column: Any) -> list[Any]:
     return [None if number is None else _EPOCH + timedelta(microseconds=number) for number in numbers]
 
 
-def _replayed(table: Path, commits: list[Path]) -> tuple[dict[str, str], _Files, _Files]:
-    """Return the table's properties, its files and those that left, by path, as the log comes to them."""
+def _replayed(tail: _Tail) -> tuple[dict[str, str], _Files]:
+    """Return a table's properties, and its files by path, as the log comes to them."""
     properties: dict[str, str] = {}
     files: _Files = {}
-    removed: _Files = {}
-    for action in _actions(table / "_delta_log", commits):
+    for action in _actions(tail, "metaData", "add"):
         if action.get("metaData"):
+            # A checkpoint has pairs, a commit an object.
             properties = dict(action["metaData"].get("configuration") or {})
         if action.get("remove"):
             files.pop(action["remove"]["path"], None)
-            removed[action["remove"]["path"]] = action["remove"]
         if action.get("add"):
             files[action["add"]["path"]] = action["add"]
-    return properties, files, removed
+    return properties, files
 
 
 def _may_hold(added: Mapping[str, Any], between: Between) -> bool:
@@ -248,26 +302,24 @@ def read_rows(table: Path) -> list[dict[str, Any]]:
     return [row for path in found.files for row in pyarrow.parquet.read_table(path).to_pylist()]
 
 
-def _actions(log: Path, commits: list[Path]) -> Iterator[dict[str, Any]]:
-    checkpoint = max(log.glob("*.checkpoint.parquet"), default=None)
-    first = 0
-    if checkpoint is not None:
-        yield from _checkpointed(checkpoint)
-        first = int(checkpoint.name.partition(".")[0]) + 1
-    for commit in commits:
-        if int(commit.stem) >= first:
-            yield from _actions_of(commit)
+def _actions(tail: _Tail, *kinds: str) -> Iterator[dict[str, Any]]:
+    """Yield what a log says, of its checkpoint only some kinds of actions."""
+    if tail.checkpoint is not None:
+        for kind in kinds:
+            yield from _checkpointed(tail.checkpoint, kind)
+    for commit in tail.commits:
+        yield from _actions_of(commit)
 
 
 def _actions_of(commit: Path) -> Iterator[dict[str, Any]]:
     return map(json.loads, commit.read_text(encoding="utf-8").splitlines())
 
 
-def _checkpointed(checkpoint: Path) -> Iterator[dict[str, Any]]:
-    import pyarrow.parquet
+def _checkpointed(checkpoint: Path, kind: str) -> Iterator[dict[str, Any]]:
+    from pyarrow import compute, parquet
 
-    columns = ["metaData", "add", "remove"]
-    for action in pyarrow.parquet.read_table(checkpoint, columns=columns).to_pylist():
-        if action["metaData"]:
-            action["metaData"]["configuration"] = dict(action["metaData"]["configuration"] or [])
-        yield action
+    with parquet.ParquetFile(checkpoint) as file:
+        column = file.read(columns=list(_CHECKPOINTED[kind]))[kind]
+    # A row has an action of one kind; files that are gone may be many times those that are there.
+    for action in column.filter(compute.is_valid(column)).to_pylist():
+        yield {kind: action}

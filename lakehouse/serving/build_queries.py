@@ -10,7 +10,7 @@ from lakehouse.catalog.layout import Home
 from lakehouse.catalog.plans import is_of
 from lakehouse.catalog.queries import MultiwayQuery, Query, SelectionQuery
 from lakehouse.catalog.stream import Stream
-from lakehouse.catalog.table_log import commits_of
+from lakehouse.catalog.table_log import newest_version
 from lakehouse.serving.aggregate_facts import AggregateFacts, aggregate_facts
 from lakehouse.serving.build_answers import write_answers, write_values
 from lakehouse.serving.build_pairs import write_pairs
@@ -29,7 +29,7 @@ def queries_to_publish(
     layout: Home, registered: Mapping[str, Query], streams: Mapping[str, Stream], published_us: int | None
 ) -> tuple[list[QueryFacts], list[str]]:
     """Return the facts of every query that has tables, and the names of those whose tables are of another meaning."""
-    made = [query for query in registered.values() if commits_of(layout.queries(query.name))]
+    made = [query for query in registered.values() if newest_version(layout.queries(query.name)) is not None]
     changed = [query.name for query in made if not is_of(layout.plans(query.name), query.definition())]
     told = [query_facts(layout, query, streams, published_us) for query in made if query.name not in changed]
     return told, changed

@@ -15,7 +15,7 @@ from typing import Any, cast
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
-from lakehouse.catalog.table_log import TableFacts, commits_of, read_log
+from lakehouse.catalog.table_log import TableFacts, commits_of, read_log, removed_files
 from lakehouse.spark.tables import HISTORY_US, kept
 
 SMALL_FILES = 16
@@ -51,7 +51,7 @@ def clear(spark: SparkSession, table: Path, history_us: int = HISTORY_US) -> dic
 def left(table: Path) -> dict[str, int]:
     """Return how many files and log entries a table has."""
     facts = read_log(table)
-    return {"files": len(facts.files), "log_entries": facts.log_entries} if facts else {}
+    return {"files": len(facts.files), "log_entries": len(commits_of(table))} if facts else {}
 
 
 def merge_small_files(spark: SparkSession, table: Path) -> int:
@@ -85,7 +85,8 @@ def vacuum(spark: SparkSession, table: Path, history_us: int) -> int:
 
 
 def _unused(table: Path, facts: TableFacts, oldest: float) -> list[Path]:
-    in_reach = {*facts.files, *(path for path, at_ms in facts.removed.items() if at_ms / 1000 >= oldest)}
+    left = removed_files(table).items()
+    in_reach = {*facts.files, *(path for path, at_ms in left if at_ms / 1000 >= oldest)}
     data = (path for path in table.rglob("*.parquet") if "_delta_log" not in path.parts)
     return [path for path in data if path not in in_reach and path.stat().st_mtime < oldest]
 

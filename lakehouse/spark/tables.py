@@ -18,7 +18,7 @@ from lakehouse.catalog.lease import LeaseHeld as LeaseHeld
 from lakehouse.catalog.lease import files_of
 from lakehouse.catalog.lease import lease as lease
 from lakehouse.catalog.stream import COUNTER_PARTS, Stream
-from lakehouse.catalog.table_log import commits_of, files_added
+from lakehouse.catalog.table_log import files_added, newest_version
 from lakehouse.spark.sources.rows import sql_type
 from sql import statement
 
@@ -55,7 +55,8 @@ def append_once(rows: DataFrame, table: Path, writer: str, version: int) -> list
     ``writer`` names a job and stream; versions are batch numbers, which only grow. A replay appends nothing. Returns
     the files written, None for a replay; the caller holds the table's lease.
     """
-    before = commits_of(table)[-1]
+    before = newest_version(table)
+    assert before is not None, "a table is created before rows are appended to it"
     rows.write.format("delta").mode("append").options(**once(writer, version), mergeSchema="true").save(
         str(table)
     )

@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lakehouse.catalog.table_log import Commits, bounds, read_columns
+from lakehouse.catalog.table_log import Commits, bounds, newest_version, read_columns, read_log, removed_files
 from tests.serving.streams import write_delta
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
@@ -101,6 +101,76 @@ def _written(table: Path, parts: Sequence[tuple[str, Sequence[tuple[int | None, 
         )
         actions.append(json.dumps({"add": added}))
     (log / f"{0:020d}.json").write_text("\n".join(actions))
+
+
+def _checkpointed(table: Path, version: int, actions: Sequence[dict[str, Any]]) -> None:
+    """Write a checkpoint as Delta does: a row has one action."""
+    kinds = {
+        "metaData": {"id": pa.string(), "configuration": pa.map_(pa.string(), pa.string())},
+        "add": {"path": pa.string(), "size": pa.int64(), "stats": pa.string()},
+        "remove": {"path": pa.string(), "deletionTimestamp": pa.int64()},
+    }
+    schema = pa.schema({kind: pa.struct(list(fields.items())) for kind, fields in kinds.items()})
+    rows = [{kind: dict(what) for kind, what in action.items()} for action in actions]
+    for row in rows:
+        if "metaData" in row:
+            row["metaData"]["configuration"] = list(row["metaData"]["configuration"].items())
+    log = table / "_delta_log"
+    pq.write_table(pa.Table.from_pylist(rows, schema), log / f"{version:020d}.checkpoint.parquet")
+    (log / "_last_checkpoint").write_text(json.dumps({"version": version, "size": len(rows)}))
+
+
+@given(
+    st.lists(st.lists(st.tuples(st.booleans(), st.integers(0, 5)), max_size=3), min_size=1, max_size=14),
+    st.lists(st.integers(0, 13), max_size=2),
+    st.integers(0, 14),
+    st.sampled_from(["newest", "older", "none"]),
+)
+@example([[(True, n)] for n in range(6)], [1, 4], 3, "older")
+@settings(deadline=None)
+def test_a_log_says_the_same_however_it_was_checkpointed_and_cut(
+    commits: list[list[tuple[bool, int]]], checkpoints: list[int], cut: int, pointer: str
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        table, files, gone = Path(name), dict[str, int](), dict[str, int]()
+        (table / "_delta_log").mkdir()
+        for version, changes in enumerate(commits):
+            told: list[dict[str, Any]] = [
+                {"metaData": {"id": "0", "configuration": {"n": str(version // 3)}}}
+            ]
+            for is_added, number in changes:
+                path = f"{number}.parquet"
+                if is_added:
+                    files[path] = version
+                    gone.pop(path, None)
+                    told.append({"add": {"path": path, "size": version}})
+                elif files.pop(path, None) is not None:
+                    gone[path] = version
+                    told.append({"remove": {"path": path, "deletionTimestamp": version}})
+            commit = table / "_delta_log" / f"{version:020d}.json"
+            commit.write_text("".join(json.dumps(action) + "\n" for action in told))
+            if version in checkpoints:
+                held = [told[0], *({"add": {"path": p, "size": size}} for p, size in files.items())]
+                _checkpointed(
+                    table,
+                    version,
+                    held + [{"remove": {"path": p, "deletionTimestamp": at}} for p, at in gone.items()],
+                )
+        done = [version for version in checkpoints if version < len(commits)]
+        for version in range(min(cut, max(done, default=0))):
+            for old in (table / "_delta_log").glob(f"{version:020d}.*"):
+                old.unlink()
+        if pointer == "older" and done:
+            (table / "_delta_log" / "_last_checkpoint").write_text(json.dumps({"version": min(done)}))
+        if pointer == "none":
+            (table / "_delta_log" / "_last_checkpoint").unlink(missing_ok=True)
+
+        found = read_log(table)
+
+        assert found is not None and found.version == newest_version(table) == len(commits) - 1
+        assert found.properties == {"n": str((len(commits) - 1) // 3)}
+        assert found.files == {table / path: size for path, size in files.items()}
+        assert removed_files(table) == {table / path: at for path, at in gone.items()}
 
 
 numbers = st.one_of(st.none(), st.integers(-5, 5))
