@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -104,9 +105,8 @@ class _Tail:
 def _tail(table: Path) -> _Tail:
     """Return the end of a log; it is listed only where nothing leads to its end."""
     log = table / "_delta_log"
-    pointer = log / "_last_checkpoint"
-    if pointer.exists():
-        version = json.loads(pointer.read_text("utf-8"))["version"]
+    version = _pointed_at(log / "_last_checkpoint")
+    if version is not None:
         checkpoint = log / f"{version:020d}.checkpoint.parquet"
         # Entries go oldest first, so where it is there, those after it are.
         if checkpoint.exists():
@@ -116,6 +116,13 @@ def _tail(table: Path) -> _Tail:
     last = max(log.glob("*.checkpoint.parquet"), default=None)
     first = 0 if last is None else int(last.name.partition(".")[0]) + 1
     return _Tail(last, [commit for commit in commits_of(table) if int(commit.stem) >= first])
+
+
+def _pointed_at(pointer: Path) -> int | None:
+    # Replacing it, Delta deletes it first.
+    with suppress(FileNotFoundError):
+        return int(json.loads(pointer.read_text("utf-8"))["version"])
+    return None
 
 
 def _following(table: Path, version: int) -> Iterator[Path]:
