@@ -190,7 +190,7 @@ def _manifests(folder: Path) -> list[Manifest]:
     raise failure
 
 
-@lru_cache(10_000)
+@lru_cache(50_000)
 def _manifest(path: Path, changed_ns: int) -> Manifest:
     """Return a manifest, read once a process: what stands under a name changes only when messages are given up."""
     return Manifest.from_json(path.read_text("utf-8"))
