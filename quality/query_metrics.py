@@ -94,7 +94,7 @@ def rows_to_take(spark: SparkSession, tables: QueryTables, since: int) -> Taken:
 def plans_since(tables: QueryTables, since: int) -> list[Plan]:
     """Return the finished batches after ``since``."""
     folder = tables.layout.plans(tables.query.name)
-    return [require_plan(folder, "batch", number) for number in range(since + 1, tables.through + 1)]
+    return [require_plan(folder, "batch", number) for number in range(max(since, 0) + 1, tables.through + 1)]
 
 
 def rows_in_raw(spark: SparkSession, tables: QueryTables, side: int, plans: Sequence[Plan]) -> Taken:

@@ -154,9 +154,11 @@ def lateness_quantile(histogram: Sequence[int], share: float, largest_us: int | 
 
 
 def _landing(layout: Home, stream: str, batch: int) -> Facts:
-    """Return how many manifests there are and how many of them are not in the published version yet."""
-    numbers = [int(path.stem) for path in layout.landing(stream).glob("*.json") if path.stem.isdigit()]
-    return {"batches": len(numbers), "waiting": sum(number > batch for number in numbers)}
+    """Return how many batches there are and how many of them are not in the published version yet."""
+    numbers = (int(path.stem) for path in layout.landing(stream).glob("*.json") if path.stem.isdigit())
+    # Old manifests are folded, the last ones never.
+    last = max(numbers, default=0)
+    return {"batches": last, "waiting": max(0, last - batch)}
 
 
 def _landed(layout: Home) -> list[str]:
