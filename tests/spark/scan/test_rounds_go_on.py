@@ -71,7 +71,16 @@ def without_files(*folders: Path) -> Iterator[None]:
         path.with_suffix(".away").rename(path)
 
 
-def test_a_query_whose_tables_cannot_be_read_stands_still_and_the_others_go_on(
+@contextmanager
+def garbled(path: Path) -> Iterator[None]:
+    """Have a file that says nothing."""
+    content = path.read_bytes()
+    path.write_bytes(b"{")
+    yield
+    path.write_bytes(content)
+
+
+def test_a_query_whose_tables_or_plans_cannot_be_read_stands_still_and_the_others_go_on(
     tmp_path: Path, spark: SparkSession, lakehouse_of: Callable[[str], Settings]
 ) -> None:
     queries = QUERIES | {"counted": "SELECT temp FROM readings WHERE fits(count)"}
@@ -83,7 +92,7 @@ def test_a_query_whose_tables_cannot_be_read_stands_still_and_the_others_go_on(
     rows += land(settings, 1)
     ingest.run(settings, spark, "readings")
     broken = (layout.states("pairs"), layout.states("totals"), layout.operators("threes"))
-    with without_files(*broken, layout.queries("counted")):
+    with without_files(*broken), garbled(layout.plans("counted") / "batch-00000001"):
         went_on = run_queries.run(settings, spark, "chosen")
         stopped = {name: read_stopped(layout, name) for name in queries}
         with pytest.raises(QueryStopped, match=r"query totals is stopped: batch 2, at its aggregates: ."):
