@@ -43,8 +43,8 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
             figures.update(_dropped(settings, spark, stream))
             figures.update(rollup.compact(spark, layout, settings.stream(stream)))
         figures["manifests_folded"] = Landing(layout.landing(stream)).fold(read_extent(layout, stream).batch)
-        declared, others = settings.stream(stream), settings.streams.values()
-        figures["landed_files_deleted"] = drop_old_files(spark, layout, declared, others)
+        declared, streams = settings.stream(stream), settings.streams.values()
+        figures["landed_files_deleted"] = drop_old_files(spark, layout, declared, streams)
         for path in filter(tables.exists, [*by_ingest, built]):
             figures.update(maintenance.tend(spark, path, history_us))
         if tables.exists(raw):

@@ -74,10 +74,8 @@ class Commits:
         if version < 0 or not _commit(table, version).exists():
             # Not seen before, or made anew in the meantime.
             found = newest_version(table)
-            version = -1 if found is None else found
-        while version >= 0 and _commit(table, version + 1).exists():
-            version += 1
-        return version
+            return -1 if found is None else found
+        return version + sum(1 for _ in _following(table, version))
 
     @staticmethod
     def _time(table: Path, version: int) -> int:
@@ -155,7 +153,7 @@ def read_log(table: Path) -> TableFacts | None:
     if tail.version is None:
         return None
     properties, files = _replayed(tail)
-    counts = [json.loads(added.get("stats") or "{}").get("numRecords") for added in files.values()]
+    counts: list[Any] = [_statistics(added).get("numRecords") for added in files.values()]
     return TableFacts(
         version=tail.version,
         properties=properties,
@@ -189,7 +187,7 @@ def read_columns(
     """
     found: list[tuple[Any, ...]] = []
     for path, added in _replayed(_tail(table))[1].items():
-        if between is None or _may_hold(added, between):
+        if between is None or _may_hold(_statistics(added), between):
             read = _read_file(table / unquote(path), columns, between)
             found += zip(*(_values(read[name]) for name in columns), strict=True)
     return found
@@ -204,9 +202,10 @@ def bounds(
     """
     found: list[list[int]] = [[] for _ in columns]
     for path, added in _replayed(_tail(table))[1].items():
-        if between is not None and not _may_hold(added, between):
+        stats = _statistics(added)
+        if between is not None and not _may_hold(stats, between):
             continue
-        told = _extremes(added, columns) if between is None or _holds_only(added, between) else None
+        told = _extremes(stats, columns) if between is None or _holds_only(stats, between) else None
         if told is None:
             read = _read_file(table / unquote(path), columns, between)
             told = [_values(read[name]) for name in columns]
@@ -215,9 +214,14 @@ def bounds(
     return [(min(values, default=None), max(values, default=None)) for values in found]
 
 
-def _extremes(added: Mapping[str, Any], columns: Sequence[str]) -> list[list[Any]] | None:
+def _statistics(added: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what the log says of the values in a file, which may be nothing."""
+    stats: Mapping[str, Any] = json.loads(added.get("stats") or "{}")
+    return stats
+
+
+def _extremes(stats: Mapping[str, Any], columns: Sequence[str]) -> list[list[Any]] | None:
     """Return the extremes of some columns in a file by its statistics, None where those lack one that has values."""
-    stats = json.loads(added.get("stats") or "{}")
     found = []
     for column in columns:
         ends = _ends(stats, column)
@@ -282,17 +286,16 @@ def _replayed(tail: _Tail) -> tuple[dict[str, str], _Files]:
     return properties, files
 
 
-def _may_hold(added: Mapping[str, Any], between: Between) -> bool:
+def _may_hold(stats: Mapping[str, Any], between: Between) -> bool:
     """Tell if a file may have a row in between."""
     column, low, high = between
-    ends = _ends(json.loads(added.get("stats") or "{}"), column)
+    ends = _ends(stats, column)
     return not ends or (ends[1] >= low and (high is None or ends[0] <= high))
 
 
-def _holds_only(added: Mapping[str, Any], between: Between) -> bool:
+def _holds_only(stats: Mapping[str, Any], between: Between) -> bool:
     """Tell if a file has no row but in between."""
     column, low, high = between
-    stats = json.loads(added.get("stats") or "{}")
     ends = _ends(stats, column)
     if not ends or stats.get("nullCount", {}).get(column) != 0:
         return False

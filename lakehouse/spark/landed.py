@@ -25,21 +25,21 @@ log = logging.getLogger(__name__)
 
 
 def drop_old_files(spark: SparkSession, layout: Home, stream: Stream, streams: Iterable[Stream]) -> int:
-    """Delete the landed files that a stream keeps no longer, and no other of ``streams`` needs; return how many.
+    """Delete the landed files that a stream names and none of ``streams``, itself among them, needs; return how many.
 
     Whoever calls holds the lease of the stream's raw table. One that may not be deleted is told, and stays.
     """
     if stream.source.keep_files is None:
         return 0
-    gone = _named(stream) - _needed(spark, layout, stream)
-    for other in streams:
-        if gone and other.name != stream.name:
-            gone -= _needed(spark, layout, other)
+    gone = _named(stream)
+    for each in streams:
+        if gone:
+            gone -= _needed(spark, layout, each)
     return sum(_is_deleted(path) for path in sorted(gone))
 
 
 def _named(stream: Stream) -> set[str]:
-    return {path for path, _ in matching(stream.source)} if stream.source.path else set()
+    return {path for path, _ in matching(stream.source)}
 
 
 def _needed(spark: SparkSession, layout: Home, stream: Stream) -> set[str]:

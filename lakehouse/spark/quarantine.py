@@ -18,11 +18,10 @@ from lakehouse.spark.sources.lines import Layout, NumberedLines, layouts_of
 from lakehouse.spark.sources.manifest import Manifest
 from lakehouse.spark.sources.messages import with_message
 
-# What the bytes say about themselves cannot be mended by reading them again.
-NEVER_READ = ("unreadable_file", "truncated_file", "tombstone")
-
 # Of files with such a record, not all bytes are here.
 _PARTLY_READ = ("unreadable_file", "truncated_file")
+# What the bytes say about themselves cannot be mended by reading them again.
+NEVER_READ = (*_PARTLY_READ, "tombstone")
 
 _PLACE = ("source_file", "source_line")
 # A record, and what stands beside it.

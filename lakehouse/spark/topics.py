@@ -41,10 +41,10 @@ class Topics:
             BrokerFailed: when the broker does not answer, refuses, or lacks a topic.
         """
         held = self.broker.held()
-        at = self._begin_at(held)
+        fixed = self.landing.read_until()
+        at = self._begin_at(fixed, held)
         if lost := self._gone(at, held):
             raise OffsetsGone(self.stream.name, lost)
-        fixed = self.landing.read_until()
         self.landing.add_ranges(next_ranges(at, held, fixed, self.stream.source.batch_rows))
 
     def gone(self) -> tuple[OffsetRange, ...]:
@@ -54,7 +54,7 @@ class Topics:
             TopicRecreated, BrokerFailed: as ``fix_unread``.
         """
         held = self.broker.held()
-        return tuple(self._gone(self._begin_at(held), held))
+        return tuple(self._gone(self._begin_at(self.landing.read_until(), held), held))
 
     def give_up(self, lost: tuple[OffsetRange, ...]) -> None:
         """Write the manifest of lost messages, in place of the first that cannot be read any more.
@@ -77,8 +77,9 @@ class Topics:
     def _gone(self, at: Mapping[Partition, int], held: Mapping[Partition, Held]) -> list[OffsetRange]:
         return gone(self.landing.behind(self.finished), at, held)
 
-    def _begin_at(self, held: Mapping[Partition, Held]) -> dict[Partition, int]:
-        last = self.landing.read_until()
+    def _begin_at(
+        self, last: Mapping[Partition, OffsetRange], held: Mapping[Partition, Held]
+    ) -> dict[Partition, int]:
         known = {topic for topic, _ in last}
         begins = self.broker.begins({place: now for place, now in held.items() if place[0] not in known})
         return begin_at(self.stream.name, last, held, begins)

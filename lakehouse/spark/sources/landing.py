@@ -20,7 +20,7 @@ from lakehouse.catalog.stream import Source
 from lakehouse.spark.sources.drift import schema_changes
 from lakehouse.spark.sources.files import Found, groups, landed, matching
 from lakehouse.spark.sources.folded import KINDS, FoldedManifests
-from lakehouse.spark.sources.manifest import LandedFile, Manifest
+from lakehouse.spark.sources.manifest import LandedFile, Manifest, manifest_file
 from lakehouse.spark.sources.offsets import OffsetRange, Partition, read_until
 
 # Manifests of that many finished batches are left to be looked at.
@@ -37,9 +37,12 @@ class Landing:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        # Before the other look: what is folded between the two is then told twice rather than never.
-        found = _manifests(folder)
         self.folded = FoldedManifests(folder)
+        self._look()
+
+    def _look(self) -> None:
+        # Before the other look: what is folded between the two is then told twice rather than never.
+        found = _manifests(self.folder)
         self._through = self.folded.through()
         self.manifests = [manifest for manifest in found if not self._is_folded(manifest)]
         self._left = [manifest for manifest in found if self._is_folded(manifest)]
@@ -115,7 +118,7 @@ class Landing:
         Killed in the midst of it, fewer manifests are left: what they held is unread again.
         """
         while self.last_batch > batch:
-            self._file_of(self.manifests.pop()).unlink()
+            manifest_file(self.folder, self.manifests.pop().batch).unlink()
         self.manifests = [manifest for manifest in self.manifests if manifest.batch < batch]
         self._add(Manifest(batch, "lost", ranges=ranges))
 
@@ -130,15 +133,12 @@ class Landing:
         old = [manifest for manifest in self.behind(self._through) if manifest.batch <= finished - RECENT]
         if old:
             self.folded.take(old)
-            self._through = old[-1].batch
             crash_point("maintain.manifests-folded")
-        gone = [manifest for manifest in self.manifests if self._is_folded(manifest)]
-        for manifest in self._left + gone:
-            self._file_of(manifest).unlink(missing_ok=True)
+            self._look()
+        for manifest in self._left:
+            manifest_file(self.folder, manifest.batch).unlink(missing_ok=True)
         self._left = []
-        self.manifests = [manifest for manifest in self.manifests if not self._is_folded(manifest)]
-        self._files = {file.path: file for manifest in self.manifests for file in manifest.files}
-        return len(gone)
+        return sum(self._is_folded(manifest) for manifest in old)
 
     def _is_folded(self, manifest: Manifest) -> bool:
         return manifest.batch <= self._through and manifest.kind in KINDS
@@ -163,12 +163,9 @@ class Landing:
                 before = file.columns
         return tuple(told)
 
-    def _file_of(self, manifest: Manifest) -> Path:
-        return self.folder / f"{manifest.batch:08d}.json"
-
     def _add(self, manifest: Manifest) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        target = self._file_of(manifest)
+        target = manifest_file(self.folder, manifest.batch)
         scratch = self.folder / f".{target.name}.tmp"
         with scratch.open("w", encoding="utf-8") as file:
             file.write(manifest.to_json())

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from lakehouse.spark.sources.drift import Columns
@@ -53,6 +54,11 @@ class Manifest:
         reasons, changes = tuple(content["reasons"]), tuple(content.get("schema_changes", ()))
         ranges = tuple(OffsetRange(**each) for each in content.get("ranges", ()))
         return Manifest(content["batch"], content["kind"], files, reasons, changes, ranges)
+
+
+def manifest_file(folder: Path, batch: int) -> Path:
+    """Return where the manifest of a batch is until it is folded; ``folder``: of the stream's manifests."""
+    return folder / f"{batch:08d}.json"
 
 
 def _file(fields: Sequence[str] | None, columns: Columns | None = None, **known: Any) -> LandedFile:

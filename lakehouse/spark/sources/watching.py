@@ -13,7 +13,7 @@ from lakehouse.catalog.stream import Source, Stream
 from lakehouse.catalog.table_log import read_columns
 from lakehouse.spark.sources.files import matching
 from lakehouse.spark.sources.kafka import Broker
-from lakehouse.spark.sources.manifest import Manifest
+from lakehouse.spark.sources.manifest import Manifest, manifest_file
 
 Look = Callable[[], Hashable]
 
@@ -55,7 +55,7 @@ def arrived_us(layout: Home, stream: Stream, batch: int) -> int | None:
     None of a batch that read nothing new, such as one out of quarantine, and of one so long ago that its manifest is
     folded.
     """
-    path = layout.landing(stream.name) / f"{batch:08d}.json"
+    path = manifest_file(layout.landing(stream.name), batch)
     if not path.exists():
         return None
     manifest = Manifest.from_json(path.read_text("utf-8"))

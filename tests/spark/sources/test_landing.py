@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakehouse.catalog.crashpoint import FOLDING_POINTS
 from lakehouse.catalog.stream import Source
 from lakehouse.spark.sources.folded import FoldedDamaged
 from lakehouse.spark.sources.landing import RECENT, Landing
@@ -159,7 +160,8 @@ def test_killed_in_the_midst_of_folding_nothing_counts_twice(tmp_path: Path) -> 
     landing.add_files(source(tmp_path))
     long_ago(tmp_path, landing)
     before = shown(landing, source(tmp_path), tmp_path)
-    environment = os.environ | {"TIDEMARK_CRASH_AT": "maintain.manifests-folded"}
+    [point] = FOLDING_POINTS
+    environment = os.environ | {"TIDEMARK_CRASH_AT": point}
 
     ended = subprocess.run([sys.executable, "-c", KILLED, str(landing.folder)], env=environment, check=False)
 
