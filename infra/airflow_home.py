@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
-from lakehouse.catalog.settings import Settings
+from lakehouse.declare.settings import Settings
 
 DAGS = Path(__file__).resolve().parent.parent / "dags"
 

@@ -23,7 +23,7 @@ from urllib.request import urlopen
 import psutil
 
 from infra.airflow_home import environment, migrated_mark
-from lakehouse.catalog.settings import Settings
+from lakehouse.declare.settings import Settings
 
 HEALTHY_WITHIN_S = 180
 STOPS_WITHIN_S = 8

@@ -10,13 +10,13 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lakehouse.catalog.heartbeat import patience_s
-from lakehouse.catalog.settings import Settings
-from lakehouse.spark.drain import drain, landing_of, writing
-from lakehouse.spark.ingest import StreamTables
-from lakehouse.spark.sources.kafka import Broker
-from lakehouse.spark.sources.offsets import OffsetRange
-from lakehouse.spark.topics import Topics
+from lakehouse.declare.settings import Settings
+from lakehouse.home.heartbeat import patience_s
+from lakehouse.streams.drain import drain, landing_of, writing
+from lakehouse.streams.ingest import StreamTables
+from lakehouse.streams.sources.kafka import Broker
+from lakehouse.streams.sources.offsets import OffsetRange
+from lakehouse.streams.topics import Topics
 
 Lost = tuple[OffsetRange, ...]
 

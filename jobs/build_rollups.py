@@ -12,12 +12,13 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
-from lakehouse.catalog.corrections import read_corrections
-from lakehouse.catalog.heartbeat import patience_s
-from lakehouse.catalog.settings import Settings
-from lakehouse.catalog.stream import instant_us
-from lakehouse.spark import corrections, rollup, tables
-from lakehouse.spark.rebuild import plan_all
+from lakehouse.declare.settings import Settings
+from lakehouse.declare.stream import instant_us
+from lakehouse.home.corrections import read_corrections
+from lakehouse.home.heartbeat import patience_s
+from lakehouse.spark import tables
+from lakehouse.streams import corrections, rollup
+from lakehouse.streams.rebuild import plan_all
 
 
 class NothingIngested(RuntimeError):

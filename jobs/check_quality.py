@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.catalog.settings import Settings
+from lakehouse.declare.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,9 +21,9 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     Raises:
         GateFailed: when a rule does not hold; the verdicts are in the history all the same.
     """
+    from lakehouse.streams.checks import measure, open_tables
+    from lakehouse.streams.rollup_checks import measure_rollup
     from quality.history import verified_through
-    from quality.metrics import measure, open_tables
-    from quality.rollup_metrics import measure_rollup
     from quality.verdicts import settle
 
     layout = settings.layout

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.catalog.aggregate_query import AggregateQuery
-from lakehouse.catalog.multiway_query import MultiwayQuery
-from lakehouse.catalog.selection_query import SelectionQuery
-from lakehouse.catalog.settings import Settings
+from lakehouse.declare.settings import Settings
+from lakehouse.queries.aggregate.query import AggregateQuery
+from lakehouse.queries.multiway.query import MultiwayQuery
+from lakehouse.queries.selection.query import SelectionQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from quality.metrics import Frame
-    from quality.query_metrics import QueryTables
+    from lakehouse.queries.runtime.checks import QueryTables
+    from lakehouse.spark.deviations import Frame
 
 
 def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
@@ -27,8 +27,8 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
     Raises:
         GateFailed: when a rule does not hold, such as too many periods below the recall asked for.
     """
+    from lakehouse.queries.runtime.scan.checks import measure_scans
     from quality.history import verified_through
-    from quality.scan_metrics import measure_scans
     from quality.verdicts import settle, subject_of
 
     since = verified_through(spark, settings.layout.quality, subject_of(query))
@@ -44,11 +44,11 @@ def _measured(
     settings: Settings, spark: SparkSession, name: str, since: int
 ) -> tuple[QueryTables, list[Frame]] | None:
     """Return a query's tables and their frames of deviations by its kind, None where no batch is finished."""
-    from quality.aggregate_metrics import measure_aggregated, open_aggregated
-    from quality.join_metrics import measure_joined, open_joined
-    from quality.multiway_metrics import measure_moved, open_moved
-    from quality.query_metrics import rows_to_take
-    from quality.selection_metrics import measure_selected, open_selected
+    from lakehouse.queries.aggregate.checks import measure_aggregated, open_aggregated
+    from lakehouse.queries.multiway.checks import measure_moved, open_moved
+    from lakehouse.queries.pairs.checks import measure_joined, open_joined
+    from lakehouse.queries.runtime.checks import rows_to_take
+    from lakehouse.queries.selection.checks import measure_selected, open_selected
 
     query = settings.query(name)
     if isinstance(query, AggregateQuery):

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from jobs.outcome import job_of, recorded
-from lakehouse.catalog.outcomes import told
-from lakehouse.catalog.problems import ConfigError
-from lakehouse.catalog.settings import Settings, load_settings
+from lakehouse.declare.problems import ConfigError
+from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.home.outcomes import told
 
 Kind = Literal["stream", "query"]
 _KNOWN = {"stream": "declared streams", "query": "registered queries"}

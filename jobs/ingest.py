@@ -13,13 +13,13 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
-from lakehouse.catalog.heartbeat import patience_s
-from lakehouse.catalog.settings import Settings
-from lakehouse.spark.drain import drain, landing_of, writing
-from lakehouse.spark.ingest import Progress, StreamTables
-from lakehouse.spark.sources.kafka import Broker
-from lakehouse.spark.sources.landing import Landing
-from lakehouse.spark.topics import Topics
+from lakehouse.declare.settings import Settings
+from lakehouse.home.heartbeat import patience_s
+from lakehouse.streams.drain import drain, landing_of, writing
+from lakehouse.streams.ingest import Progress, StreamTables
+from lakehouse.streams.sources.kafka import Broker
+from lakehouse.streams.sources.manifest_store import Landing
+from lakehouse.streams.topics import Topics
 
 log = logging.getLogger(__name__)
 

@@ -16,14 +16,15 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
-from lakehouse.catalog.heartbeat import patience_s
-from lakehouse.catalog.ledger import read_extent
-from lakehouse.catalog.plans import is_behind
-from lakehouse.catalog.settings import Settings
-from lakehouse.spark import corrections, maintenance, retention, rollup, tables
-from lakehouse.spark.declared import require_current
-from lakehouse.spark.landed import drop_old_files
-from lakehouse.spark.sources.landing import Landing
+from lakehouse.declare.settings import Settings
+from lakehouse.home.heartbeat import patience_s
+from lakehouse.home.ledger import read_extent
+from lakehouse.queries.runtime.batch_manifest import is_behind
+from lakehouse.spark import maintenance, tables
+from lakehouse.streams import corrections, retention, rollup
+from lakehouse.streams.landed_files import drop_old_files
+from lakehouse.streams.schema_check import require_current
+from lakehouse.streams.sources.manifest_store import Landing
 
 log = logging.getLogger(__name__)
 

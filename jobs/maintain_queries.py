@@ -12,12 +12,12 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from jobs.command import run_for_queries
-from lakehouse.catalog.heartbeat import patience_s
-from lakehouse.catalog.multiway_query import MultiwayQuery
-from lakehouse.catalog.settings import Settings
+from lakehouse.declare.settings import Settings
+from lakehouse.home.heartbeat import patience_s
+from lakehouse.queries.multiway.query import MultiwayQuery
+from lakehouse.queries.multiway.tables import drop_old_windows
+from lakehouse.queries.runtime.tables import drop_old_states
 from lakehouse.spark import maintenance, tables
-from lakehouse.spark.late_join.tables import drop_old_states
-from lakehouse.spark.multiway_join.tables import drop_old_windows
 
 
 def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:

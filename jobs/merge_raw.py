@@ -12,9 +12,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
-from lakehouse.catalog.heartbeat import patience_s
-from lakehouse.catalog.lease import files_of
-from lakehouse.catalog.settings import Settings
+from lakehouse.declare.settings import Settings
+from lakehouse.home.heartbeat import patience_s
+from lakehouse.home.lease import files_of
 from lakehouse.spark import maintenance, tables
 
 

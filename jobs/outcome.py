@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lakehouse.catalog.outcomes import record, told
-from lakehouse.catalog.settings import Settings
+from lakehouse.declare.settings import Settings
+from lakehouse.home.outcomes import record, told
 from lakehouse.service.lineage import JobRun
 
 log = logging.getLogger(__name__)

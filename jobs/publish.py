@@ -16,12 +16,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.catalog.corrections import published_facts, read_corrections
-from lakehouse.catalog.ledger import read_extent
-from lakehouse.catalog.marker import read_marker
-from lakehouse.catalog.settings import Settings, load_settings
-from lakehouse.catalog.stream import Stream
-from lakehouse.serving.facts import StreamFacts, measures_of, totals_of
+from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.declare.stream import Stream
+from lakehouse.home.corrections import published_facts, read_corrections
+from lakehouse.home.ledger import read_extent
+from lakehouse.home.marker import read_marker
+from lakehouse.serving.file.facts import StreamFacts, measures_of, totals_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,8 +39,8 @@ def run(settings: Settings, spark: SparkSession, *, unchecked: bool = False) -> 
             the checks; readers keep the current version.
         LeaseHeld: when another process publishes, or builds or compacts one of the rollups, now.
     """
-    from lakehouse.serving.build_queries import queries_to_publish
-    from lakehouse.serving.publish import is_current, publish
+    from lakehouse.queries.runtime.publish import queries_to_publish
+    from lakehouse.serving.file.publish import is_current, publish
     from lakehouse.spark import tables
 
     layout = settings.layout
@@ -71,9 +71,10 @@ def run(settings: Settings, spark: SparkSession, *, unchecked: bool = False) -> 
 
 def _facts(settings: Settings, spark: SparkSession, stream: Stream) -> StreamFacts:
     """Return what a publisher is told of a stream, without its nodes."""
-    from lakehouse.spark import declared, quarantine
-    from lakehouse.spark.entered import entered
-    from lakehouse.spark.sources.landing import Landing
+    from lakehouse.streams import quarantine
+    from lakehouse.streams import schema_check as declared
+    from lakehouse.streams.level_counts import entered
+    from lakehouse.streams.sources.manifest_store import Landing
 
     layout = settings.layout
     contained = read_marker(layout.rollup(stream.name))
@@ -102,7 +103,7 @@ def _facts(settings: Settings, spark: SparkSession, stream: Stream) -> StreamFac
 
 
 def _refuse_unchecked(settings: Settings, spark: SparkSession, facts: Sequence[StreamFacts]) -> None:
-    from lakehouse.serving.gate import PublishRefused
+    from lakehouse.serving.file.gate import PublishRefused
     from quality.history import verified_through
 
     for told in facts:
@@ -116,7 +117,8 @@ def _refuse_unchecked(settings: Settings, spark: SparkSession, facts: Sequence[S
 
 def _with_nodes(settings: Settings, spark: SparkSession, facts: StreamFacts, folder: Path) -> StreamFacts:
     """Write the stream's folded nodes and its ledger as parquet, and add the nodes up independently."""
-    from lakehouse.spark import rollup, tables
+    from lakehouse.spark import tables
+    from lakehouse.streams import rollup
 
     if not facts.batch:
         return facts

@@ -13,13 +13,13 @@ from pyspark.sql import SparkSession
 
 from jobs.command import run_for_queries
 from jobs.run_queries import registered
-from lakehouse.catalog.settings import Settings
+from lakehouse.declare.settings import Settings
+from lakehouse.queries.aggregate import repair as join_aggregate
+from lakehouse.queries.multiway import repair as multiway_join
+from lakehouse.queries.multiway.run import Run as MultiwayRun
+from lakehouse.queries.pairs import repair as late_join
+from lakehouse.queries.pairs.run import Run as JoinRun
 from lakehouse.spark import tables
-from lakehouse.spark.join_aggregate import repair as join_aggregate
-from lakehouse.spark.late_join import repair as late_join
-from lakehouse.spark.late_join.online import Run as JoinRun
-from lakehouse.spark.multiway_join import repair as multiway_join
-from lakehouse.spark.multiway_join.online import Run as MultiwayRun
 
 # A batch of a query takes seconds, rarely a minute.
 PATIENCE_S = 600

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from jobs import ingest
 from jobs.command import run_for_streams
-from lakehouse.catalog.settings import Settings
+from lakehouse.declare.settings import Settings
 
 
 def run(settings: Settings, spark: SparkSession, stream: str, reasons: Sequence[str] = ()) -> dict[str, Any]:

@@ -10,10 +10,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lakehouse.catalog.heartbeat import patience_s
-from lakehouse.catalog.settings import Settings
-from lakehouse.spark import corrections, tables
-from lakehouse.spark.retract import RetractRefused, Wrong, retract
+from lakehouse.declare.settings import Settings
+from lakehouse.home.heartbeat import patience_s
+from lakehouse.spark import tables
+from lakehouse.streams import corrections
+from lakehouse.streams.retract import RetractRefused, Wrong, retract
 
 
 def run(

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import IO
 
 from jobs.outcome import ALL_STREAMS, Outcome, is_count, reporting
-from lakehouse.catalog.heartbeat import served_by
-from lakehouse.catalog.settings import Settings
-from lakehouse.catalog.stopped import read_stopped
+from lakehouse.declare.settings import Settings
+from lakehouse.home.heartbeat import served_by
+from lakehouse.queries.runtime.failure import read_stopped
 
 ORDER = ("ingest", "rollups", "queries", "repair", "quality", "publish", "maintain")
 # Only a schedule runs these: they watch what runs beside them.

@@ -13,23 +13,23 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from jobs.command import run_for_queries
-from lakehouse.catalog.aggregate_query import AggregateQuery
-from lakehouse.catalog.join_query import JoinQuery
-from lakehouse.catalog.multiway_query import MultiwayQuery
-from lakehouse.catalog.plans import definition_of, read_definition
-from lakehouse.catalog.queries import Query
-from lakehouse.catalog.selection_query import SelectionQuery
-from lakehouse.catalog.settings import Settings
-from lakehouse.catalog.stopped import QueryStopped, read_stopped
+from lakehouse.declare.settings import Settings
+from lakehouse.queries.aggregate.query import AggregateQuery
+from lakehouse.queries.aggregate.run import Run as AggregateRun
+from lakehouse.queries.multiway.query import MultiwayQuery
+from lakehouse.queries.multiway.run import Run as MultiwayRun
+from lakehouse.queries.pairs.query import JoinQuery
+from lakehouse.queries.pairs.run import Run as JoinRun
+from lakehouse.queries.registered import Query
+from lakehouse.queries.runtime.batch_manifest import definition_of, read_definition
+from lakehouse.queries.runtime.drain import Run
+from lakehouse.queries.runtime.failure import QueryStopped, read_stopped
+from lakehouse.queries.runtime.scan.readers import readers_of, tied_to
+from lakehouse.queries.runtime.scan.rounds import Rounds
+from lakehouse.queries.runtime.scan.shared import Shared
+from lakehouse.queries.selection.query import SelectionQuery
+from lakehouse.queries.selection.run import Run as SelectionRun
 from lakehouse.spark import tables
-from lakehouse.spark.join_aggregate.online import Run as AggregateRun
-from lakehouse.spark.late_join.online import Run as JoinRun
-from lakehouse.spark.multiway_join.online import Run as MultiwayRun
-from lakehouse.spark.query_run import Run
-from lakehouse.spark.scan.readers import readers_of, tied_to
-from lakehouse.spark.scan.rounds import Rounds
-from lakehouse.spark.scan.shared import Shared
-from lakehouse.spark.selection.online import Run as SelectionRun
 
 # How long a query waits for others that share its scans and are run, repaired or maintained now.
 PATIENCE_S = 600

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from jobs.outcome import ALL_STREAMS, job_of, recorded
-from lakehouse.catalog.heartbeat import last_beat, served_by
-from lakehouse.catalog.places import config_file, given_home
-from lakehouse.catalog.settings import Settings, load_settings
+from lakehouse.declare.config_paths import config_file, given_home
+from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.home.heartbeat import last_beat, served_by
 
 Run = Callable[..., dict[str, Any]]
 Kind = Literal["stream", "query"]

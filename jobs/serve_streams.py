@@ -15,12 +15,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from lakehouse.catalog.heartbeat import beat, served_by
-from lakehouse.catalog.lease import LeaseHeld, lease
-from lakehouse.catalog.settings import Settings
-from lakehouse.service.lanes import STOPS_WITHIN_S, Service
+from lakehouse.declare.settings import Settings
+from lakehouse.home.heartbeat import beat, served_by
+from lakehouse.home.lease import LeaseHeld, lease
 from lakehouse.service.notify import notify
 from lakehouse.service.stopping import Stop, until_signalled
+from lakehouse.service.workers import STOPS_WITHIN_S, Service
 
 log = logging.getLogger(__name__)
 EVERY_S, PUBLISH_S = 2.0, 10.0

@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 from jobs import build_rollups, ingest, maintain, maintain_queries, merge_raw, publish, run_queries
 from jobs.outcome import ALL_STREAMS, job_of, recorded
-from lakehouse.catalog.marker import read_marker
-from lakehouse.catalog.outcomes import last_outcome
-from lakehouse.catalog.settings import Settings
-from lakehouse.catalog.table_log import NO_TABLE, Commits
+from lakehouse.declare.settings import Settings
+from lakehouse.home.marker import read_marker
+from lakehouse.home.outcomes import last_outcome
+from lakehouse.home.table_log import NO_TABLE, Commits
 from lakehouse.service.freshness import Freshness
-from lakehouse.service.lanes import Lane
-from lakehouse.service.turns import Turn
-from lakehouse.spark.sources.watching import arrived_us, watch
+from lakehouse.service.tasks import Turn
+from lakehouse.service.workers import Lane
+from lakehouse.streams.sources.probe import arrived_us, watch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lakehouse.catalog.heartbeat import OLD_S, last_beat
-from lakehouse.catalog.layout import Home
-from lakehouse.catalog.places import home_folder
-from lakehouse.catalog.settings import Settings
+from lakehouse.declare.config_paths import home_folder
+from lakehouse.declare.settings import Settings
+from lakehouse.home.heartbeat import OLD_S, last_beat
+from lakehouse.home.layout import Home
 
 
 class ServiceStands(RuntimeError):

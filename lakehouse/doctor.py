@@ -18,8 +18,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
-from lakehouse.catalog.places import config_file, home_folder
-from lakehouse.catalog.problems import ConfigError
+from lakehouse.declare.config_paths import config_file, home_folder
+from lakehouse.declare.problems import ConfigError
 
 State = Literal["ok", "warning", "wrong"]
 PYTHONS = ((3, 11), (3, 14))
@@ -148,7 +148,7 @@ def _config(config: Path | None, home: Path | None) -> Finding:
         return Finding(
             "configuration", "warning", f"no {path}", "run `tidemark init`, or name it with --config"
         )
-    from lakehouse.catalog.settings import load_settings
+    from lakehouse.declare.settings import load_settings
 
     try:
         settings = load_settings(config, home)

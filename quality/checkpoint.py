@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.catalog.settings import QualitySettings, Settings
+from lakehouse.declare.settings import QualitySettings, Settings
 from quality.gate import Verdict
 from quality.rules import Rule, load_rules
 from quality.suites import build_suite
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from great_expectations.data_context.data_context.file_data_context import FileDataContext
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
-    from quality.metrics import Frame
+    from lakehouse.spark.deviations import Frame
 
 SITE = "local_site"
 RESULT_FORMAT = {"result_format": "BASIC", "partial_unexpected_count": 0}

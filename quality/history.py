@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from lakehouse.spark.tables import exists, read
 from quality.gate import Verdict
-from quality.metrics import has_table, read_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,9 +44,9 @@ def append(spark: SparkSession, table: Path, stream: str, batch: int, verdicts: 
 
 def verified_through(spark: SparkSession, table: Path, stream: str) -> int:
     """Return the newest batch that a run of this stream without a failure had seen; -1 where there was none."""
-    if not has_table(table):
+    if not exists(table):
         return -1
-    runs = read_table(spark, table).where(F.col("stream") == stream).groupBy("run_id")
+    runs = read(spark, table).where(F.col("stream") == stream).groupBy("run_id")
     good = runs.agg(F.min("success").alias("good"), F.max("batch").alias("batch")).where("good")
     newest = good.agg(F.max("batch")).first()
     return -1 if newest is None or newest[0] is None else int(newest[0])

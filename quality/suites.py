@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lakehouse.catalog.settings import QualitySettings
+from lakehouse.declare.settings import QualitySettings
 from quality.rules import Rule
 
 if TYPE_CHECKING:

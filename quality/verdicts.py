@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from lakehouse.catalog.settings import Settings
+from lakehouse.declare.settings import Settings
 from quality.checkpoint import judge, report_page
 from quality.gate import GateFailed
 from quality.history import append
@@ -13,7 +13,7 @@ from quality.history import append
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from quality.metrics import Frame
+    from lakehouse.spark.deviations import Frame
 
 
 def subject_of(query: str) -> str:

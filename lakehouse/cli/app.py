@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from lakehouse.catalog.problems import ConfigError
-from lakehouse.cli import (
+from lakehouse.cli.commands import (
     accept_loss,
     airflow,
     ask,
@@ -34,6 +33,7 @@ from lakehouse.cli import (
     status,
 )
 from lakehouse.cli.options import Globals, WrongUsage
+from lakehouse.declare.problems import ConfigError
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
 

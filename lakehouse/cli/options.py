@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import typer
 
 if TYPE_CHECKING:
-    from lakehouse.catalog.settings import Settings
+    from lakehouse.declare.settings import Settings
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Timezone = Annotated[str, typer.Option(help="Of --from and --to without an offset.")]
@@ -32,19 +32,19 @@ class Globals:
 
     def settings(self) -> Settings:
         """Read the whole configuration, checked."""
-        from lakehouse.catalog.settings import load_settings
+        from lakehouse.declare.settings import load_settings
 
         return load_settings(self.config, self.home)
 
     def home_folder(self) -> Path:
         """Return the home without reading more of the configuration than that."""
-        from lakehouse.catalog.places import home_folder
+        from lakehouse.declare.config_paths import home_folder
 
         return home_folder(self.home, self.config)
 
     def config_file(self) -> Path:
         """Return where the configuration is, or would be."""
-        from lakehouse.catalog.places import config_file
+        from lakehouse.declare.config_paths import config_file
 
         return config_file(self.config)
 
@@ -84,7 +84,7 @@ def landed_streams(settings: Settings, kind: str, streams: Sequence[str]) -> lis
 
 def nearest(name: str, among: Iterable[str]) -> str:
     """Return what could have been meant."""
-    from lakehouse.catalog.query_names import nearest as nearest_of
+    from lakehouse.declare.problems import nearest as nearest_of
 
     return nearest_of(name, among)
 
@@ -111,7 +111,7 @@ def _zone(name: str) -> ZoneInfo:
 
 def duration(text: str, option: str) -> int:
     """Return the microseconds of a duration such as ``2d``."""
-    from lakehouse.catalog.durations import parse_duration
+    from lakehouse.declare.durations import parse_duration
 
     try:
         return parse_duration(text)

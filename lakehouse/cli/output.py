@@ -13,8 +13,8 @@ from typing import Any
 
 import typer
 
-from lakehouse.catalog.moments import format_moment
-from lakehouse.catalog.problems import ConfigError
+from lakehouse.declare.problems import ConfigError
+from lakehouse.declare.timestamps import format_moment
 
 
 def progress() -> Callable[[str], None]:

@@ -13,12 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakehouse.catalog.crashpoint import crash_point
-from lakehouse.catalog.envelope import Message
-from lakehouse.catalog.layout import Home
-from lakehouse.catalog.lease import lease
-from lakehouse.catalog.signs_of_life import iso
-from lakehouse.catalog.stream import Stream
+from lakehouse.declare.stream import Stream
+from lakehouse.home.crashpoint import crash_point
+from lakehouse.home.envelope import Message
+from lakehouse.home.heartbeats import iso
+from lakehouse.home.layout import Home
+from lakehouse.home.lease import lease
 from lakehouse.landing.broker import Connection
 from lakehouse.landing.repeats import Repeats
 from lakehouse.landing.running import Pulse, Tell, now_us

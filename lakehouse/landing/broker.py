@@ -13,9 +13,9 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from lakehouse.catalog.landed_checks import PORTS, broker_address
-from lakehouse.catalog.problems import ConfigError, Problem
-from lakehouse.catalog.stream import Source, Stream
+from lakehouse.declare.landed_checks import PORTS, broker_address
+from lakehouse.declare.problems import ConfigError, Problem
+from lakehouse.declare.stream import Source, Stream
 
 KEEP_ALIVE_S = 60
 # Refused for good: trying again with the same words would be refused again.

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from lakehouse.catalog.layout import Home
-from lakehouse.catalog.lease import lease
-from lakehouse.catalog.signs_of_life import iso
-from lakehouse.catalog.stream import Stream
+from lakehouse.declare.stream import Stream
+from lakehouse.home.heartbeats import iso
+from lakehouse.home.layout import Home
+from lakehouse.home.lease import lease
 from lakehouse.landing.host import Host
 from lakehouse.landing.running import Pulse, Tell, now_us
 from lakehouse.landing.spool import Spool

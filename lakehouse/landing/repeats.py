@@ -18,7 +18,7 @@ from contextlib import suppress
 from hashlib import blake2b
 from itertools import islice
 
-from lakehouse.catalog.envelope import Message
+from lakehouse.home.envelope import Message
 
 PACKET_NUMBERS = 65_535
 MOST = PACKET_NUMBERS // 2

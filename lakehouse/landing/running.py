@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from lakehouse.catalog.layout import Home
-from lakehouse.catalog.signs_of_life import BEAT_S, Beat, write_beat
+from lakehouse.home.heartbeats import BEAT_S, Beat, write_beat
+from lakehouse.home.layout import Home
 
 Tell = Callable[[str], None]
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lakehouse.catalog.crashpoint import crash_point
+from lakehouse.home.crashpoint import crash_point
 
 PART = ".part"
 

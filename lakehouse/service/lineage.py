@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-from lakehouse.catalog.layout import Home
-from lakehouse.catalog.settings import LineageSettings, Settings
+from lakehouse.declare.settings import LineageSettings, Settings
+from lakehouse.home.layout import Home
 
 log = logging.getLogger(__name__)
 TIMEOUT_S = 2.0

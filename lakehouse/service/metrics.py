@@ -20,11 +20,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import start_http_server
 
-from lakehouse.catalog.heartbeat import last_beat
-from lakehouse.catalog.layout import Home
-from lakehouse.catalog.outcomes import read_all
-from lakehouse.catalog.table_log import NO_TABLE, Commits, bounds, read_columns
-from lakehouse.service.turns import SECONDS
+from lakehouse.home.heartbeat import last_beat
+from lakehouse.home.layout import Home
+from lakehouse.home.outcomes import read_all
+from lakehouse.home.table_log import NO_TABLE, Commits, bounds, read_columns
+from lakehouse.service.tasks import SECONDS
 
 Facts = Mapping[str, Any]
 # The newest commits of a ledger and of its corrections.

@@ -13,15 +13,15 @@ from typing import Any
 import duckdb
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, floor_to
-from lakehouse.catalog.built import Built, declared, of_properties
-from lakehouse.catalog.carried import new_columns
-from lakehouse.catalog.corrections import raw_from, read_corrections
-from lakehouse.catalog.layout import Home
-from lakehouse.catalog.ledger import read_extent
-from lakehouse.catalog.marker import read_marker
-from lakehouse.catalog.redeclared import redeclared
-from lakehouse.catalog.stream import Stream
-from lakehouse.catalog.table_log import TableFacts, read_log
+from lakehouse.declare.stream import Stream
+from lakehouse.home.backfill import new_columns
+from lakehouse.home.corrections import raw_from, read_corrections
+from lakehouse.home.layout import Home
+from lakehouse.home.ledger import read_extent
+from lakehouse.home.marker import read_marker
+from lakehouse.home.rollup_schema import Built, declared, of_properties
+from lakehouse.home.schema_change import redeclared
+from lakehouse.home.table_log import TableFacts, read_log
 from lakehouse.serving.literals import name, parquet
 
 Facts = dict[str, Any]

@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.catalog.heartbeat import last_beat
-from lakehouse.catalog.layout import Home
-from lakehouse.catalog.outcomes import read_all
-from lakehouse.catalog.signs_of_life import read_beats
+from lakehouse.home.heartbeat import last_beat
+from lakehouse.home.heartbeats import read_beats
+from lakehouse.home.layout import Home
+from lakehouse.home.outcomes import read_all
+from lakehouse.serving.file.versions import NotPublished, current_version, database_path, versions
 from lakehouse.serving.literals import text
-from lakehouse.serving.sandbox import open_published
-from lakehouse.serving.versions import NotPublished, current_version, database_path, versions
+from lakehouse.serving.sandbox.sandbox import open_published
 
 if TYPE_CHECKING:
     import duckdb

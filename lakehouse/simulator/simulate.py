@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.catalog.problems import ConfigError, Problem
+from lakehouse.declare.problems import ConfigError, Problem
 from lakehouse.simulator import delays, faults
 from lakehouse.simulator.arrays import integers
 from lakehouse.simulator.counting import Written, count

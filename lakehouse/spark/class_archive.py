@@ -40,7 +40,7 @@ def make_archive() -> Path:
     Raises:
         RuntimeError: when the JVM cannot start from what it wrote, as on a full disk; there is no archive then.
     """
-    from lakehouse.catalog.settings import Settings, SparkSettings
+    from lakehouse.declare.settings import Settings, SparkSettings
     from lakehouse.spark.session import build_session
 
     kept = archive_file()

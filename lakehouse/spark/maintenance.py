@@ -15,7 +15,7 @@ from typing import Any, cast
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
-from lakehouse.catalog.table_log import TableFacts, commits_of, read_log, removed_files
+from lakehouse.home.table_log import TableFacts, commits_of, read_log, removed_files
 from lakehouse.spark.tables import HISTORY_US, kept
 
 SMALL_FILES = 16

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from lakehouse.catalog.settings import Settings
+from lakehouse.declare.settings import Settings
 from lakehouse.spark.class_archive import archive_option
 from lakehouse.spark.jars import jar_paths, missing_jars
 

@@ -14,12 +14,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from lakehouse.catalog.lease import LeaseHeld as LeaseHeld
-from lakehouse.catalog.lease import files_of
-from lakehouse.catalog.lease import lease as lease
-from lakehouse.catalog.stream import COUNTER_PARTS, Stream
-from lakehouse.catalog.table_log import files_added, newest_version
-from lakehouse.spark.sources.rows import sql_type
+from lakehouse.declare.columns import sql_type
+from lakehouse.declare.stream import COUNTER_PARTS, Stream
+from lakehouse.home.lease import LeaseHeld as LeaseHeld
+from lakehouse.home.lease import files_of
+from lakehouse.home.lease import lease as lease
+from lakehouse.home.table_log import files_added, newest_version
 from sql import statement
 
 _STATS = {"delta.dataSkippingStatsColumns": "level,grouping,start_us,batch"}
@@ -44,9 +44,10 @@ def exists(table: Path) -> bool:
     return any((table / "_delta_log").glob("*.json"))
 
 
-def read(spark: SparkSession, table: Path) -> DataFrame:
-    """Return the table's current version."""
-    return spark.read.format("delta").load(str(table))
+def read(spark: SparkSession, table: Path, version: int | None = None) -> DataFrame:
+    """Return a version of the table, by default whatever is current when it is read."""
+    reader = spark.read.format("delta")
+    return (reader if version is None else reader.option("versionAsOf", version)).load(str(table))
 
 
 def append_once(rows: DataFrame, table: Path, writer: str, version: int) -> list[Path] | None:

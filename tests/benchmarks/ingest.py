@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jobs import build_rollups, ingest, publish
-from lakehouse.catalog.settings import Settings, load_settings
+from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.spark.session import build_session
 
 if TYPE_CHECKING:

@@ -22,15 +22,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jobs import build_rollups, ingest
-from lakehouse.catalog.settings import Settings
-from lakehouse.spark import held_batch, rollup, tables
-from lakehouse.spark import ingest as batches
-from lakehouse.spark.nodes import nodes_and_counts
+from lakehouse.declare.settings import Settings
+from lakehouse.spark import tables
 from lakehouse.spark.session import build_session
-from lakehouse.spark.sources import lines
-from lakehouse.spark.sources.fields import with_fields
-from lakehouse.spark.sources.landing import Landing
-from lakehouse.spark.sources.rows import typed_rows
+from lakehouse.streams import buffered_batch as held_batch
+from lakehouse.streams import ingest as batches
+from lakehouse.streams import rollup
+from lakehouse.streams.nodes import nodes_and_counts
+from lakehouse.streams.sources import lines
+from lakehouse.streams.sources.fields import with_fields
+from lakehouse.streams.sources.manifest_store import Landing
+from lakehouse.streams.sources.rows import typed_rows
 from tests.benchmarks import page
 from tests.benchmarks.ingest import DAY_S, back_to_before, configured, land_the_day, write_files
 from tests.benchmarks.stopwatch import HEADS, Job, Stopwatch, append_to, busy, jobs_since, steps_table

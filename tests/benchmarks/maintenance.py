@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jobs import build_rollups, ingest, maintain, merge_raw, publish
-from lakehouse.catalog.settings import Settings, load_settings
-from lakehouse.catalog.table_log import commits_of, read_log
+from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.home.table_log import commits_of, read_log
 from tests.benchmarks import page
 
 if TYPE_CHECKING:

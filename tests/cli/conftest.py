@@ -12,10 +12,10 @@ import duckdb
 import pytest
 
 from lakehouse.algorithms.rollup.contract import Level
-from lakehouse.catalog.layout import Home
 from lakehouse.cli.app import call
-from lakehouse.serving.facts import Measure, StreamFacts
-from lakehouse.serving.publish import publish
+from lakehouse.home.layout import Home
+from lakehouse.serving.file.facts import Measure, StreamFacts
+from lakehouse.serving.file.publish import publish
 
 MINUTE_US, DAY_US = 60_000_000, 86_400_000_000
 START_US = 1_767_225_600_000_000  # 2026-01-01

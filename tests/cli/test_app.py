@@ -9,7 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from lakehouse.cli import (
+from lakehouse.cli.app import call
+from lakehouse.cli.commands import (
     accept_loss,
     airflow,
     ask,
@@ -31,7 +32,6 @@ from lakehouse.cli import (
     sql,
     status,
 )
-from lakehouse.cli.app import call
 from tests.cli.conftest import Tidemark
 
 COMMANDS = (

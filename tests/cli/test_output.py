@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import pytest
 
-from lakehouse.catalog.problems import ConfigError, Problem
 from lakehouse.cli.output import cell, message_of, moment, print_json, print_table, tell_error
+from lakehouse.declare.problems import ConfigError, Problem
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from lakehouse.catalog.settings import Settings
+from lakehouse.declare.settings import Settings
 
 
 def dag_run(name: str, settings: Settings) -> dict[str, str]:

@@ -12,9 +12,9 @@ import pytest
 
 from jobs import run_dags
 from jobs.scheduled import unserved
-from lakehouse.catalog.heartbeat import beat
-from lakehouse.catalog.lease import lease
-from lakehouse.catalog.settings import Settings
+from lakehouse.declare.settings import Settings
+from lakehouse.home.heartbeat import beat
+from lakehouse.home.lease import lease
 from tests.dags.one_dag import dag_run
 from tests.readings import declared
 

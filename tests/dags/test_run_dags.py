@@ -9,8 +9,8 @@ import pytest
 
 from jobs import run_dags
 from jobs.outcome import reporting
-from lakehouse.catalog.lease import lease
-from lakehouse.catalog.settings import Settings, load_settings
+from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.home.lease import lease
 from tests.dags.one_dag import dag_run
 from tests.readings import write
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobs import maintain, retract
-from lakehouse.catalog.settings import Settings, load_settings
-from lakehouse.spark.retract import Wrong
+from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.spark.session import build_session
+from lakehouse.streams.retract import Wrong
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

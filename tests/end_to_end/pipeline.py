@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jobs import build_rollups, ingest, maintain, publish
-from lakehouse.catalog.settings import Settings, load_settings
-from lakehouse.spark import rollup, tables
+from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.spark import tables
 from lakehouse.spark.session import build_session
+from lakehouse.streams import rollup
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +50,7 @@ def logical_content(spark: SparkSession, settings: Settings, name: str) -> dict[
 
 def answers(settings: Settings, name: str) -> str:
     """Hash the published nodes and totals as an analyst sees them."""
-    from lakehouse.serving.sandbox import open_published
+    from lakehouse.serving.sandbox.sandbox import open_published
 
     with open_published(settings.layout) as published:
         text = f"SELECT * EXCLUDE (as_of_version) FROM range_aggregate('{name}', 'temp', '2020-01-01', '2021-01-01')"

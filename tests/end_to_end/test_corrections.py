@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jobs import build_rollups, ingest, publish
-from lakehouse.catalog.corrections import read_corrections
-from lakehouse.catalog.crashpoint import CORRECTION_POINTS
-from lakehouse.catalog.settings import Settings, load_settings
+from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.home.corrections import read_corrections
+from lakehouse.home.crashpoint import CORRECTION_POINTS
 from tests.end_to_end import correcting, pipeline
 from tests.end_to_end.test_crashes import T0
 from tests.readings import declared

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from lakehouse.catalog.crashpoint import CRASH_POINTS
-from lakehouse.catalog.settings import load_settings
+from lakehouse.declare.settings import load_settings
+from lakehouse.home.crashpoint import CRASH_POINTS
 from lakehouse.spark import tables
 from tests.end_to_end import pipeline
 from tests.end_to_end.pipeline import JOBS

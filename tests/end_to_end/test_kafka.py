@@ -14,11 +14,12 @@ import pytest
 
 from jobs import ingest
 from lakehouse.algorithms.ingest.lateness import NOTHING_LATE, measure
-from lakehouse.catalog.crashpoint import CRASH_POINTS
-from lakehouse.catalog.settings import load_settings
-from lakehouse.spark import rollup, tables
-from lakehouse.spark.sources.kafka import BrokerFailed
-from lakehouse.spark.sources.landing import Landing
+from lakehouse.declare.settings import load_settings
+from lakehouse.home.crashpoint import CRASH_POINTS
+from lakehouse.spark import tables
+from lakehouse.streams import rollup
+from lakehouse.streams.sources.kafka import BrokerFailed
+from lakehouse.streams.sources.manifest_store import Landing
 from tests.brokers.kafka import Broker, Message, broker
 from tests.conftest import compile_plans
 from tests.end_to_end import pipeline

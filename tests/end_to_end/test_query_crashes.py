@@ -23,17 +23,17 @@ import pyarrow.compute as pc
 import pytest
 
 from jobs import ingest, repair_late, run_queries
-from lakehouse.catalog.crashpoint import (
+from lakehouse.declare.settings import Settings
+from lakehouse.home.crashpoint import (
     AGGREGATE_POINTS,
     JOIN_POINTS,
     MULTIWAY_POINTS,
     ROUND_POINTS,
     SELECTION_POINTS,
 )
-from lakehouse.catalog.lease import is_held, lease
-from lakehouse.catalog.plans import finished
-from lakehouse.catalog.settings import Settings
-from lakehouse.catalog.table_log import read_rows
+from lakehouse.home.lease import is_held, lease
+from lakehouse.home.table_log import read_rows
+from lakehouse.queries.runtime.batch_manifest import finished
 from lakehouse.spark import tables
 from tests.readings import declared
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from jobs import build_rollups, check_quality, ingest, maintain, publish, repair_late, run_queries
-from lakehouse.catalog.settings import Settings, load_settings
-from lakehouse.catalog.table_log import read_log
-from lakehouse.serving.locked import connect_locked
-from lakehouse.serving.sandbox import open_published
-from lakehouse.serving.versions import hold_current
+from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.home.table_log import read_log
+from lakehouse.serving.file.versions import hold_current
+from lakehouse.serving.sandbox.locked import connect_locked
+from lakehouse.serving.sandbox.sandbox import open_published
 from lakehouse.spark import tables
 from tests.conftest import compile_plans
 from tests.end_to_end.truth import rows_of, truths

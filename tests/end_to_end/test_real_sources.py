@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakehouse.catalog.settings import load_settings
+from lakehouse.declare.settings import load_settings
 from tests.brokers.mqtt import Bridge, Broker, publisher, wait_for
 from tests.conftest import compile_plans
-from tests.spark.conftest import Lake
+from tests.readings_lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

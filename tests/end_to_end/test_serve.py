@@ -16,13 +16,13 @@ from typing import Any
 import duckdb
 import pytest
 
-from lakehouse.catalog.heartbeat import is_served, last_beat
-from lakehouse.catalog.layout import Home
-from lakehouse.catalog.stopped import read_stopped
-from lakehouse.catalog.table_log import read_columns
-from lakehouse.serving.ask import ask
-from lakehouse.serving.sandbox import open_published
-from lakehouse.serving.versions import NotPublished
+from lakehouse.home.heartbeat import is_served, last_beat
+from lakehouse.home.layout import Home
+from lakehouse.home.table_log import read_columns
+from lakehouse.queries.runtime.failure import read_stopped
+from lakehouse.serving.ask.ask import ask
+from lakehouse.serving.file.versions import NotPublished
+from lakehouse.serving.sandbox.sandbox import open_published
 from tests.readings import declared
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]

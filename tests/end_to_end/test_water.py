@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from jobs import build_rollups, check_quality, ingest, publish
-from lakehouse.catalog.settings import Settings
-from lakehouse.serving.ask import Question, answer
-from lakehouse.serving.sandbox import open_published
+from lakehouse.declare.settings import Settings
+from lakehouse.serving.ask.ask import Question, answer
+from lakehouse.serving.sandbox.sandbox import open_published
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from infra.airflow_standalone import Service, serving
-from lakehouse.catalog.settings import Settings
+from lakehouse.declare.settings import Settings
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.timeout(400)]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.cli.app import call
-from lakehouse.service.lanes import STOPS_WITHIN_S
+from lakehouse.service.workers import STOPS_WITHIN_S
 
 INFRA = Path(__file__).parents[2] / "infra"
 UNIT = INFRA / "systemd" / "tidemark.service"

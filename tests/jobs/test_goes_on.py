@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from jobs.run_dags import _goes_on
-from tests.serving import scanned
-from tests.serving.chosen import declare, run_by_hand, stop
+from tests.queries import scanned
+from tests.queries.chosen import declare, run_by_hand, stop
 
 
 def outcomes(job: str = "run_queries", **oks: bool) -> list[dict[str, Any]]:

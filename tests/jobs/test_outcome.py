@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jobs.outcome import recorded, reporting
-from lakehouse.catalog.settings import Settings
+from lakehouse.declare.settings import Settings
 
 
 def _recorded(settings: Settings) -> dict[str, Any]:

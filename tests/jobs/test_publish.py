@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jobs import build_rollups, ingest, maintain, publish
-from lakehouse.catalog.settings import Settings
-from lakehouse.serving.ask import AGGREGATES, Answer, ask
+from lakehouse.declare.settings import Settings
+from lakehouse.serving.ask.ask import AGGREGATES, Answer, ask
 from tests.readings import declared
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from jobs import build_rollups, check_queries, ingest, publish, repair_late, run_queries
-from lakehouse.catalog.settings import Settings
-from lakehouse.serving.sandbox import open_published, run_sql
+from lakehouse.declare.settings import Settings
+from lakehouse.serving.sandbox.sandbox import open_published, run_sql
 from quality import GateFailed
 
 if TYPE_CHECKING:

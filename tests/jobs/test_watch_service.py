@@ -9,9 +9,9 @@ import pytest
 
 from jobs import watch_service
 from jobs.watch_service import ServiceStands
-from lakehouse.catalog.heartbeat import beat
-from lakehouse.catalog.lease import lease
-from lakehouse.catalog.settings import Settings
+from lakehouse.declare.settings import Settings
+from lakehouse.home.heartbeat import beat
+from lakehouse.home.lease import lease
 from tests.readings import declared
 
 

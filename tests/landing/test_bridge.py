@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.catalog.crashpoint import LANDING_POINTS
-from lakehouse.catalog.layout import Home
-from lakehouse.catalog.settings import load_settings
+from lakehouse.declare.settings import load_settings
+from lakehouse.home.crashpoint import LANDING_POINTS
+from lakehouse.home.layout import Home
 from lakehouse.landing.bridge import bridge as land
 from tests.brokers.mqtt import Bridge, Broker, publisher, wait_for
 

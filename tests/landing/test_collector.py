@@ -7,10 +7,10 @@ from typing import Any
 import psutil
 import pytest
 
-from lakehouse.catalog.layout import Home
-from lakehouse.catalog.lease import LeaseHeld, lease
-from lakehouse.catalog.settings import load_settings
-from lakehouse.catalog.stream import Stream
+from lakehouse.declare.settings import load_settings
+from lakehouse.declare.stream import Stream
+from lakehouse.home.layout import Home
+from lakehouse.home.lease import LeaseHeld, lease
 from lakehouse.landing import host
 from lakehouse.landing.collector import collect
 from lakehouse.landing.host import Host

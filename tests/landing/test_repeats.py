@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.catalog.envelope import Message
+from lakehouse.home.envelope import Message
 from lakehouse.landing.repeats import MOST, PACKET_NUMBERS, Repeats
 
 MESSAGES = st.lists(

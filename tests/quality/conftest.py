@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakehouse.catalog.settings import Settings, load_settings
-from lakehouse.catalog.stream import Stream
+from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.declare.stream import Stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from quality.metrics import Tables
+    from lakehouse.streams.checks import Tables
 
 CONFIG = """
 [streams.telemetry]
@@ -65,7 +65,7 @@ class Lake:
     nodes: tuple[tuple[Any, ...], ...]
 
     def tables(self, since: int = -1) -> Tables:
-        from quality.metrics import Tables, ledger_rows
+        from lakehouse.streams.checks import Tables, ledger_rows
 
         ledger = ledger_rows(self.frame("ledger"))
         return Tables(self.stream, ledger, self.frame("raw"), self.frame("quarantine"), since)
@@ -118,7 +118,7 @@ def _nodes(raw: tuple[tuple[Any, ...], ...]) -> Iterator[tuple[Any, ...]]:
 
 
 @pytest.fixture(scope="session")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+def checked_settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     folder = tmp_path_factory.mktemp("quality")
     config = folder / "tidemark.toml"
     config.write_text(CONFIG, encoding="utf-8")
@@ -126,7 +126,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 
 @pytest.fixture(scope="session")
-def lake(settings: Settings, spark: SparkSession) -> Lake:
+def checked_lake(checked_settings: Settings, spark: SparkSession) -> Lake:
     raw = (
         _reading(0, "a", 20.0, 1),
         _reading(0, "b", 21.0, 1),
@@ -140,10 +140,10 @@ def lake(settings: Settings, spark: SparkSession) -> Lake:
         (2, "files", 4, 0, 3, 1, 0, {"clock": 1}),
     )
     quarantine = ((1, "malformed", "landing/a.csv"), (2, "clock", "landing/a.csv"))
-    return Lake(spark, settings.stream("telemetry"), ledger, raw, quarantine, tuple(_nodes(raw)))
+    return Lake(spark, checked_settings.stream("telemetry"), ledger, raw, quarantine, tuple(_nodes(raw)))
 
 
 @pytest.fixture
-def home(tmp_path: Path, settings: Settings) -> Settings:
+def checked_home(tmp_path: Path, checked_settings: Settings) -> Settings:
     """The same settings with a home of its own."""
-    return settings.model_copy(update={"home": tmp_path})
+    return checked_settings.model_copy(update={"home": tmp_path})

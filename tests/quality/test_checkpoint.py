@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from lakehouse.catalog.settings import Settings
+from lakehouse.declare.settings import Settings
+from lakehouse.spark.deviations import Frame
 from quality.checkpoint import judge, report_page
 from quality.gate import GateFailed
-from quality.metrics import Frame
 
 pytestmark = pytest.mark.slow
 
@@ -30,51 +30,53 @@ def _raw(*gaps: int) -> Frame:
     return Frame("raw", ("batch",), rows)
 
 
-def test_frames_without_deviation_pass_every_rule(home: Settings) -> None:
-    verdicts = judge(home, "telemetry", [_totals(), _raw(0, 0)])
+def test_frames_without_deviation_pass_every_rule(checked_home: Settings) -> None:
+    verdicts = judge(checked_home, "telemetry", [_totals(), _raw(0, 0)])
 
     assert len(verdicts) == 11
     assert all(verdict.success for verdict in verdicts)
-    assert report_page(home.layout.reports).is_file()
+    assert report_page(checked_home.layout.reports).is_file()
 
 
-def test_a_failed_rule_says_what_was_found_where_and_what_was_expected(home: Settings) -> None:
-    verdicts = judge(home, "telemetry", [_totals(rejected_share=0.75), _raw(0, 3, 1)])
+def test_a_failed_rule_says_what_was_found_where_and_what_was_expected(checked_home: Settings) -> None:
+    verdicts = judge(checked_home, "telemetry", [_totals(rejected_share=0.75), _raw(0, 3, 1)])
 
     failed = [verdict for verdict in verdicts if not verdict.success]
-    error = str(GateFailed("telemetry", failed, report_page(home.layout.reports)))
+    error = str(GateFailed("telemetry", failed, report_page(checked_home.layout.reports)))
 
     assert "totals.rejected_share is 0.75, expected at most 0.5: " in error
     assert "raw.gap_to_ledger is 3 (batch 2), expected at most 0: " in error
-    assert f"report: {home.home}/reports/site/index.html" in error
+    assert f"report: {checked_home.home}/reports/site/index.html" in error
 
 
-def test_pages_show_the_sentence_of_a_failed_rule(home: Settings) -> None:
-    judge(home, "telemetry", [_totals(raw_gap=7)])
+def test_pages_show_the_sentence_of_a_failed_rule(checked_home: Settings) -> None:
+    judge(checked_home, "telemetry", [_totals(raw_gap=7)])
 
-    (page,) = (home.layout.reports / "site" / "validations").rglob("*.html")
+    (page,) = (checked_home.layout.reports / "site" / "validations").rglob("*.html")
     assert (
         "The raw table holds exactly the rows that the ledger calls accepted, less those"
         in page.read_text("utf-8")
     )
 
 
-def test_results_hold_no_values_of_rows(home: Settings) -> None:
-    judge(home, "telemetry", [_raw(0, 3)])
+def test_results_hold_no_values_of_rows(checked_home: Settings) -> None:
+    judge(checked_home, "telemetry", [_raw(0, 3)])
 
-    (result,) = (home.layout.reports / "gx" / "uncommitted" / "validations").rglob("*.json")
+    (result,) = (checked_home.layout.reports / "gx" / "uncommitted" / "validations").rglob("*.json")
     found = json.loads(result.read_text("utf-8"))["results"]
     assert {name for item in found for name in item["result"]} == {"observed_value"}
 
 
-def test_only_the_newest_results_of_each_stream_are_kept(home: Settings) -> None:
-    few = home.model_copy(update={"quality": home.quality.model_copy(update={"keep_results": 2})})
+def test_only_the_newest_results_of_each_stream_are_kept(checked_home: Settings) -> None:
+    few = checked_home.model_copy(
+        update={"quality": checked_home.quality.model_copy(update={"keep_results": 2})}
+    )
     judge(few, "other", [_totals()])
 
     for _ in range(4):
         judge(few, "telemetry", [_totals()])
 
-    pages = list((home.layout.reports / "site" / "validations").rglob("*.html"))
+    pages = list((checked_home.layout.reports / "site" / "validations").rglob("*.html"))
     assert sorted(page.name for page in pages) == [
         "other-totals.html",
         "telemetry-totals.html",
@@ -82,10 +84,10 @@ def test_only_the_newest_results_of_each_stream_are_kept(home: Settings) -> None
     ]
 
 
-def test_judging_again_in_this_process_takes_less_than_two_seconds(home: Settings) -> None:
-    judge(home, "telemetry", [_totals(), _raw(0)])
+def test_judging_again_in_this_process_takes_less_than_two_seconds(checked_home: Settings) -> None:
+    judge(checked_home, "telemetry", [_totals(), _raw(0)])
 
     started = time.perf_counter()
-    judge(home, "telemetry", [_totals(), _raw(0)])
+    judge(checked_home, "telemetry", [_totals(), _raw(0)])
 
     assert time.perf_counter() - started < 2

@@ -14,8 +14,8 @@ import jsonschema
 import pytest
 
 from jobs.outcome import recorded
-from lakehouse.catalog.outcomes import read_all
-from lakehouse.catalog.settings import Settings
+from lakehouse.declare.settings import Settings
+from lakehouse.home.outcomes import read_all
 from lakehouse.service import lineage
 from tests.readings import write
 

@@ -12,15 +12,15 @@ import pyarrow.parquet as pq
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from lakehouse.catalog.heartbeat import beat
-from lakehouse.catalog.layout import Home
-from lakehouse.catalog.lease import lease
-from lakehouse.catalog.outcomes import record
+from lakehouse.home.heartbeat import beat
+from lakehouse.home.layout import Home
+from lakehouse.home.lease import lease
+from lakehouse.home.outcomes import record
 from lakehouse.service.freshness import Freshness
 from lakehouse.service.metrics import exposition, start_server
-from lakehouse.service.turns import Turn
-from tests.serving.chosen import declare as declare_selections
-from tests.serving.chosen import run_by_hand as run_selection_by_hand
+from lakehouse.service.tasks import Turn
+from tests.queries.chosen import declare as declare_selections
+from tests.queries.chosen import run_by_hand as run_selection_by_hand
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 DASHBOARD = Path(__file__).parents[2] / "infra" / "grafana" / "tidemark.json"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from lakehouse.algorithms.rollup.contract import Level
-from lakehouse.catalog.layout import Home
-from lakehouse.serving.publish import publish
-from lakehouse.serving.sandbox import PublishedReader, open_published
+from lakehouse.home.layout import Home
+from lakehouse.serving.file.publish import publish
+from lakehouse.serving.sandbox.sandbox import PublishedReader, open_published
 from tests.serving.streams import RandomStream, random_rows
 
 STREAMS = {

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from lakehouse.algorithms.rollup.contract import Level
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, horizons
-from lakehouse.serving.facts import Measure, StreamFacts, Total
+from lakehouse.serving.file.facts import Measure, StreamFacts, Total
 
 MEASURES = (Measure("temp", "double"), Measure("hits", "int", 0), Measure("price", "decimal", 2))
 GROUPINGS = ((), ("device",), ("device", "zone"))

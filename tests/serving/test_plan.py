@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakehouse.catalog.layout import Home
-from lakehouse.catalog.stream import Stream
+from lakehouse.declare.stream import Stream
+from lakehouse.home.layout import Home
 from lakehouse.serving.plan import plan
-from tests.catalog.streams import DAY, HOUR, MINUTE, stream_of
+from tests.queries.declared_streams import DAY, HOUR, MINUTE, stream_of
 from tests.serving.streams import write_delta
 
 NEWEST = 1000 * DAY + 5 * HOUR

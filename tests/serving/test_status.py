@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.catalog.layout import Home
-from lakehouse.catalog.outcomes import record
+from lakehouse.home.layout import Home
+from lakehouse.home.outcomes import record
 from lakehouse.serving.status import lateness_quantile, status
 from tests.serving.conftest import STREAMS, Lakehouse
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.catalog.problems import ConfigError
+from lakehouse.declare.problems import ConfigError
 from lakehouse.simulator.plan import Delay, Faults, Plan
 from lakehouse.simulator.simulate import FIRST_START_US, FORMS, simulate
 from lakehouse.simulator.truth import read_truth

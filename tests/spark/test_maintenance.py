@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from delta.tables import DeltaTable
 
-from lakehouse.catalog.table_log import commits_of, read_log, read_rows, removed_files
+from lakehouse.home.table_log import commits_of, read_log, read_rows, removed_files
 from lakehouse.spark import maintenance
 from lakehouse.spark.tables import append_once, kept
 

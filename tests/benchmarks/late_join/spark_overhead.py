@@ -25,12 +25,12 @@ from jobs import ingest
 from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.qjoin import QJoin
-from lakehouse.catalog.plans import finished, require_plan
-from lakehouse.catalog.settings import Settings, load_settings
+from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.queries.pairs import run as online
+from lakehouse.queries.pairs.rows import in_buckets, raw_rows
+from lakehouse.queries.runtime.batch_manifest import finished, require_plan
+from lakehouse.queries.runtime.source import FromRaw
 from lakehouse.spark import tables
-from lakehouse.spark.intake import FromRaw
-from lakehouse.spark.late_join import online
-from lakehouse.spark.late_join.rows import in_buckets, raw_rows
 from tests.benchmarks import page
 from tests.benchmarks.ingest_steps import thrown_away
 from tests.benchmarks.late_join.speed import keyed

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pandas as pd
 import pyarrow as pa
 
-from lakehouse.catalog.layout import Home
-from lakehouse.catalog.multiway_query import MultiwayQuery
-from lakehouse.catalog.queries import parse_query
-from lakehouse.catalog.stream import Stream
-from lakehouse.catalog.table_log import read_rows
+from lakehouse.declare.stream import Stream
+from lakehouse.home.layout import Home
+from lakehouse.home.table_log import read_rows
+from lakehouse.queries.multiway.query import MultiwayQuery
+from lakehouse.queries.multiway.repair import repair
+from lakehouse.queries.multiway.run import Run
+from lakehouse.queries.multiway.shuffle_metrics import Meter
+from lakehouse.queries.registered import parse_query
 from lakehouse.spark import tables
-from lakehouse.spark.moved_bytes import Meter
-from lakehouse.spark.multiway_join.online import Run
-from lakehouse.spark.multiway_join.repair import repair
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

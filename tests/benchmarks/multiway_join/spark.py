@@ -175,7 +175,7 @@ def _real(name: str, rows: pd.DataFrame, kinds: Sequence[str], window_us: int, s
 
 
 def _session(folder: Path) -> Any:
-    from lakehouse.catalog.settings import Settings
+    from lakehouse.declare.settings import Settings
     from lakehouse.spark.session import build_session
 
     return build_session(Settings(home=folder))

@@ -27,11 +27,11 @@ import duckdb
 
 from lakehouse.algorithms.rollup.contract import Level
 from lakehouse.algorithms.rollup.levels import horizons
-from lakehouse.catalog.layout import Home
-from lakehouse.serving.ask import Question, answer
-from lakehouse.serving.facts import Measure, StreamFacts
-from lakehouse.serving.publish import publish
-from lakehouse.serving.sandbox import open_published
+from lakehouse.home.layout import Home
+from lakehouse.serving.ask.ask import Question, answer
+from lakehouse.serving.file.facts import Measure, StreamFacts
+from lakehouse.serving.file.publish import publish
+from lakehouse.serving.sandbox.sandbox import open_published
 from tests.benchmarks import page
 
 SECOND_US, MINUTE_US, HOUR_US, DAY_US = 1_000_000, 60_000_000, 3_600_000_000, 86_400_000_000

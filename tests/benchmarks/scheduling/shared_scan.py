@@ -23,16 +23,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.catalog.settings import Settings, load_settings
-from lakehouse.catalog.table_log import read_log, read_rows
+from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.home.table_log import read_log, read_rows
 from tests.benchmarks import page
 from tests.benchmarks.scheduling.rows import REAL, absent
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakehouse.spark.query_run import Run
-    from lakehouse.spark.scan.shared import Shared
+    from lakehouse.queries.runtime.drain import Run
+    from lakehouse.queries.runtime.scan.shared import Shared
 
 DAYS, QUICK_DAYS = 20, 2
 DAY_S = 86_400
@@ -161,13 +161,13 @@ class Lake:
 
     def together(self) -> None:
         """Run all queries in rounds."""
-        from lakehouse.spark.scan.rounds import Rounds
+        from lakehouse.queries.runtime.scan.rounds import Rounds
 
         Rounds(self.spark, self.settings.layout, tuple(map(self.run_of, QUERIES))).drain()
 
     def one_by_one(self) -> None:
         """Run each query in rounds of its own."""
-        from lakehouse.spark.scan.rounds import Rounds
+        from lakehouse.queries.runtime.scan.rounds import Rounds
 
         for name in QUERIES:
             Rounds(self.spark, self.settings.layout, (self.run_of(name),)).drain()
@@ -183,7 +183,7 @@ class Lake:
     def run_of(self, query: str) -> Run[Shared]:
         """Return a query as it is run."""
         from jobs.run_queries import registered
-        from lakehouse.spark.selection.online import Run as SelectionRun
+        from lakehouse.queries.selection.run import Run as SelectionRun
 
         asked = self.settings.selections.get(query)
         if asked is None:
@@ -200,10 +200,10 @@ class Lake:
 
     def compared_s(self) -> dict[str, float]:
         """Return the seconds for the rows of a side under comparisons alone, by Spark and by the executor."""
-        from lakehouse.catalog.row_conditions import Conjunct
-        from lakehouse.spark.scan.measured import Before
-        from lakehouse.spark.scan.readers import KEPT, Reader
-        from lakehouse.spark.scan.scan import Scan, read_raw
+        from lakehouse.queries.language.row_conditions import Conjunct
+        from lakehouse.queries.runtime.scan.measurements import Before
+        from lakehouse.queries.runtime.scan.readers import KEPT, Reader
+        from lakehouse.queries.runtime.scan.scan import Scan, read_raw
 
         texts = {"`proto` = 'tcp'": ("proto",), "`orig_bytes` > 100": ("orig_bytes",)}
         conjuncts = tuple(Conjunct(text, columns) for text, columns in texts.items())
@@ -253,8 +253,8 @@ def _measured(base: Lake, folder: Path, way: Callable[[Lake], None]) -> dict[str
 
 def _udf_intake(lake: Lake, run: Run[Shared], plan: Any) -> Shared:
     """Return a batch's rows as Spark filters them with a UDF for each call."""
-    from lakehouse.spark.scan.readers import readers_of
-    from lakehouse.spark.scan.shared import Scanned, Shared
+    from lakehouse.queries.runtime.scan.readers import readers_of
+    from lakehouse.queries.runtime.scan.shared import Scanned, Shared
 
     scanned = {
         side: Scanned(_with_udf(lake.spark, lake.settings, reader, plan.spans[side]), _no_figures())
@@ -266,8 +266,8 @@ def _udf_intake(lake: Lake, run: Run[Shared], plan: Any) -> Shared:
 def _with_udf(spark: SparkSession, settings: Settings, reader: Any, span: Any) -> DataFrame:
     from pyspark.sql import functions as F
 
-    from lakehouse.spark.scan.scan import read_raw
-    from lakehouse.spark.scan.task import ROW
+    from lakehouse.queries.runtime.scan.scan import read_raw
+    from lakehouse.queries.runtime.scan.task import ROW
 
     space: dict[str, Any] = {}
     exec(PREDICATE, space)

@@ -27,12 +27,12 @@ from typing import Any
 import numpy as np
 import psutil
 
-from lakehouse.catalog.heartbeat import last_beat
-from lakehouse.catalog.layout import Home
-from lakehouse.catalog.table_log import read_log
-from lakehouse.serving.ask import ask
-from lakehouse.serving.sandbox import open_published
-from lakehouse.serving.versions import NotPublished
+from lakehouse.home.heartbeat import last_beat
+from lakehouse.home.layout import Home
+from lakehouse.home.table_log import read_log
+from lakehouse.serving.ask.ask import ask
+from lakehouse.serving.file.versions import NotPublished
+from lakehouse.serving.sandbox.sandbox import open_published
 
 CONFIG = """
 home = "var"

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from jobs import build_rollups, ingest
-from lakehouse.catalog.settings import Settings, load_settings
+from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.spark.session import build_session
 from tests.brokers.kafka import Broker, Message, broker
 

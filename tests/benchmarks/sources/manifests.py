@@ -15,10 +15,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.catalog.settings import Settings
+from lakehouse.declare.settings import Settings
 from lakehouse.spark.session import build_session
-from lakehouse.spark.sources.landing import Landing
-from lakehouse.spark.sources.manifest import LandedFile, Manifest
+from lakehouse.streams.sources.manifest import LandedFile, Manifest
+from lakehouse.streams.sources.manifest_store import Landing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

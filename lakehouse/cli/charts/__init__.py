@@ -1,0 +1,3 @@
+"""Charts in the terminal and on pages."""
+
+from __future__ import annotations

@@ -1,0 +1,133 @@
+"""What a chart shows, however it is drawn: lines over the same columns and axes, each with values and a band."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakehouse.cli.charts.terminal_chart import span, utc
+
+if TYPE_CHECKING:
+    from lakehouse.queries.aggregate.series import AnswerSeries, TickBucket
+    from lakehouse.serving.ask.series import Bucket, Series
+
+# What a page calls the parts of a column: its value, its band, one that is sure, its rows, and one without any.
+_OF_RANGES = {"value": "value", "band": "interval", "exact": "  exact", "rows": "rows", "none": "no rows"}
+_OF_TICKS = {"value": "last tick", "band": "all ticks", "exact": "", "rows": "ticks", "none": "not answered"}
+# Between such numbers and their opposites axes leave what a double can hold.
+_TOO_LARGE = 1e307
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line; its name is empty where it is alone."""
+
+    name: str
+    buckets: Sequence[Bucket]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Lines over ``[start_us, end_us)``; ``told``: where they are from, ``band``: what their bands are, in words.
+
+    ``final``: how many of the columns, from the first on, cannot change any more; None where nothing is said of it.
+    """
+
+    title: str
+    told: str
+    band: str
+    start_us: int
+    end_us: int
+    lines: Sequence[Line]
+    words: Mapping[str, str]
+    final: int | None = None
+
+    @property
+    def columns(self) -> int:
+        """How many columns there are."""
+        return len(self.lines[0].buckets)
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The smallest and largest number to show, with room where they are one; 0 to 1 without any."""
+        numbers = list(self._numbers())
+        if not numbers:
+            return 0.0, 1.0
+        low, high = min(numbers), max(numbers)
+        room = (high - low) * 0.04 or abs(high) * 0.1 or 1.0
+        return low - room, high + room
+
+    def _numbers(self) -> Iterator[float]:
+        for line in self.lines:
+            for bucket in line.buckets:
+                yield from (n for n in (bucket.value, bucket.low, bucket.high) if n is not None)
+
+
+def picture_of(several: Sequence[Series]) -> Picture:
+    """Return the picture of one series, or of several by key."""
+    asked, first = several[0].question, several[0]
+    by = f" by {', '.join(asked.by)}" if asked.by else ""
+    what = f"{asked.aggregate}({asked.measure}) of {asked.stream}"
+    title = f"{what}{by}{_keys(asked.where)}, per {_length(first.buckets)}"
+    grouping = ", ".join(first.grouping) or "all keys together"
+    told = (
+        f"{utc(asked.start_us)} to {utc(asked.end_us)} UTC · answered from the grouping by {grouping} · "
+        f"version {first.as_of_version} · {sum(series.nodes_read for series in several):,} nodes read"
+    )
+    buckets = [bucket for series in several for bucket in series.buckets]
+    exact = sum(bucket.exact for bucket in buckets)
+    band = f"interval sure to hold the truth; {exact} of {len(buckets)} buckets exact"
+    lines = [Line(named(series.key), series.buckets) for series in several]
+    return Picture(printable(title), told, band, asked.start_us, asked.end_us, lines, _OF_RANGES)
+
+
+def picture_of_answers(several: Sequence[AnswerSeries]) -> Picture:
+    """Return the picture of a join-aggregate's output, a line per group."""
+    asked, first = several[0].question, several[0].buckets
+    by = f" by {', '.join(asked.groups)}" if asked.groups else ""
+    lines = [Line(named(series.key), list(map(_drawn, series.buckets))) for series in several]
+    title = f"{asked.output} of {asked.query}{by}{_keys(asked.where)}, per {_length(lines[0].buckets)}"
+    end_us = first[-1].to_us
+    return Picture(
+        title=printable(title),
+        told=f"{utc(first[0].from_us)} to {utc(end_us)} UTC · the value at a column's last tick",
+        band="from the least to the greatest of all ticks",
+        start_us=first[0].from_us,
+        end_us=end_us,
+        lines=lines,
+        words=_OF_TICKS,
+        final=next((place for place, bucket in enumerate(first) if not bucket.final), len(first)),
+    )
+
+
+def _drawn(bucket: TickBucket) -> Bucket:
+    from lakehouse.serving.ask.series import Bucket
+
+    value, low, high = map(_drawable, (bucket.value, bucket.low, bucket.high))
+    is_one = low is not None and low == high
+    return Bucket(bucket.from_us, bucket.to_us, value, low, high, is_one, bucket.ticks)
+
+
+def _drawable(number: float | None) -> float | None:
+    """Return a number that has a place on an axis; sums of doubles may have left what those hold."""
+    return number if number is not None and math.isfinite(number) and abs(number) < _TOO_LARGE else None
+
+
+def _keys(where: Mapping[str, str | None]) -> str:
+    return "".join(f", {name}={value}" for name, value in where.items())
+
+
+def _length(buckets: Sequence[Bucket]) -> str:
+    return span(buckets[0].to_us - buckets[0].from_us)
+
+
+def named(key: Mapping[str, str | None]) -> str:
+    """Return the values of a key, as a table of answers shows them."""
+    return printable(", ".join("-" if value is None else value or '""' for value in key.values()))
+
+
+def printable(text: str) -> str:
+    """Return a text without control characters, which a terminal would obey: names and values come from people."""
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)

@@ -1,0 +1,64 @@
+"""``tidemark accept-loss``: a stream goes on although messages were deleted before they were read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakehouse.cli.options import AsJson, WrongUsage, declared, globals_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakehouse.streams.sources.offsets import OffsetRange
+
+EXAMPLES = (
+    "tidemark accept-loss telemetry",
+    "tidemark accept-loss telemetry --yes --json",
+)
+
+
+def accept_loss(
+    context: typer.Context,
+    stream: Annotated[str, typer.Argument(help="A declared stream whose source is of kind kafka.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Accept without being asked.")] = False,
+    as_json: AsJson = False,
+) -> int | None:
+    """Go on although messages were deleted before they were read.
+
+    A stream stands still when the broker no longer has messages that come next. Shows which, and after a yes
+    writes them into the ledger as a batch of kind `lost`, with how many of each partition; `tidemark run` then
+    reads on behind them. Where nothing is gone, nothing happens.
+    """
+    settings = globals_of(context).settings()
+    declared(settings, [stream])
+    kind = settings.stream(stream).source.kind
+    if kind != "kafka":
+        raise WrongUsage(f"{stream}: its source is of kind {kind!r}; expected 'kafka'")
+    if as_json and not yes:
+        raise WrongUsage("--json asks nothing: it needs --yes")
+    from jobs import accept_loss as job
+    from jobs.outcome import recorded
+    from lakehouse.cli.output import print_json
+    from lakehouse.spark.session import build_session
+
+    refused: list[OffsetRange] = []
+
+    def agree(lost: Sequence[OffsetRange]) -> bool:
+        told = "".join(f"{each}\n" for each in lost)
+        if yes or typer.confirm(f"The broker no longer has\n{told}Go on without them?", err=True):
+            return True
+        refused.extend(lost)
+        return False
+
+    spark = build_session(settings)
+    figures = recorded("accept_loss", settings, stream, lambda: job.run(settings, spark, stream, agree))
+    if as_json:
+        print_json({"stream": stream, **figures})
+    elif figures["lost"]:
+        places = ", ".join(f"{place} {count:,}" for place, count in figures["partitions"].items())
+        print(f"{stream}: went on without {figures['lost']:,} messages: {places}; next: `tidemark run`")
+    elif not refused:
+        print(f"{stream}: nothing is gone that was not read; nothing to accept")
+    return 1 if refused else None

@@ -1,0 +1,120 @@
+"""``tidemark ask``: one aggregate over a range of time, with the interval that is sure to hold the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lakehouse.cli.options import AsJson, Timezone, WhereKeys, WrongUsage, globals_of, instant, pairs
+
+if TYPE_CHECKING:
+    from lakehouse.serving.ask.ask import Answer
+
+# Wide enough for every event time that a stream may accept.
+BEGINNING, END = "0001-01-02", "9999-12-30"
+
+
+class Aggregate(StrEnum):
+    """What is asked of the rows."""
+
+    SUM = "sum"
+    COUNT = "count"
+    AVG = "avg"
+    MIN = "min"
+    MAX = "max"
+    INCREASE = "increase"
+
+
+EXAMPLES = (
+    "tidemark ask telemetry temp --agg avg --from 2026-01-01T06:00 --to 2026-01-01T09:30",
+    "tidemark ask telemetry temp --agg max --where device=sensor-007",
+    "tidemark ask flows bytes --by proto --json",
+    "tidemark ask water volume --agg increase     (of a counter)",
+    "tidemark ask flows            (counts rows)",
+)
+
+
+def ask(
+    context: typer.Context,
+    stream: Annotated[str, typer.Argument(help="A published stream.")],
+    measure: Annotated[str, typer.Argument(help="A measure of it, or * for its rows.")] = "*",
+    agg: Annotated[
+        Aggregate | None, typer.Option(help="Default: sum; count for *.", show_default=False)
+    ] = None,
+    start: Annotated[str, typer.Option("--from", help="First moment, ISO; default: the beginning.")] = "",
+    end: Annotated[str, typer.Option("--to", help="First moment after, ISO; default: the end.")] = "",
+    where: WhereKeys = None,
+    by: Annotated[
+        list[str] | None, typer.Option(help="One answer per value of this key; may be repeated.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(help="Most answers of --by, in the order of their keys.", min=1)
+    ] = None,
+    exact: Annotated[bool, typer.Option("--exact", help="Read raw rows too where they are kept.")] = False,
+    timezone: Timezone = "UTC",
+    as_json: AsJson = False,
+) -> None:
+    """Ask for an aggregate over a time range, with sure bounds.
+
+    The answer is a value over [from, to) and the interval [low, high] that is sure to hold the truth. No
+    JVM is started; the published version is read. --json prints one object, an array with --by.
+    """
+    import time
+
+    from lakehouse.cli.output import print_json
+
+    start_us = instant(start or BEGINNING, timezone, "--from")
+    end_us = instant(end or END, timezone, "--to")
+    if start_us >= end_us:
+        raise WrongUsage(f"--from {start} is not before --to {end}")
+    chosen = str(agg or (Aggregate.COUNT if measure == "*" else Aggregate.SUM))
+    keys = pairs(where or [], "--where")
+    from lakehouse.serving.ask.ask import ask as answers_to
+
+    home, began = globals_of(context).home_folder(), time.perf_counter()
+    answers = answers_to(
+        home, stream, measure, chosen, start_us, end_us, keys or None, by or None, exact, limit
+    )
+    elapsed_ms = round(1000 * (time.perf_counter() - began), 1)
+    question = {"stream": stream, "measure": measure, "agg": chosen, "from_us": start_us, "to_us": end_us}
+    if as_json:
+        documents = [question | _fields(answer) | {"elapsed_ms": elapsed_ms} for answer in answers]
+        print_json(documents if by else documents[0])
+    else:
+        _print(question, answers, by or [], elapsed_ms)
+
+
+def _fields(answer: Answer) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return asdict(answer)
+
+
+def _print(
+    question: Mapping[str, Any], answers: Sequence[Answer], by: Sequence[str], elapsed_ms: float
+) -> None:
+    from lakehouse.cli.output import cell, print_table
+    from lakehouse.declare.durations import format_duration
+
+    headers = (*by, "value", "[low, high]", "exact", "rows", "nodes read", "finest", "version", "grouping")
+    rows = []
+    for answer in answers:
+        finest = (
+            "-" if answer.finest_granularity_us is None else format_duration(answer.finest_granularity_us)
+        )
+        interval = f"[{cell(answer.low)}, {cell(answer.high)}]"
+        counts = (answer.exact, answer.rows, answer.nodes_read, finest, answer.as_of_version)
+        grouping = ", ".join(answer.grouping) or "all"
+        rows.append((*(_key(answer, name) for name in by), answer.value, interval, *counts, grouping))
+    title = f"{question['agg']}({question['measure']}) of {question['stream']}"
+    print_table(headers, rows, title=title)
+    print(
+        f"{elapsed_ms:g} ms{'' if all(a.final for a in answers) else '; not final: late rows may still come'}"
+    )
+
+
+def _key(answer: Answer, name: str) -> Any:
+    return (answer.key or {}).get(name)

@@ -1,0 +1,61 @@
+"""``tidemark bridge``: messages of an MQTT broker into landing files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakehouse.cli.options import AsJson, WrongUsage, duration, globals_of, landed_streams
+
+if TYPE_CHECKING:
+    from lakehouse.declare.settings import Settings
+
+EXAMPLES = (
+    "tidemark bridge",
+    "tidemark bridge lora",
+    "tidemark bridge lora --for 10m --json",
+)
+
+
+def bridge(
+    context: typer.Context,
+    stream: Annotated[
+        str | None, typer.Argument(help='A stream with kind = "mqtt"; the only one by default.')
+    ] = None,
+    lasting: Annotated[str, typer.Option("--for", help="End after this time; default: when told to.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Land what an MQTT broker has for a stream, until SIGTERM or Ctrl-C.
+
+    Subscribes with QoS 1 in a session that the broker keeps. A message is acknowledged once it is safe on disk, so
+    none is lost, and one that is sent again becomes a duplicate at the next `tidemark run`, never a second row. Start
+    it again after any end; run it as a service. Progress goes to stderr; `tidemark status` shows how it is.
+    """
+    from dataclasses import asdict
+
+    from lakehouse.cli.output import print_json, print_table, progress
+
+    settings = globals_of(context).settings()
+    seconds = duration(lasting, "--for") / 1e6 if lasting else None
+    name = _one(settings, stream)
+    from lakehouse.landing.bridge import bridge as land
+    from lakehouse.landing.broker import password_of
+    from lakehouse.landing.running import until_stopped
+
+    declared = settings.streams[name]
+    password = password_of(declared)
+    with until_stopped(seconds) as is_stopping:
+        done = land(declared, settings.layout, password, is_stopping, progress())
+    figures = {key: asdict(done)[key] for key in ("stream", "messages", "repeated", "files")}
+    if as_json:
+        print_json(figures)
+    else:
+        print_table(tuple(figures), [tuple(figures.values())])
+
+
+def _one(settings: Settings, stream: str | None) -> str:
+    names = landed_streams(settings, "mqtt", [stream] if stream else [])
+    if len(names) > 1:
+        raise WrongUsage(f"give one stream, each has a bridge of its own: {', '.join(names)}")
+    return names[0]

@@ -1,0 +1,64 @@
+"""``tidemark init``: a commented configuration of the two simulated streams, two queries, and an empty home."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lakehouse.cli.options import AsJson, WrongUsage, globals_of
+
+STARTER = Path(__file__).with_name("starter.toml")
+QUERIES = tuple(Path(__file__).with_name(f"{name}.sql") for name in ("warm_and_dry", "warmer_neighbours"))
+
+EXAMPLES = (
+    "tidemark init",
+    "tidemark --config site/tidemark.toml --home /data/tidemark init",
+)
+
+
+def init(
+    context: typer.Context,
+    force: Annotated[bool, typer.Option("--force", help="Replace a configuration that is there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a commented tidemark.toml with two queries beside it, and create the empty home.
+
+    It declares the two streams that `tidemark simulate` writes. An existing configuration is kept unless
+    --force is given; the home's content is never touched.
+    """
+    from lakehouse.declare.config_paths import DEFAULT_HOME, given_home
+
+    given = globals_of(context)
+    config, chosen = given.config_file(), given_home(given.home)
+    if config.exists() and not force:
+        raise WrongUsage(f"{config} is there already; --force replaces it")
+    home = chosen or config.parent / DEFAULT_HOME
+    config.parent.mkdir(parents=True, exist_ok=True)
+    home.mkdir(parents=True, exist_ok=True)
+    config.write_text(starter(str(chosen) if chosen else DEFAULT_HOME), encoding="utf-8")
+    folder = config.parent / "queries"
+    folder.mkdir(exist_ok=True)
+    for query in QUERIES:
+        (folder / query.name).write_text(query.read_text(encoding="utf-8"), encoding="utf-8")
+    _tell(config, home, [folder / query.name for query in QUERIES], as_json)
+
+
+def starter(home: str) -> str:
+    """Return the starting configuration with its home."""
+    escaped = home.replace("\\", "\\\\").replace('"', '\\"')
+    return STARTER.read_text(encoding="utf-8").format(home=escaped)
+
+
+def _tell(config: Path, home: Path, queries: Sequence[Path], as_json: bool) -> None:
+    from lakehouse.cli.output import print_json
+
+    if as_json:
+        print_json({"config": str(config), "home": str(home), "queries": [str(query) for query in queries]})
+        return
+    print(f"wrote {config}")
+    for query in queries:
+        print(f"query {query}")
+    print(f"home  {home}\nnext: tidemark simulate, then tidemark run")

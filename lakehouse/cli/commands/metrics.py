@@ -1,0 +1,38 @@
+"""``tidemark metrics``: what Prometheus would read, printed or written for node_exporter."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lakehouse.cli.options import globals_of
+
+EXAMPLES = (
+    "tidemark metrics",
+    "tidemark metrics --textfile /var/lib/node_exporter/tidemark.prom",
+)
+
+
+def metrics(
+    context: typer.Context,
+    textfile: Annotated[
+        Path | None, typer.Option(help="Write this file as a whole, for node_exporter's textfile collector.")
+    ] = None,
+) -> None:
+    """Print the home's metrics in Prometheus' text form.
+
+    Read from the home's files, with or without a service; no JVM is started.
+    """
+    from lakehouse.home.layout import Home
+    from lakehouse.service.metrics import exposition
+
+    text = exposition(Home(globals_of(context).home_folder()))
+    if textfile is None:
+        print(text, end="")
+        return
+    scratch = textfile.with_name(f".{textfile.name}.{os.getpid()}")
+    scratch.write_text(text, encoding="utf-8")
+    scratch.replace(textfile)

@@ -1,0 +1,74 @@
+"""``tidemark plan``: what is kept at which age, and what a changed tidemark.toml will do before it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from lakehouse.cli.options import AsJson, declared, globals_of
+
+EXAMPLES = (
+    "tidemark plan",
+    "tidemark plan telemetry --json",
+)
+
+
+def plan(
+    context: typer.Context,
+    stream: Annotated[str, typer.Argument(help="A declared stream; default: all.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show what is kept at which age, and what a change will do.
+
+    Per level: granularity, since when, nodes and bytes (a share of the table's). Where tidemark.toml differs
+    from what the tables were built for: what is built again and from what, and what older times will lack.
+    Reads the tables as they are; no JVM is started.
+    """
+    from lakehouse.cli.output import print_json
+    from lakehouse.serving.plan import plan as plan_of
+
+    settings = globals_of(context).settings()
+    declared(settings, [stream] if stream else [])
+    chosen = [settings.stream(stream)] if stream else list(settings.streams.values())
+    found = [plan_of(settings.layout, one) for one in chosen]
+    if as_json:
+        print_json(found[0] if stream else found)
+        return
+    for facts in found:
+        _print(facts)
+
+
+def changes(facts: Mapping[str, Any]) -> Iterator[str]:
+    """Return what a changed declaration will do, one sentence each."""
+    change = facts["change"]
+    yield from change["told"]
+    yield from (f"older times will lack: {sentence}" for sentence in change["lacks"])
+    yield from (f"refused: {sentence}" for sentence in change["refusals"])
+
+
+def _print(facts: Mapping[str, Any]) -> None:
+    from lakehouse.cli.output import moment, print_table
+    from lakehouse.declare.durations import format_duration
+
+    rows: list[tuple[Any, ...]] = [
+        (
+            format_duration(v["width_us"]),
+            format_duration(v["keep_us"]),
+            moment(v["from_us"]),
+            v["nodes"],
+            v["bytes"],
+        )
+        for v in facts["levels"]
+    ]
+    raw = facts["raw"]
+    rows.append(("raw", format_duration(raw["keep_us"]), moment(raw["from_us"]), raw["rows"], raw["bytes"]))
+    title = f"{facts['stream']}: newest {moment(facts['newest_us'])}, since {moment(facts['earliest_us'])}"
+    print_table(("granularity", "kept for", "kept since", "nodes or rows", "bytes"), rows, title=title)
+    for sentence in facts["lacks_now"]:
+        print(f"lacking: {sentence}")
+    if raw["next_from_us"] is not None:
+        print(f"next maintain: raw rows before {moment(raw['next_from_us'])} go; nodes keep their history")
+    for sentence in changes(facts):
+        print(f"change: {sentence}")

@@ -1,0 +1,173 @@
+"""``tidemark plot``: an aggregate of a stream, or answers of a query, over time, in the terminal or as a page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakehouse.cli.commands.ask import Aggregate
+from lakehouse.cli.options import AsJson, Timezone, WhereKeys, WrongUsage, globals_of, instant, pairs
+
+if TYPE_CHECKING:
+    from lakehouse.cli.charts.picture import Picture
+    from lakehouse.queries.aggregate.series import AnswerSeries
+    from lakehouse.serving.ask.series import Series
+
+EXAMPLES = (
+    "tidemark plot telemetry temp",
+    "tidemark plot telemetry temp --agg max --from 2026-01-01T06:00 --to 2026-01-01T18:00 --where device=sensor-007",
+    "tidemark plot flows bytes --agg sum --points 96 --html flows.html",
+    "tidemark plot telemetry temp --by device --limit 4",
+    "tidemark plot flows --json            (counts rows)",
+    "tidemark plot --query busy_places --value n --group location=hall",
+)
+PAGE_POINTS = 240
+
+
+def plot(
+    context: typer.Context,
+    stream: Annotated[str, typer.Argument(help="A published stream.", show_default=False)] = "",
+    measure: Annotated[str, typer.Argument(help="A measure of it, or * for its rows.")] = "*",
+    agg: Annotated[
+        Aggregate | None, typer.Option(help="Default: avg; count for *.", show_default=False)
+    ] = None,
+    start: Annotated[str, typer.Option("--from", help="First moment, ISO; default: the oldest row.")] = "",
+    end: Annotated[str, typer.Option("--to", help="First moment after, ISO; default: the newest row.")] = "",
+    points: Annotated[
+        int | None, typer.Option(help="Most buckets; default: what fits.", min=1, max=10_000)
+    ] = None,
+    where: WhereKeys = None,
+    by: Annotated[
+        list[str] | None, typer.Option(help="One line per value of this key; may be repeated.")
+    ] = None,
+    query: Annotated[
+        str, typer.Option(metavar="QUERY", help="Instead of a stream: a published join-aggregate.")
+    ] = "",
+    value: Annotated[
+        str, typer.Option(metavar="OUTPUT", help="Of --query: what it answers; default: its first output.")
+    ] = "",
+    group: Annotated[
+        list[str] | None, typer.Option(help="KEY=VALUE of --query's groups; may be repeated.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(help="Most lines of --by or --query, in the order of their keys.", min=1)
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page with the chart here instead.")] = None,
+    timezone: Timezone = "UTC",
+    as_json: AsJson = False,
+) -> None:
+    """Draw an aggregate over time, with sure bounds.
+
+    The range is cut into buckets of equal length; each has a value and the interval that is sure to hold the
+    truth. With --by there is one line per key, for at most 12 keys, on the same axes. With --query it is an
+    output of a join-aggregate, one line per group: the value at a bucket's last tick, and between which values
+    it was at all of them; what may still change is marked. The page of --html needs nothing but a browser.
+    Times are shown in UTC. --json prints one object, an array with --by or --query.
+    """
+    from lakehouse.cli.charts.terminal_chart import plot_columns
+
+    given = {"a stream": stream, "--agg": agg, "--where": where, "--by": by}
+    _check(query, given, {"--value": value, "--group": group})
+    start_us = instant(start, timezone, "--from") if start else None
+    end_us = instant(end, timezone, "--to") if end else None
+    if start_us is not None and end_us is not None and start_us >= end_us:
+        raise WrongUsage(f"--from {start} is not before --to {end}")
+    count = points or (PAGE_POINTS if html or as_json else plot_columns())
+    home = globals_of(context).home_folder()
+    if query:
+        from lakehouse.queries.aggregate.series import answer_series
+
+        groups = pairs(group or [], "--group") or None
+        answers = answer_series(home, query, value or None, start_us, end_us, count, groups, limit)
+        _show_answers(answers, html, as_json)
+        return
+    from lakehouse.serving.ask.series import series, series_by
+
+    chosen = str(agg or (Aggregate.COUNT if measure == "*" else Aggregate.AVG))
+    keys = pairs(where or [], "--where") or None
+    if by:
+        found = series_by(home, stream, measure, chosen, by, start_us, end_us, count, keys, limit)
+    else:
+        found = [series(home, stream, measure, chosen, start_us, end_us, count, keys)]
+    _show_series(found, html, as_json)
+
+
+def _check(query: str, of_stream: Mapping[str, object], of_query: Mapping[str, object]) -> None:
+    """Refuse what does not go together."""
+    wrong = [name for name, given in (of_stream if query else of_query).items() if given]
+    if wrong:
+        raise WrongUsage(f"{', '.join(wrong)} {'does not go with' if query else 'needs'} --query")
+    if not query and not of_stream["a stream"]:
+        raise WrongUsage("expected a stream, or --query and a registered join-aggregate")
+
+
+def _show_series(found: Sequence[Series], html: Path | None, as_json: bool) -> None:
+    from lakehouse.cli.charts.picture import picture_of
+    from lakehouse.serving.ask.ask import AskError
+
+    if not found and (html is not None or not as_json):
+        raise AskError("no key has rows in this range: there is nothing to draw")
+    documents: list[dict[str, object]] = [_document(one, html) for one in found]
+    is_one = bool(found) and not found[0].question.by
+    _show(documents[0] if is_one else documents, lambda: picture_of(found), html, as_json)
+
+
+def _show_answers(found: Sequence[AnswerSeries], html: Path | None, as_json: bool) -> None:
+    from lakehouse.cli.charts.picture import picture_of_answers
+    from lakehouse.serving.ask.ask import AskError
+
+    if not found and (html is not None or not as_json):
+        raise AskError("no group has an answer in this range: there is nothing to draw")
+    _show([_answers(one, html) for one in found], lambda: picture_of_answers(found), html, as_json)
+
+
+def _show(document: object, picture: Callable[[], Picture], html: Path | None, as_json: bool) -> None:
+    from lakehouse.cli.output import print_json
+
+    if html is not None:
+        from lakehouse.cli.charts.html_chart import page
+
+        html.write_text(page(picture()), encoding="utf-8")
+    if as_json:
+        print_json(document)
+    elif html is not None:
+        print(f"wrote {html}")
+    else:
+        from lakehouse.cli.charts.terminal_chart import charts
+
+        print("\n".join(charts(picture())))
+
+
+def _document(found: Series, html: Path | None) -> dict[str, object]:
+    asked = found.question
+    question = {"stream": asked.stream, "measure": asked.measure, "agg": asked.aggregate}
+    times = {"from_us": asked.start_us, "to_us": asked.end_us, "where": asked.where, "key": found.key}
+    answered = {
+        "grouping": found.grouping,
+        "as_of_version": found.as_of_version,
+        "nodes_read": found.nodes_read,
+    }
+    page = {} if html is None else {"html": str(html)}
+    return {**question, **times, **answered, **page, "buckets": [vars(bucket) for bucket in found.buckets]}
+
+
+def _answers(found: AnswerSeries, html: Path | None) -> dict[str, object]:
+    asked = found.question
+    question = {
+        "query": asked.query,
+        "output": asked.output,
+        "from_us": asked.start_us,
+        "to_us": asked.end_us,
+    }
+    page = {} if html is None else {"html": str(html)}
+    # Sums of doubles may have left what those hold; JSON knows no infinity.
+    buckets = [{name: _finite(value) for name, value in vars(bucket).items()} for bucket in found.buckets]
+    return {**question, "where": asked.where, "key": found.key, **page, "buckets": buckets}
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

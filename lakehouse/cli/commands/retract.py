@@ -1,0 +1,120 @@
+"""``tidemark retract``: wrong rows taken back out of raw and every level, and the record of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lakehouse.cli.options import AsJson, Timezone, WrongUsage, declared, globals_of, instant, pairs
+
+if TYPE_CHECKING:
+    from lakehouse.declare.settings import Settings
+    from lakehouse.declare.stream import Stream
+
+EXAMPLES = (
+    'tidemark retract telemetry --file landing/telemetry/day7.ndjson --by ann --why "sent twice" --dry-run',
+    'tidemark retract telemetry --where device=sensor-007 --from 2026-01-05 --by ann --why "broken probe"',
+    'tidemark retract telemetry --identity device=a --identity ts=1767225600000 --by ann --why "typed in wrong"',
+    "tidemark retract telemetry --list",
+)
+
+
+def retract(
+    context: typer.Context,
+    stream: Annotated[str, typer.Argument(help="A declared stream.")],
+    file: Annotated[str, typer.Option(help="Rows of this landed file, or of kafka:TOPIC/PARTITION.")] = "",
+    where: Annotated[list[str] | None, typer.Option(help="COLUMN=VALUE; may be repeated.")] = None,
+    identity: Annotated[
+        list[str] | None, typer.Option(help="COLUMN=VALUE, for every column of the identity.")
+    ] = None,
+    start: Annotated[str, typer.Option("--from", help="First event time, ISO.")] = "",
+    end: Annotated[str, typer.Option("--to", help="First event time after, ISO.")] = "",
+    timezone: Timezone = "UTC",
+    by: Annotated[str, typer.Option(help="Who asks for it.")] = "",
+    why: Annotated[str, typer.Option(help="Why, for the record.")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the rows.")] = False,
+    as_list: Annotated[bool, typer.Option("--list", help="Show all corrections of the stream.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take wrong accepted rows back out, as if they had never come.
+
+    Out of raw and every level, in a way that can be killed anywhere: the stream's next job finishes it. All that
+    is given must hold of a row. Refused where raw rows of the time are gone: give --from. `tidemark run`
+    publishes it; rows that were in conflict with these wait in quarantine: `tidemark requeue`.
+    """
+    settings = globals_of(context).settings()
+    declared(settings, [stream])
+    if as_list:
+        _list(settings, stream, as_json)
+        return
+    if not (by and why):
+        raise WrongUsage("--by and --why: both are needed, for the record")
+    values = pairs(where or [], "--where") | _identity(settings.stream(stream), identity or [])
+    if not (file or values):
+        raise WrongUsage("name the rows by --file, --where or --identity")
+    from_us = instant(start, timezone, "--from") if start else None
+    to_us = instant(end, timezone, "--to") if end else None
+    from jobs import retract as job
+    from jobs.outcome import recorded
+    from lakehouse.spark.session import build_session
+    from lakehouse.streams.retract import Wrong
+
+    spark, wrong = build_session(settings), Wrong(file or None, values, from_us, to_us)
+    figures = recorded(
+        "retract", settings, stream, lambda: job.run(settings, spark, stream, wrong, by, why, dry_run)
+    )
+    _tell(stream, {**figures, "kept_by_queries": _kept_by(settings, stream)}, dry_run, as_json)
+
+
+def _identity(stream: Stream, texts: list[str]) -> dict[str, str]:
+    found = pairs(texts, "--identity")
+    if found and (stream.identity_is_record or set(found) != set(stream.identity)):
+        named = ", ".join(stream.identity) or "none"
+        raise WrongUsage(
+            f"--identity: found {', '.join(found)}; expected every column of the identity: {named}"
+        )
+    return found
+
+
+def _kept_by(settings: Settings, stream: str) -> list[str]:
+    """Return the queries that have taken in rows of the stream; what they found with them stays."""
+    from lakehouse.queries.runtime.batch_manifest import finished
+
+    of_stream = (n for n, q in settings.registered.items() if stream in q.streams)
+    return [name for name in of_stream if finished(settings.layout, name)]
+
+
+def _tell(stream: str, figures: Mapping[str, Any], dry_run: bool, as_json: bool) -> None:
+    from lakehouse.cli.output import moment, print_json
+
+    if as_json:
+        print_json({"stream": stream, "dry_run": dry_run, **figures})
+    elif not figures["rows"]:
+        print(f"{stream}: no accepted row is such; nothing to take out")
+    else:
+        did = "would be taken" if dry_run else "taken"
+        span = f"{moment(figures['from_us'])} to {moment(figures['to_us'])}"
+        print(f"{stream}: {figures['rows']:,} rows of {figures['batches']:,} batches, {span}, {did} back out")
+        if figures["kept_by_queries"]:
+            print(
+                f"what {', '.join(figures['kept_by_queries'])} found with them stays, until it is forgotten:"
+            )
+            print("  tidemark queries --forget QUERY")
+
+
+def _list(settings: Settings, stream: str, as_json: bool) -> None:
+    from lakehouse.cli.output import print_json, print_table
+    from lakehouse.home.corrections import read_corrections
+
+    known = read_corrections(settings.layout, stream)
+    if as_json:
+        print_json([vars(found) for found in known])
+        return
+    headers = ("number", "kind", "state", "at", "rows", "batches", "by", "why", "what")
+    rows = [
+        (c.number, c.kind, "done" if c.done else "begun", c.at, c.rows, len(c.batches), c.by, c.why, c.what)
+        for c in known
+    ]
+    print_table(headers, rows, title=f"corrections of {stream}")

@@ -1,0 +1,74 @@
+"""``tidemark serve``: ingest, rollups, queries and publish without pause, in this process, until a signal."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+
+from lakehouse.cli.options import WrongUsage, declared, duration, globals_of
+from lakehouse.home.layout import Home
+
+EXAMPLES = (
+    "tidemark serve",
+    "tidemark serve --stream telemetry --every 5s",
+    "tidemark serve --metrics 127.0.0.1:9464 --log-json",
+)
+
+
+def serve(
+    context: typer.Context,
+    stream: Annotated[list[str] | None, typer.Option(help="Only this stream; may be repeated.")] = None,
+    every: Annotated[str, typer.Option(help="How often to look for something new.")] = "2s",
+    publish: Annotated[str, typer.Option(help="Publish at most this often.")] = "10s",
+    metrics: Annotated[str | None, typer.Option(help="HOST:PORT to serve Prometheus metrics at.")] = None,
+    log_json: Annotated[
+        bool, typer.Option("--log-json", help="Log lines as JSON [$TIDEMARK_LOG=json].")
+    ] = False,
+) -> int:
+    """Take in what lands, roll up, run queries and publish, without pause.
+
+    Beside Airflow, whose DAGs for that step aside; repair, checks and maintenance stay theirs. A stream that fails is
+    tried again after a while, the others go on. SIGTERM or Ctrl-C lets the running jobs end and stops within 30 s, a
+    second one at once. Safe to kill anywhere; the next start goes on. Log lines go to stdout.
+    """
+    from lakehouse.service.logs import set_up
+
+    settings = globals_of(context).settings()
+    declared(settings, stream or [])
+    every_s, publish_s = duration(every, "--every") / 1e6, duration(publish, "--publish") / 1e6
+    set_up(settings, sys.stdout, log_json)
+    from jobs import serve_streams
+    from jobs.outcome import logged, reporting
+    from lakehouse.service.workers import LaneEnded
+
+    if metrics:
+        _show_metrics(settings.layout, metrics)
+    try:
+        with reporting(logged):
+            done = serve_streams.run(settings, stream, every_s, publish_s)
+    except LaneEnded:
+        logging.getLogger(__name__).exception("the service cannot go on")
+        _leave(1)
+    if done["cut_off"]:
+        _leave(0)
+    return 0
+
+
+def _show_metrics(layout: Home, address: str) -> None:
+    from lakehouse.service.metrics import start_server
+
+    host, _, port = address.rpartition(":")
+    if not (host and port.isdigit() and int(port) < 65536):
+        raise WrongUsage(f"--metrics: found {address!r}; expected HOST:PORT such as 127.0.0.1:9464")
+    shown = start_server(layout, host.strip("[]"), int(port))
+    logging.getLogger(__name__).info("metrics at http://%s:%s/metrics", host, shown)
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process now: threads of works that are still running would keep it, and are safe to kill."""
+    sys.stdout.flush()
+    os._exit(code)

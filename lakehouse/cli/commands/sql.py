@@ -1,0 +1,74 @@
+"""``tidemark sql``: a query of one's own on the published version, read-only and locked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakehouse.cli.options import AsJson, WrongUsage, globals_of
+
+if TYPE_CHECKING:
+    from lakehouse.serving.sandbox.sandbox import SqlResult
+
+EXAMPLES = (
+    'tidemark sql "SHOW TABLES"',
+    "tidemark sql \"SELECT * FROM range_sum('telemetry', 'temp', TIMESTAMP '2026-01-01', TIMESTAMP '2026-01-02')\"",
+    'tidemark sql --csv "SELECT * FROM nodes LIMIT 10" > nodes.csv',
+)
+
+
+def sql(
+    context: typer.Context,
+    query: Annotated[str, typer.Argument(help="One SELECT; `-` reads it from stdin.")],
+    as_json: AsJson = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a header.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Most rows to return.")] = 10_000,
+    timeout: Annotated[float, typer.Option(min=0.001, help="Most seconds to run.")] = 30.0,
+) -> None:
+    """Run a SELECT of your own on the published version.
+
+    Macros such as `FROM range_sum(...)` answer ranges. The database is opened read-only, without access
+    to files or network.
+    """
+    import sys
+
+    if as_json and as_csv:
+        raise WrongUsage("--json and --csv: choose one")
+    text = sys.stdin.read() if query == "-" else query
+    from lakehouse.serving.sandbox.sandbox import open_published, run_sql
+
+    with open_published(globals_of(context).home_folder()) as published:
+        result = run_sql(published, text, limit, timeout)
+    _print(result, as_json, as_csv, limit)
+
+
+def distinct(columns: list[str]) -> list[str]:
+    """Return the columns' names with a number where one comes again, so that an object can hold them all.
+
+    >>> distinct(["a", "b", "a"])
+    ['a', 'b', 'a_2']
+    """
+    seen: dict[str, int] = {}
+    names = []
+    for column in columns:
+        seen[column] = seen.get(column, 0) + 1
+        names.append(column if seen[column] == 1 else f"{column}_{seen[column]}")
+    return names
+
+
+def _print(result: SqlResult, as_json: bool, as_csv: bool, limit: int) -> None:
+    import csv
+    import sys
+
+    from lakehouse.cli.output import print_json, print_table
+
+    if as_json:
+        names = distinct(result.columns)
+        print_json([dict(zip(names, row, strict=True)) for row in result.rows])
+    elif as_csv:
+        csv.writer(sys.stdout, lineterminator="\n").writerows([result.columns, *result.rows])
+    else:
+        print_table(result.columns, result.rows)
+    if result.truncated:
+        print(f"only the first {limit:,} rows; --limit gives more", file=sys.stderr)

@@ -1,0 +1,29 @@
+"""``tidemark status``: each stream's rows, lateness, quarantine, levels and their ranges, versions and age."""
+
+from __future__ import annotations
+
+import typer
+
+from lakehouse.cli.options import AsJson, globals_of
+
+EXAMPLES = (
+    "tidemark status",
+    "tidemark status --json",
+)
+
+
+def status(context: typer.Context, as_json: AsJson = False) -> None:
+    """Show rows, lateness, quarantine, levels, versions and age.
+
+    Also how each job last ended. No JVM is started.
+    """
+    from lakehouse.cli.output import print_json
+    from lakehouse.serving.status import status as status_of
+
+    found = status_of(globals_of(context).home_folder())
+    if as_json:
+        print_json(found)
+        return
+    from lakehouse.cli.pages.status_page import print_status
+
+    print_status(found)

@@ -1,0 +1,164 @@
+"""The tables of ``tidemark status``: streams, the levels of each, bridges, and how each job last ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lakehouse.cli.output import cell, moment, print_table
+from lakehouse.declare.durations import format_duration
+
+Facts = Mapping[str, Any]
+
+
+def print_status(found: Facts) -> None:
+    """Print what a status holds; a stream that is not published yet has only its waiting batches."""
+    print(_headline(found))
+    streams = found["streams"]
+    if streams:
+        print_table(_STREAM, [_stream(stream) for stream in streams], title="streams")
+    changes = [(s["stream"], c["batch"], c["change"]) for s in streams for c in s.get("schema_changes", [])]
+    if changes:
+        print_table(("stream", "batch", "file: change"), changes, title="columns that changed, latest first")
+    if lost := [(stream["stream"], stream["lost"]) for stream in streams if stream.get("lost")]:
+        print_table(("stream", "messages"), lost, title="deleted before they were read")
+    for stream in streams:
+        if stream.get("levels"):
+            title = f"levels of {stream['stream']}"
+            print_table(_LEVEL, [_level(level) for level in stream["levels"]], title=title)
+    if found["live"]:
+        print_table(_LIVE, [_live(beat) for beat in found["live"]], title="bridges and collectors")
+    if found["service"]:
+        _print_service(found["service"])
+    if found["jobs"]:
+        print_table(_JOB, [_job(job) for job in found["jobs"]], title="jobs, as they last ended")
+
+
+def age(seconds: float) -> str:
+    """Return a time span in its two largest units.
+
+    >>> age(3_725.4), age(59), age(200_000)
+    ('1 h 2 min', '59 s', '2 d 7 h')
+    """
+    units = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+    place = next((n for n, (_, size) in enumerate(units) if seconds >= size), len(units) - 1)
+    (big, size), rest = units[place], units[place + 1 : place + 2]
+    whole, left = divmod(int(seconds), size)
+    smaller = [f"{left // size} {name}" for name, size in rest if left // size]
+    return " ".join([f"{whole} {big}", *smaller])
+
+
+def _headline(found: Facts) -> str:
+    published = found["published"]
+    if published is None:
+        return f"{found['home']}: nothing published yet; run `tidemark run`"
+    kept = ", ".join(map(str, published["versions"]))
+    size = f"{published['bytes'] / 1024**2:.1f} MiB"
+    when = f"{published['published_at']} ({age(published['age_s'])} ago)"
+    return f"{found['home']}: version {published['version']} of {when}, {size}; kept versions: {kept}"
+
+
+_STREAM = (
+    *("stream", "rows", "late", "late by p50", "p95", "max", "quarantined", "duplicates"),
+    *("newest", "raw from", "nodes", "batches waiting", "lag", "open quarantine"),
+)
+
+
+def _stream(stream: Facts) -> tuple[Any, ...]:
+    late = f"{stream['late']:,} ({stream['late_share']:.1%})" if "late" in stream else None
+    lateness = (_span(stream.get(f"lateness_{part}_us")) for part in ("p50", "p95", "max"))
+    counts = (stream.get("quarantined"), stream.get("duplicates"))
+    ages = (moment(stream.get("newest_us")), moment(stream.get("raw_from_us")))
+    return (
+        stream["stream"],
+        stream.get("rows"),
+        late,
+        *lateness,
+        *counts,
+        *ages,
+        stream.get("nodes"),
+        stream["landing"]["waiting"],
+        stream["lag"],
+        stream.get("quarantine") or "-",
+    )
+
+
+_LEVEL = ("level", "width", "kept for", "nodes", "from", "to", "rows entered")
+
+
+def _level(level: Facts) -> tuple[Any, ...]:
+    kept = format_duration(level["keep_us"])
+    times = (moment(level["from_us"]), moment(level["to_us"]))
+    return (
+        level["level"],
+        format_duration(level["width_us"]),
+        kept,
+        level["nodes"],
+        *times,
+        level["entered"],
+    )
+
+
+_LIVE = ("stream", "kind", "state", "last message", "messages", "repeated", "files", "waiting bytes", "note")
+
+
+def _live(beat: Facts) -> tuple[Any, ...]:
+    seen = (
+        f"{beat['state']} for {age(beat['age_s'])}"
+        if beat["state"] == "silent" and beat["age_s"]
+        else beat["state"]
+    )
+    last = (beat["last_message"] or "-")[:19].replace("T", " ")
+    counts = (beat[name] for name in ("messages", "repeated", "files", "waiting_bytes"))
+    return (beat["stream"], beat["kind"], seen, last, *counts, beat["note"] or "-")
+
+
+_FRESH = ("stream", "fresh within p50", "p95", "last", "of batches", "published through batch")
+
+
+def _print_service(service: Facts) -> None:
+    """Print who serves the home, how fresh its answers are, and which steps fail."""
+    print(f"\n{_served(service)}")
+    streams = service.get("streams", {}).items()
+    fresh = [(name, *_fresh(told)) for name, told in streams if told]
+    if fresh:
+        print_table(_FRESH, fresh, title="from the arrival of rows to the published answer")
+    failing = [
+        (s["job"], s["name"], s["failures"], s["error"]) for s in service.get("steps", []) if s["error"]
+    ]
+    if failing:
+        print_table(
+            ("job", "stream", "times in a row", "error"), failing, title="steps that fail, to be tried again"
+        )
+
+
+def _fresh(told: Facts) -> tuple[Any, ...]:
+    seconds = (_seconds(told[f"{part}_s"]) for part in ("p50", "p95", "last"))
+    return (*seconds, told["batches"], told["published_batch"])
+
+
+def _served(service: Facts) -> str:
+    beat = f"last heartbeat {age(service['age_s'])} ago"
+    if service["is_alive"]:
+        return f"served by process {service['pid']}, {service['state']}, {beat}"
+    ended = "stopped" if service["state"] == "stopped" else "ENDED WITHOUT A STOP"
+    return f"not served now: `tidemark serve` {ended}, {beat}"
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f} s"
+
+
+_JOB = ("job", "stream", "state", "ended", "seconds", "figures or error")
+
+
+def _job(job: Facts) -> tuple[Any, ...]:
+    told = cell(job["figures"]) if job["ok"] else str(job["error"]).splitlines()[0]
+    state = "ok" if job["ok"] else "failed"
+    return (job["job"], job["stream"], state, job["ended"][:19].replace("T", " "), job["seconds"], told)
+
+
+def _span(time_us: int | None) -> str:
+    if not time_us:
+        return "-"
+    return age(time_us / 1e6) if time_us >= 1_000_000 else f"{time_us // 1000} ms"

@@ -1,0 +1,3 @@
+"""What the user writes: ``tidemark.toml``, its streams and columns, checked whole before anything runs."""
+
+from __future__ import annotations

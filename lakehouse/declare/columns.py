@@ -1,0 +1,90 @@
+"""What one declared column of a stream is: its type and where a record holds it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+ColumnType = Literal["string", "int", "double", "boolean", "decimal"]
+NUMERIC: tuple[ColumnType, ...] = ("int", "double", "decimal")
+NAME = re.compile(r"^[a-z][a-z0-9_]*$")
+RESERVED = frozenset(
+    {"event_us", "arrival_us", "source_file", "source_line", "source_item", "batch", "record_hash", "reason"}
+    | {"record", "level", "grouping", "start_us", "rows", "first_us", "last_us", "stream", "measure"}
+)
+# What a message tells beside the record in it, by kind of source: columns and times may have these as their path.
+MESSAGE_FIELDS = {
+    "kafka": ("$key", "$timestamp", "$topic", "$partition", "$offset"),
+    "mqtt": ("$topic", "$payload", "$received", "$retain"),
+}
+HEADER, TOPIC_LEVEL = "$headers.", "$topic."
+
+
+def is_message_field(path: str, kind: str) -> bool:
+    """Return whether a path leads to what messages of this kind tell beside the record in them.
+
+    >>> is_message_field("$key", "kafka"), is_message_field("$headers.trace", "kafka")
+    (True, True)
+    >>> is_message_field("$topic.1", "mqtt"), is_message_field("$topic.one", "mqtt"), is_message_field("$key", "files")
+    (True, False, False)
+    """
+    if kind == "kafka" and path.startswith(HEADER):
+        return path != HEADER
+    if kind == "mqtt" and path.startswith(TOPIC_LEVEL):
+        return path.removeprefix(TOPIC_LEVEL).isdecimal()
+    return path in MESSAGE_FIELDS.get(kind, ())
+
+
+_SQL_TYPES = {"string": "string", "int": "bigint", "double": "double", "boolean": "boolean"}
+
+
+class Column(BaseModel):
+    """One column: ``"double"`` in short, or a table with type and the path or position it is read from.
+
+    ``path`` is a dotted path into a JSON record, or a field's name in a file with a header; it defaults to the
+    column's own name. ``position`` counts fields from 0 and needs no header. ``decimals`` makes a number exact: the
+    value is kept as a decimal with that many digits after the point, and so are its sums. ``optional``: a file whose
+    header lacks the field, or a value that is not of the type, is no reason to reject: the value is missing.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    type: ColumnType = "string"
+    path: str | None = None
+    position: int | None = Field(default=None, ge=0)
+    decimals: int | None = Field(default=None, ge=0, le=18)
+    optional: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_short_form(cls, value: Any) -> Any:
+        return {"type": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _decimals_match_the_type(self) -> Column:
+        if self.type == "decimal" and self.decimals is None:
+            raise ValueError('type "decimal" needs decimals, such as { type = "decimal", decimals = 2 }')
+        if self.type in ("string", "boolean") and self.decimals is not None:
+            raise ValueError(f'decimals belong to a number, this column is "{self.type}"')
+        if self.path is not None and self.position is not None:
+            raise ValueError("give path or position, not both")
+        return self
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the column can be a measure."""
+        return self.type in NUMERIC
+
+    @property
+    def scale(self) -> int | None:
+        """Digits after the point of exact sums; None for a double, whose sums are rounded."""
+        return 0 if self.type == "int" and self.decimals is None else self.decimals
+
+
+def sql_type(column: Column) -> str:
+    """Return the type, as SQL names it, that a column is stored with."""
+    if column.type == "decimal" or (column.type == "double" and column.decimals is not None):
+        return f"decimal(38,{column.decimals})"
+    return _SQL_TYPES[column.type]

@@ -1,0 +1,61 @@
+"""Which configuration and which home a command works on, told without reading the whole configuration.
+
+    configuration   --config, else $TIDEMARK_CONFIG, else ./tidemark.toml
+    home            --home, else $TIDEMARK_HOME, else `home` in the configuration, else `var` beside it
+
+Paths of options and environment start where the command runs, paths inside the file start at the file's folder.
+Standard library only: what asks a published version must not wait for the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+
+from lakehouse.declare.problems import ConfigError, Problem
+
+CONFIG_NAME = "tidemark.toml"
+DEFAULT_HOME = "var"
+
+
+def config_file(option: Path | None = None) -> Path:
+    """Return the absolute path of the configuration, whether or not it is there."""
+    return (option or Path(os.environ.get("TIDEMARK_CONFIG") or CONFIG_NAME)).expanduser().resolve()
+
+
+def given_home(option: Path | None = None) -> Path | None:
+    """Return the absolute home that an option or the environment gives, None where neither does."""
+    given = option or os.environ.get("TIDEMARK_HOME")
+    return Path(given).expanduser().resolve() if given else None
+
+
+def home_folder(home: Path | None = None, config: Path | None = None) -> Path:
+    """Return the absolute home; the configuration is only opened when nothing else gives one.
+
+    Raises:
+        ConfigError: when a configuration was named and is not there, or it is no TOML.
+    """
+    given = given_home(home)
+    if given:
+        return given
+    path = config_file(config)
+    inside = _home_in(path, is_named=bool(config or os.environ.get("TIDEMARK_CONFIG")))
+    return (path.parent / Path(inside).expanduser()).resolve()
+
+
+def _home_in(path: Path, is_named: bool) -> str:
+    if not path.is_file():
+        if is_named:
+            raise ConfigError(
+                str(path), [Problem("file", "none", "a configuration; `tidemark init` writes one")]
+            )
+        return DEFAULT_HOME
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(str(path), [Problem("file", str(error), "TOML")]) from error
+    home = content.get("home", DEFAULT_HOME)
+    if not isinstance(home, str):
+        raise ConfigError(str(path), [Problem("home", repr(home), "the path of a folder")])
+    return home

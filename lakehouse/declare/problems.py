@@ -1,0 +1,36 @@
+"""A wrong configuration, told whole: each problem with its key, what was found and what is expected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing wrong in the configuration."""
+
+    key: str
+    found: str
+    expected: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: found {self.found}; expected {self.expected}"
+
+
+class ConfigError(ValueError):
+    """Every problem of one configuration at once."""
+
+    def __init__(self, source: str, problems: list[Problem]) -> None:
+        self.source = source
+        self.problems = problems
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        super().__init__("\n".join([f"{source}: {count}", *(f"  {problem}" for problem in problems)]))
+
+
+def nearest(name: str, among: Iterable[str]) -> str:
+    """Return what could have been meant."""
+    known = list(among)
+    close = get_close_matches(name, known, n=1)
+    return f"one of {', '.join(known) or 'none'}" + (f" (did you mean {close[0]}?)" if close else "")

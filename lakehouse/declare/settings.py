@@ -1,0 +1,308 @@
+"""tidemark.toml and the environment, read once into ``Settings``; environment variables TIDEMARK_... win."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from lakehouse.declare.avro_schema import schema_problems
+from lakehouse.declare.checks import stream_problems
+from lakehouse.declare.config_paths import config_file, given_home
+from lakehouse.declare.durations import format_duration, parse_duration
+from lakehouse.declare.presets import preset_problem, with_landing, with_preset
+from lakehouse.declare.problems import ConfigError, Problem
+from lakehouse.declare.refusals import problems_of, stream_refusals
+from lakehouse.declare.stream import Kept, Microseconds, Source, Stream
+from lakehouse.home.layout import Home
+from lakehouse.queries.multiway.sites import site_problems
+from lakehouse.queries.registered import (
+    AggregateQuery,
+    JoinQuery,
+    MultiwayQuery,
+    Query,
+    SelectionQuery,
+    read_queries,
+)
+
+if TYPE_CHECKING:
+    Registered = dict[str, Query]
+else:
+    # Pydantic need not look into what it is never given to check.
+    Registered = dict
+
+_LEAST_HISTORY_US = parse_duration("10m")
+_PATHS = ("path", "schema_file", "ca", "cert", "key")
+_SECTIONS = ("home", "streams", "spark", "tables", "serving", "quality", "queries", "lineage", "sites")
+
+
+class SparkSettings(BaseModel):
+    """How Spark runs inside one process.
+
+    The default ``java_options`` compile lightly, which halves the CPU of a run of small batches; a bulk load that runs
+    on for minutes does better without them. Compiling lightly has room for 48 MB of code by itself, and a process that
+    has filled it compiles nothing any more: from then on it is several times slower. So more room is asked for.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    driver_memory: str = "2g"
+    shuffle_partitions: int = Field(default=2, ge=1)
+    java_options: str = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
+
+
+def _for_readers(history_us: int) -> int:
+    if history_us < _LEAST_HISTORY_US:
+        raise ValueError(
+            f"expected at least {format_duration(_LEAST_HISTORY_US)}, so that no reader is broken"
+        )
+    return history_us
+
+
+class TableSettings(BaseModel):
+    """How long old versions of tables can be read, in microseconds; files and log entries that only they need go then.
+
+    Whoever reads a table for longer than this, from ten minutes on, may find files of the version it began with gone.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    history: Annotated[Microseconds, AfterValidator(_for_readers)] = parse_duration("7d")
+
+
+class ServingSettings(BaseModel):
+    """What is kept of published versions."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    keep_versions: int = Field(default=3, ge=1)
+
+
+class QualitySettings(BaseModel):
+    """Gates of the quality checks; shares are between 0 and 1."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    max_quarantined_share: float = Field(default=0.5, ge=0, le=1)
+    keep_results: int = Field(default=20, ge=1)
+    max_missed_periods: float = Field(default=0.05, ge=0, le=1)
+
+
+class QuerySettings(BaseModel):
+    """Where registered queries are, and how many pieces a query's rows are cut into.
+
+    ``published``: how far back from its newest event time a query's pairs are published; None is without limit.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    folder: Path = Path("queries")
+    buckets: int = Field(default=8, ge=1)
+    published: Kept = parse_duration("30d")
+
+
+class LineageSettings(BaseModel):
+    """Where OpenLineage events go: a file with one event a line, an HTTP address, both, or nowhere.
+
+    ``api_key`` is best given as TIDEMARK_LINEAGE__API_KEY; it is never shown.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    file: Path | None = None
+    url: str | None = Field(default=None, pattern=r"^https?://\S+$")
+    api_key: SecretStr | None = None
+    namespace: str = "tidemark"
+
+
+class Settings(BaseSettings):
+    """Everything a job or command needs to know; paths are absolute."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="TIDEMARK_", env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+    home: Path = Path("var")
+    config: Path | None = None
+    spark: SparkSettings = SparkSettings()
+    tables: TableSettings = TableSettings()
+    serving: ServingSettings = ServingSettings()
+    quality: QualitySettings = QualitySettings()
+    queries: QuerySettings = QuerySettings()
+    lineage: LineageSettings = LineageSettings()
+    sites: dict[str, dict[str, float]] = Field(default_factory=dict)
+    streams: dict[str, Stream] = Field(default_factory=dict)
+    registered: Registered = Field(default_factory=dict)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Let the environment win over the file, whose content is passed as arguments."""
+        return env_settings, init_settings
+
+    @property
+    def layout(self) -> Home:
+        """Where everything lives."""
+        return Home(self.home)
+
+    def stream(self, name: str) -> Stream:
+        """Return a declared stream.
+
+        Raises:
+            KeyError: with the declared names, when there is none of this name.
+        """
+        if name not in self.streams:
+            raise KeyError(f"no stream {name!r}; declared: {', '.join(sorted(self.streams)) or 'none'}")
+        return self.streams[name]
+
+    @property
+    def joins(self) -> dict[str, JoinQuery]:
+        """The registered queries that find pairs."""
+        return {name: query for name, query in self.registered.items() if isinstance(query, JoinQuery)}
+
+    @property
+    def multiway_joins(self) -> dict[str, MultiwayQuery]:
+        """The registered queries that find results of three streams or more."""
+        return {name: query for name, query in self.registered.items() if isinstance(query, MultiwayQuery)}
+
+    @property
+    def aggregates(self) -> dict[str, AggregateQuery]:
+        """The registered queries that keep aggregates."""
+        return {name: query for name, query in self.registered.items() if isinstance(query, AggregateQuery)}
+
+    @property
+    def selections(self) -> dict[str, SelectionQuery]:
+        """The registered queries that select rows of one stream."""
+        return {name: query for name, query in self.registered.items() if isinstance(query, SelectionQuery)}
+
+    def query(self, name: str) -> Query:
+        """Return a registered query.
+
+        Raises:
+            KeyError: with the registered names, when there is none of this name.
+        """
+        if name not in self.registered:
+            raise KeyError(f"no query {name!r}; registered: {', '.join(self.registered) or 'none'}")
+        return self.registered[name]
+
+    def join(self, name: str) -> JoinQuery:
+        """Return a registered query that finds pairs.
+
+        Raises:
+            KeyError: when there is no query of this name, with the registered names, or it is another kind.
+        """
+        query = self.query(name)
+        if not isinstance(query, JoinQuery):
+            raise KeyError(
+                f"query {name!r} is none of pairs; joins of pairs: {', '.join(self.joins) or 'none'}"
+            )
+        return query
+
+
+def load_settings(config: Path | None = None, home: Path | None = None) -> Settings:
+    """Read the configuration file and the environment; ``places.py`` says which file and which home.
+
+    Relative paths of sources, and a relative home or folder of queries, are taken from the file's folder. ``home`` wins
+    over file and environment.
+
+    Raises:
+        ConfigError: with every problem found, each with key, what was found and what is expected.
+    """
+    path = config_file(config)
+    problems: list[Problem] = []
+    content = _read(path, problems)
+    tables = content.pop("streams", {})
+    streams = _streams(tables, path.parent, problems)
+    settings = _settings(content, problems)
+    queries = settings.queries if settings else _readable_queries(content.get("queries"))
+    queries = queries.model_copy(update={"folder": (path.parent / queries.folder.expanduser()).resolve()})
+    refused = set(tables) - set(streams) if isinstance(tables, dict) else set()
+    registered = read_queries(queries.folder, streams, problems, refused)
+    if settings is not None:
+        joins = [query for query in registered.values() if isinstance(query, MultiwayQuery)]
+        problems.extend(site_problems(settings.sites, streams, joins))
+    if problems or settings is None:
+        raise ConfigError(str(path), problems)
+    where = given_home(home) or (path.parent / settings.home.expanduser()).resolve()
+    lineage = settings.lineage
+    if lineage.file:
+        lineage = lineage.model_copy(update={"file": (path.parent / lineage.file.expanduser()).resolve()})
+    read = {
+        "lineage": lineage,
+        "home": where,
+        "config": path,
+        "streams": streams,
+        "queries": queries,
+        "registered": registered,
+    }
+    return settings.model_copy(update=read)
+
+
+def _read(path: Path, problems: list[Problem]) -> dict[str, Any]:
+    if not path.is_file():
+        raise ConfigError(str(path), [Problem("file", "none", "a configuration; `tidemark init` writes one")])
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(str(path), [Problem("file", str(error), "TOML")]) from error
+    for key in set(content) - set(_SECTIONS):
+        problems.append(Problem(key, "an unknown section", f"one of {', '.join(_SECTIONS)}"))
+        del content[key]
+    return content
+
+
+def _streams(tables: Any, folder: Path, problems: list[Problem]) -> dict[str, Stream]:
+    streams: dict[str, Stream] = {}
+    if not isinstance(tables, dict):
+        problems.append(Problem("streams", type(tables).__name__, "tables named [streams.<name>]"))
+        return streams
+    for name, declared in tables.items():
+        table = declared
+        if isinstance(declared, dict):
+            problem = preset_problem(declared)
+            if problem:
+                problems.append(Problem(f"streams.{name}.{problem.key}", problem.found, problem.expected))
+                continue
+            table = with_landing(name, with_preset(declared))
+        try:
+            stream = Stream.model_validate(table | {"name": name} if isinstance(table, dict) else table)
+        except ValidationError as error:
+            problems.extend(stream_refusals(name, table, error))
+            continue
+        problems.extend(stream_problems(stream))
+        source = _located(stream.source, folder)
+        told = (Problem(f"streams.{name}.{p.key}", p.found, p.expected) for p in schema_problems(source))
+        problems.extend(told)
+        streams[name] = stream.model_copy(update={"source": source})
+    return streams
+
+
+def _located(source: Source, folder: Path) -> Source:
+    """Return a source whose paths are taken from the configuration's folder."""
+
+    def at(path: str) -> str:
+        return os.path.normpath(folder / Path(path).expanduser())
+
+    places: dict[str, Any] = {name: at(path) for name in _PATHS if (path := getattr(source, name))}
+    places["schema_files"] = {number: at(path) for number, path in source.schema_files.items()}
+    return source.model_copy(update=places)
+
+
+def _readable_queries(table: Any) -> QuerySettings:
+    """Return where queries are although something else is wrong, so that they are read all the same."""
+    try:
+        return QuerySettings(folder=table["folder"])
+    except (KeyError, TypeError, ValidationError):
+        return QuerySettings()
+
+
+def _settings(content: dict[str, Any], problems: list[Problem]) -> Settings | None:
+    try:
+        return Settings(**content)
+    except ValidationError as error:
+        problems.extend(problems_of("", error, Settings))
+        return None

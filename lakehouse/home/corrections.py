@@ -1,0 +1,83 @@
+"""What was changed in a stream's history after it had been taken in: rows that left raw, nodes built again.
+
+A correction is begun (its row says what is to be done, whatever happens next), carried out, and done (a second row
+of the same number). Killed between, it is carried out again. So raw rows = accepted rows - rows of what is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from lakehouse.home.layout import Home
+from lakehouse.home.table_log import read_rows
+
+RETENTION, RETRACT, REBUILD = "retention", "retract", "rebuild"
+
+
+@dataclass(frozen=True)
+class Correction:
+    """One correction; ``from_us`` and ``to_us`` bound the times it is about, None where nothing does.
+
+    ``condition`` names the raw rows that go, as SQL, among those of batches up to ``through``; ``batches`` says how
+    many of each batch. ``unchecked`` rows came after raw rows of their time had gone: no repeat was looked for.
+    """
+
+    number: int
+    kind: str
+    done: bool
+    by: str
+    why: str
+    what: str
+    condition: str
+    from_us: int | None
+    to_us: int | None
+    through: int
+    rows: int
+    unchecked: int
+    batches: Mapping[int, int]
+    at: datetime
+
+
+def read_corrections(layout: Home, stream: str) -> list[Correction]:
+    """Return a stream's corrections in order, each once."""
+    latest: dict[int, Correction] = {}
+    for row in sorted(read_rows(layout.corrections(stream)), key=lambda row: (row["number"], row["done"])):
+        latest[row["number"]] = Correction(**(row | {"batches": dict(row["batches"])}))
+    return list(latest.values())
+
+
+def unfinished(corrections: Iterable[Correction]) -> Correction | None:
+    """Return the correction that was begun and is not done; there is at most one."""
+    return next((found for found in corrections if not found.done), None)
+
+
+def raw_from(corrections: Iterable[Correction]) -> int | None:
+    """Return since when all raw rows are there, None when none was ever dropped for its age.
+
+    Counts what is only begun: rows may be gone as soon as that is written.
+    """
+    return max((found.to_us or 0 for found in corrections if found.kind == RETENTION), default=None)
+
+
+def published_facts(corrections: Sequence[Correction]) -> dict[str, Any]:
+    """Return what a published version tells of a stream's corrections."""
+    return {
+        "correction": max((found.number for found in corrections), default=0),
+        "raw_from_us": raw_from(corrections),
+        "retracted": removed(corrections, [RETRACT]),
+        "unchecked": sum(found.unchecked for found in corrections if found.done),
+    }
+
+
+def removed(corrections: Iterable[Correction], kinds: Iterable[str], through: int | None = None) -> int:
+    """Return how many rows corrections of these kinds took out of raw, of batches up to ``through``."""
+    return sum(
+        rows
+        for found in corrections
+        if found.done and found.kind in kinds
+        for batch, rows in found.batches.items()
+        if through is None or batch <= through
+    )

@@ -1,0 +1,42 @@
+"""What a stream's ledger says of its finished batches: read without an engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakehouse.home.layout import Home
+from lakehouse.home.table_log import bounds, read_columns
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One finished batch: its rows in raw, their earliest and latest time, and the newest up to and with it."""
+
+    batch: int
+    accepted: int
+    min_event_us: int | None
+    max_event_us: int | None
+    newest_us: int | None
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Up to which batch a ledger goes, 0 for none, and the earliest and newest event time accepted, None for none."""
+
+    batch: int
+    earliest_us: int | None
+    newest_us: int | None
+
+
+def read_ledger(layout: Home, stream: str, after: int = 0, through: int | None = None) -> list[Entry]:
+    """Return a stream's finished batches after one, up to and with another, in order; none where there is no ledger."""
+    names = tuple(Entry.__dataclass_fields__)
+    rows = read_columns(layout.ledger(stream), names, ("batch", after + 1, through))
+    return [Entry(*row) for row in sorted(rows)]
+
+
+def read_extent(layout: Home, stream: str, through: int | None = None) -> Extent:
+    """Return how far a stream's ledger goes, looking at batches up to one; cost: no more after a million of them."""
+    columns, known = ("batch", "min_event_us", "newest_us"), ("batch", 1, through)
+    (_, batch), (earliest, _), (_, newest) = bounds(layout.ledger(stream), columns, known)
+    return Extent(batch or 0, earliest, newest)

@@ -1,0 +1,113 @@
+"""What a rollup table was built for, and what of it is not there: read from the table's own properties.
+
+    tidemark.definition   levels, groupings and measures, as one line (``Stream.definition``)
+    tidemark.floors       per level: since when its nodes are there, where its horizon would reach further back
+    tidemark.since        per measure that came later: since when its values are known
+
+A horizon follows from the newest time and what a level keeps. When a level is told to keep more, or is new, its
+horizon moves back over nodes that do not exist: there the floor holds.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lakehouse.algorithms.rollup.contract import Level
+from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, horizons
+from lakehouse.declare.durations import format_duration, parse_duration
+from lakehouse.declare.stream import Stream
+from lakehouse.declare.timestamps import format_moment
+from lakehouse.home.table_log import read_log
+
+_DEFINITION = re.compile(r"levels \[(.*)\] groupings \[(.*)\] measures \[(.*)\]")
+
+
+@dataclass(frozen=True)
+class Built:
+    """Levels, groupings and measures (name -> type and scale) of a rollup table, floors and since-times in us."""
+
+    levels: tuple[Level, ...]
+    groupings: tuple[tuple[str, ...], ...]
+    measures: Mapping[str, str]
+    floors: tuple[int, ...] = ()
+    since: Mapping[str, int] = field(default_factory=dict)
+
+    def horizons(self, newest_us: int | None) -> list[int]:
+        """Return since when each level has its nodes, finest first; never less far back from one to the next."""
+        if newest_us is None:
+            return [KEPT_FOREVER_US] * len(self.levels)
+        floors = self.floors or (KEPT_FOREVER_US,) * len(self.levels)
+        return descending([max(pair) for pair in zip(horizons(self.levels, newest_us), floors, strict=True)])
+
+    def lacks(self, newest_us: int | None) -> list[str]:
+        """Return what is not there of older times, one sentence each; nothing where a horizon is the only limit."""
+        if newest_us is None:
+            return []
+        pairs = zip(self.levels, self.horizons(newest_us), horizons(self.levels, newest_us), strict=True)
+        told = [
+            f"level {format_duration(level.width_us)}: its nodes are kept since {format_moment(start)} only"
+            for level, start, horizon in pairs
+            if start > horizon
+        ]
+        return told + [
+            f"measure {name}: its values are known since {format_moment(start)} only"
+            for name, start in self.since.items()
+        ]
+
+    def properties(self) -> dict[str, str]:
+        """Return what the table's properties say of floors and since-times."""
+        floors = self.floors or (KEPT_FOREVER_US,) * len(self.levels)
+        return {"tidemark.floors": json.dumps(list(floors)), "tidemark.since": json.dumps(dict(self.since))}
+
+
+def descending(starts: Sequence[int]) -> list[int]:
+    """Return starts that never grow from one level to the next: a node is kept only where its parent is."""
+    found: list[int] = []
+    for start in reversed(starts):
+        found.append(max(start, found[-1]) if found else start)
+    return found[::-1]
+
+
+def declared(stream: Stream) -> Built:
+    """Return what a stream's rollup would be built for now, nothing lacking."""
+    return parsed(stream.definition())
+
+
+def parsed(definition: str) -> Built:
+    """Read a definition back.
+
+    Raises:
+        ValueError: when the text is no definition.
+    """
+    found = _DEFINITION.fullmatch(definition)
+    if not found:
+        raise ValueError(
+            f'expected a definition "levels [...] groupings [...] measures [...]", found {definition!r}'
+        )
+    levels = tuple(_level(text) for text in found[1].split(", "))
+    groupings = tuple(tuple(key for key in text.split(",") if key) for text in found[2].split("; "))
+    measures = dict(text.split(":", 1) for text in found[3].split(", ") if text)
+    return Built(levels, groupings, measures)
+
+
+def read_built(table: Path) -> Built | None:
+    """Return what a rollup table was built for, None where there is no table."""
+    log = read_log(table)
+    return None if log is None else of_properties(log.properties)
+
+
+def of_properties(properties: Mapping[str, str]) -> Built:
+    """Return what a rollup table with these properties was built for."""
+    built = parsed(properties["tidemark.definition"])
+    floors = tuple(json.loads(properties.get("tidemark.floors", "[]")))
+    since = json.loads(properties.get("tidemark.since", "{}"))
+    return Built(built.levels, built.groupings, built.measures, floors, since)
+
+
+def _level(text: str) -> Level:
+    width, _, keep = text.partition(" for ")
+    return Level(parse_duration(width), None if keep == "forever" else parse_duration(keep))

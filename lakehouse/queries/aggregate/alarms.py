@@ -1,0 +1,146 @@
+"""Answers -> alarms: what a batch or a repair changes about when groups began and ceased to be alarming."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from lakehouse.algorithms.join_aggregate.alarms import OPEN_US, Followed, Runs, followed
+from lakehouse.queries.aggregate.answers import coded
+from lakehouse.queries.aggregate.query import AggregateQuery
+from lakehouse.queries.aggregate.tables import group_types
+from lakehouse.queries.runtime.tables import parsed
+from lakehouse.spark import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from lakehouse.algorithms.join_aggregate.contract import Int64s
+    from lakehouse.declare.stream import Stream
+
+
+@dataclass(frozen=True)
+class Changed:
+    """Ticks from ``from_us`` on may have other answers; ``last_us`` is the last tick answered."""
+
+    from_us: int
+    last_us: int
+
+
+def changes(
+    spark: SparkSession,
+    query: AggregateQuery,
+    streams: Mapping[str, Stream],
+    alarms: Path,
+    answers: Path,
+    changed: Changed,
+    found: str,
+    batch: int,
+    places: int,
+) -> DataFrame:
+    """Return a row for each alarm that is new, or other than its newest row says.
+
+    An alarm is named after what raised it, so that one which was withdrawn and is raised again has a new name.
+    """
+    groups = group_types(query, streams)
+    place = F.pmod(F.xxhash64(F.lit(""), *(F.col(name) for name in groups)), F.lit(places)).alias("_place")
+    known = _newest(tables.read(spark, alarms), ["alarm"], "change")
+    near = known.where("state <> 'withdrawn'").where(
+        F.col("cleared_us").isNull() | (F.col("cleared_us") >= changed.from_us)
+    )
+    since = tables.read(spark, answers).where(F.col("tick_us") >= changed.from_us)
+    holding = _newest(since, ["tick_us", *groups], "revision").where("holds")
+    shown = ", ".join(f"`{name}` {kind}" for name, kind in groups.items())
+    times = "state string, raised_us bigint, cleared_us bigint, change int, merged_into string"
+    schema = parsed(f"alarm string, {shown}{', ' if shown else ''}{times}")
+    work = _follower(query, to_arrow_schema(schema), changed)
+    told = near.groupBy(place).cogroup(holding.groupBy(place)).applyInArrow(work, schema)
+    named = F.hex(
+        F.xxhash64(F.lit(f"{query.name} {found} {batch}"), *(F.col(name) for name in groups), "raised_us")
+    )
+    return told.withColumn("alarm", F.coalesce("alarm", F.lower(named)))
+
+
+def _newest(rows: DataFrame, keys: list[str], version: str) -> DataFrame:
+    """Return the row of the highest version for each key."""
+    names = [name for name in rows.columns if name not in keys]
+    newest = F.max_by(F.struct(*names), version).alias("newest")
+    return rows.groupBy(*keys).agg(newest).select(*keys, "newest.*")
+
+
+def _follower(
+    query: AggregateQuery, schema: pa.Schema, changed: Changed
+) -> Callable[[pa.Table, pa.Table], pa.Table]:
+    names = [group.name for group in query.groups]
+
+    def follow(known: pa.Table, holding: pa.Table) -> pa.Table:
+        both = pa.concat_tables([known.select(["raised_us", *names]), _moments(holding, names)])
+        group = coded(both, names)
+        order = pa.array(np.lexsort((known["raised_us"].to_numpy(), group[: known.num_rows])))
+        known, before = known.take(order), group[: known.num_rows][order.to_numpy()]
+        raised, cleared = (known[name].fill_null(OPEN_US).to_numpy() for name in ("raised_us", "cleared_us"))
+        ticks = group[known.num_rows :], holding["tick_us"].to_numpy()
+        told = followed(
+            Runs(before, raised, cleared), *ticks, changed.from_us, changed.last_us, query.every_us
+        )
+        is_same = np.zeros(len(told.runs), np.bool_)
+        old = told.alarm >= 0
+        was = told.alarm[old]
+        is_same[old] = (told.runs.raised_us[old] == raised[was]) & (told.runs.cleared_us[old] == cleared[was])
+        groups = both.take(pa.array(_first_of(group, told.runs.group))).select(names)
+        now = _now(known, told, groups).filter(pa.array(~is_same))
+        parts = [part.select(schema.names).cast(schema) for part in (now, _gone(known, told))]
+        return pa.concat_tables(parts)
+
+    return follow
+
+
+def _moments(holding: pa.Table, names: list[str]) -> pa.Table:
+    return holding.select(["tick_us", *names]).rename_columns(["raised_us", *names])
+
+
+def _first_of(group: Int64s, wanted: Int64s) -> Int64s:
+    """Return the first position of each group wanted."""
+    known, first = np.unique(group, return_index=True)
+    positions: Int64s = first[np.searchsorted(known, wanted)]
+    return positions
+
+
+def _now(known: pa.Table, told: Followed, groups: pa.Table) -> pa.Table:
+    """Return how the alarm of each run stands; a new one has no name yet."""
+    runs, before = told.runs, pa.array(told.alarm, mask=told.alarm < 0)
+    is_open = runs.cleared_us == OPEN_US
+    columns = {
+        "alarm": known["alarm"].take(before),
+        **{name: groups[name] for name in groups.column_names},
+        "state": pc.if_else(pa.array(is_open), "raised", "cleared"),
+        "raised_us": pa.array(runs.raised_us),
+        "cleared_us": pa.array(runs.cleared_us, mask=is_open),
+        "change": pc.fill_null(pc.add(known["change"].take(before), 1), 0),
+        "merged_into": pa.nulls(len(runs), pa.string()),
+    }
+    return pa.table(columns)
+
+
+def _gone(known: pa.Table, told: Followed) -> pa.Table:
+    """Return alarms that no run continues, with the one that has their time now."""
+    heir = np.where(told.run >= 0, told.alarm[told.run], -1) if len(told.alarm) else told.run
+    is_gone = heir != np.arange(known.num_rows)
+    heirs = pa.array(heir, mask=heir < 0)
+    columns = {name: known[name] for name in known.column_names} | {
+        "state": pa.repeat("withdrawn", known.num_rows),
+        "change": pc.add(known["change"], 1),
+        "merged_into": known["alarm"].take(heirs),
+    }
+    return pa.table(columns).filter(pa.array(is_gone))

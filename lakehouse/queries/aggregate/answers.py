@@ -1,0 +1,139 @@
+"""Parts of answers -> answers: what the buckets of a batch or repair found for a tick and group is added up.
+
+A tick and group that was answered before is answered again in full: the newest answer has the parts it was made of, and
+is added to as one part more. The result does not depend on the order in which Spark hands the parts over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from lakehouse.algorithms.join_aggregate.contract import Partials, Shape
+from lakehouse.algorithms.join_aggregate.revision import merged
+from lakehouse.queries.aggregate.bucket import aggregate_columns
+from lakehouse.queries.aggregate.query import AggregateQuery, Measure
+from lakehouse.queries.aggregate.shape import places_of
+from lakehouse.queries.aggregate.tables import group_types, measure_types, part_types
+from lakehouse.queries.runtime.tables import parsed
+
+if TYPE_CHECKING:
+    from lakehouse.algorithms.join_aggregate.contract import Int64s
+    from lakehouse.declare.stream import Stream
+
+_NEW = 2**31 - 1
+# Parts of this batch have no revision yet; the newest answer comes before them.
+_ORDER = (("revision", "ascending"), ("bucket", "ascending"))
+
+
+def with_earlier(new: DataFrame, answers: DataFrame, query: AggregateQuery) -> DataFrame:
+    """Return new parts beside all answers that were given before for the same ticks and groups."""
+    names = ["tick_us", *(group.name for group in query.groups)]
+    touched = new.select(*(F.col(name).alias(f"_{name}") for name in names)).distinct()
+    same = reduce(lambda one, name: one & F.col(name).eqNullSafe(F.col(f"_{name}")), names, F.lit(True))
+    earlier = answers.join(touched, same, "left_semi").withColumn("bucket", F.lit(-1))
+    return new.unionByName(earlier.select(*new.columns))
+
+
+def answers_of(
+    parts: DataFrame, query: AggregateQuery, shape: Shape, streams: Mapping[str, Stream], places: int
+) -> DataFrame:
+    """Return the answers of all ticks and groups that have parts; ``places``: how many tasks share them."""
+    groups = group_types(query, streams)
+    own = {"results": "bigint", **part_types(len(shape.aggregates))}
+    columns = {"tick_us": "bigint", **groups, "revision": "int", **own}
+    schema = parsed(", ".join(f"`{name}` {kind}" for name, kind in columns.items()))
+    by = F.pmod(F.xxhash64("tick_us", *(F.col(name) for name in groups)), F.lit(places))
+    work = _adder(query, shape, to_arrow_schema(schema))
+    added = parts.groupBy(by.alias("_place")).applyInArrow(work, schema)
+    places_of_measures = zip(query.measures, places_of(query), strict=True)
+    measures = [_value(measure, number).alias(measure.name) for measure, number in places_of_measures]
+    answers = added.select("tick_us", *map(F.col, groups), *measures, "revision", *own)
+    holds = F.coalesce(F.expr(query.having), F.lit(False)) if query.having else F.lit(True)
+    shown = ["tick_us", *groups, *measure_types(query)]
+    return answers.select(*map(F.col, shown), holds.alias("holds"), "revision", *own)
+
+
+def _value(measure: Measure, number: int | None) -> Column:
+    """Return what a measure is, of the columns of its aggregate; null where no value counts."""
+    if number is None:
+        return F.col("results")
+    counted, total = F.col(f"counted_{number}"), F.col(f"high_{number}") + F.col(f"low_{number}")
+    of_values = {"sum": total, "avg": total / counted}
+    if measure.function in of_values:
+        return F.when(counted > 0, of_values[measure.function])
+    return counted if measure.function == "count" else F.col(f"extreme_{number}")
+
+
+def _adder(query: AggregateQuery, shape: Shape, schema: pa.Schema) -> Callable[[pa.Table], pa.Table]:
+    names = [group.name for group in query.groups]
+
+    def add(parts: pa.Table) -> pa.Table:
+        # In one order whatever way they came: floats add up alike.
+        parts = parts.sort_by(list(_ORDER))
+        tick, group = parts["tick_us"].to_numpy(), coded(parts, names)
+        revision = parts["revision"].fill_null(_NEW).to_numpy()
+        kept = _newest(tick, group, revision)
+        parts, tick, group, revision = parts.take(pa.array(kept)), tick[kept], group[kept], revision[kept]
+        first = _firsts(tick, group)
+        answers = merged(shape, [_partials(parts, group, shape)])
+        before = np.where(revision[first] == _NEW, -1, revision[first])
+        columns = {name: parts[name].take(pa.array(first)) for name in names}
+        columns |= {"tick_us": pa.array(answers.tick_us), "results": pa.array(answers.results)}
+        columns["revision"] = pa.array(before + 1, pa.int32())
+        return pa.table(columns | aggregate_columns(answers)).select(schema.names).cast(schema)
+
+    return add
+
+
+def _newest(tick: Int64s, group: Int64s, revision: Int64s) -> Int64s:
+    """Return the rows to add up, by tick and group: all new parts, and of earlier answers only the newest."""
+    order = np.lexsort((np.arange(len(tick)), revision, group, tick))
+    tick, group, revision = tick[order], group[order], revision[order]
+    is_last = np.ones(len(tick), np.bool_)
+    is_last[:-1] = (tick[1:] != tick[:-1]) | (group[1:] != group[:-1]) | (revision[1:] == _NEW)
+    kept: Int64s = order[is_last | (revision == _NEW)]
+    return kept
+
+
+def _partials(parts: pa.Table, group: Int64s, shape: Shape) -> Partials:
+    """Return parts as the method gave them, each group as one number."""
+    sides = np.zeros((parts.num_rows, shape.sides), np.int64)
+    sides[:, 0] = group
+    aggregates = range(len(shape.aggregates))
+
+    def columns(part: str, empty: float) -> np.ndarray:
+        filled = [pc.fill_null(parts[f"{part}_{number}"], empty).to_numpy() for number in aggregates]
+        return np.column_stack(filled) if filled else np.zeros((parts.num_rows, 0))
+
+    counted = columns("counted", 0).astype(np.int64)
+    high, low, extreme = (
+        columns(part, empty) for part, empty in (("high", 0.0), ("low", 0.0), ("extreme", np.nan))
+    )
+    tick, results = parts["tick_us"].to_numpy(), parts["results"].to_numpy()
+    return Partials(tick, sides, results, counted, high, low, extreme)
+
+
+def coded(parts: pa.Table, names: Iterable[str]) -> Int64s:
+    """Return a number per row, equal where the named columns are; nulls are equal."""
+    codes = np.zeros(parts.num_rows, np.int64)
+    for name in names:
+        column = parts[name].combine_chunks().dictionary_encode(null_encoding="encode")
+        number = column.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        _, codes = np.unique(codes * (len(column.dictionary) + 1) + number, return_inverse=True)
+    return codes.astype(np.int64)
+
+
+def _firsts(tick: Int64s, group: Int64s) -> Int64s:
+    """Return the first row of each tick and group; they are sorted."""
+    is_first = np.ones(len(tick), np.bool_)
+    is_first[1:] = (tick[1:] != tick[:-1]) | (group[1:] != group[:-1])
+    return np.flatnonzero(is_first)

@@ -1,0 +1,84 @@
+"""A SELECT of aggregates over joined streams, read into the query that keeps them current."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+from lakehouse.declare.stream import Stream
+from lakehouse.queries.aggregate.canonical_form import Draft, in_one_form
+from lakehouse.queries.aggregate.parse_answers import Answers
+from lakehouse.queries.aggregate.query import AggregateQuery, Method
+from lakehouse.queries.aggregate.shape import shape_of
+from lakehouse.queries.language.attributes import attributes_of, check_connected, read_filters
+from lakehouse.queries.language.clauses import Clauses
+from lakehouse.queries.language.faults import Faults
+from lakehouse.queries.language.names import Names, offset_of
+from lakehouse.queries.language.text import Parts
+from lakehouse.queries.language.tree import check_ahead, clauses_on, own_windows, sources_of, tables_of
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+MOST_STREAMS = 6
+
+
+def read_aggregate(
+    name: str,
+    parts: Parts,
+    tree: exp.Select,
+    streams: Mapping[str, Stream],
+    predicates: Path | None,
+    faults: Faults,
+) -> AggregateQuery | None:
+    """Return the aggregates that a SELECT asks for; None, with every reason noted, where they cannot be run.
+
+    ``predicates``: the folder of the operator's own ones.
+    """
+    _check_alarm(parts.clauses, tree, faults)
+    tables = tables_of(tree, ("group", "having"), faults)
+    sources = sources_of(tables, streams, MOST_STREAMS, "two to six streams, or one several times", faults)
+    if sources is None:
+        return None
+    check_ahead(parts.clauses, sources, streams, faults)
+    windows = own_windows(tables, parts, faults)
+    names = Names(sources, faults)
+    count = len(faults.found)
+    filters = read_filters(clauses_on(tree), names, predicates)
+    attributes = attributes_of(names)
+    if count == len(faults.found):
+        check_connected(attributes, [offset_of(table) for table in tables], names)
+    answers = Answers(tree, names)
+    if faults.found:
+        return None
+    query = in_one_form(Draft(name, parts, sources, windows, filters, attributes, answers))
+    return _with_method(query, parts.clauses, faults)
+
+
+def _check_alarm(clauses: Clauses, tree: exp.Select, faults: Faults) -> None:
+    if "ALARM" in clauses.places and not tree.args.get("having"):
+        expected = "HAVING, which says for which groups the alarm is raised"
+        faults.add(clauses.places["ALARM"], "ALARM without HAVING", expected)
+
+
+def _with_method(query: AggregateQuery, clauses: Clauses, faults: Faults) -> AggregateQuery:
+    """Return the query with the method that METHOD names, or else the one that costs least."""
+    from lakehouse.algorithms.join_aggregate.choice import cheapest, methods_for
+
+    shape = shape_of(query)
+    if clauses.method is None:
+        name, why = cheapest(shape)
+        return replace(query, method=_method(name), why=why)
+    why_not = dict(methods_for(shape))
+    method = _method(clauses.method.lower())
+    if why_not[method]:
+        able = ", ".join(name.upper() for name, reason in why_not.items() if reason is None)
+        found = f"METHOD {clauses.method}, but {why_not[method]}"
+        faults.add(clauses.places["METHOD"], found, f"one of {able}")
+    return replace(query, method=method, is_forced=True, why="METHOD asks for it")
+
+
+def _method(name: str) -> Method:
+    return next(method for method in get_args(Method) if method == name)

@@ -1,0 +1,206 @@
+"""An output of a join-aggregate over evenly spaced buckets of ticks, group by group: what a chart of its answers shows.
+
+Goes through the macro ``answer_series`` of the published file. Cost: the answers of the range are read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakehouse.home.layout import Home
+from lakehouse.serving.ask.ask import AskError, Moment, microseconds, unknown, values_as_text
+from lakehouse.serving.ask.series import MOST_KEYS, MOST_POINTS, Key
+from lakehouse.serving.literals import text, texts
+from lakehouse.serving.sandbox.sandbox import open_published
+
+if TYPE_CHECKING:
+    import duckdb
+
+_COLUMNS = "epoch_us(starts_at), epoch_us(ends_at), value, low, high, ticks, answers, holding, final"
+
+
+@dataclass(frozen=True)
+class TickBucket:
+    """The ticks of ``[from_us, to_us)``: value at the last, ``low`` and ``high`` of all.
+
+    ``ticks``: how many are answered and published. ``answers``: at how many something joins, ``holding``: at how many
+    HAVING lets it through. ``final``: none can change any more, rows later than the streams' ``latest`` apart.
+    """
+
+    from_us: int
+    to_us: int
+    value: float | None
+    low: float | None
+    high: float | None
+    ticks: int
+    answers: int
+    holding: int
+    final: bool
+
+
+@dataclass(frozen=True)
+class AnswerQuestion:
+    """What is asked of which query, checked; ``[start_us, end_us)`` is cut into at most ``points`` buckets."""
+
+    query: str
+    output: str
+    start_us: int
+    end_us: int
+    points: int
+    where: dict[str, str | None]
+    groups: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class AnswerSeries:
+    """What was asked, the group as text (empty without GROUP BY), and the group's buckets in order of time."""
+
+    question: AnswerQuestion
+    key: Key
+    buckets: list[TickBucket]
+
+
+def answer_series(
+    home: Path | Home,
+    query: str,
+    output: str | None = None,
+    start: Moment | None = None,
+    end: Moment | None = None,
+    points: int = 100,
+    where: Mapping[str, object] | None = None,
+    limit: int | None = None,
+) -> list[AnswerSeries]:
+    """Answer an output, by default the first, for at most ``points`` parts of ``[start, end)``, by default of all.
+
+    One series per group that has an answer in the range, in the order of their values. ``where``: only groups with
+    these values, as text. ``limit``: only the first groups.
+
+    Raises:
+        NotPublished: when nothing has been published yet.
+        AskError: when something asked for does not exist, the range is empty, there are too many points, or more than
+            ``MOST_KEYS`` groups and no ``limit`` is given.
+    """
+    if limit is not None and not 1 <= limit <= MOST_KEYS:
+        raise AskError(
+            f"a chart shows at most {MOST_KEYS} groups: limit must be from 1 to that, found {limit}"
+        )
+    with open_published(home) as published:
+        asked = _question(published.connection, query, output, (start, end), points, values_as_text(where))
+        return series_of(published.connection, asked, _first_groups(published.connection, asked, limit))
+
+
+def whole_question(
+    connection: duckdb.DuckDBPyConnection, query: str, output: str, points: int
+) -> AnswerQuestion | None:
+    """Return the question about all ticks of a query, None where it has no answer yet."""
+    found = connection.execute(
+        f"""
+        SELECT min(tick_us), any_value(tick_from(time_us + 1, every_us)), any_value("groups")
+        FROM queries JOIN answer_values USING (query)
+        WHERE queries.query = {text(query)} AND answer_values.output = {text(output)}
+        """
+    ).fetchone()
+    if found is None or found[0] is None:
+        return None
+    return AnswerQuestion(query, output, found[0], found[1], points, {}, tuple(found[2]))
+
+
+def series_of(
+    connection: duckdb.DuckDBPyConnection, asked: AnswerQuestion, keys: Sequence[Key]
+) -> list[AnswerSeries]:
+    """Ask for all buckets of these groups at once; the question must have been checked."""
+    if not keys:
+        return []
+    wanted = ", ".join(_map(key) for key in keys)
+    rows = connection.execute(
+        f"""
+        SELECT key, {_COLUMNS} FROM answer_series(
+            {text(asked.query)}, {text(asked.output)}, make_timestamp({asked.start_us}), make_timestamp({asked.end_us}),
+            {asked.points}
+        ) WHERE key IN ({wanted}) ORDER BY starts_at
+        """
+    ).fetchall()
+    found: dict[tuple[str | None, ...], list[TickBucket]] = {tuple(key.values()): [] for key in keys}
+    for key, *bucket in rows:
+        found[tuple(key[name] for name in asked.groups)].append(TickBucket(*bucket))
+    return [AnswerSeries(asked, key, found[tuple(key.values())]) for key in keys]
+
+
+def groups_of(
+    connection: duckdb.DuckDBPyConnection, asked: AnswerQuestion, order: str, limit: int
+) -> list[Key]:
+    """Return the first groups that have an answer in the range, in an order of their own; one without GROUP BY."""
+    if not asked.groups:
+        return [{}]
+    places = {name: place for place, name in enumerate(asked.groups, start=1)}
+    where = "".join(f" AND key_values[{places[name]}] = {text(value)}" for name, value in asked.where.items())
+    rows = connection.execute(
+        f"""
+        SELECT key_values FROM answer_values WHERE query = {text(asked.query)} AND output = {text(asked.output)}
+            AND tick_us >= {asked.start_us} AND tick_us < {asked.end_us}{where}
+        GROUP BY key_values ORDER BY {order} LIMIT {limit}
+        """
+    ).fetchall()
+    return [dict(zip(asked.groups, values, strict=True)) for (values,) in rows]
+
+
+def _first_groups(
+    connection: duckdb.DuckDBPyConnection, asked: AnswerQuestion, limit: int | None
+) -> list[Key]:
+    keys = groups_of(connection, asked, "key_values", limit or MOST_KEYS + 1)
+    if len(keys) > MOST_KEYS:
+        raise AskError(
+            f"a chart shows at most {MOST_KEYS} groups, and more have answers in this range by {list(asked.groups)}: "
+            f"narrow to some, or take the first ones with a limit of up to {MOST_KEYS}"
+        )
+    return keys
+
+
+def _question(
+    connection: duckdb.DuckDBPyConnection,
+    query: str,
+    output: str | None,
+    between: tuple[Moment | None, Moment | None],
+    points: int,
+    where: dict[str, str | None],
+) -> AnswerQuestion:
+    if not 1 <= points <= MOST_POINTS:
+        raise AskError(f"points must be from 1 to {MOST_POINTS}, found {points}")
+    outputs, groups = _published(connection, query)
+    output = output or outputs[0]
+    if output not in outputs:
+        raise AskError(unknown(f"output of {query}", output, outputs))
+    for name in where:
+        if name not in groups:
+            raise AskError(unknown(f"group of {query}", name, groups))
+    whole = whole_question(connection, query, output, points)
+    if whole is None:
+        raise AskError(f"{query} has no answer yet: nothing has joined at any tick that is published")
+    start_us, end_us = (
+        default if end is None else microseconds(end)
+        for end, default in zip(between, (whole.start_us, whole.end_us), strict=True)
+    )
+    if start_us >= end_us:
+        raise AskError(f"the range must begin before it ends: from {start_us} to {end_us} us is empty")
+    return AnswerQuestion(query, output, start_us, end_us, points, where, groups)
+
+
+def _published(connection: duckdb.DuckDBPyConnection, query: str) -> tuple[list[str], tuple[str, ...]]:
+    """Return the outputs and groups of a query."""
+    found = connection.execute(
+        """SELECT query, "groups" FROM queries WHERE kind = 'aggregate' ORDER BY query"""
+    ).fetchall()
+    groups = dict(found)
+    if query not in groups:
+        raise AskError(unknown("published aggregate", query, list(groups)))
+    rows = connection.execute(f"SELECT output FROM outputs WHERE query = {text(query)}").fetchall()
+    if not rows:
+        raise AskError(f"{query} tells groups alone, no aggregate of them: there is nothing to draw")
+    return [row[0] for row in rows], tuple(groups[query])
+
+
+def _map(key: Key) -> str:
+    return f"MAP({texts(key)}, {texts(key.values())})"

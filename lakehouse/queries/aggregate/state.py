@@ -1,0 +1,51 @@
+"""A registered join-aggregate as it stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakehouse.queries.aggregate.describe import equalities_in_words, measure_in_words, windows_in_words
+from lakehouse.queries.aggregate.query import AggregateQuery
+from lakehouse.queries.runtime.batch_metrics import is_finished
+from lakehouse.queries.runtime.state import Facts, QueryState
+from lakehouse.serving.literals import parquet_of
+
+
+@dataclass(frozen=True)
+class AggregateState(QueryState):
+    """One join-aggregate, as its tables have it."""
+
+    query: AggregateQuery
+    kind = "aggregate"
+    own_figures = ("answered", "revised", "late")
+
+    def own_facts(self) -> Facts:
+        """Return what it joins and answers, by which method, answers given and changed, and alarms raised now."""
+        return {
+            "join": windows_in_words(self.query),
+            "condition": equalities_in_words(self.query),
+            "groups": [group.name for group in self.query.groups],
+            "outputs": {
+                each.name: measure_in_words(self.query, each) for each in self.query.measures if each.is_shown
+            },
+            "every_us": self.query.every_us,
+            "slack_us": self.query.slack_us,
+            "method": self.query.method,
+            "answered": self.figures.total("answered"),
+            "revised": self.figures.total("revised"),
+            "repaired": self.figures.total_repaired("found"),
+            "alarms": self._raised() if self.query.is_alarm else None,
+        }
+
+    def _raised(self) -> int:
+        """Return how many alarms are raised now; one pass over all their changes."""
+        source = parquet_of(self.layout.alarms(self.query.name))
+        if source is None:
+            return 0
+        import duckdb
+
+        done = is_finished(self.figures.finished, self.figures.last_repair)
+        newest = f"SELECT max_by(state, change) AS state FROM {source} WHERE {done} GROUP BY alarm"
+        with duckdb.connect(":memory:") as connection:
+            row = connection.execute(f"SELECT count(*) FROM ({newest}) WHERE state = 'raised'").fetchone()
+        return int(row[0]) if row else 0

@@ -1,0 +1,3 @@
+"""The SQL front end of all kinds of query: tokens, clauses, names, conditions, and the faults of a text."""
+
+from __future__ import annotations

@@ -1,0 +1,153 @@
+"""Conditions and values of single rows: checked for what Spark would fail at while running, written as Spark SQL.
+
+Only what is listed here is let through: each row alone decides, and no row can make the query fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from lakehouse.declare.columns import Column
+from lakehouse.queries.language.faults import Faults
+from lakehouse.queries.language.names import offset_of
+from lakehouse.queries.language.text import DIALECT
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+TEXT, NUMBER, BOOLEAN, ANY = "text", "a number", "true or false", "null"
+KINDS = {"string": TEXT, "boolean": BOOLEAN, "int": NUMBER, "double": NUMBER, "decimal": NUMBER}
+_COMPARISONS = ("EQ", "NEQ", "GT", "GTE", "LT", "LTE", "NullSafeEQ", "NullSafeNEQ")
+_ARITHMETIC = ("Neg", "Abs", "Add", "Sub", "Mul", "Div", "Mod")
+# Operands and result of what is let through besides.
+_SHAPES = {
+    **dict.fromkeys(("And", "Or", "Not"), (BOOLEAN, BOOLEAN)),
+    **dict.fromkeys(("Like", "ILike"), (TEXT, BOOLEAN)),
+    **dict.fromkeys(_ARITHMETIC, (NUMBER, NUMBER)),
+    **dict.fromkeys(("Lower", "Upper", "Trim"), (TEXT, TEXT)),
+    "Length": (TEXT, NUMBER),
+}
+_KNOWN = (
+    "columns, texts, numbers, comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, IS NULL, + - * / %, "
+    "ABS, LOWER, UPPER, TRIM, LENGTH"
+)
+
+
+class Columns(Protocol):
+    """What can be read of a row."""
+
+    faults: Faults
+
+    def column(self, node: exp.Expr) -> Column | None:
+        """Return what a column, or an aggregate, is; None where it cannot be read here, which is noted."""
+
+
+def check_filter(node: exp.Expr, columns: Columns) -> bool:
+    """Note what is wrong with a condition on a row; tell if nothing is."""
+    kind = _kind(node, columns)
+    if kind not in (None, BOOLEAN):
+        columns.faults.add(offset_of(node), kind, "a condition that is true or false")
+    return kind == BOOLEAN
+
+
+def check_value(node: exp.Expr, columns: Columns) -> bool:
+    """Note what is wrong with a number that a row gives; tell if nothing is."""
+    return _all_of([node], NUMBER, columns) == NUMBER
+
+
+def filter_sql(node: exp.Expr, name_of: Callable[[exp.Expr], str] = lambda node: node.name.lower()) -> str:
+    """Return a condition as Spark SQL over the raw table's columns; ``name_of`` a column, or an aggregate, if given.
+
+    Columns are reckoned with as doubles, which cannot overflow: Spark would end the query when whole numbers do.
+    """
+    from sqlglot import exp
+
+    def bare(each: exp.Expr) -> exp.Expr:
+        if not isinstance(each, exp.Column | exp.AggFunc):
+            return each
+        column = exp.column(name_of(each), quoted=True)
+        above = each.parent
+        while isinstance(above, exp.Paren):
+            above = above.parent
+        return exp.cast(column, "double") if type(above).__name__ in _ARITHMETIC else column
+
+    sql = node.copy().transform(bare).sql(dialect=DIALECT, comments=False)
+    return f"({sql})" if isinstance(node, exp.Or) else sql
+
+
+def value_sql(node: exp.Expr) -> str:
+    """Return a number that a row gives as Spark SQL of type double over the raw table's columns."""
+    return f"CAST({filter_sql(node)} AS DOUBLE)"
+
+
+def presence_sql(node: exp.Column) -> str:
+    """Return a number that is null where a column, of any type, is, as Spark SQL of type double."""
+    return f"CASE WHEN NOT {filter_sql(node)} IS NULL THEN CAST(1 AS DOUBLE) END"
+
+
+def _kind(node: exp.Expr, columns: Columns) -> str | None:
+    """Return what kind of value a node is; None where something below it is wrong and was noted."""
+    from sqlglot import exp
+
+    match node:
+        case exp.Column() | exp.AggFunc():
+            column = columns.column(node)
+            return KINDS[column.type] if column else None
+        case exp.Literal():
+            return TEXT if node.is_string else NUMBER
+        case exp.Boolean():
+            return BOOLEAN
+        case exp.Null():
+            return ANY
+        case exp.Paren():
+            return _kind(node.this, columns)
+    return _kind_of_operation(node, columns)
+
+
+def _kind_of_operation(node: exp.Expr, columns: Columns) -> str | None:
+    name = type(node).__name__
+    operands = [each for each in node.iter_expressions()]
+    if name in ("In", "Between", "Is", *_COMPARISONS) and not node.args.get("query"):
+        return _all_of(operands, None, columns) and BOOLEAN
+    if name not in _SHAPES:
+        columns.faults.add(offset_of(node), f"{_spelling(node)!r}", _KNOWN)
+        return None
+    if name in ("Div", "Mod") and not _is_safe_divisor(node.expression):
+        columns.faults.add(offset_of(node.expression), "a divisor that may be 0", "a number other than 0")
+        return None
+    if name in ("Like", "ILike") and not _is_safe_pattern(node.expression):
+        expected = "a pattern in quotes, without backslashes"
+        columns.faults.add(offset_of(node.expression), _spelling(node.expression), expected)
+        return None
+    wanted, result = _SHAPES[name]
+    return _all_of(operands, wanted, columns) and result
+
+
+def _all_of(operands: list[exp.Expr], wanted: str | None, columns: Columns) -> str | None:
+    """Return the one kind that all operands are; what differs from the first, or from ``wanted``, is noted."""
+    kinds = [_kind(each, columns) for each in operands]
+    if None in kinds:
+        return None
+    wanted = wanted or next((kind for kind in kinds if kind != ANY), ANY)
+    for each, kind in zip(operands, kinds, strict=True):
+        if kind not in (wanted, ANY):
+            columns.faults.add(offset_of(each), f"{_spelling(each)}, which is {kind}", str(wanted))
+            return None
+    return wanted
+
+
+def _is_safe_divisor(node: exp.Expr) -> bool:
+    from sqlglot import exp
+
+    return isinstance(node, exp.Literal) and not node.is_string and float(node.this) != 0
+
+
+def _is_safe_pattern(node: exp.Expr) -> bool:
+    from sqlglot import exp
+
+    return isinstance(node, exp.Literal) and node.is_string and "\\" not in node.this
+
+
+def _spelling(node: exp.Expr) -> str:
+    return node.sql(dialect=DIALECT, comments=False)

@@ -1,0 +1,126 @@
+"""The sides of a query by name: which stream an alias stands for, and which column a name means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakehouse.declare.columns import Column
+from lakehouse.declare.problems import nearest
+from lakehouse.queries.language.equalities import Equated
+from lakehouse.queries.language.faults import Faults
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+TIMES = {"event_us": Column(type="int"), "arrival_us": Column(type="int")}
+
+
+@dataclass(frozen=True)
+class Source:
+    """One side: a stream under an alias, with the columns that can be read."""
+
+    stream: str
+    alias: str
+    columns: dict[str, Column]
+
+
+@dataclass(frozen=True)
+class Read:
+    """A column of one side, counted from 0, and where it is named."""
+
+    side: int
+    name: str
+    column: Column
+    offset: int
+
+
+def offset_of(node: exp.Expr) -> int:
+    """Return where a node begins: the first place that it or anything below it has, else its parent's."""
+    starts = [each.meta["start"] for each in node.walk() if "start" in each.meta]
+    if starts:
+        return int(min(starts))
+    return offset_of(node.parent) if node.parent is not None else 0
+
+
+class Names:
+    """What the names of one query mean; a name that means nothing, or two things, is noted as a fault.
+
+    A name that several sides have means one thing all the same where those columns are ``equated``.
+    """
+
+    def __init__(self, sources: tuple[Source, ...], faults: Faults) -> None:
+        self.sources = sources
+        self.faults = faults
+        self.equated = Equated()
+
+    def side(self, alias: str, offset: int) -> int | None:
+        """Return which side an alias is."""
+        aliases = [source.alias for source in self.sources]
+        if alias.lower() in aliases:
+            return aliases.index(alias.lower())
+        self.faults.add(offset, f"the unknown alias {alias!r}", nearest(alias.lower(), aliases))
+        return None
+
+    def read(self, node: exp.Column) -> Read | None:
+        """Return the column that a node names."""
+        offset, name = offset_of(node), node.name.lower()
+        if len(node.parts) > 2:
+            self.faults.add(offset, repr(".".join(part.name for part in node.parts)), "alias.column")
+            return None
+        side = self.side(node.table, offset) if node.table else self._only_side(name, offset)
+        if side is None:
+            return None
+        columns = self.sources[side].columns
+        if name not in columns:
+            place = int(node.this.meta.get("start", offset))
+            stream = self.sources[side].stream
+            self.faults.add(place, f"the unknown column {node.name!r} of {stream}", nearest(name, columns))
+            return None
+        return Read(side, name, columns[name], offset)
+
+    def column(self, node: exp.Expr) -> Column | None:
+        """Return what a column is; an aggregate is none of a side's and noted as a fault."""
+        from sqlglot import exp
+
+        if isinstance(node, exp.Column):
+            read = self.read(node)
+            return read.column if read else None
+        expected = "columns here: aggregates stand in SELECT and HAVING, not within another"
+        self.faults.add(offset_of(node), f"the aggregate {node.sql(comments=False)}", expected)
+        return None
+
+    def is_clear(self, node: exp.Column) -> bool:
+        """Tell if a name means one column at most, whatever columns are equated."""
+        return bool(node.table) or len(self._having(node.name.lower())) <= 1
+
+    def named(self, read: Read) -> str:
+        """Return a column with its alias."""
+        return f"{self.sources[read.side].alias}.{read.name}"
+
+    def can_be_equal(self, one: Read, two: Read, offset: int) -> bool:
+        """Tell if two columns are of one type, so that equality means the same wherever it is computed."""
+        kinds = [(read.column.type, read.column.scale) for read in (one, two)]
+        if kinds[0] == kinds[1]:
+            return True
+        found = " and ".join(f"{self.named(read)} of type {read.column.type}" for read in (one, two))
+        scale = " and as many decimals" if kinds[0][0] == kinds[1][0] else ""
+        self.faults.add(offset, found, f"two columns of one type{scale}")
+        return False
+
+    def _having(self, name: str) -> list[int]:
+        return [side for side, source in enumerate(self.sources) if name in source.columns]
+
+    def _only_side(self, name: str, offset: int) -> int | None:
+        having = self._having(name)
+        if having and self.equated.are_equal((side, name) for side in having):
+            # Of equal columns any will do; this choice does not depend on the order of FROM.
+            return min(having, key=lambda side: (self.sources[side].stream, self.sources[side].alias))
+        if having:
+            either = " or ".join(f"{self.sources[side].alias}.{name}" for side in having)
+            count = "both" if len(self.sources) == 2 else len(having)
+            self.faults.add(offset, f"{name!r}, which {count} sides have", either)
+        else:
+            columns = dict.fromkeys(name for source in self.sources for name in source.columns)
+            self.faults.add(offset, f"the unknown column {name!r}", nearest(name, columns))
+        return None

@@ -1,0 +1,192 @@
+"""The text of a registered query cut apart: windows in brackets and trailing clauses are ours, the rest is SQL.
+
+    SELECT ... FROM requests [RANGE 2 SECONDS] r JOIN ... ON ... RECALL 0.95 OVER 1 MINUTE EVERY 1 SECOND
+                             ^ window                             ^ clauses, to the end
+
+What is ours is read here and blanked out with spaces, so that every place in the SQL that is left is its place in
+the file. Quotes and comments are told apart by sqlglot's tokens.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakehouse.queries.language.clauses import CLAUSES, Clauses, read_clauses
+from lakehouse.queries.language.faults import Faults
+from lakehouse.queries.language.tokens import Reader, Span, kind_of, word_of
+
+if TYPE_CHECKING:
+    from sqlglot.tokenizer_core import Token
+
+DIALECT = "spark"
+_INNER = "JOIN ... ON: only rows that match are joined"
+_ONE = "one SELECT over streams"
+_PLAIN_GROUPS = "GROUP BY and the columns, by name"
+_REFUSED = {
+    "LEFT": ("an outer join", _INNER),
+    "RIGHT": ("an outer join", _INNER),
+    "FULL": ("an outer join", _INNER),
+    "OUTER": ("an outer join", _INNER),
+    "SEMI": ("a semi join", _INNER),
+    "ANTI": ("an anti join", _INNER),
+    "NATURAL": ("NATURAL", "the columns that must be equal, named after ON"),
+    "USING": ("USING", "the columns that must be equal, named after ON"),
+    "LATERAL": ("LATERAL", _ONE),
+    "ORDER_BY": ("ORDER BY", "no order: results come as they are found"),
+    "LIMIT": ("LIMIT", "no limit: every result is kept"),
+    "OFFSET": ("OFFSET", "no offset: every result is kept"),
+    "DISTINCT": ("DISTINCT", "no DISTINCT: every result is found, and counted, exactly once"),
+    "UNION": ("UNION", _ONE),
+    "EXCEPT": ("EXCEPT", _ONE),
+    "INTERSECT": ("INTERSECT", _ONE),
+    "WITH": ("WITH", _ONE),
+    "QUALIFY": ("QUALIFY", "WHERE, or HAVING in an aggregate"),
+    "ALL": ("ALL", _PLAIN_GROUPS),
+    "ROLLUP": ("ROLLUP", _PLAIN_GROUPS),
+    "CUBE": ("CUBE", _PLAIN_GROUPS),
+    "GROUPING_SETS": ("GROUPING SETS", _PLAIN_GROUPS),
+    "CASE": ("CASE", "comparisons of columns"),
+}
+# What a column follows: behind these a word of a clause is a name.
+_BEFORE_NAMES = frozenset(
+    {"FROM", "JOIN", "ON", "WHERE", "GROUP_BY", "HAVING", "COMMA", "AND", "OR", "NOT", "IN", "BETWEEN", "IS"}
+    | {
+        "EQ",
+        "NEQ",
+        "NULLSAFE_EQ",
+        "LT",
+        "LTE",
+        "GT",
+        "GTE",
+        "LIKE",
+        "ILIKE",
+        "PLUS",
+        "DASH",
+        "STAR",
+        "SLASH",
+        "MOD",
+    }
+)
+_QUOTES = re.compile(r"""--[^\n]*|/\*.*?\*/|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`""", re.DOTALL)
+
+
+@dataclass
+class Parts:
+    """A text cut apart.
+
+    The SQL is from ``start`` to ``end``, both counted in; ``windows`` are by the offset of the name before the bracket.
+    ``is_plain``: no word in the SQL, and no bracket, is one that is refused.
+    """
+
+    text: str
+    sql: str
+    start: int
+    end: int
+    clauses: Clauses
+    is_plain: bool = True
+    windows: dict[int, Span] = field(default_factory=dict)
+
+
+def description_of(text: str) -> str:
+    """Return what the first comment lines say, as one line."""
+    lines: list[str] = []
+    for line in text.lstrip("\ufeff \t\n").splitlines():
+        if not line.strip().startswith("--"):
+            break
+        lines.append(line.strip().lstrip("-").strip())
+    return " ".join(filter(None, lines))
+
+
+def cut(text: str, faults: Faults) -> Parts | None:
+    """Return the parts of a text, None where it cannot be cut."""
+    tokens = _tokens(text, faults)
+    if tokens is None:
+        return None
+    if not tokens:
+        faults.add(0, "no query", _ONE)
+        return None
+    start = _clauses_start(tokens)
+    sql = _blanked(text, tokens[start].start, len(text)) if start < len(tokens) else text
+    end = tokens[start - 1].end if start else 0
+    parts = Parts(text, sql, tokens[0].start, end, read_clauses(tokens[start:], end + 1, faults))
+    count = len(faults.found)
+    _refuse_words(tokens[:start], faults)
+    _cut_windows(tokens[:start], parts, faults)
+    parts.is_plain = len(faults.found) == count
+    return parts
+
+
+def _tokens(text: str, faults: Faults) -> list[Token] | None:
+    from sqlglot import Dialect
+    from sqlglot.errors import TokenError
+
+    try:
+        tokens = list(Dialect.get_or_raise(DIALECT).tokenize(text))
+    except TokenError:
+        bare = _QUOTES.sub(lambda found: " " * len(found[0]), text)
+        odd = re.search(r"['\"`]|/\*", bare)
+        faults.add(odd.start() if odd else 0, "a quote or comment without end", "its end")
+        return None
+    semicolon = next((at for at, token in enumerate(tokens) if kind_of(token) == "SEMICOLON"), len(tokens))
+    if semicolon + 1 < len(tokens):
+        faults.add(tokens[semicolon + 1].start, "a second statement", "one query in each file")
+    return tokens[:semicolon]
+
+
+def _is_bare(tokens: Sequence[Token], at: int) -> bool:
+    """Tell if a word stands for itself: it is no part of a dotted name and no alias."""
+    before = word_of(tokens[at - 1]) if at else ""
+    is_dotted = (
+        at + 1 < len(tokens) and tokens[at + 1].start == tokens[at].end + 1 and word_of(tokens[at + 1]) == "."
+    )
+    return before not in (".", "AS") and not is_dotted
+
+
+def _clauses_start(tokens: Sequence[Token]) -> int:
+    depth, is_after_from = 0, False
+    for at, token in enumerate(tokens):
+        word = word_of(token)
+        depth += (word == "(") - (word == ")")
+        is_after_from |= word == "FROM"
+        is_name = kind_of(tokens[at - 1]) in _BEFORE_NAMES or not _is_bare(tokens, at)
+        if is_after_from and depth == 0 and word in CLAUSES and not is_name:
+            return at
+    return len(tokens)
+
+
+def _blanked(text: str, start: int, end: int) -> str:
+    return text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
+
+
+def _refuse_words(tokens: Sequence[Token], faults: Faults) -> None:
+    for at, token in enumerate(tokens):
+        if not _is_bare(tokens, at) or kind_of(token) in ("STRING", "IDENTIFIER"):
+            continue
+        if at and word_of(token) == "SELECT":
+            faults.add(token.start, "a subquery", _ONE)
+        elif kind_of(token) in _REFUSED:
+            faults.add(token.start, *_REFUSED[kind_of(token)])
+
+
+def _cut_windows(tokens: Sequence[Token], parts: Parts, faults: Faults) -> None:
+    at = 0
+    while at < len(tokens):
+        if word_of(tokens[at]) != "[":
+            at += 1
+            continue
+        reader = Reader(tokens, at + 1, parts.end + 1, faults)
+        reader.take("RANGE")
+        span = reader.span()
+        if span and not reader.take("]"):
+            reader.refuse("] at the end of the window")
+        elif span and span.us == 0:
+            faults.add(span.offset, "a window of 0", "a window above 0")
+        elif span and at:
+            parts.windows[tokens[at - 1].start] = span
+        while reader.at < len(tokens) and word_of(tokens[reader.at - 1]) != "]":
+            reader.at += 1
+        parts.sql = _blanked(parts.sql, tokens[at].start, tokens[reader.at - 1].end + 1)
+        at = reader.at

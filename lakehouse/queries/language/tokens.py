@@ -1,0 +1,99 @@
+"""Tokens of a query's text, read one after the other: words, numbers, durations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from lakehouse.queries.language.faults import Faults
+
+if TYPE_CHECKING:
+    from sqlglot.tokenizer_core import Token
+
+UNITS = {
+    "MICROSECOND": 1,
+    "MILLISECOND": 1_000,
+    "SECOND": 1_000_000,
+    "MINUTE": 60_000_000,
+    "HOUR": 3_600_000_000,
+    "DAY": 86_400_000_000,
+}
+# Times are held within +-2^60 us; sums of windows, slacks and periods must stay far inside.
+LONGEST_US = 1_000 * 365 * UNITS["DAY"]
+_SPAN = "a whole number of microseconds, such as 2 SECONDS or 0.5 MINUTES"
+
+
+@dataclass(frozen=True)
+class Span:
+    """A duration and where it is written."""
+
+    us: int
+    offset: int
+
+
+def kind_of(token: Token) -> str:
+    """Return what sqlglot takes a token for."""
+    return str(token.token_type.name)
+
+
+def word_of(token: Token) -> str:
+    """Return a bare word in capitals, nothing for quoted text."""
+    return "" if kind_of(token) in ("STRING", "IDENTIFIER") else token.text.upper()
+
+
+class Reader:
+    """A place among tokens, which moves on as they are read; behind the last one the text ends at ``end``."""
+
+    def __init__(self, tokens: Sequence[Token], at: int, end: int, faults: Faults) -> None:
+        self.tokens, self.at, self.end, self.faults = tokens, at, end, faults
+
+    def word(self) -> str:
+        """Return the word that stands here, nothing for quoted text and at the end."""
+        return word_of(self.tokens[self.at]) if self.at < len(self.tokens) else ""
+
+    def offset(self) -> int:
+        """Return where in the text this is."""
+        return self.tokens[self.at].start if self.at < len(self.tokens) else self.end
+
+    def take(self, *words: str) -> str:
+        """Move past one of these words and return it; nothing where another stands there."""
+        found = self.word()
+        if found not in words:
+            return ""
+        self.at += 1
+        return found
+
+    def refuse(self, expected: str) -> None:
+        """Note that what stands here is not what is expected."""
+        found = repr(self.tokens[self.at].text) if self.at < len(self.tokens) else "the end"
+        self.faults.add(self.offset(), found, expected)
+
+    def number(self, expected: str) -> Fraction | None:
+        """Read a number, exactly; None, with the reason noted, where there is none."""
+        text = self.take(".", "-")
+        at = self.at
+        if at < len(self.tokens) and kind_of(self.tokens[at]) == "NUMBER":
+            self.at += 1
+            return Fraction(text + self.tokens[at].text)
+        self.refuse(expected)
+        return None
+
+    def span(self) -> Span | None:
+        """Read a number and its unit; None, with the reason noted, where there are none."""
+        offset = self.offset()
+        number = self.number(_SPAN)
+        if number is None:
+            return None
+        unit = UNITS.get(self.word().removesuffix("S"))
+        if unit is None:
+            self.refuse(f"a unit of {', '.join(f'{name}S' for name in UNITS)}")
+            return None
+        self.at += 1
+        us = number * unit
+        if us.denominator != 1 or not 0 <= us <= LONGEST_US:
+            found = f"{number} {self.tokens[self.at - 1].text}"
+            self.faults.add(offset, found, f"{_SPAN}, up to 1000 years")
+            return None
+        return Span(int(us), offset)

@@ -1,0 +1,64 @@
+"""What a registered join of three streams or more does, in words: windows, what must be equal, slack, and ways."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lakehouse.declare.durations import format_duration
+from lakehouse.queries.multiway.query import SLOTS, MultiwayQuery
+
+
+def windows_in_words(query: MultiwayQuery) -> str:
+    """Return the streams with their windows, and with their alias where it says more than the name."""
+    return " join ".join(
+        f"{side.stream} [{format_duration(side.window_us)}]"
+        f"{'' if side.alias == side.stream else f' {side.alias}'}"
+        for side in query.sides
+    )
+
+
+def equalities_in_words(query: MultiwayQuery) -> str:
+    """Return which columns must be equal, attribute by attribute."""
+    attributes = zip(*(side.keys for side in query.sides), strict=True)
+    aliases = [side.alias for side in query.sides]
+    return " and ".join(
+        " = ".join(f"{alias}.{column}" for alias, column in zip(aliases, columns, strict=True))
+        for columns in attributes
+    )
+
+
+def slack_in_words(query: MultiwayQuery) -> str:
+    """Return what becomes of late rows."""
+    reach = "what all streams have passed"
+    if query.slack_us:
+        reach = f"{format_duration(query.slack_us)} behind {reach}"
+    return f"rows up to {reach} find all partners at once; what later ones miss waits for the repair"
+
+
+def clock_in_words(query: MultiwayQuery) -> str:
+    """Return when a stream counts as silent, and which clocks are not believed."""
+    idle = "waits for a silent stream"
+    if query.idle_us is not None:
+        idle = f"goes on without a stream that is silent for {format_duration(query.idle_us)}"
+    if query.ahead_us is None:
+        return f"{idle}; every event time is believed"
+    return f"{idle}; refuses event times more than {format_duration(query.ahead_us)} ahead"
+
+
+def counts_in_words() -> str:
+    """Return how it is known which rows can join."""
+    return f"{SLOTS:,} slots a stream, by hash of the key; only rows of slots that all others have leave their window"
+
+
+def ways_in_words(query: MultiwayQuery, transfer: Sequence[Sequence[float]]) -> str:
+    """Return what moving a row costs, one sentence where all ways cost the same."""
+    aliases = [side.alias for side in query.sides]
+    ways = {
+        (aliases[start], aliases[end]): cost
+        for start, costs in enumerate(transfer)
+        for end, cost in enumerate(costs)
+        if start != end
+    }
+    if len(set(ways.values())) == 1:
+        return f"every row moved costs {next(iter(ways.values())):g}"
+    return ", ".join(f"{start} to {end} {cost:g}" for (start, end), cost in ways.items())

@@ -1,0 +1,91 @@
+"""A SELECT over three to eight streams, read into the join that it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakehouse.declare.stream import Stream
+from lakehouse.queries.language.attributes import Attribute, attributes_of, check_connected, read_filters
+from lakehouse.queries.language.faults import Faults
+from lakehouse.queries.language.names import Names, offset_of
+from lakehouse.queries.language.outputs import read_outputs
+from lakehouse.queries.language.row_conditions import of_side
+from lakehouse.queries.language.text import Parts, description_of
+from lakehouse.queries.language.tree import check_ahead, clauses_on, own_windows, sources_of, tables_of
+from lakehouse.queries.multiway.query import MultiwayQuery, Windowed
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+MOST_STREAMS = 8
+# What a table of results has beside the query's own columns and RESERVED, where it is stored and where it is published.
+RESULT_COLUMNS = frozenset({"times_us", "row_ids", "found", "event_at"})
+
+
+def read_multiway(
+    name: str,
+    parts: Parts,
+    tree: exp.Select,
+    streams: Mapping[str, Stream],
+    predicates: Path | None,
+    faults: Faults,
+) -> MultiwayQuery | None:
+    """Return the join that a SELECT asks for; None, with every reason noted, where it cannot be run.
+
+    ``predicates``: the folder of the operator's own ones.
+    """
+    tables = tables_of(tree, (), faults)
+    sources = sources_of(
+        tables, streams, MOST_STREAMS, "three to eight streams, or one several times", faults
+    )
+    if sources is None:
+        return None
+    check_ahead(parts.clauses, sources, streams, faults)
+    windows = own_windows(tables, parts, faults)
+    names = Names(sources, faults)
+    count = len(faults.found)
+    filters = read_filters(clauses_on(tree), names, predicates)
+    attributes = sorted(attributes_of(names), key=lambda each: sorted(each.items()))
+    if count == len(faults.found):
+        _check_attributes(attributes, tables, names)
+    outputs = read_outputs(tree, names, RESULT_COLUMNS)
+    if faults.found:
+        return None
+    return MultiwayQuery(
+        name=name,
+        text=parts.text,
+        description=description_of(parts.text),
+        sides=tuple(
+            Windowed(
+                source.stream,
+                source.alias,
+                windows[side],
+                tuple(each[side] for each in attributes),
+                *of_side(filters[side]),
+            )
+            for side, source in enumerate(sources)
+        ),
+        outputs=outputs,
+        slack_us=parts.clauses.us("SLACK") or 0,
+        idle_us=parts.clauses.us("IDLE"),
+        ahead_us=parts.clauses.us("AHEAD"),
+    )
+
+
+def _check_attributes(attributes: Sequence[Attribute], tables: Sequence[exp.Expr], names: Names) -> None:
+    """Note what keeps rows of all streams from being found by one key: an attribute that a side lacks."""
+    offsets = [offset_of(table) for table in tables]
+    count = len(names.faults.found)
+    check_connected(attributes, offsets, names)
+    if count < len(names.faults.found):
+        return
+    for attribute in attributes:
+        for side in range(len(tables)):
+            if side not in attribute:
+                first = min(attribute)
+                column = f"{names.sources[first].alias}.{attribute[first]}"
+                alias = names.sources[side].alias
+                expected = f"a column of {alias} that equals it too: rows of all streams are found by one key"
+                names.faults.add(offsets[side], f"{column}, which no column of {alias} equals", expected)

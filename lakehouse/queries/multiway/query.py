@@ -1,0 +1,69 @@
+"""A registered query that finds the results of three to eight streams, as the parts that running it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lakehouse.declare.durations import format_duration
+from lakehouse.queries.language.row_conditions import Conjunct, told
+from lakehouse.queries.pairs.query import Output
+
+# In how many slots rows are counted by the hash of their keys: a megabyte of counts a stream where keys are many.
+SLOTS = 2**20
+
+
+@dataclass(frozen=True)
+class Windowed:
+    """One side of the join.
+
+    ``keys``: the columns that must be equal, in the same order on all sides. ``where``: Spark SQL over the raw table's
+    columns, telling which rows take part; None for all. A row is in the window while the newest row of a result is at
+    most ``window_us`` after it. ``conjuncts``: where one of the conditions on the side calls a predicate of the
+    operator's own, all of them, in the written order; ``where`` is None then.
+    """
+
+    stream: str
+    alias: str
+    window_us: int
+    keys: tuple[str, ...]
+    where: str | None
+    conjuncts: tuple[Conjunct, ...] = ()
+
+
+@dataclass(frozen=True)
+class MultiwayQuery:
+    """A registered join of three to eight streams. A result is one row of each side: keys equal, each in its window.
+
+    ``slack_us``: how far behind the time that all streams have passed late rows still find every partner at once;
+    older ones wait for the repair. ``idle_us``: a stream whose newest row is further behind another's no longer holds
+    that time back. ``ahead_us``: rows further ahead of their own arrival are refused.
+    """
+
+    kind: ClassVar[str] = "multiway"
+    name: str
+    text: str
+    description: str
+    sides: tuple[Windowed, ...]
+    outputs: tuple[Output, ...]
+    slack_us: int
+    idle_us: int | None
+    ahead_us: int | None
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The stream of each side."""
+        return tuple(side.stream for side in self.sides)
+
+    def definition(self) -> str:
+        """What the results and the state depend on, as one line; texts that mean the same give the same line."""
+        sides = " JOIN ".join(
+            f"{side.stream} [{format_duration(side.window_us)}] WHERE {told(side)}"
+            f" KEYS [{', '.join(side.keys)}]"
+            for side in self.sides
+        )
+        outputs = ", ".join(f"{each.name} = {each.side}.{each.column}" for each in self.outputs)
+        limits = (self.slack_us, self.idle_us, self.ahead_us)
+        slack, idle, ahead = ("never" if us is None else format_duration(us) for us in limits)
+        whole = f"{sides} OUTPUTS [{outputs}] SLACK {slack} IDLE {idle} AHEAD {ahead}"
+        return whole.replace("\n", "\\n")

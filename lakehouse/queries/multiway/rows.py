@@ -1,0 +1,58 @@
+"""Raw rows of all sides of a join of three streams or more.
+
+    side, event_us, row, key, slot      what a join reads; key and slot are null where a key column is
+    is_refused                          a clock ahead of its own arrival: it joins nothing
+    batch                               the ingest batch that brought it
+    o_<name> ...                        the query's own columns, of the row's side
+
+Keys are hashes of the values: equal where the values are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse.declare.stream import Stream
+from lakehouse.queries.aggregate.rows import is_refused
+from lakehouse.queries.multiway.query import MultiwayQuery
+from lakehouse.queries.runtime.source import Intake
+from lakehouse.queries.runtime.tables import output_columns
+
+
+def raw_rows(intake: Intake, query: MultiwayQuery, streams: Mapping[str, Stream], slots: int) -> DataFrame:
+    """Return the rows of all sides."""
+    rows = reduce(
+        DataFrame.unionByName, [_side(intake, query, streams, side) for side in range(len(query.sides))]
+    )
+    return rows.withColumn("slot", F.pmod(F.col("key"), F.lit(slots)).cast("int"))
+
+
+def is_used() -> Column:
+    """Tell which rows join: those with a whole key whose clock is believed."""
+    return F.col("key").isNotNull() & ~F.col("is_refused")
+
+
+def kind_of_row(horizon_us: int | None) -> Column:
+    """Return what a row is to a batch: refused, unusable, missed (late: some that it joins may be gone), or used."""
+    kind = F.when(F.col("is_refused"), "refused").when(F.col("key").isNull(), "unusable")
+    late = F.lit(False) if horizon_us is None else F.col("event_us") < horizon_us
+    return kind.when(late, "missed").otherwise("used")
+
+
+def _side(intake: Intake, query: MultiwayQuery, streams: Mapping[str, Stream], number: int) -> DataFrame:
+    side = query.sides[number]
+    # A null key joins nothing; to a hash it would be a value like any other.
+    complete = reduce(lambda one, name: one & F.col(name).isNotNull(), side.keys, F.lit(True))
+    return intake.rows(number).select(
+        F.lit(number).alias("side"),
+        "event_us",
+        F.xxhash64("source_file", "source_line", "source_item").alias("row"),
+        F.when(complete, F.xxhash64(*side.keys)).alias("key"),
+        is_refused(query).alias("is_refused"),
+        "batch",
+        *output_columns(query, streams, number),
+    )

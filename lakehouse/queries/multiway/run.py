@@ -1,0 +1,260 @@
+"""A batch of a join of three streams or more: rows to their windows, counts to the centre, blocks on their ways.
+
+    plans/<query>/batch-N     which ingest batches of each stream batch N takes; written first
+        counts of their raw rows -> centre      what can join, and on which way
+        every row                -> windows     at its own site, in order of its slot; beside it state N
+        rows that can join       -> joins       along their ways; late: rows that may have missed partners
+        queries N                               figures per side; written last: the batch is finished
+
+All that a batch reads was fixed before it began, its state is that of the batch before, and each table is appended once
+per batch: so a batch that died anywhere is simply made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.declare.stream import Stream
+from lakehouse.home.crashpoint import crash_point
+from lakehouse.home.layout import Home
+from lakehouse.home.table_log import read_columns
+from lakehouse.queries.aggregate.rows import believed_times
+from lakehouse.queries.multiway.centre import Block, Planner, counted, taken
+from lakehouse.queries.multiway.query import SLOTS, MultiwayQuery
+from lakehouse.queries.multiway.route import MOST_SENT, Trip, Windows, travel
+from lakehouse.queries.multiway.rows import is_used, kind_of_row, raw_rows
+from lakehouse.queries.multiway.shuffle_metrics import Meter
+from lakehouse.queries.multiway.sites import Costs, transfer_of
+from lakehouse.queries.multiway.tables import create_tables
+from lakehouse.queries.runtime.batch import MOST_ROWS, Through, next_batch
+from lakehouse.queries.runtime.batch_manifest import Plan, definition_of, require_same
+from lakehouse.queries.runtime.drain import drain
+from lakehouse.queries.runtime.progress import Progress, progress, progress_before
+from lakehouse.queries.runtime.source import Intake
+from lakehouse.spark import tables
+
+if TYPE_CHECKING:
+    from lakehouse.algorithms.multiway_join.contract import Float64s
+
+TAKEN = ("rows", "missed", "refused", "unusable")
+COUNTS = (*TAKEN, "results")
+# Of rows that a column can hold; bounds of many streams may be beyond.
+LARGEST = 2.0**62
+_EXCLUDED = "spark.sql.adaptive.optimizer.excludedRules"
+_EMPTY = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A registered join of three streams or more, and where it runs; ``costs`` are those of ways between sites."""
+
+    spark: SparkSession
+    layout: Home
+    query: MultiwayQuery
+    streams: Mapping[str, Stream]
+    costs: Costs
+    slots: int = SLOTS
+    most_sent: int = MOST_SENT
+
+    counts = COUNTS
+
+    def drain(self, most_rows: int = MOST_ROWS) -> dict[str, int]:
+        """Take in, by itself, all finished ingest batches that no batch of the query holds yet; see ``query_run``."""
+        return drain(self, most_rows)
+
+    def begin(self) -> None:
+        """Create the tables that are not there.
+
+        Raises:
+            QueryChanged: when the query means something else than its tables.
+        """
+        layout, query = self.layout, self.query
+        require_same(layout.plans(query.name), query.name, definition_of(query, 1))
+        create_tables(self.spark, layout, query, self.streams)
+
+    def next(self, most_rows: int, through: Through | None = None) -> Plan | None:
+        """Return the batch that was begun, or write down the next one; None when all is taken."""
+        return next_batch(self.layout, self.query, most_rows, through)
+
+    def finish(self, plan: Plan, intake: Intake) -> dict[str, Any]:
+        """Append all that a batch comes to, its figures last; return these."""
+        return _Batch(self, plan, intake).finish()
+
+    def append(self, rows: DataFrame, table: Path, found: str, batch: int) -> bool:
+        """Append rows of a batch, or of a repair, once; return False where that was done before."""
+        writer = f"{'query' if found == 'online' else 'repair'}-{self.query.name}"
+        stamped = rows.withColumn("batch", F.lit(batch).cast("bigint"))
+        return tables.append_once(stamped, table, writer, batch) is not None
+
+    def horizon_us(self, before: Progress) -> int | None:
+        """Return up to when rows are late for a batch, given how far those before it have come; None for never."""
+        return None if before.until_us is None else before.until_us - self.query.slack_us
+
+
+@dataclass(frozen=True)
+class _Batch:
+    run: Run
+    plan: Plan
+    intake: Intake
+
+    def finish(self) -> dict[str, int]:
+        """Append rows, state, results and log, then the figures that say so; return these."""
+        run, query = self.run, self.run.query
+        meter = Meter(run.spark)
+        before = progress_before(run.layout, query, self.plan.number)
+        believed = believed_times(run.spark, run.layout, query, self.plan.spans)
+        after = progress(run.layout, query, self.plan, before, believed)
+        rows = raw_rows(self.intake, query, run.streams, run.slots).persist()
+        try:
+            counts = counted(rows, query, run.horizon_us(before), run.horizon_us(after))
+            crash_point("queries.counted")
+            planner = self._planner()
+            blocks = planner.plan(counts, run.horizon_us(before))
+            kinds, state = taken(counts, len(query.sides)), planner.state()
+            trips = self._write(rows, blocks, state, kinds, before)
+        finally:
+            rows.unpersist()
+        moved = {trip.block.side: trip.moved() for trip in trips}
+        figures = [
+            self._figures(planner, block, moved.get(block.side, np.zeros(1)), kinds[block.side])
+            for block in blocks
+        ]
+        sent, filters = meter.read(), sum(trip.filter_bytes for trip in trips)
+        whole = {"results": round(sum(sizes[-1] for sizes in moved.values()))}
+        whole |= {"shuffled": sent.shuffled, "collected": sent.collected + filters}
+        whole |= {"bytes": sum(map(len, state.values()))}
+        totals = {name: sum(each[name] for each in figures) for name in TAKEN} | whole
+        self.intake.note(totals["rows"], totals["results"])
+        self._append_figures([*figures, {"side": -1, **whole}], after)
+        return totals
+
+    def _write(
+        self,
+        rows: DataFrame,
+        blocks: Sequence[Block],
+        state: Mapping[str, bytes],
+        kinds: Sequence[Mapping[str, int]],
+        before: Progress,
+    ) -> list[Trip]:
+        """Append the new rows to their windows, the state, the results and the log; return the blocks' ways."""
+        trips: list[Trip] = []
+        is_logged = any(kind["missed"] or kind["refused"] for kind in kinds)
+        tables.side_by_side(
+            lambda: self._append_windows(rows),
+            lambda: self._append_state(state),
+            lambda: trips.extend(self._move(rows, blocks, before)),
+            *([lambda: self._log(rows, before)] if is_logged else []),
+        )
+        crash_point("queries.outputs-appended")
+        return trips
+
+    def _append_windows(self, rows: DataFrame) -> None:
+        kept = rows.where(is_used()).drop("is_refused", "batch").sortWithinPartitions("side", "slot")
+        self.run.append(kept, self.run.layout.windows(self.run.query.name), "online", self.plan.number)
+        crash_point("queries.windows-appended")
+
+    def _planner(self) -> Planner:
+        """Return the centre as the batch before left it."""
+        run, query = self.run, self.run.query
+        states = read_columns(
+            run.layout.states(query.name),
+            ("part", "content"),
+            ("batch", self.plan.number - 1, self.plan.number - 1),
+        )
+        return Planner(query, transfer_of(query, run.streams, run.costs), run.slots, dict(states))
+
+    def _append_state(self, state: Mapping[str, bytes]) -> None:
+        run, number, name = self.run, self.plan.number, self.run.query.name
+        parts = [
+            {"bucket": 0, "part": part, "content": content, "batch": number}
+            for part, content in state.items()
+        ]
+        tables.append_rows(run.spark, parts, run.layout.states(name), f"query-{name}", number)
+        crash_point("queries.state-appended")
+
+    def _move(self, rows: DataFrame, blocks: Sequence[Block], before: Progress) -> list[Trip]:
+        """Append the results of all blocks of which something can join."""
+        run, query, number = self.run, self.run.query, self.plan.number
+        horizon = run.horizon_us(before)
+        since = [None if horizon is None else horizon - side.window_us for side in query.sides]
+        stored = tables.read(run.spark, run.layout.windows(query.name)).where(F.col("batch") < number)
+        windows = Windows(run.spark, query, stored, rows.where(is_used()), since)
+        trips = _trips(windows, blocks, run.most_sent)
+        if trips:
+            with _nothing_left_out(run.spark):
+                if not run.append(_results(trips), run.layout.joins(query.name), "online", number):
+                    # They were appended before the batch died: only what moves is counted once more.
+                    trips = _trips(windows, blocks, run.most_sent)
+                    _results(trips).write.format("noop").mode("overwrite").save()
+        return trips
+
+    def _log(self, rows: DataFrame, before: Progress) -> None:
+        """Append rows that came late, and rows that are refused, to the log."""
+        run, horizon = self.run, self.run.horizon_us(before)
+        kind = kind_of_row(horizon)
+        horizon_us = F.when(kind == "missed", F.lit(horizon)).cast("bigint")
+        time_us = F.lit(before.until_us).cast("bigint")
+        logged = rows.where(kind.isin("missed", "refused")).select(
+            kind.alias("what"),
+            F.lit(0).alias("bucket"),
+            *("side", "row", "event_us"),
+            horizon_us.alias("horizon_us"),
+            time_us.alias("time_us"),
+        )
+        run.append(logged, run.layout.late(run.query.name), "online", self.plan.number)
+
+    def _figures(
+        self, planner: Planner, block: Block, moved: Float64s, kinds: Mapping[str, int]
+    ) -> dict[str, Any]:
+        """Return what became of a block: its rows by kind, how they were to move and have moved."""
+        return {
+            "side": block.side,
+            **{name: kinds[name] for name in TAKEN},
+            "visits": list(block.visits),
+            "planned": np.ceil(block.plan.sizes).clip(max=LARGEST).astype(np.int64).tolist(),
+            "moved": moved.astype(np.int64).tolist(),
+            "planned_cost": round(block.plan.cost.total, 3),
+            "real_cost": round(planner.centre.cost_of(block.plan, moved).total, 3),
+            "held": block.held,
+        }
+
+    def _append_figures(self, rows: Sequence[Mapping[str, Any]], after: Progress) -> None:
+        run, number = self.run, self.plan.number
+        times = {"time_us": after.until_us, "newest_us": list(after.newest_us)}
+        stamp = {"batch": number, **times, "committed_at": datetime.now(UTC)}
+        table, writer = run.layout.queries(run.query.name), f"query-{run.query.name}"
+        tables.append_rows(run.spark, [{**row, **stamp} for row in rows], table, writer, number)
+        crash_point("queries.finished")
+
+
+def _trips(windows: Windows, blocks: Sequence[Block], most_sent: int) -> list[Trip]:
+    """Return the ways of the blocks of which something can join."""
+    return [travel(windows, block, most_sent) for block in blocks if block.visits]
+
+
+def _results(trips: Sequence[Trip]) -> DataFrame:
+    return reduce(DataFrame.unionByName, [trip.results for trip in trips])
+
+
+@contextmanager
+def _nothing_left_out(spark: SparkSession) -> Iterator[None]:
+    """Keep in the plan, and so in its figures, also what has met an empty side."""
+    before = spark.conf.get(_EXCLUDED, None)
+    spark.conf.set(_EXCLUDED, ",".join(filter(None, (before, _EMPTY))))
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(_EXCLUDED)
+        else:
+            spark.conf.set(_EXCLUDED, before)

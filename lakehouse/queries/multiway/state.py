@@ -1,0 +1,47 @@
+"""A registered join of three streams or more as it stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakehouse.queries.multiway.describe import equalities_in_words, windows_in_words
+from lakehouse.queries.multiway.query import MultiwayQuery
+from lakehouse.queries.runtime.state import Facts, QueryState
+
+BATCH_FIGURES = ("results", "shuffled", "collected")
+COSTS = ("planned_cost", "real_cost")
+
+
+@dataclass(frozen=True)
+class MultiwayState(QueryState):
+    """One join of three streams or more, as its tables have it."""
+
+    query: MultiwayQuery
+    kind = "results"
+    piece = "side"
+    own_figures = ("visits", "planned", "moved", *COSTS, *BATCH_FIGURES)
+
+    def own_facts(self) -> Facts:
+        """Return what it joins, results found online and by repair, rows that left their site, and bytes moved."""
+        figures = self.figures
+        return {
+            "join": windows_in_words(self.query),
+            "condition": equalities_in_words(self.query),
+            "slack_us": self.query.slack_us,
+            "results_online": figures.total("results"),
+            "results_repaired": figures.total_repaired("found"),
+            "left": sum(left_site(row) for row in figures.rows),
+            **{name: figures.total(name) for name in COSTS},
+            "moved_bytes": figures.total("shuffled") + figures.total("collected"),
+        }
+
+
+def left_site(row: Facts) -> int:
+    """Return how many of one side's new rows left their site."""
+    return int(row["moved"][0]) if row["moved"] else 0
+
+
+def pruned(row: Facts) -> int:
+    """Return how many of one side's new rows stayed at home, as nothing could join them."""
+    joinable = (row["rows"] or 0) - (row["refused"] or 0) - (row["unusable"] or 0)
+    return int(joinable) - left_site(row)

@@ -1,0 +1,197 @@
+"""How complete a query has been: recall of every period, its worst misses, and how long repaired pairs had to wait.
+
+Counted by DuckDB from the pairs of finished batches and repairs and from the log of rows whose repair is still to come.
+A period is *open* as long as such a row may still bring it pairs: its recall can only fall. Cost: one pass over the
+times of all pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+
+from lakehouse.algorithms.late_join.audit import Periods, Waiting, periods_of_steps
+from lakehouse.queries.pairs.state import JoinState
+from lakehouse.queries.runtime.batch_metrics import is_finished, is_open
+from lakehouse.serving.literals import parquet_of
+
+if TYPE_CHECKING:
+    from lakehouse.algorithms.late_join.contract import Bools, Int64s
+
+Facts = dict[str, Any]
+WORST = 5
+
+
+@dataclass(frozen=True)
+class Completeness:
+    """What pairs and log of a query say; what is not finished is left out, so that all figures are of one moment."""
+
+    state: JoinState
+
+    @cached_property
+    def periods(self) -> Periods:
+        """Every period that has a pair."""
+        query = self.state.query
+        counted = self._columns(
+            f"SELECT {_slot(query.step_us)} AS slot, count(*) AS pairs, "
+            f"count(*) FILTER (found = 'online') AS online FROM {self._pairs} GROUP BY slot ORDER BY slot"
+        )
+        slots, pairs, online = counted or [np.empty(0, np.int64)] * 3
+        return periods_of_steps(slots * query.step_us, pairs, online, query.period_us, query.step_us)
+
+    @cached_property
+    def is_open(self) -> Bools:
+        """Which of the periods may still get pairs from a row that is logged."""
+        is_open: Bools = self._waiting.inside(self.periods.start_us, self.state.query.period_us) > 0
+        return is_open
+
+    @property
+    def _waiting(self) -> Waiting:
+        late = parquet_of(self.state.layout.late(self.state.query.name))
+        found = None
+        if late:
+            logged = is_open(self.state.figures.repaired, self.state.figures.finished)
+            found = self._columns(f"SELECT event_us, horizon_us FROM {late} WHERE {logged}")
+        event, horizon = found or [np.empty(0, np.int64)] * 2
+        return Waiting.of(event, horizon, self.state.query.window_us)
+
+    def facts(self) -> Facts:
+        """Return periods scored, met and missed, the worst misses, recall of all pairs and their waits."""
+        query, periods = self.state.query, self.periods
+        met, scored = periods.met(query.recall)
+        missed = periods.is_scored & (periods.recall < query.recall)
+        return {
+            "periods": len(periods.pairs),
+            "scored": scored,
+            "met": met,
+            "missed": scored - met,
+            "missed_open": int(np.count_nonzero(missed & self.is_open)),
+            "worst": [self._miss(place) for place in self._worst(missed)],
+            **self._all(),
+        }
+
+    def _worst(self, missed: Bools) -> Iterator[int]:
+        """Yield the worst misses of which none overlaps another: a dip is a miss of every period around it."""
+        starts, left = self.periods.start_us, missed.copy()
+        for _ in range(WORST):
+            if not left.any():
+                return
+            place = int(np.argmin(np.where(left, self.periods.recall, 2.0)))
+            yield place
+            left &= np.abs(starts - starts[place]) >= self.state.query.period_us
+
+    def _miss(self, place: int) -> Facts:
+        start = int(self.periods.start_us[place])
+        return {
+            "from_us": start,
+            "to_us": start + self.state.query.period_us,
+            "recall": float(self.periods.recall[place]),
+            "pairs": int(self.periods.pairs[place]),
+            "online": int(self.periods.online[place]),
+            "open": bool(self.is_open[place]),
+        }
+
+    def _all(self) -> Facts:
+        """Return how many pairs were found when, the share found at once, and how long pairs waited."""
+        counts = [f"count(*) FILTER (found = '{found}') AS {found}" for found in ("online", "repair")]
+        row: tuple[Any, ...] = (0, 0, *[None] * len(_WAITS))
+        if self._pairs:
+            row = self._rows(f"SELECT {', '.join(counts)}, {_waits()} FROM {self._pairs}")[0]
+        online, repaired, *waits = row
+        return {
+            "pairs_online": online,
+            "pairs_repaired": repaired,
+            "recall": online / (online + repaired) if online + repaired else None,
+            **dict(zip(_WAITS, waits, strict=True)),
+        }
+
+    def recall_over_time(self, points: int) -> list[Facts]:
+        """Return at most so many stretches of event time, each with the worst scored period that begins in it."""
+        places, step = np.flatnonzero(self.periods.is_scored), self.state.query.step_us
+        if not len(places):
+            return []
+        starts = self.periods.start_us[places]
+        first, last = int(starts[0]), int(starts[-1])
+        width = -(-((last - first) // step + 1) // points) * step
+        stretch = (starts - first) // width
+        by_recall = np.lexsort((self.periods.recall[places], stretch))
+        numbers, worst, counts = np.unique(stretch[by_recall], return_index=True, return_counts=True)
+        at = {
+            int(n): (int(places[by_recall[w]]), int(c))
+            for n, w, c in zip(numbers, worst, counts, strict=True)
+        }
+        return [
+            {
+                "from_us": first + number * width,
+                "to_us": first + (number + 1) * width,
+                "periods": at[number][1] if number in at else 0,
+                "worst": self._miss(at[number][0]) if number in at else None,
+            }
+            for number in range(int(stretch[-1]) + 1)
+        ]
+
+    def waits_over_time(self, points: int) -> list[Facts]:
+        """Return at most so many stretches of event time, each with its pairs and how long the repaired ones waited."""
+        low, high = (
+            self._rows(f"SELECT min(event_us), max(event_us) FROM {self._pairs}")[0]
+            if self._pairs
+            else (None, None)
+        )
+        if low is None:
+            return []
+        width = -(-(high - low + 1) // points)
+        rows = self._rows(
+            f"SELECT (event_us - {low}) // {width} AS stretch, count(*), "
+            f"count(*) FILTER (found = 'repair'), {_waits()} FROM {self._pairs} GROUP BY stretch"
+        )
+        names, found = ("pairs", "repaired", *_WAITS), {row[0]: row[1:] for row in rows}
+        nothing = (0, 0, *[None] * len(_WAITS))
+        return [
+            {
+                "from_us": low + number * width,
+                "to_us": low + (number + 1) * width,
+                **dict(zip(names, found.get(number, nothing), strict=True)),
+            }
+            for number in range((high - low) // width + 1)
+        ]
+
+    @cached_property
+    def _pairs(self) -> str | None:
+        """The finished pairs as a table of DuckDB, None while there is no table."""
+        source = parquet_of(self.state.layout.joins(self.state.query.name))
+        if source is None:
+            return None
+        done = is_finished(self.state.figures.finished, self.state.figures.last_repair)
+        return f"(SELECT event_us, found, wait_us FROM {source} WHERE {done})"
+
+    def _columns(self, query: str) -> list[Int64s] | None:
+        if self._pairs is None:
+            return None
+        with duckdb.connect(":memory:") as connection:
+            found = connection.execute(query).fetchnumpy()
+        return [np.asarray(column, np.int64) for column in found.values()]
+
+    def _rows(self, query: str) -> list[tuple[Any, ...]]:
+        with duckdb.connect(":memory:") as connection:
+            return connection.execute(query).fetchall()
+
+
+_WAITS = ("wait_mean_us", "repaired_wait_mean_us", "repaired_wait_p99_us", "repaired_wait_max_us")
+
+
+def _waits() -> str:
+    late = "FILTER (found = 'repair')"
+    return (
+        f"avg(wait_us) AS wait_mean_us, avg(wait_us) {late} AS repaired_wait_mean_us, "
+        f"quantile_disc(wait_us, 0.99) {late} AS repaired_wait_p99_us, max(wait_us) {late} AS repaired_wait_max_us"
+    )
+
+
+def _slot(step_us: int) -> str:
+    """Return the step that holds an event time, also before 1970."""
+    return f"(event_us - ((event_us % {step_us}) + {step_us}) % {step_us}) // {step_us}"

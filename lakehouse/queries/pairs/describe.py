@@ -1,0 +1,80 @@
+"""What a registered query does, in words: its sides, what joins, how rows are spread, and when a clock is believed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lakehouse.algorithms.late_join.conditions import Band, Comparison, Distance, Equality
+from lakehouse.algorithms.late_join.margin import judged_share, usual_margin
+from lakehouse.declare.durations import format_duration
+from lakehouse.queries.registered import JoinQuery, Side
+
+_SIGNS = {"==": "=", "!=": "<>"}
+
+
+def streams_in_words(query: JoinQuery) -> str:
+    """Return both streams, with their alias where it says more than the name."""
+    return " join ".join(
+        side.stream if side.alias == side.stream else f"{side.stream} {side.alias}" for side in query.sides
+    )
+
+
+def condition_in_words(query: JoinQuery) -> str:
+    """Return what must hold for two rows to join, besides the window."""
+    return " and ".join(_conjuncts(query))
+
+
+def _conjuncts(query: JoinQuery) -> Iterator[str]:
+    left, right = query.sides
+    yield from (f"{left.alias}.{a} = {right.alias}.{b}" for a, b in zip(left.keys, right.keys, strict=True))
+    match query.condition:
+        case Band(width, column):
+            names = " - ".join(_number(side, column) for side in query.sides)
+            yield f"|{names}| <= {width:g}"
+        case Distance(radius, columns):
+            points = (", ".join(_number(side, column) for column in columns) for side in query.sides)
+            yield f"distance of ({') and ('.join(points)}) <= {radius:g}"
+        case Equality():
+            pass
+    yield from (_compared(query, each) for each in query.condition.where)
+
+
+def _compared(query: JoinQuery, each: Comparison) -> str:
+    left, right = query.sides
+    plus = f" {'+' if each.plus > 0 else '-'} {abs(each.plus):g}" if each.plus else ""
+    sign = _SIGNS.get(each.operator, each.operator)
+    return f"{_number(left, each.left)} {sign} {_number(right, each.right)}{plus}"
+
+
+def _number(side: Side, column: int) -> str:
+    return f"{side.alias}.{side.numbers[column]}"
+
+
+def buckets_in_words(query: JoinQuery, buckets: int) -> str:
+    """Return how rows are spread over buckets."""
+    spread = {
+        "Equality": "by hash of the keys",
+        "Band": "by cell as wide as the band; a right row is used in up to 3",
+        "Distance": "by cell as wide as the distance; a right row is used in up to 9",
+    }
+    return f"{buckets}, {spread[type(query.condition).__name__]}"
+
+
+def policy_in_words(query: JoinQuery) -> str:
+    """Return by which rule slack is chosen, and for which recall."""
+    every, period = format_duration(query.step_us), format_duration(query.period_us)
+    if query.policy == "paper":
+        return f"paper: every {every} the least memory whose modelled recall makes up {query.recall:g} over {period}"
+    share = judged_share(query.recall, usual_margin(query.recall))
+    return f"needed_slack: every {every} the least memory with which each past {period} would have reached {share:.6g}"
+
+
+def clock_in_words(query: JoinQuery) -> str:
+    """Return when a side counts as silent, and which clocks are not believed."""
+    clock = query.clock
+    idle = "waits for a silent side"
+    if clock.idle_us is not None:
+        idle = f"goes on without a side that is silent for {format_duration(clock.idle_us)}"
+    if clock.ahead_of_arrival_us is None:
+        return f"{idle}; every event time is believed"
+    return f"{idle}; refuses event times more than {format_duration(clock.ahead_of_arrival_us)} ahead"

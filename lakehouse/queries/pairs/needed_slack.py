@@ -1,0 +1,57 @@
+"""What repairs tell a join of the pairs that it has missed: its next choice of slack knows instead of estimating.
+
+Each repair writes down how much slack its pairs would have needed. A batch is told of all finished repairs up to the
+one that its plan names, unless the batch before was: a batch that is made again is told the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
+from lakehouse.home.layout import Home
+from lakehouse.home.table_log import read_columns, read_log
+from lakehouse.queries.pairs.bucket import Told, policy_of
+from lakehouse.queries.registered import JoinQuery
+from lakehouse.queries.runtime.batch_manifest import Plan, require_plan
+
+COUNTS = ("from_us", "side", "slack_us", "pairs")
+
+
+def told_by_bucket(layout: Home, query: JoinQuery, plan: Plan) -> Mapping[int, Told]:
+    """Return what a batch is told of each bucket: up to which stream time it is repaired, and what it had missed.
+
+    Nothing where the batch before was told of the same repairs, or the query's policy does not listen.
+    """
+    folder, policy = layout.plans(query.name), policy_of(query)
+    before = require_plan(folder, "batch", plan.number - 1).told if plan.number > 1 else 0
+    if plan.told == before or not isinstance(policy, NeededSlack):
+        return {}
+    until = _repaired_until(layout, query.name, plan.told)
+    oldest = min(until.values(), default=0) - policy.kept_us
+    kept = (ds.field("repair") <= plan.told) & (ds.field("from_us") >= oldest)
+    counts = _counts(layout, query.name, kept)
+    bucket = counts["bucket"].to_numpy()
+    rows = np.column_stack([counts[name].to_numpy().astype(np.int64) for name in COUNTS])
+    return {number: (time, rows[bucket == number]) for number, time in until.items()}
+
+
+def _repaired_until(layout: Home, query: str, repair: int) -> dict[int, int]:
+    """Return each bucket's stream time after the last batch that a repair has looked at."""
+    repairs = dict(read_columns(layout.repairs(query), ("repair", "through")))
+    through = repairs[repair]
+    rows = read_columns(layout.queries(query), ("bucket", "time_us"), ("batch", through, through))
+    return {bucket: time for bucket, time in rows if time is not None}
+
+
+def _counts(layout: Home, query: str, kept: ds.Expression) -> pa.Table:
+    names = ["bucket", *COUNTS]
+    log = read_log(layout.missed(query))
+    if log is None or not log.files:
+        return pa.table({name: pa.array([], pa.int64()) for name in names})
+    files = ds.dataset([str(path) for path in log.files], format="parquet")
+    return files.to_table(columns=names, filter=kept)

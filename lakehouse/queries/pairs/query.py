@@ -1,0 +1,86 @@
+"""A registered query that finds the pairs of two streams, as the parts that running it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from lakehouse.declare.durations import format_duration
+from lakehouse.queries.language.row_conditions import Conjunct, told
+
+if TYPE_CHECKING:
+    from lakehouse.algorithms.late_join.conditions import Band, Distance, Equality
+    from lakehouse.algorithms.late_join.contract import Clock
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a join.
+
+    ``keys``: columns of the equality, in the same order on both sides; none for band and distance. ``numbers``:
+    columns read as numbers; the condition's indexes count in it. ``where``: Spark SQL over the raw table's columns,
+    telling which rows take part; None for all. ``conjuncts``: where one of the conditions on the side calls a
+    predicate of the operator's own, all of them, in the written order; ``where`` is None then.
+    """
+
+    stream: str
+    alias: str
+    keys: tuple[str, ...]
+    numbers: tuple[str, ...]
+    where: str | None
+    conjuncts: tuple[Conjunct, ...] = ()
+
+
+@dataclass(frozen=True)
+class Output:
+    """A column of the results: a side's (0 left, 1 right, or in the order of FROM) column of the raw table."""
+
+    name: str
+    side: int
+    column: str
+
+
+@dataclass(frozen=True)
+class JoinQuery:
+    """A registered join. Rows join when their event times are at most ``window_us`` apart and the condition holds.
+
+    ``recall`` of the pairs of any ``period_us`` are found at once; slack is chosen every ``step_us``.
+    """
+
+    kind: ClassVar[str] = "pairs"
+    name: str
+    text: str
+    description: str
+    sides: tuple[Side, Side]
+    window_us: int
+    condition: Equality | Band | Distance
+    outputs: tuple[Output, ...]
+    recall: float
+    period_us: int
+    step_us: int
+    clock: Clock
+    policy: Literal["needed_slack", "paper"]
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The stream of each side."""
+        return tuple(side.stream for side in self.sides)
+
+    def definition(self) -> str:
+        """What the results and the state depend on, as one line; texts that mean the same give the same line."""
+        left, right = self.sides
+        streams = " JOIN ".join(f"{side.stream} WHERE {told(side)}" for side in self.sides)
+        keys = ", ".join(f"{one} = {two}" for one, two in zip(left.keys, right.keys, strict=True))
+        numbers = f"{', '.join(left.numbers)} | {', '.join(right.numbers)}"
+        outputs = ", ".join(f"{each.name} = {each.side}.{each.column}" for each in self.outputs)
+        clock = self.clock
+        limits = ", ".join(
+            "never" if limit is None else format_duration(limit)
+            for limit in (clock.idle_us, clock.ahead_of_arrival_us, clock.ahead_of_streams_us)
+        )
+        whole = (
+            f"{streams} WITHIN {format_duration(self.window_us)} KEYS [{keys}] NUMBERS [{numbers}] ON {self.condition}"
+            f" OUTPUTS [{outputs}] PERIOD {format_duration(self.period_us)} EVERY {format_duration(self.step_us)}"
+            f" CLOCK [{limits}]"
+        )
+        return whole.replace("\n", "\\n")

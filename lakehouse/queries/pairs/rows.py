@@ -1,0 +1,98 @@
+"""Raw rows of both streams as a join takes them, each in the buckets where it can meet partners.
+
+    bucket, side, event_us, arrival_us, row, key, n_0 ...     what the kernel reads
+    batch, source_file, source_line, source_item              the order in which rows are taken in
+    o_<name> ...                                              the query's own columns, of the row's side
+
+Rows are taken in by arrival time; those without one first, in the order of their files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse.algorithms.late_join.bucketing import place_in_buckets
+from lakehouse.algorithms.late_join.contract import NO_TIME, Batch
+from lakehouse.declare.stream import Stream
+from lakehouse.queries.registered import JoinQuery
+from lakehouse.queries.runtime.source import Intake
+from lakehouse.queries.runtime.tables import output_columns
+
+if TYPE_CHECKING:
+    from lakehouse.algorithms.late_join.conditions import Condition
+
+ORDER = ("batch", "source_file", "source_line", "source_item")
+
+
+def raw_rows(intake: Intake, query: JoinQuery, streams: Mapping[str, Stream]) -> DataFrame:
+    """Return the rows of both streams, before they are cut into buckets."""
+    return reduce(DataFrame.unionByName, [_side(intake, query, streams, side) for side in (0, 1)])
+
+
+def in_buckets(rows: DataFrame, query: JoinQuery, buckets: int) -> DataFrame:
+    """Return the rows with the bucket in which each is used; some are used in several."""
+    schema = (
+        f"bucket int, {', '.join(f'`{field.name}` {field.dataType.simpleString()}' for field in rows.schema)}"
+    )
+    return rows.mapInArrow(_placer(query.condition, buckets), schema)
+
+
+def as_batch(rows: pa.Table) -> Batch:
+    """Return rows as the kernels take them."""
+    event = rows["event_us"].to_numpy()
+    columns = [name for name in rows.column_names if name.startswith("n_")]
+    numbers = [rows[name].cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy() for name in columns]
+    return Batch.of(
+        rows["side"].to_numpy(),
+        event,
+        arrival_us=pc.coalesce(rows["arrival_us"], rows["event_us"]).to_numpy(),
+        row=rows["row"].to_numpy(),
+        key=rows["key"].fill_null(0).to_numpy(),
+        missing=rows["key"].is_null().to_numpy(),
+        numbers=np.column_stack(numbers) if numbers else np.zeros((len(event), 0)),
+    )
+
+
+def in_order(rows: pa.Table, first: Sequence[str] = ()) -> pa.Table:
+    """Return rows in the order in which they are taken in; ``first`` are columns that count before it."""
+    came = rows["arrival_us"].fill_null(NO_TIME)
+    keys = [(name, "ascending") for name in (*first, "came", "side", *ORDER)]
+    return rows.take(pc.sort_indices(rows.append_column("came", came), keys))
+
+
+def _side(intake: Intake, query: JoinQuery, streams: Mapping[str, Stream], number: int) -> DataFrame:
+    side = query.sides[number]
+    # A null key joins nothing; to a hash it would be a value like any other.
+    complete = reduce(lambda one, name: one & F.col(name).isNotNull(), side.keys, F.lit(True))
+    key = F.when(complete, F.xxhash64(*side.keys)) if side.keys else F.lit(0).cast("bigint")
+    return intake.rows(number).select(
+        F.lit(number).alias("side"),
+        "event_us",
+        "arrival_us",
+        F.xxhash64("source_file", "source_line", "source_item").alias("row"),
+        key.alias("key"),
+        *(F.col(name).cast("double").alias(f"n_{place}") for place, name in enumerate(side.numbers)),
+        *ORDER,
+        *output_columns(query, streams, number),
+    )
+
+
+def _placer(
+    condition: Condition, buckets: int
+) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    def place(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            positions, bucket = place_in_buckets(condition, as_batch(pa.Table.from_batches([batch])), buckets)
+            taken = batch.take(pa.array(positions))
+            columns = [pa.array(bucket.astype(np.int32)), *taken.columns]
+            yield pa.record_batch(columns, ["bucket", *taken.schema.names])
+
+    return place

@@ -1,0 +1,139 @@
+"""Registered queries: files of SQL over the windows of streams, read into what running them needs.
+
+Pairs of two streams, each found once (``JoinQuery``):
+
+    -- what it is for
+    SELECT r.device, s.temp AS answer
+    FROM requests [RANGE 2 SECONDS] r JOIN replies [RANGE 2 SECONDS] s
+    ON r.id = s.id AND s.temp > r.temp + 0.5
+    WHERE r.kind = 'A'
+    RECALL 0.95 OVER 1 MINUTE [EVERY 1 SECOND] [IDLE 10 MINUTES] [AHEAD 1 HOUR] [POLICY NEEDED_SLACK | PAPER]
+
+Instead of the equality a band, ``ABS(r.x - s.x) <= 5``, or a distance, ``DISTANCE(r.x, r.y, s.x, s.y) <= 5``.
+
+Results of three to eight streams, one row of each, each found once (``MultiwayQuery``):
+
+    SELECT a.src, a.uid, b.bytes, c.alert
+    FROM conn [10 MINUTES] a JOIN flows [10 MINUTES] b ON a.src = b.src JOIN alerts [1 HOUR] c ON b.src = c.src
+    [SLACK 5 MINUTES] [IDLE 10 MINUTES] [AHEAD 1 HOUR]
+
+Aggregates of a join of two to six streams, at every tick (``AggregateQuery``):
+
+    SELECT location, COUNT(*), AVG(b.strength) AS strength
+    FROM a [10 MINUTES], b [1 HOUR]
+    WHERE a.location = b.location AND a.temperature >= 40
+    GROUP BY location HAVING COUNT(*) > 5 AND strength > 0.6
+    EVERY 1 MINUTE [SLACK 5 MINUTES] [IDLE 10 MINUTES] [AHEAD 1 HOUR] [METHOD FACTORISED | ...] [ALARM]
+
+In the last two every stream has a window of its own, and only equalities of columns join them.
+
+Rows of one stream (``SelectionQuery``), by comparisons and by predicates of the operator's own (``predicates.py``):
+
+    SELECT src, dest, service FROM conn
+    WHERE proto = 'tcp' AND resp_bytes > 1000 AND looks_scanned(service, history)
+    [DEADLINE 600 MILLISECONDS]
+
+In the other three a predicate is a condition on one stream too, in ON as well as in WHERE, but not in HAVING:
+
+    SELECT a.src, b.bytes FROM conn [RANGE 1 MINUTE] a JOIN flows b ON a.uid = b.uid
+    WHERE looks_scanned(a.service, a.history) AND b.bytes > 1000
+    RECALL 0.95 OVER 1 MINUTE
+
+What cannot be run is refused with line, column, reason and what is expected. sqlglot is imported when there is a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from lakehouse.declare.columns import NAME
+from lakehouse.declare.problems import Problem
+from lakehouse.declare.stream import Stream
+from lakehouse.queries.aggregate.parse import read_aggregate
+from lakehouse.queries.aggregate.query import AggregateQuery
+from lakehouse.queries.language.clauses import check_clauses
+from lakehouse.queries.language.faults import Faults, QueryError
+from lakehouse.queries.language.predicates import FOLDER
+from lakehouse.queries.language.text import cut
+from lakehouse.queries.language.tree import kind_of, tree_of
+from lakehouse.queries.multiway.parse import read_multiway
+from lakehouse.queries.multiway.query import MultiwayQuery, Windowed
+from lakehouse.queries.pairs.parse import read_join
+from lakehouse.queries.pairs.query import JoinQuery, Output, Side
+from lakehouse.queries.selection.parse import read_selection
+from lakehouse.queries.selection.query import SelectionQuery
+
+__all__ = [
+    "AggregateQuery",
+    "JoinQuery",
+    "MultiwayQuery",
+    "Output",
+    "Query",
+    "QueryError",
+    "SelectionQuery",
+    "Side",
+    "Windowed",
+    "parse_query",
+    "read_queries",
+]
+
+Query = JoinQuery | MultiwayQuery | AggregateQuery | SelectionQuery
+_READERS = {
+    "join": read_join,
+    "multiway": read_multiway,
+    "aggregate": read_aggregate,
+    "selection": read_selection,
+}
+
+
+def read_queries(
+    folder: Path, streams: Mapping[str, Stream], problems: list[Problem], refused: Collection[str] = ()
+) -> dict[str, Query]:
+    """Return the queries of a folder's ``*.sql`` files, sorted by name; what is wrong with any is added to problems.
+
+    Predicates of the operator's own are in the folder ``predicates`` beside it.
+    ``refused``: streams that are declared wrongly; that a query's stream is one of them is not told again.
+    """
+    queries: dict[str, Query] = {}
+    for path in sorted(folder.glob("*.sql")):
+        key = f"{folder.name}/{path.name}"
+        if not NAME.match(path.stem):
+            problems.append(Problem(key, repr(path.stem), "a name of lower-case letters, digits and _"))
+            continue
+        try:
+            text = path.read_text(encoding="utf-8")
+            queries[path.stem] = parse_query(path.stem, text, streams, folder.parent / FOLDER)
+        except UnicodeDecodeError as error:
+            problems.append(Problem(key, str(error), "UTF-8"))
+        except QueryError as error:
+            told = [fault for fault in error.faults if fault.about not in refused]
+            problems.extend(Problem(f"{key}:{f.line}:{f.column}", f.reason, f.expected) for f in told)
+    return queries
+
+
+def parse_query(name: str, text: str, streams: Mapping[str, Stream], predicates: Path | None = None) -> Query:
+    """Return the query that a text is: of aggregates where SELECT has one or groups, else of rows, pairs or more.
+
+    ``predicates``: the folder of the operator's own ones.
+
+    Raises:
+        QueryError: with every fault found, and line, column and reason of the first.
+    """
+    faults = Faults(text)
+    query = _query(name, text, streams, predicates, faults)
+    if faults.found or query is None:
+        raise QueryError(name, faults.found)
+    return query
+
+
+def _query(
+    name: str, text: str, streams: Mapping[str, Stream], predicates: Path | None, faults: Faults
+) -> Query | None:
+    parts = cut(text, faults)
+    tree = tree_of(parts, faults) if parts and parts.is_plain else None
+    if parts is None or tree is None:
+        return None
+    kind = kind_of(tree, parts)
+    check_clauses(parts.clauses, kind, faults)
+    return _READERS[kind](name, parts, tree, streams, predicates, faults)

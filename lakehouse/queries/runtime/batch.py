@@ -1,0 +1,72 @@
+"""Which batch of a registered query comes next: the one that was begun, or one of what ingest has finished since.
+
+And which batch took in a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from lakehouse.home.crashpoint import crash_point
+from lakehouse.home.layout import Home
+from lakehouse.home.ledger import read_ledger
+from lakehouse.queries.registered import Query
+from lakehouse.queries.runtime.batch_manifest import Plan, finished, last_plan, next_spans, write_plan
+from lakehouse.spark import tables
+
+# Up to which ingest batch of each stream.
+Through = Mapping[str, int]
+# What a batch holds in memory at most, unless one ingest batch has more.
+MOST_ROWS = 2_000_000
+
+
+def next_batch(
+    layout: Home,
+    query: Query,
+    most_rows: int,
+    through: Through | None = None,
+    told: int = 0,
+) -> Plan | None:
+    """Return the batch that was begun and is not finished, or write down the next one; None when all is taken.
+
+    Before every stream has a raw table there can be no result, and nothing is taken in.
+
+    ``through``: what is finished after these is left for later; so that several queries are planned alike.
+    ``told``: as in ``Plan``, of a batch that is written down now.
+    """
+    if not all(tables.exists(layout.raw(stream)) for stream in query.streams):
+        return None
+    folder, done = layout.plans(query.name), finished(layout, query.name)
+    last = last_plan(folder, "batch", done)
+    if last and last.number > done:
+        return last
+    taken = last.spans if last else tuple((0, 0) for _ in query.streams)
+    known = [
+        read_ledger(layout, stream, after, None if through is None else through[stream])
+        for stream, (_, after) in zip(query.streams, taken, strict=True)
+    ]
+    spans = next_spans(taken, known, most_rows)
+    if spans is None:
+        return None
+    plan = Plan(done + 1, spans, told)
+    write_plan(folder, "batch", plan)
+    crash_point("queries.planned")
+    return plan
+
+
+def taken_in(plans: Sequence[Plan]) -> Column:
+    """Return which batch of the query took in a row, from its side and ingest batch.
+
+    ``plans`` follow one another; of any row taken in before, the batch before the first of them is returned.
+    """
+    taken = F.lit(None).cast("bigint")
+    for side in range(len(plans[-1].spans)):
+        # One more before them: what that one reaches, they do not take.
+        ends = F.array(F.lit(plans[0].spans[side][0]), *(F.lit(plan.spans[side][1]) for plan in plans))
+        # The first batch that reaches as far.
+        number = F.size(F.filter(ends, lambda end: end < F.col("batch"))) + (plans[0].number - 1)
+        taken = F.when(F.col("side") == side, number.cast("bigint")).otherwise(taken)
+    return taken

@@ -1,0 +1,206 @@
+"""What a batch of a query, and a repair, take: written down before, so that one that died is made again alike.
+
+plans/<query>/query            what the query means, in one line: its tables belong to that meaning
+plans/<query>/batch-00000001   from which ingest batch to which, of each stream; the last repair told
+plans/<query>/repair-00000001  from which batch of the query to which
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from lakehouse.home.layout import Home
+from lakehouse.home.ledger import Entry, read_extent
+from lakehouse.home.table_log import bounds
+from lakehouse.queries.aggregate.query import AggregateQuery
+from lakehouse.queries.multiway.query import SLOTS, MultiwayQuery
+from lakehouse.queries.selection.query import SelectionQuery
+
+if TYPE_CHECKING:
+    from lakehouse.queries.registered import Query
+
+Kind = Literal["batch", "repair"]
+Span = tuple[int, int]
+
+
+class PlanMissing(RuntimeError):
+    """A plan that batches after it go by is gone."""
+
+
+class QueryChanged(RuntimeError):
+    """A query means something else than what its tables were made for."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The ``number``-th batch or repair; each span is ``(after, through)``: the first number it takes is after + 1.
+
+    ``told``: a batch knows what pairs the repairs up to this one found that had been missed.
+    """
+
+    number: int
+    spans: tuple[Span, ...]
+    told: int = 0
+
+
+def last_plan(folder: Path, kind: Kind, finished: int) -> Plan | None:
+    """Return the plan that was begun and is not finished, else the last finished one; None before the first.
+
+    Raises:
+        PlanMissing: when the last finished one is not there.
+    """
+    begun = read_plan(folder, kind, finished + 1)
+    return begun or (require_plan(folder, kind, finished) if finished else None)
+
+
+def require_plan(folder: Path, kind: Kind, number: int) -> Plan:
+    """Return a plan that must be there.
+
+    Raises:
+        PlanMissing: when it is not.
+    """
+    plan = read_plan(folder, kind, number)
+    if plan is None:
+        raise PlanMissing(
+            f"{_file(folder, kind, number)} is not there: restore that folder, or start over with "
+            f"`tidemark queries --forget {folder.name}`"
+        )
+    return plan
+
+
+def read_plan(folder: Path, kind: Kind, number: int) -> Plan | None:
+    """Return a plan, None where it is not there; cost: that of one, however many there are."""
+    path = _file(folder, kind, number)
+    return _plan(path, path.stat().st_ctime_ns) if path.exists() else None
+
+
+@lru_cache(1_000)
+def _plan(path: Path, changed_ns: int) -> Plan:
+    """Return a plan, read once a process: what stands under a name changes only when a query is forgotten."""
+    one = json.loads(path.read_text("utf-8"))
+    return Plan(one["number"], tuple((low, high) for low, high in one["spans"]), one.get("told", 0))
+
+
+def write_plan(folder: Path, kind: Kind, plan: Plan) -> None:
+    """Write a plan down, whole or not at all."""
+    _write(_file(folder, kind, plan.number), json.dumps(asdict(plan)))
+
+
+def definition_of(query: Query, buckets: int) -> str:
+    """Return what the tables of a query depend on, as one line."""
+    if isinstance(query, MultiwayQuery):
+        return f"{query.definition()} IN {SLOTS} SLOTS"
+    if isinstance(query, SelectionQuery):
+        return f"{query.definition()} ROW BY ROW"
+    how = f"METHOD {query.method}" if isinstance(query, AggregateQuery) else f"POLICY {query.policy}"
+    return f"{query.definition()} {how} IN {buckets} BUCKETS"
+
+
+def read_definition(folder: Path) -> str | None:
+    """Return what the query meant when its first batch began, None before that."""
+    path = folder / "query"
+    return path.read_text("utf-8") if path.is_file() else None
+
+
+def replace_definition(folder: Path, definition: str) -> None:
+    """Write down what the query's tables belong to, whatever they belonged to before."""
+    _write(folder / "query", definition)
+
+
+def require_same(folder: Path, query: str, definition: str) -> None:
+    """Refuse a query that means something else than when its first batch began.
+
+    Raises:
+        QueryChanged: with what to do.
+    """
+    before = read_definition(folder)
+    if before is None:
+        replace_definition(folder, definition)
+    elif before != definition:
+        raise QueryChanged(
+            f"query {query} has pairs and state of another meaning: it was {before}, it is {definition} now; give "
+            f"the new one a name of its own, or start over with `tidemark queries --forget {query}`"
+        )
+
+
+def is_of(folder: Path, definition: str) -> bool:
+    """Return whether a query's pairs are of this meaning; how slack is chosen, and in how many buckets, is no part."""
+    before = read_definition(folder)
+    return before is not None and f"{before} ".startswith(f"{definition} ")
+
+
+def next_spans(
+    taken: Sequence[Span], ledgers: Sequence[Sequence[Entry]], most_rows: int
+) -> tuple[Span, ...] | None:
+    """Return which ingest batches of each stream come next, None when there are none.
+
+    ``taken`` are the last spans. An ingest batch is never cut: each stream gives at least one, then as many as
+    together have at most ``most_rows`` accepted rows.
+    """
+    spans = []
+    for (_, last), entries in zip(taken, ledgers, strict=True):
+        through, rows = last, 0
+        for entry in entries:
+            if entry.batch <= last:
+                continue
+            rows += entry.accepted
+            if rows > most_rows and through > last:
+                break
+            through = entry.batch
+        spans.append((last, through))
+    return tuple(spans) if any(low < high for low, high in spans) else None
+
+
+def finished(layout: Home, query: str) -> int:
+    """Return the number of a query's last finished batch, 0 for none."""
+    return _largest(layout.queries(query), "batch")
+
+
+def repaired(layout: Home, query: str) -> int:
+    """Return up to which batch a query is repaired, 0 for none."""
+    return _largest(layout.repairs(query), "through")
+
+
+def last_repair(layout: Home, query: str) -> int:
+    """Return the number of a query's last finished repair, 0 for none."""
+    return _largest(layout.repairs(query), "repair")
+
+
+def is_behind(layout: Home, query: str, streams: Sequence[str], is_repaired: bool = True) -> bool:
+    """Tell if a query has ingest batches to take, or batches to repair: raw rows that it still needs must stay.
+
+    Not ``is_repaired``: a kind that no repair looks after; what it has to finish must stay.
+    """
+    last = finished(layout, query)
+    plan = last_plan(layout.plans(query), "batch", last)
+    taken = plan.spans if plan else tuple((0, 0) for _ in streams)
+    lasts = [read_extent(layout, stream).batch for stream in streams]
+    if any(through < newest for (_, through), newest in zip(taken, lasts, strict=True)):
+        return True
+    done = repaired(layout, query) if is_repaired else last
+    return plan is not None and done < plan.number
+
+
+def _file(folder: Path, kind: Kind, number: int) -> Path:
+    return folder / f"{kind}-{number:08d}"
+
+
+def _largest(table: Path, number: str) -> int:
+    [(_, largest)] = bounds(table, (number,))
+    return largest or 0
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_name(f".{path.name}.tmp")
+    with scratch.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    scratch.rename(path)

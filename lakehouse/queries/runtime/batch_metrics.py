@@ -1,0 +1,77 @@
+"""What the small tables ``queries`` and ``repairs`` say of a registered query: what is finished, and its figures.
+
+Only what is finished counts: rows that a batch or a repair has appended are of one that goes on, or died, until its
+figures are there. Cost: one row per batch and bucket, or side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from lakehouse.home.layout import Home
+from lakehouse.home.table_log import read_columns
+
+Facts = dict[str, Any]
+REPAIRS = ("repair", "through", "looked_at", "found", "gone", "time_us", "committed_at")
+
+
+@dataclass(frozen=True)
+class Figures:
+    """``rows``: one per finished batch and bucket or side, in order, -1 first; ``repairs``: one per finished repair."""
+
+    rows: Sequence[Facts]
+    repairs: Sequence[Facts]
+
+    @property
+    def finished(self) -> int:
+        """The last finished batch, 0 for none."""
+        return int(self.rows[-1]["batch"]) if self.rows else 0
+
+    @property
+    def last_repair(self) -> int:
+        """The number of the last finished repair, 0 for none."""
+        return int(self.repairs[-1]["repair"]) if self.repairs else 0
+
+    @property
+    def repaired(self) -> int:
+        """Batches up to this one are repaired."""
+        return max((repair["through"] for repair in self.repairs), default=0)
+
+    @cached_property
+    def last_batch(self) -> list[Facts]:
+        """The rows of the last finished batch."""
+        return [row for row in self.rows if row["batch"] == self.finished]
+
+    def total(self, name: str, after: int = 0) -> int:
+        """Return the sum of a figure over all finished batches after one; 0 where a kind has no such figure."""
+        return sum(row.get(name) or 0 for row in self.rows if row["batch"] > after)
+
+    def total_repaired(self, name: str) -> int:
+        """Return the sum of a figure over all repairs."""
+        return sum(repair[name] for repair in self.repairs)
+
+
+def read_figures(layout: Home, query: str, names: Sequence[str]) -> Figures:
+    """Return these columns of ``queries``, the first two batch and bucket or side, and the repairs."""
+    # In this order: what a repair has looked at is then among the batches.
+    repairs = _rows(layout.repairs(query), REPAIRS, ("repair",))
+    return Figures(_rows(layout.queries(query), names, names[:2]), repairs)
+
+
+def is_finished(batches: int, repairs: int) -> str:
+    """Return SQL that tells if a row of pairs, answers or alarms is of one of so many finished batches and repairs."""
+    return f"(found = 'online' AND batch <= {batches} OR found = 'repair' AND batch <= {repairs})"
+
+
+def is_open(repaired: int, batches: int) -> str:
+    """Return SQL that tells if a logged row of one of so many batches has been looked at by no repair yet."""
+    return f"(what = 'missed' AND batch > {repaired} AND batch <= {batches})"
+
+
+def _rows(table: Path, names: Sequence[str], order: Sequence[str]) -> list[Facts]:
+    rows = [dict(zip(names, row, strict=True)) for row in read_columns(table, names)]
+    return sorted(rows, key=lambda row: tuple(row[name] for name in order))

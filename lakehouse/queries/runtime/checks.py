@@ -1,0 +1,205 @@
+"""What every registered query's tables say of themselves -> frames of deviations per batch and per repair.
+
+Only what is finished is judged. Where a condition calls a predicate, which rows take part is what the query's own
+scans have noted: its file may have been mended since, so it is never asked again. Cost: of what was found two columns,
+and the log, are read once; of raw, one count of the rows that no earlier check passed. Guarantee: what leaves this
+module are batch numbers and counts, never a row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from lakehouse.home.corrections import read_corrections
+from lakehouse.home.layout import Home
+from lakehouse.home.table_log import read_columns, read_log
+from lakehouse.queries.runtime.batch_manifest import Plan, Span, require_plan
+from lakehouse.queries.runtime.batch_metrics import Figures
+from lakehouse.spark.deviations import Frame
+from lakehouse.spark.tables import read
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakehouse.queries.registered import Query
+
+# Columns of figures that every kind is judged by.
+COUNTS = ("rows", "missed", "refused")
+Row = dict[str, Any]
+# Of each batch of a query how many rows it had to take in, least and most.
+Taken = Mapping[int, tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class QueryTables:
+    """A query's tables as of when they were opened.
+
+    ``found`` counts its pairs or answers by found and batch, ``log`` its logged rows by what and batch; ``told`` are
+    the figures that say how many a batch found.
+    """
+
+    layout: Home
+    query: Query
+    figures: Figures
+    found: pa.Table
+    log: pa.Table
+    told: tuple[str, ...]
+
+    @property
+    def through(self) -> int:
+        """The query's last finished batch."""
+        return self.figures.finished
+
+    @property
+    def piece(self) -> str:
+        """What a batch has figures of."""
+        return "bucket"
+
+    @property
+    def is_once(self) -> bool:
+        """Whether it takes each row in once."""
+        return True
+
+    @property
+    def gone(self) -> int:
+        """Logged rows whose partners may lie where raw rows are no longer kept."""
+        return self.figures.total_repaired("gone")
+
+
+def query_frames(tables: QueryTables, taken: Taken) -> list[Frame]:
+    """Return the frames of the batches in ``taken``, and of all repairs."""
+    return [
+        Frame("batches", ("batch",), list(_batch_rows(tables, taken))),
+        Frame("repairs", ("repair",), list(_repair_rows(tables))),
+    ]
+
+
+def rows_to_take(spark: SparkSession, tables: QueryTables, since: int) -> Taken:
+    """Return for each batch after ``since`` how many rows it had to take in, least and most.
+
+    Rows that were taken in and have left raw since are not counted any more.
+    """
+    new = plans_since(tables, since)
+    sides = [_side_to_take(spark, tables, side, new) for side in range(len(tables.query.sides))]
+    return {plan.number: _to_take([side[plan.number] for side in sides], tables.is_once) for plan in new}
+
+
+def plans_since(tables: QueryTables, since: int) -> list[Plan]:
+    """Return the finished batches after ``since``."""
+    folder = tables.layout.plans(tables.query.name)
+    return [require_plan(folder, "batch", number) for number in range(max(since, 0) + 1, tables.through + 1)]
+
+
+def rows_in_raw(spark: SparkSession, tables: QueryTables, side: int, plans: Sequence[Plan]) -> Taken:
+    """Return how many raw rows of a side each batch had to take, or to ask predicates about, least and most."""
+    counts = _raw_counts(spark, tables, side, plans) if plans else {}
+    return {plan.number: _inside(plan.spans[side], counts) for plan in plans}
+
+
+def _batch_rows(tables: QueryTables, taken: Taken) -> Iterator[Row]:
+    online = counts_of(tables.found, "found", "online")
+    missed, refused = (counts_of(tables.log, "what", what) for what in ("missed", "refused"))
+    for batch, (least, most) in sorted(taken.items()):
+        rows = [row for row in tables.figures.rows if row["batch"] == batch]
+        told = {name: sum(row.get(name) or 0 for row in rows) for name in (*COUNTS, *tables.told)}
+        log_gap = abs(told["missed"] - missed[batch]) + abs(told["refused"] - refused[batch])
+        yield {
+            "batch": batch,
+            "rows_missing": max(least - told["rows"], 0),
+            "rows_added": max(told["rows"] - most, 0),
+            "repeats": len(rows) - len({row[tables.piece] for row in rows}),
+            "found_gap": abs(sum(told[name] for name in tables.told) - online[batch]),
+            "log_gap": log_gap,
+        }
+
+
+def _repair_rows(tables: QueryTables) -> Iterator[Row]:
+    found = counts_of(tables.found, "found", "repair")
+    missed = counts_of(tables.log, "what", "missed")
+    times = Counter(row["repair"] for row in tables.figures.repairs)
+    after = 0
+    for row in tables.figures.repairs:
+        number, through = row["repair"], row["through"]
+        logged = sum(count for batch, count in missed.items() if after < batch <= through)
+        yield {
+            "repair": number,
+            "found_gap": abs(row["found"] - found[number]),
+            "looked_gap": abs(row["looked_at"] - logged),
+            "repeats": times[number] - 1,
+        }
+        after = through
+
+
+def _to_take(sides: Sequence[tuple[int, int]], is_once: bool) -> tuple[int, int]:
+    return sum(least for least, _ in sides), sum(most for _, most in sides) if is_once else 2**62
+
+
+def _side_to_take(spark: SparkSession, tables: QueryTables, side: int, plans: Sequence[Plan]) -> Taken:
+    if not tables.query.sides[side].conjuncts:
+        return rows_in_raw(spark, tables, side, plans)
+    names = ("batch", "side", "operator", "selected")
+    selected = Counter[int]()
+    for batch, of_side, operator, count in read_columns(tables.layout.operators(tables.query.name), names):
+        if of_side == side and operator < 0:
+            selected[batch] += count
+    return {plan.number: (selected[plan.number], selected[plan.number]) for plan in plans}
+
+
+def _inside(span: Span, counts: Mapping[int, tuple[int, int]]) -> tuple[int, int]:
+    inside = [both for batch, both in counts.items() if span[0] < batch <= span[1]]
+    return sum(kept for kept, _ in inside), sum(kept + left for kept, left in inside)
+
+
+def _raw_counts(
+    spark: SparkSession, tables: QueryTables, side: int, plans: Sequence[Plan]
+) -> dict[int, tuple[int, int]]:
+    """Return per ingest batch how many rows of raw take part, and how many rows have left raw."""
+    stream, where = tables.query.sides[side].stream, tables.query.sides[side].where
+    after, through = plans[0].spans[side][0], plans[-1].spans[side][1]
+    raw = read(spark, tables.layout.raw(stream)).where(f"batch > {after} AND batch <= {through}")
+    kept = (raw.where(where) if where else raw).groupBy("batch").count().collect()
+    left = Counter[int]()
+    for correction in read_corrections(tables.layout, stream):
+        left.update(correction.batches)
+    counts = {row["batch"]: row["count"] for row in kept}
+    return {
+        batch: (counts.get(batch, 0), left[batch]) for batch in {*counts, *left} if after < batch <= through
+    }
+
+
+def counted(batches: Iterator[pa.RecordBatch], names: Sequence[str]) -> pa.Table:
+    """Count rows by the values of these columns, the first of them text and the others numbers."""
+    none = pa.schema([(name, pa.int64() if place else pa.string()) for place, name in enumerate(names)])
+    counts = [pa.Table.from_batches([], none.append(pa.field("count_all", pa.int64())))]
+    for batch in batches:
+        rows = pa.Table.from_batches([batch]).cast(none)
+        counts.append(rows.group_by(list(names)).aggregate([([], "count_all")]))
+    total = pa.concat_tables(counts).group_by(list(names)).aggregate([("count_all", "sum")])
+    return total.rename_columns([*names, "count_all"])
+
+
+def scanned(
+    table: Path, columns: Sequence[str], kept: ds.Expression | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield these columns of a table's rows, none where there is no table."""
+    log = read_log(table)
+    if log and log.files:
+        files = ds.dataset([str(path) for path in log.files], format="parquet")
+        yield from files.to_batches(columns=list(columns), filter=kept)
+
+
+def counts_of(counts: pa.Table, column: str, value: str) -> Counter[int]:
+    """Return the counts of each batch, of those with this value."""
+    rows = counts.filter(pc.equal(counts[column], value)).select(["batch", "count_all"])
+    found = Counter[int]()
+    for batch, count in zip(rows["batch"].to_pylist(), rows["count_all"].to_pylist(), strict=True):
+        found[batch] += count
+    return found

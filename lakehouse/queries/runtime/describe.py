@@ -1,0 +1,78 @@
+"""Conditions that are asked one by one, in words, and why they stand in the order in which they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lakehouse.queries.language.row_conditions import Conjunct
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A condition as it was measured: rows it handles a second, the share that it lets through, its written place."""
+
+    text: str
+    handled_per_s: float
+    selectivity: float
+    written: int
+
+    @property
+    def filtered_per_s(self) -> float:
+        """(1 - S) n: rows that it takes out a second while it runs."""
+        return (1 - self.selectivity) * self.handled_per_s
+
+    @property
+    def us_a_row(self) -> float:
+        """What a row costs."""
+        return 1e6 / self.handled_per_s
+
+
+def condition_in_words(text: str) -> str:
+    """Return a condition without the quotes of names.
+
+    >>> condition_in_words("`proto` = 'tcp'")
+    "proto = 'tcp'"
+    """
+    return text.replace("`", "")
+
+
+def kind_in_words(conjunct: Conjunct) -> str:
+    """Return how a condition is asked."""
+    if conjunct.call is None:
+        return "compiled, whole columns"
+    return f"{conjunct.call.path.name}, {'row by row' if conjunct.call.by_row else 'whole columns'}"
+
+
+def order_in_words(order: Sequence[Ranked]) -> Iterator[str]:
+    """Yield why the next batch begins with this order: in one sentence, then one per condition that moved."""
+    if len(order) < 2:
+        yield "one condition: there is nothing to order"
+        return
+    if [each.written for each in order] == sorted(each.written for each in order):
+        yield "as written: no other order takes more rows out a second earlier"
+        return
+    yield "most rows taken out a second first, by (1 - S) n as the last batch measured it; equal ones as written"
+    for place, each in enumerate(order):
+        if each.written > place:
+            passed = [other for other in order[place + 1 :] if other.written < each.written]
+            before = " and ".join(condition_in_words(other.text) for other in passed)
+            yield (
+                f"{condition_in_words(each.text)} goes before {before}: it takes out {each.filtered_per_s:,.0f} rows a "
+                f"second, {_most(passed)}"
+            )
+
+
+def _most(passed: Sequence[Ranked]) -> str:
+    told = " and ".join(f"{other.filtered_per_s:,.0f}" for other in passed)
+    return f"{'that' if len(passed) == 1 else 'those'} {told}"
+
+
+def kernel_in_words(name: str, handled_per_s: float | None, arrived_per_s: float) -> str:
+    """Return when the kernel behind the conditions on a query's sides runs; n and V as the last batch measured."""
+    turn = (
+        f"{name} runs behind all scans of its round; of several such the one of the highest n - V runs first"
+    )
+    if handled_per_s is None:
+        return f"{turn}, one without rows so far before all others"
+    return f"{turn}, here {handled_per_s:,.0f} - {arrived_per_s:,.0f} rows a second"

@@ -1,0 +1,179 @@
+"""Operators as the batches of a query measured them: conditions that are asked one by one, and the kernel behind them.
+
+Of a selection they are its figures. A join or an aggregate that calls predicates has them in the table ``operators``,
+by side. Cost: a row per batch and operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Protocol
+
+from lakehouse.home.layout import Home
+from lakehouse.home.table_log import read_columns
+from lakehouse.queries.language.row_conditions import Conditioned, Conjunct, scanned
+from lakehouse.queries.registered import Query
+from lakehouse.queries.runtime.describe import (
+    Ranked,
+    condition_in_words,
+    kernel_in_words,
+    kind_in_words,
+    order_in_words,
+)
+
+Facts = dict[str, Any]
+OPERATOR = (
+    *("name", "position", "taken", "passed", "busy_us", "handled_per_s", "selectivity", "priority"),
+    *("slice_us", "waited"),
+)
+BATCH = (
+    *("selected", "pieces", "misses", "delay_us", "worst_delay_us", "arrived_per_s", "switch_us"),
+    *("tau_us", "changes", "tasks", "together", "queue_bytes"),
+)
+_TABLE = ("batch", "side", "operator", "committed_at", "rows", "time_us", *OPERATOR, *BATCH)
+_COUNTED = ("taken", "passed", "busy_us", "selectivity", "handled_per_s")
+
+
+class Side(Conditioned, Protocol):
+    """A side of a query, with the name that the query has for it."""
+
+    @property
+    def alias(self) -> str:
+        """The name."""
+
+
+@dataclass(frozen=True)
+class Scans:
+    """What finished batches of a join or an aggregate measured; ``rows``: by batch and side, the kernel's last."""
+
+    sides: Sequence[Side]
+    rows: Sequence[Facts]
+
+    def operators(self) -> list[Facts]:
+        """Return what the last batch showed: of each side the conditions in their current order, last the kernel."""
+        last = self._last
+        of_sides = [
+            {"side": side.alias, **operator_facts(row)}
+            for number, side in self._scanned()
+            for row in ordered(_of_side(last, number))
+        ]
+        return [*of_sides, *map(_kernel_facts, _of_side(last, None))]
+
+    def why(self) -> Iterator[str]:
+        """Yield why each side's conditions stand as they do, and when the kernel runs; nothing before a batch."""
+        last = self._last
+        for number, side in self._scanned() if last else ():
+            for sentence in order_in_words(ranked(_of_side(last, number))):
+                yield f"{side.alias}: {sentence}"
+        for row in _of_side(last, None):
+            yield kernel_in_words(row["name"], row["handled_per_s"], _arrived(last))
+
+    def batches(self) -> Iterator[Facts]:
+        """Yield of each finished batch the scan of each side, and what its kernel did."""
+        for number, of_batch in groupby(self.rows, key=lambda row: row["batch"]):
+            rows = list(of_batch)
+            sides = ((side.alias, _of_side(rows, place)) for place, side in self._scanned())
+            kernel = next((_counted(row) for row in _of_side(rows, None)), None)
+            told = [{"side": alias, **scan_facts(own)} for alias, own in sides if own]
+            yield {"batch": number, "sides": told, "kernel": kernel}
+
+    @property
+    def _last(self) -> list[Facts]:
+        return [row for row in self.rows if row["batch"] == self.rows[-1]["batch"]]
+
+    def _scanned(self) -> list[tuple[int, Side]]:
+        return [(number, self.sides[number]) for number in scanned(self.sides)]
+
+
+def read_scans(layout: Home, query: Query, finished: int) -> Scans:
+    """Return what batches up to the last finished one measured; a later one goes on, or died."""
+    rows = [dict(zip(_TABLE, row, strict=True)) for row in read_columns(layout.operators(query.name), _TABLE)]
+    sides = len(query.sides)
+
+    def place(row: Facts) -> tuple[int, int, int]:
+        return row["batch"], sides if row["side"] is None else row["side"], row["operator"]
+
+    return Scans(query.sides, sorted((row for row in rows if row["batch"] <= finished), key=place))
+
+
+def conditions_of(conjuncts: Sequence[Conjunct]) -> list[Facts]:
+    """Return conditions in the written order, and how each is asked."""
+    return [{"condition": condition_in_words(each.text), "asked": kind_in_words(each)} for each in conjuncts]
+
+
+def ordered(rows: Sequence[Facts]) -> list[Facts]:
+    """Return the conditions of a batch in the order that the one after it begins with."""
+    return sorted((row for row in rows if row["operator"] >= 0), key=lambda row: row["position"])
+
+
+def ranked(rows: Sequence[Facts]) -> list[Ranked]:
+    """Return the conditions of a batch in that order, with what was measured of them."""
+    return [_ranked(row) for row in ordered(rows)]
+
+
+def operator_facts(row: Facts) -> Facts:
+    """Return what is told of a condition as a batch measured it."""
+    of_row = _ranked(row)
+    return {
+        "operator": condition_in_words(row["name"]),
+        "written": row["operator"] + 1,
+        "now": row["position"] + 1,
+        "selectivity": row["selectivity"],
+        "us_a_row": of_row.us_a_row,
+        "handled_per_s": row["handled_per_s"],
+        "filtered_per_s": of_row.filtered_per_s,
+        "priority": row["priority"],
+        "slice_us": row["slice_us"],
+        "waited": row["waited"],
+        "taken": row["taken"],
+        "passed": row["passed"],
+    }
+
+
+def scan_facts(rows: Sequence[Facts]) -> Facts:
+    """Return what a batch measured of one scan: rows, delays, V and tau, and per condition what it did."""
+    whole = next(row for row in rows if row["operator"] < 0)
+    return {
+        **{name: whole[name] for name in ("committed_at", "rows", "time_us", *BATCH)},
+        "order": [row["operator"] + 1 for row in ordered(rows)],
+        "operators": [
+            {"operator": condition_in_words(row["name"]), **_counted(row)}
+            for row in rows
+            if row["operator"] >= 0
+        ],
+    }
+
+
+def _kernel_facts(row: Facts) -> Facts:
+    """Return the same of a kernel as of a condition; it filters nothing, has no turns, and no rows wait for it."""
+    handled = row["handled_per_s"]
+    nothing = dict.fromkeys(("side", "written", "now", "filtered_per_s", "slice_us", "waited"))
+    return {
+        **nothing,
+        "operator": row["name"],
+        "selectivity": row["selectivity"],
+        "us_a_row": 1e6 / handled if handled else None,
+        "handled_per_s": handled,
+        "priority": row["priority"],
+        "taken": row["taken"],
+        "passed": row["passed"],
+    }
+
+
+def _counted(row: Facts) -> Facts:
+    return {name: row[name] for name in _COUNTED}
+
+
+def _of_side(rows: Sequence[Facts], side: int | None) -> list[Facts]:
+    return [row for row in rows if row["side"] == side]
+
+
+def _arrived(rows: Sequence[Facts]) -> float:
+    """Return V of all sides."""
+    return float(sum(row["arrived_per_s"] for row in rows if row["operator"] < 0))
+
+
+def _ranked(row: Facts) -> Ranked:
+    return Ranked(row["name"], row["handled_per_s"], row["selectivity"], row["operator"])

@@ -1,0 +1,49 @@
+"""A query starts over: its tables, plans and outcomes go, however often that is killed on the way.
+
+The meaning goes last, and first it is made one that no query has. So a query that was forgotten by half is refused as
+changed until it is forgotten whole: nothing counts on batches whose tables are gone.
+"""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import ExitStack
+
+from lakehouse.home.layout import Home
+from lakehouse.home.lease import lease
+from lakehouse.queries.runtime.batch_manifest import replace_definition
+
+JOBS = ("run_queries", "repair_late", "check_queries", "maintain_queries")
+_FORGOTTEN = "(being forgotten)"
+
+
+def known_queries(layout: Home) -> list[str]:
+    """Return the names of all queries that have tables or plans, registered or not."""
+    folders = {place.parent for place in (*layout.tables_of("any"), layout.plans("any"))}
+    found = {path.name for folder in folders if folder.is_dir() for path in folder.iterdir() if path.is_dir()}
+    return sorted(name for name in found if not name.startswith("."))
+
+
+def forget(layout: Home, query: str) -> int:
+    """Remove a query's tables, plans and outcomes; return how many bytes that were.
+
+    Raises:
+        LeaseHeld: when another process runs or repairs the query now.
+    """
+    with ExitStack() as leases:
+        for table in (layout.queries(query), layout.repairs(query)):
+            leases.enter_context(lease(table))
+        plans, tables = layout.plans(query), layout.tables_of(query)
+        size = sum(path.stat().st_size for table in tables for path in table.rglob("*") if path.is_file())
+        replace_definition(plans, _FORGOTTEN)
+        for table in tables:
+            if table.exists():
+                shutil.rmtree(table)
+        for job in JOBS:
+            (layout.runs / f"{job}-{query}.json").unlink(missing_ok=True)
+        for path in plans.iterdir():
+            if path.name != "query":
+                path.unlink()
+        (plans / "query").unlink()
+        plans.rmdir()
+        return size

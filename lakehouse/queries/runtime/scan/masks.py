@@ -1,0 +1,205 @@
+"""A condition on rows, which the catalog has let through, as a function of an Arrow batch.
+
+It says what Spark would: comparisons with null are null, NOT, AND and OR know three values, sums are of doubles.
+Numbers of different types are compared as Spark compares them: with a double as doubles, else exactly; exactly also
+where a literal has more digits than a decimal column, which Spark rounds.
+
+Cost: a pass of compiled code over the columns for each sign in the condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse.queries.language.text import DIALECT
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+Mask = Callable[[pa.RecordBatch], Any]
+_COMPARED = {
+    "EQ": pc.equal,
+    "NEQ": pc.not_equal,
+    "LT": pc.less,
+    "LTE": pc.less_equal,
+    "GT": pc.greater,
+    "GTE": pc.greater_equal,
+}
+_RECKONED = {"Add": pc.add, "Sub": pc.subtract, "Mul": pc.multiply, "Div": pc.divide}
+_SHAPED = {
+    "Lower": pc.utf8_lower,
+    "Upper": pc.utf8_upper,
+    "Length": pc.utf8_length,
+    "Neg": pc.negate,
+    "Abs": pc.abs,
+}
+
+
+def mask_of(sql: str) -> Mask:
+    """Return what tells of each row of a batch if the condition holds; null counts as not.
+
+    Raises:
+        ValueError: at a sign that the catalog does not let through.
+    """
+    from sqlglot import parse_one
+
+    tree = parse_one(sql, dialect=DIALECT)
+
+    def run(rows: pa.RecordBatch) -> Any:
+        found = _value(tree, rows)
+        if isinstance(found, pa.Scalar):
+            return np.full(rows.num_rows, bool(found.as_py()))
+        return found.fill_null(False)
+
+    return run
+
+
+def _value(node: exp.Expr, rows: pa.RecordBatch) -> Any:
+    """Return an array, or a scalar where no column is read."""
+    from sqlglot import exp
+
+    match node:
+        case exp.Column():
+            return rows.column(node.name)
+        case exp.Paren():
+            return _value(node.this, rows)
+        case exp.Literal():
+            return pa.scalar(node.this) if node.is_string else _number(node.this)
+        case exp.Boolean():
+            return pa.scalar(bool(node.this))
+        case exp.Null():
+            return pa.scalar(None)
+        case exp.Cast():
+            return _double(_value(node.this, rows))
+    return _condition(node, rows)
+
+
+def _condition(node: exp.Expr, rows: pa.RecordBatch) -> Any:
+    from sqlglot import exp
+
+    match node:
+        case exp.Not():
+            return pc.invert(_truth(_value(node.this, rows)))
+        case exp.And() | exp.Or():
+            both = (_truth(_value(each, rows)) for each in (node.this, node.expression))
+            return (pc.and_kleene if isinstance(node, exp.And) else pc.or_kleene)(*both)
+        case exp.In():
+            one = _value(node.this, rows)
+            found = (_compared("EQ", one, _value(each, rows)) for each in node.expressions)
+            return reduce(pc.or_kleene, map(_truth, found))
+        case exp.Between():
+            one = _value(node.this, rows)
+            low, high = (_value(node.args[end], rows) for end in ("low", "high"))
+            return pc.and_kleene(_compared("GTE", one, low), _compared("LTE", one, high))
+        case exp.Is():
+            return _is(_value(node.this, rows), node.expression, rows)
+        case exp.NullSafeEQ() | exp.NullSafeNEQ():
+            same = _same(_value(node.this, rows), _value(node.expression, rows))
+            return same if isinstance(node, exp.NullSafeEQ) else pc.invert(same)
+    return _operation(node, rows)
+
+
+def _operation(node: exp.Expr, rows: pa.RecordBatch) -> Any:
+    name, one = type(node).__name__, _value(node.this, rows)
+    if name in _COMPARED:
+        return _compared(name, one, _value(node.expression, rows))
+    if name in ("Like", "ILike"):
+        return pc.match_like(_text(one), node.expression.this, ignore_case=name == "ILike")
+    if name in _RECKONED:
+        return _RECKONED[name](*map(_double, (one, _value(node.expression, rows))))
+    if name == "Mod":
+        return _remainder(_double(one), _double(_value(node.expression, rows)))
+    if name == "Trim":
+        return pc.utf8_trim(_text(one), characters=" ")
+    if name in ("Neg", "Abs"):
+        return _SHAPED[name](_double(one))
+    if name in _SHAPED:
+        return _SHAPED[name](_text(one))
+    raise ValueError(f"expected a sign that the catalog lets through, found {name}")
+
+
+def _compared(name: str, one: Any, two: Any) -> Any:
+    """Compare; booleans by 0 and 1, and what is null by itself with null."""
+    one, two = _alike(one, two)
+    return _COMPARED[name](one, two)
+
+
+def _alike(one: Any, two: Any) -> tuple[Any, Any]:
+    """Return two values in a type in which they can be compared."""
+    if pa.types.is_null(one.type) and pa.types.is_null(two.type):
+        return one.cast(pa.int64()), two.cast(pa.int64())
+    if pa.types.is_null(one.type):
+        return _alike(one.cast(two.type), two)
+    if pa.types.is_null(two.type):
+        return _alike(one, two.cast(one.type))
+    types = (one.type, two.type)
+    if any(map(pa.types.is_boolean, types)):
+        return one.cast(pa.int8()), two.cast(pa.int8())
+    if any(map(pa.types.is_floating, types)):
+        return _double(one), _double(two)
+    if pa.types.is_decimal(types[0]) != pa.types.is_decimal(types[1]) or types[0] != types[1]:
+        return _exact(one, two)
+    return one, two
+
+
+def _exact(one: Any, two: Any) -> tuple[Any, Any]:
+    """Return whole numbers and decimals as decimals of one type; texts as they are."""
+    types = [each.type for each in (one, two)]
+    if not any(map(pa.types.is_decimal, types)):
+        return one, two
+    scale = max(each.scale for each in types if pa.types.is_decimal(each))
+    wide = pa.decimal256(76, scale)
+    return one.cast(wide), two.cast(wide)
+
+
+def _same(one: Any, two: Any) -> Any:
+    """Tell where two values are equal or both null."""
+    both = pc.and_(pc.is_null(one), pc.is_null(two))
+    return pc.or_(both, pc.fill_null(_compared("EQ", one, two), False))
+
+
+def _is(one: Any, asked: exp.Expr, rows: pa.RecordBatch) -> Any:
+    from sqlglot import exp
+
+    if isinstance(asked, exp.Null):
+        return pc.is_null(one)
+    return _same(_truth(one), _truth(_value(asked, rows)))
+
+
+def _remainder(one: Any, two: Any) -> Any:
+    """Return what is left of a division, with the sign of what is divided; pyarrow has no such function."""
+    if isinstance(one, pa.Scalar):
+        return pa.scalar(
+            None if one.as_py() is None else float(np.fmod(one.as_py(), two.as_py())), pa.float64()
+        )
+    values = np.fmod(one.to_numpy(zero_copy_only=False), two.as_py())
+    return pa.array(values, pa.float64(), mask=one.is_null().to_numpy(zero_copy_only=False))
+
+
+def _number(text: str) -> pa.Scalar:
+    """Return a number as Spark reads it: with an exponent a double, with a point exact."""
+    from decimal import Decimal
+
+    if "e" in text.lower():
+        return pa.scalar(float(text))
+    if "." in text or abs(int(text)) >= 2**63:
+        return pa.scalar(Decimal(text))
+    return pa.scalar(int(text))
+
+
+def _double(one: Any) -> Any:
+    return pc.cast(one, pa.float64(), safe=False)
+
+
+def _truth(one: Any) -> Any:
+    return one.cast(pa.bool_()) if pa.types.is_null(one.type) else one
+
+
+def _text(one: Any) -> Any:
+    return one.cast(pa.string()) if pa.types.is_null(one.type) else one

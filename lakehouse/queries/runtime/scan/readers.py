@@ -1,0 +1,139 @@
+"""What reads a stream row by row, as chains of operators: selections, and sides of joins that call predicates.
+
+Conditions of equal text are one predicate, which is asked once a row, whoever has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakehouse.algorithms.scheduling.contract import Chain, Operator, Query
+from lakehouse.algorithms.scheduling.operators import Predicate
+from lakehouse.queries.aggregate.query import AggregateQuery
+from lakehouse.queries.language.row_conditions import Conjunct, scanned
+from lakehouse.queries.language.text import DIALECT
+from lakehouse.queries.multiway.query import MultiwayQuery
+from lakehouse.queries.pairs.query import JoinQuery
+from lakehouse.queries.runtime.scan.calls import Call, Source
+from lakehouse.queries.runtime.scan.masks import mask_of
+from lakehouse.queries.selection.query import DEADLINE_US, SelectionQuery
+
+if TYPE_CHECKING:
+    from lakehouse.queries.registered import Query as Registered
+
+# What of a raw row a join needs, whatever its query says.
+KEPT = ("event_us", "arrival_us", "batch", "source_file", "source_line", "source_item")
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What reads a stream: conditions on its rows in the written order, and the columns wanted of those let through.
+
+    ``side``: which one of the query it is, None of a selection, which has but one. ``deadline_us``: T.
+    """
+
+    query: str
+    side: int | None
+    stream: str
+    conjuncts: tuple[Conjunct, ...]
+    columns: tuple[str, ...]
+    deadline_us: int = DEADLINE_US
+
+    @property
+    def name(self) -> str:
+        """The query's, of a side with its number."""
+        return self.query if self.side is None else f"{self.query}.{self.side}"
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """Columns that are read, sorted."""
+        asked = {column for each in self.conjuncts for column in each.columns}
+        return tuple(sorted(asked | {*self.columns}))
+
+
+def readers_of(query: Registered) -> dict[int, Reader]:
+    """Return, by side, what of a query is read row by row; sides whose conditions are left to Spark's SQL are not."""
+    if isinstance(query, SelectionQuery):
+        columns = tuple(dict.fromkeys(output.column for output in query.outputs))
+        return {0: Reader(query.name, None, query.stream, query.conjuncts, columns, query.deadline_us)}
+    return {number: _reader(query, number) for number in scanned(query.sides)}
+
+
+def _reader(query: JoinQuery | MultiwayQuery | AggregateQuery, number: int) -> Reader:
+    side = query.sides[number]
+    return Reader(query.name, number, side.stream, side.conjuncts, tuple(sorted(_wanted(query, number))))
+
+
+def tied_to(query: Registered, others: Collection[Registered]) -> list[Registered]:
+    """Return the query and all that share scans with it, or with one of those, by name; no others are looked at."""
+    streams = {each.name: {reader.stream for reader in readers_of(each).values()} for each in others}
+    reached, grows = set(streams[query.name]), True
+    while grows:
+        tied = reached.union(*(each for each in streams.values() if reached & each))
+        reached, grows = tied, tied != reached
+    return sorted((each for each in others if reached & streams[each.name]), key=lambda each: each.name)
+
+
+def written(readers: Sequence[Reader]) -> list[Query]:
+    """Return chains as they are planned: operators by name, in the written order."""
+    return [_chain(reader, [_named(each) for each in reader.conjuncts]) for reader in readers]
+
+
+def runnable(readers: Sequence[Reader], sources: Mapping[str, Source], patience_s: float) -> list[Query]:
+    """Return chains as they are run; ``sources``: predicates of the operator's own by text."""
+    runs = {
+        each.text: Call(sources[each.text], patience_s) if each.call else mask_of(each.text)
+        for reader in readers
+        for each in reader.conjuncts
+    }
+    return [
+        _chain(reader, [_predicate(each, runs[each.text]) for each in reader.conjuncts]) for reader in readers
+    ]
+
+
+def sources_of(readers: Sequence[Reader]) -> dict[str, Source]:
+    """Return what the files of all predicates say now, by the text of the call."""
+    calls = {each.text: each for reader in readers for each in reader.conjuncts if each.call}
+    return {
+        text: Source.of(each.call.name, each.columns, each.call.by_row, each.call.path)
+        for text, each in calls.items()
+        if each.call
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Named(Operator):
+    """A condition that is only planned; ``shared`` is as it is of the one that is run."""
+
+    shared: str
+
+
+def _named(conjunct: Conjunct) -> Operator:
+    return _Named(name=conjunct.text, commutes=True, shared=conjunct.text)
+
+
+def _predicate(conjunct: Conjunct, run: Callable[[Any], Any]) -> Predicate:
+    return Predicate(name=conjunct.text, run=run, columns=conjunct.columns, shared=conjunct.text)
+
+
+def _chain(reader: Reader, operators: Sequence[Operator]) -> Query:
+    return Query(reader.name, Chain(reader.stream, tuple(operators)), reader.deadline_us)
+
+
+def _wanted(query: JoinQuery | MultiwayQuery | AggregateQuery, side: int) -> set[str]:
+    """Return the columns that a join needs of a side's raw rows."""
+    if isinstance(query, AggregateQuery):
+        own = query.sides[side]
+        shown = {group.column for group in query.groups if group.side == side}
+        return {*KEPT, *(column for _, column in own.keys), *_columns_in(own.values), *shown}
+    numbers = query.sides[side].numbers if isinstance(query, JoinQuery) else ()
+    shown = {output.column for output in query.outputs if output.side == side}
+    return {*KEPT, *query.sides[side].keys, *numbers, *shown}
+
+
+def _columns_in(values: Iterable[str]) -> set[str]:
+    from sqlglot import exp, parse_one
+
+    return {column.name for sql in values for column in parse_one(sql, dialect=DIALECT).find_all(exp.Column)}

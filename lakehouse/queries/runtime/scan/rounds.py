@@ -1,0 +1,250 @@
+"""A batch of each of several queries at once: shared scans of their streams, then what each does with its rows.
+
+    plans/<query>/batch-N     which ingest batches batch N takes; written first, for all queries of the round
+        raw rows of a stream and span    -> one scan, for all that read just these
+        selections                       -> their rows are appended, several at a time
+        joins and aggregates             -> their kernels, one after the other, highest priority first
+        operators N                      of each join what was measured of its conditions, and of its kernel
+        queries N                        written last, by each: its batch is finished
+
+The priority of a kernel is that of the last operator of a chain, n - V: rows that it takes out of the system a second,
+less those that come. So of queries that wait for the same scan, those that are soon done are done first.
+
+A query that raises, wherever that is, is left out: a batch of it stays begun, ``stopped`` beside its plans says why,
+and the others go on. Run again, it takes that batch anew; it shares scans with the others once it has caught up.
+
+All that a batch reads was fixed before it began, and each table is appended once per batch: a batch that died anywhere
+is simply made again. Which queries share a round changes how long it takes, never what comes out.
+
+Source: Dong et al., MultiFactor, for priorities. There tuples pass from filters to joins one by one; here all kernels
+wait for the scans, since between both lies Spark's exchange by key.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from lakehouse.home.crashpoint import crash_point
+from lakehouse.home.ledger import read_extent
+from lakehouse.queries.runtime.batch import MOST_ROWS
+from lakehouse.queries.runtime.batch_manifest import QueryChanged, finished
+from lakehouse.queries.runtime.drain import Run, add
+from lakehouse.queries.runtime.failure import Stopped, clear_stopped, read_stopped, write_stopped
+from lakehouse.queries.runtime.scan.measurements import Measured, read_before
+from lakehouse.queries.runtime.scan.readers import Reader, readers_of
+from lakehouse.queries.runtime.scan.scan import Scan, told
+from lakehouse.queries.runtime.scan.shared import Kernel, Scanned, Shared, kernel_before
+from lakehouse.queries.runtime.scan.task import LIMIT_BYTES
+from lakehouse.queries.selection.query import SelectionQuery
+from lakehouse.spark import tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakehouse.home.layout import Home
+    from lakehouse.queries.runtime.batch_manifest import Plan, Span
+
+log = logging.getLogger(__name__)
+# Commits of Delta that go on at the same time.
+_WRITERS = 4
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Queries that are run together."""
+
+    spark: SparkSession
+    layout: Home
+    runs: tuple[Run[Shared], ...]
+    limit_bytes: int = LIMIT_BYTES
+
+    def drain(self, most_rows: int = MOST_ROWS) -> dict[str, dict[str, int]]:
+        """Take in all finished ingest batches that the queries lack; return by query what they came to.
+
+        A query that is stopped is behind afterwards; ``stopped`` says why.
+
+        Raises:
+            QueryChanged: when a query means something else than its tables.
+        """
+        totals = {run.query.name: dict.fromkeys(("batches", *run.counts), 0) for run in self.runs}
+        going = tuple(run for run in self.runs if self._is_begun(run))
+        while batches := tuple(self._batches(going, most_rows)):
+            done = Round(self, batches).finish()
+            failed = {batch.name for batch in batches} - done.keys()
+            going = tuple(run for run in going if run.query.name not in failed)
+            for name, figures in done.items():
+                add(totals[name], figures)
+        return totals
+
+    def _is_begun(self, run: Run[Shared]) -> bool:
+        """Create what a query lacks of its tables; tell if it can be run, else it is stopped."""
+        name = run.query.name
+        try:
+            run.begin()
+            if not isinstance(run.query, SelectionQuery):
+                tables.create(self.spark, self.layout.operators(name), "operators")
+            self._forget_stop(name)
+        except QueryChanged:
+            raise
+        except Exception as error:
+            self._stop_unplanned(name, "its tables", error)
+            return False
+        return True
+
+    def _batches(self, going: Iterable[Run[Shared]], most_rows: int) -> Iterable[Batch]:
+        """Yield the next batch of each query, all planned up to the same ingest batches."""
+        streams = {stream for run in self.runs for stream in run.query.streams}
+        through = {stream: read_extent(self.layout, stream).batch for stream in streams}
+        for run in going:
+            try:
+                plan = run.next(most_rows, through)
+            except Exception as error:
+                self._stop_unplanned(run.query.name, "its plans", error)
+                continue
+            if plan:
+                yield Batch(run, plan)
+
+    def _stop_unplanned(self, query: str, operator: str, error: Exception) -> None:
+        """Stop a query of which no batch can be planned, at the last that was."""
+        log.exception("query %s raised", query)
+        plans = sorted(self.layout.plans(query).glob("batch-*"))
+        number = int(plans[-1].name.removeprefix("batch-")) if plans else 0
+        self.stop(query, number, operator, _in_one_line(error))
+
+    def stop(self, query: str, batch: int, operator: str, error: str, place: str | None = None) -> None:
+        """Note why a query stands still; whoever asks for it is told."""
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        stopped = Stopped(batch, operator, error, place, at)
+        log.warning("query %s is stopped: %s", query, stopped)
+        write_stopped(self.layout, query, stopped)
+
+    def _forget_stop(self, query: str) -> None:
+        """Forget why a query stood still, if its process died between the end of that batch and this."""
+        stopped = read_stopped(self.layout, query)
+        if stopped and stopped.batch <= finished(self.layout, query):
+            clear_stopped(self.layout, query)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch of a query in a round."""
+
+    run: Run[Shared]
+    plan: Plan
+
+    @property
+    def name(self) -> str:
+        """The query's."""
+        return self.run.query.name
+
+    @property
+    def is_selection(self) -> bool:
+        """Whether what is let through is all that it is about."""
+        return isinstance(self.run.query, SelectionQuery)
+
+    @cached_property
+    def readers(self) -> dict[int, Reader]:
+        """What of the query is read row by row, by side."""
+        return readers_of(self.run.query)
+
+
+@dataclass(frozen=True)
+class Round:
+    """Batches that are made together."""
+
+    rounds: Rounds
+    batches: tuple[Batch, ...]
+
+    def finish(self) -> dict[str, dict[str, Any]]:
+        """Make all batches; return the figures of those that raised nothing."""
+        with ExitStack() as held:
+            scanned = self._scanned(held)
+            crash_point("queries.selected")
+            going = [
+                batch for batch in self.batches if all(r.name in scanned for r in batch.readers.values())
+            ]
+            intakes = [(batch, self._intake(batch, scanned)) for batch in going]
+            with ThreadPoolExecutor(_WRITERS) as pool:
+                selections = [each for each in intakes if each[0].is_selection]
+                done = list(pool.map(lambda each: self._finish(*each), selections))
+            kernels = [each for each in intakes if not each[0].is_selection]
+            done += [self._finish(*each) for each in sorted(kernels, key=lambda each: -each[1].priority)]
+        return {name: figures for name, figures in done if figures is not None}
+
+    def _scanned(self, held: ExitStack) -> dict[str, Scanned]:
+        """Return what readers let through, by name; those that raise are stopped and left out."""
+        shared: dict[tuple[str, Span], list[Reader]] = {}
+        for batch in self.batches:
+            for side, reader in batch.readers.items():
+                shared.setdefault((reader.stream, batch.plan.spans[side]), []).append(reader)
+        found: dict[str, Scanned] = {}
+        for (_, span), readers in shared.items():
+            found |= self._scan(tuple(readers), span, held)
+        return found
+
+    def _scan(self, readers: tuple[Reader, ...], span: Span, held: ExitStack) -> dict[str, Scanned]:
+        try:
+            scan = self._scan_of(readers, span)
+            rows = scan.found().persist()
+            held.callback(rows.unpersist)
+            tasks = told(rows)
+        except Exception as error:
+            # Not raised by a predicate, which the executor would have told: a worker that died, for one.
+            return self._each_alone(readers, span, held, error)
+        figures, found = Measured(readers, scan.before, tasks).figures(), {}
+        for place, reader in enumerate(readers):
+            raised = [task["readers"][place] for task in tasks if "error" in task["readers"][place]]
+            if raised:
+                self._stop(reader.query, *(raised[0][name] for name in ("failed_at", "error", "place")))
+            else:
+                found[reader.name] = Scanned(scan.rows(rows, place), figures[place])
+        return found
+
+    def _scan_of(self, readers: tuple[Reader, ...], span: Span) -> Scan:
+        rounds, numbers = self.rounds, {batch.name: batch.plan.number for batch in self.batches}
+        before = {each.name: read_before(rounds.layout, each, numbers[each.query]) for each in readers}
+        return Scan(rounds.spark, rounds.layout, readers, span, before, rounds.limit_bytes)
+
+    def _each_alone(
+        self, readers: tuple[Reader, ...], span: Span, held: ExitStack, error: Exception
+    ) -> dict[str, Scanned]:
+        """Find out who ends the task: each reader is scanned for alone, and the one that does it again is stopped."""
+        if len(readers) == 1:
+            self._stop(readers[0].query, "its task", _in_one_line(error))
+            return {}
+        found: dict[str, Scanned] = {}
+        for reader in readers:
+            found |= self._scan((reader,), span, held)
+        return found
+
+    def _intake(self, batch: Batch, scanned: Mapping[str, Scanned]) -> Shared:
+        rounds = self.rounds
+        by_side = {side: scanned[reader.name] for side, reader in batch.readers.items()}
+        is_new = batch.is_selection or batch.plan.number == 1
+        before = Kernel() if is_new else kernel_before(rounds.layout, batch.name, batch.plan.number)
+        return Shared(rounds.spark, rounds.layout, batch.run.query, batch.plan, by_side, before)
+
+    def _finish(self, batch: Batch, intake: Shared) -> tuple[str, dict[str, Any] | None]:
+        try:
+            figures = batch.run.finish(batch.plan, intake.begun())
+        except Exception as error:
+            log.exception("query %s raised", batch.name)
+            self._stop(batch.name, intake.kernel, _in_one_line(error))
+            return batch.name, None
+        clear_stopped(self.rounds.layout, batch.name)
+        return batch.name, figures
+
+    def _stop(self, query: str, operator: str, error: str, place: str | None = None) -> None:
+        number = next(batch.plan.number for batch in self.batches if batch.name == query)
+        self.rounds.stop(query, number, operator, error, place)
+
+
+def _in_one_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -1,0 +1,119 @@
+"""The rows of a batch out of shared scans, and what is measured of the kernel that takes them in.
+
+A kernel is what a join or an aggregate does with the rows that its conditions let through, until its figures are there:
+the last operator of its chain, behind Spark's exchange by key.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from lakehouse.home.crashpoint import crash_point
+from lakehouse.home.table_log import read_columns
+from lakehouse.queries.aggregate.query import AggregateQuery
+from lakehouse.queries.runtime.source import FromRaw
+from lakehouse.queries.selection.query import SelectionQuery
+from lakehouse.spark import tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakehouse.home.layout import Home
+    from lakehouse.queries.registered import Query
+    from lakehouse.queries.runtime.batch_manifest import Plan
+
+Facts = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """What a reader lets through, and what was measured: of the whole batch, then of each of its conditions."""
+
+    rows: DataFrame
+    figures: list[Facts]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What was measured of a kernel: n, rows that it handles a second, S, results a row, and n - V.
+
+    None before the first rows.
+    """
+
+    handled_per_s: float | None = None
+    selectivity: float | None = None
+    priority: float | None = None
+
+
+def kernel_before(layout: Home, query: str, batch: int) -> Kernel:
+    """Return what the batch before this one showed."""
+    names = ("side", "handled_per_s", "selectivity", "priority")
+    rows = read_columns(layout.operators(query), names, ("batch", batch - 1, batch - 1))
+    return next((Kernel(*row[1:]) for row in rows if row[0] is None), Kernel())
+
+
+@dataclass
+class Shared:
+    """The rows of a batch of a query; ``scanned``: by side, those that were read in a scan."""
+
+    spark: SparkSession
+    layout: Home
+    query: Query
+    plan: Plan
+    scanned: Mapping[int, Scanned]
+    before: Kernel = field(default_factory=Kernel)
+    begun_ns: int = 0
+
+    @property
+    def kernel(self) -> str:
+        """What takes the rows in, in words."""
+        if isinstance(self.query, SelectionQuery):
+            return "its tables"
+        return "its aggregates" if isinstance(self.query, AggregateQuery) else "its join"
+
+    @property
+    def priority(self) -> float:
+        """What the kernel takes out a second, less what comes; highest where it has taken in nothing yet."""
+        return float("inf") if self.before.priority is None else self.before.priority
+
+    def begun(self) -> Shared:
+        """Begin to measure the kernel."""
+        self.begun_ns = time.perf_counter_ns()
+        return self
+
+    def rows(self, side: int) -> DataFrame:
+        """Return the raw rows of a side that WHERE lets through."""
+        if side in self.scanned:
+            return self.scanned[side].rows
+        return FromRaw(self.spark, self.layout, self.query, self.plan.spans).rows(side)
+
+    def note(self, rows: int, results: int) -> None:
+        """Append what was measured of the conditions on each side, and of the kernel.
+
+        Of a selection that is all there is to tell, so it finishes the batch.
+        """
+        number, name, layout = self.plan.number, self.query.name, self.layout
+        if isinstance(self.query, SelectionQuery):
+            table, told = layout.queries(name), self.scanned[0].figures
+        else:
+            table = layout.operators(name)
+            told = [{**row, "side": side} for side, each in self.scanned.items() for row in each.figures]
+            told.append(self._kernel(rows, results))
+        stamp = {"batch": number, "committed_at": datetime.now(UTC)}
+        tables.append_rows(self.spark, [{**row, **stamp} for row in told], table, f"query-{name}", number)
+        crash_point("queries.measured")
+
+    def _kernel(self, rows: int, results: int) -> Facts:
+        busy_us = (time.perf_counter_ns() - self.begun_ns) // 1000
+        measured = self._measured(rows, results, busy_us) if rows else self.before
+        counted = {"taken": rows, "passed": results, "busy_us": busy_us}
+        return {"operator": 0, "name": self.kernel, **counted, **asdict(measured)}
+
+    def _measured(self, rows: int, results: int, busy_us: int) -> Kernel:
+        handled_per_s = rows * 1e6 / busy_us
+        arrived_per_s = sum(each.figures[0]["arrived_per_s"] for each in self.scanned.values())
+        return Kernel(handled_per_s, results / rows, handled_per_s - arrived_per_s)

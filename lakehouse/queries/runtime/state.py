@@ -1,0 +1,149 @@
+"""A registered query as it stands, of any kind: what it took in, holds and owes, and what waits for it; no engine.
+
+Reads plans, ledgers and the small tables ``queries`` and ``repairs``. Cost: one row per batch
+and bucket, or side, of each query.
+
+    new       registered, nothing taken in yet
+    behind    ingest batches wait that no finished batch of the query holds
+    current   none wait
+    changed   the query means something else than its tables; it is not run
+    stopped   one of its conditions, or what takes its rows in, raised; it stands still until that is mended
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, ClassVar
+
+from lakehouse.home.layout import Home
+from lakehouse.home.ledger import read_ledger
+from lakehouse.queries.language.row_conditions import scanned
+from lakehouse.queries.registered import Query
+from lakehouse.queries.runtime.batch_manifest import Span, definition_of, read_definition, read_plan
+from lakehouse.queries.runtime.batch_metrics import Figures, read_figures
+from lakehouse.queries.runtime.failure import Stopped, read_stopped
+from lakehouse.queries.runtime.operators import Scans, read_scans
+
+Facts = dict[str, Any]
+_FIGURES = (
+    "rows",
+    "missed",
+    "refused",
+    "unusable",
+    "held",
+    "bytes",
+    "time_us",
+    "committed_at",
+)
+
+
+@dataclass(frozen=True)
+class QueryState(ABC):
+    """One query, and what its tables say at the moment they are first read; each is read at most once."""
+
+    layout: Home
+    query: Query
+    buckets: int
+    kind: ClassVar[str]
+    # What a batch has figures of.
+    piece: ClassVar[str] = "bucket"
+    own_figures: ClassVar[tuple[str, ...]]
+    # Of those that most kinds have, the ones that this one has.
+    shared_figures: ClassVar[tuple[str, ...]] = _FIGURES
+
+    @cached_property
+    def figures(self) -> Figures:
+        """What is finished: batches and repairs."""
+        return read_figures(
+            self.layout, self.query.name, ("batch", self.piece, *self.shared_figures, *self.own_figures)
+        )
+
+    @cached_property
+    def meant(self) -> str | None:
+        """What the tables belong to, where that is not what the query means now."""
+        before = read_definition(self.layout.plans(self.query.name))
+        return None if before in (None, self.means) else before
+
+    @property
+    def means(self) -> str:
+        """What the query means now."""
+        return definition_of(self.query, self.buckets)
+
+    @cached_property
+    def waiting(self) -> dict[str, int]:
+        """How many ingest batches of each stream no finished batch of the query holds."""
+        waiting: dict[str, int] = {}
+        for stream, (_, through) in zip(self.query.streams, self._taken(), strict=True):
+            waiting[stream] = len(read_ledger(self.layout, stream, through))
+        return waiting
+
+    @cached_property
+    def stopped(self) -> Stopped | None:
+        """Why the query stands still, None where it does not."""
+        return read_stopped(self.layout, self.query.name)
+
+    @cached_property
+    def scans(self) -> Scans | None:
+        """What was measured of the conditions on its sides; None where none of them calls a predicate."""
+        if not scanned(self.query.sides):
+            return None
+        return read_scans(self.layout, self.query, self.figures.finished)
+
+    def _taken(self) -> tuple[Span, ...]:
+        plan = read_plan(self.layout.plans(self.query.name), "batch", self.figures.finished)
+        return plan.spans if plan else tuple((0, 0) for _ in self.query.streams)
+
+    @property
+    def state(self) -> str:
+        """One word; what each means is told above."""
+        if self.meant is not None:
+            return "changed"
+        if self.stopped is not None:
+            return "stopped"
+        if not self.figures.finished:
+            return "new"
+        return "behind" if any(self.waiting.values()) else "current"
+
+    def _scan_facts(self) -> Facts:
+        if self.scans is None:
+            return {}
+        stopped = None if self.stopped is None else asdict(self.stopped)
+        return {"stopped": stopped, "operators": self.scans.operators()}
+
+    @abstractmethod
+    def own_facts(self) -> Facts:
+        """Return what one line tells of a query of this kind alone."""
+
+    def facts(self) -> Facts:
+        """Return what one line tells of the query, as plain values; times in microseconds, None for no time yet."""
+        figures, last = self.figures, self.figures.last_batch
+        ended = max((row["committed_at"] for row in last), default=None)
+        return {
+            "query": self.query.name,
+            "kind": self.kind,
+            "description": self.query.description,
+            "streams": list(self.query.streams),
+            **self.own_facts(),
+            **self._scan_facts(),
+            "state": self.state,
+            "waiting": self.waiting,
+            "batches": figures.finished,
+            "rows": figures.total("rows"),
+            "open": figures.total("missed", after=figures.repaired),
+            "held": sum(row.get("held") or 0 for row in last),
+            "state_bytes": sum(row.get("bytes") or 0 for row in last),
+            "newest_us": newest_time(last),
+            "last_batch_at": ended,
+            "last_batch_age_s": None
+            if ended is None
+            else max(0.0, (datetime.now(UTC) - ended).total_seconds()),
+        }
+
+
+def newest_time(rows: Sequence[Facts]) -> int | None:
+    """Return the newest stream time of some buckets; None before all sides of any have a time."""
+    return max((row["time_us"] for row in rows if row["time_us"] is not None), default=None)

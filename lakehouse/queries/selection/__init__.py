@@ -1,0 +1,3 @@
+"""Selections: rows of one stream by comparisons and predicates, read by scans that several queries share."""
+
+from __future__ import annotations

@@ -1,0 +1,64 @@
+"""A registered query that selects rows of one stream, as the parts that running it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lakehouse.queries.language.row_conditions import Conjunct
+from lakehouse.queries.pairs.query import Output
+
+# What DEADLINE is where a query does not say.
+DEADLINE_US = 10_000_000
+
+
+@dataclass(frozen=True)
+class Selected:
+    """The one side; every row of the stream is looked at, so no condition is the side's: the query has them."""
+
+    stream: str
+    alias: str
+    where: None = None
+    conjuncts: tuple[()] = ()
+
+
+@dataclass(frozen=True)
+class SelectionQuery:
+    """A registered selection: the rows of a stream for which all conjuncts hold, which are in the written order.
+
+    ``deadline_us``: T, how long after the work on a batch began its rows are to be out.
+    """
+
+    kind: ClassVar[str] = "selection"
+    name: str
+    text: str
+    description: str
+    sides: tuple[Selected]
+    conjuncts: tuple[Conjunct, ...]
+    outputs: tuple[Output, ...]
+    deadline_us: int
+
+    @property
+    def stream(self) -> str:
+        """The stream that it reads."""
+        return self.sides[0].stream
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The stream of each side."""
+        return (self.stream,)
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """Columns that its conditions and its outputs read, sorted."""
+        columns = {column for each in self.conjuncts for column in each.columns}
+        return tuple(sorted(columns | {each.column for each in self.outputs}))
+
+    def definition(self) -> str:
+        """What the rows depend on, as one line; texts that mean the same give the same line.
+
+        What a predicate's file says is no part of it: a mended one goes on where the old one stopped.
+        """
+        where = " AND ".join(sorted(each.text for each in self.conjuncts))
+        outputs = ", ".join(f"{each.name} = {each.column}" for each in self.outputs)
+        return f"{self.stream} WHERE {where} OUTPUTS [{outputs}]".replace("\n", "\\n")

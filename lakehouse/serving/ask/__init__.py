@@ -1,0 +1,3 @@
+"""Range questions over a published version, each answer with the interval that holds the truth."""
+
+from __future__ import annotations

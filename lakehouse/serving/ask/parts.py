@@ -1,0 +1,84 @@
+"""By more keys than fit in memory at once: a question by all keys of a grouping, asked some series after the other.
+
+Where each key is one series, any cut of the series answers part of the question. Series are numbered in the order of
+their keys, so a part reads neighbouring nodes. Cost: memory for ``SERIES`` of them, and the answers kept.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from lakehouse.serving.ask.point import INCREASE, chosen_grouping
+from lakehouse.serving.literals import text
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from lakehouse.serving.ask.ask import Question
+
+SERIES = 50_000
+
+
+def prepared(plan: str, aggregate: str, columns: str, limit: int | None) -> str:
+    """Return the statement that plans an aggregate by key over the series between two numbers."""
+    return f"""
+        PREPARE {plan} AS
+        WITH asked AS MATERIALIZED (FROM bucket_asked(
+            $1::VARCHAR, $2::VARCHAR, $3::BIGINT[], MAP($4::VARCHAR[], $5::VARCHAR[]), $6::VARCHAR[]
+        )), reads AS (FROM reads_of('asked', first_rank := $7::BIGINT, last_rank := $8::BIGINT))
+        SELECT {columns} FROM {aggregate}_of('asked', 'reads')
+        {f"ORDER BY map_values(key) NULLS LAST LIMIT {limit}" if limit else ""}
+    """
+
+
+def ranges(connection: duckdb.DuckDBPyConnection, question: Question) -> list[tuple[int, int]]:
+    """Return first and last number of each part's series; none where one part is enough, or keys span series."""
+    chosen = chosen_grouping(connection, question)
+    if chosen is None or not question.by or {*question.where, *question.by} != set(chosen[1]):
+        return []
+    first, last = span(connection, question, [{}])
+    if last - first < SERIES:
+        return []
+    return [(rank, min(rank + SERIES - 1, last)) for rank in range(first, last + 1, SERIES)]
+
+
+def span(
+    connection: duckdb.DuckDBPyConnection, question: Question, keys: Sequence[Mapping[str, str | None]]
+) -> tuple[int, int]:
+    """Return the first and last number of the series that these keys can have; the last is -1 without series.
+
+    Looks at the leading keys of the grouping that have a value, so others may lie between.
+    """
+    chosen = chosen_grouping(connection, question)
+    if chosen is None:
+        return (0, -1)
+    leading = [_leading(chosen[1], {**key, **question.where}) for key in keys]
+    row = connection.execute(
+        f"SELECT min(series_rank), max(series_rank) FROM series WHERE grouping_id = {chosen[0]} "
+        f"AND lookup >= {text(min(leading))} AND lookup <= {text(max(leading))} || chr(1114111)"
+    ).fetchone()
+    return (0, -1) if row is None or row[0] is None else (row[0], row[1])
+
+
+def _leading(names: Sequence[str], values: Mapping[str, str | None]) -> str:
+    known = itertools.takewhile(values.__contains__, names)
+    return "".join(("\1" if values[name] is None else str(values[name])) + "\x1f" for name in known)
+
+
+def too_many(connection: duckdb.DuckDBPyConnection, question: Question) -> str:
+    """Return why a question did not fit in memory, and what to do."""
+    chosen = chosen_grouping(connection, question)
+    names = list(chosen[1]) if chosen else []
+    asked = sorted({*question.where, *question.by})
+    free = [name for name in names if name not in asked]
+    if free and question.aggregate != INCREASE:
+        return (
+            f"{question.stream} has no grouping by {asked} alone, so all series by {names} are read, and they do not "
+            f"fit in memory; declare the grouping {asked}, or name some of {free} in where"
+        )
+    return (
+        f"by {list(question.by)} {question.stream} has more series than fit in memory; "
+        "name some keys in where, or ask by fewer"
+    )

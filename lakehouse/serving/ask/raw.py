@@ -1,0 +1,209 @@
+"""The exact answer, read from the raw rows of a published stream while they are kept.
+
+Needs DuckDB's Delta reader, which does its own input and output: so it runs on a connection of its own that never sees
+a statement of anybody else. Names of columns come from the published catalogue, values are quoted.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from lakehouse.declare.timestamps import format_moment
+from lakehouse.home.corrections import RETRACT, raw_from, read_corrections
+from lakehouse.home.layout import Home
+from lakehouse.serving.ask.ask import Answer, AskError, Question, answer, order
+from lakehouse.serving.ask.point import INCREASE
+from lakehouse.serving.literals import name, text, texts
+from lakehouse.serving.sandbox.sandbox import PublishedReader
+
+
+def exact_answers(reader: PublishedReader, question: Question) -> list[Answer]:
+    """Answer a checked question from raw rows: those of the batches that the version contains.
+
+    Raises:
+        AskError: when the raw rows, or some of them, are no longer there and the nodes alone do not say it exactly.
+    """
+    corrections = read_corrections(Home(reader.home), question.stream)
+    if answered := _from_nodes(reader, question, raw_from(corrections)):
+        return answered
+    published, stream = reader.connection, text(question.stream)
+    facts = published.execute(
+        f"SELECT raw_path, batch, newest_us - latest_us FROM streams WHERE stream = {stream}"
+    ).fetchone()
+    path, batch, final_before = facts or ("", 0, None)
+    path = reader.home / path
+    if not (path / "_delta_log").is_dir():
+        raise AskError(
+            f"exact needs the raw rows of {question.stream}, and there are none at {path}; "
+            "without exact the answer comes with its interval"
+        )
+    estimates = {_values(found): found for found in answer(published, _counting(question))}
+    measure = _measure(published, question)
+    with _connection() as raw:
+        rows = _aggregates(raw, question, f"delta_scan({text(str(path))})", batch, measure)
+    grouping = _grouping(published, question)
+    final = final_before is not None and question.end_us <= final_before
+    answers = [_answer(question, row, reader.version, grouping, final) for row in rows]
+    retracted = any(found.kind == RETRACT for found in corrections)
+    _check_complete(question, answers, estimates, retracted)
+    return sorted(answers, key=order)
+
+
+def _from_nodes(reader: PublishedReader, question: Question, kept_us: int | None) -> list[Answer]:
+    """Answer from nodes where raw rows of the range were dropped for their age; nothing where none were."""
+    row = reader.connection.execute(
+        f"SELECT earliest_us FROM streams WHERE stream = {text(question.stream)}"
+    ).fetchone()
+    earliest = row[0] if row and row[0] is not None else question.end_us
+    if kept_us is None or max(question.start_us, earliest) >= min(question.end_us, kept_us):
+        return []
+    answers = answer(reader.connection, question)
+    if not all(found.exact for found in answers):
+        moment = format_moment(kept_us)
+        raise AskError(
+            f"exact needs the raw rows of the range, and {question.stream} keeps those from {moment} on: ask "
+            "from there on, or on edges of nodes; without exact the answer comes with its interval"
+        )
+    return answers
+
+
+def _connection() -> duckdb.DuckDBPyConnection:
+    spec = find_spec("duckdb_extension_delta")
+    folder = Path((spec.submodule_search_locations or [""])[0]) if spec else Path()
+    binary = folder / "extensions" / f"v{duckdb.__version__}" / "delta.duckdb_extension"
+    if not binary.is_file():
+        raise AskError(f"exact needs DuckDB's Delta reader at {binary}; run `tidemark doctor`")
+    connection = duckdb.connect(":memory:", config={"autoinstall_known_extensions": False, "threads": 2})
+    connection.execute(f"LOAD {text(str(binary))}")
+    connection.execute("SET lock_configuration = true")
+    return connection
+
+
+@dataclass(frozen=True)
+class _Measure:
+    """How the asked measure is stored: its digits, whether it is a counter, and the keys that tell meters apart."""
+
+    decimals: int | None
+    is_counter: bool
+    meter: list[str]
+
+
+def _measure(published: duckdb.DuckDBPyConnection, question: Question) -> _Measure:
+    row = published.execute(
+        "SELECT decimals, is_counter, key_names FROM measures JOIN streams USING (stream) "
+        f"WHERE stream = {text(question.stream)} AND measure = {text(question.measure)}"
+    ).fetchone()
+    return _Measure(*(row or (None, False, [])))
+
+
+def _aggregates(
+    raw: duckdb.DuckDBPyConnection, question: Question, table: str, batch: int, measure: _Measure
+) -> list[tuple[Any, ...]]:
+    by = ", ".join(f"CAST({name(key)} AS VARCHAR)" for key in question.by)
+    where = [
+        f"AND CAST({name(key)} AS VARCHAR) IS NOT DISTINCT FROM {text(value)}"
+        for key, value in question.where.items()
+    ]
+    rows = f"""
+        SELECT *, {_value(question.measure, measure)} AS value__ FROM {table}
+        WHERE event_us >= {question.start_us} AND event_us < {question.end_us} AND batch <= {batch} {" ".join(where)}
+    """
+    if question.aggregate == INCREASE:
+        meter = ", ".join(["1", *(name(key) for key in measure.meter)])
+        order = f"PARTITION BY {meter} ORDER BY event_us, value__"
+        rows = f"SELECT *, lag(value__) OVER ({order}) AS before__ FROM ({rows}) WHERE value__ IS NOT NULL"
+    return raw.execute(
+        f"""
+        SELECT [{by}]::VARCHAR[] AS key_values, {_columns(question, measure)}
+        FROM ({rows}) {"GROUP BY key_values" if by else ""}
+        """
+    ).fetchall()
+
+
+def _value(column: str, measure: _Measure) -> str:
+    """Return the values that count: what is not finite is missing, and of a counter what is below zero."""
+    if column == "*":
+        return "NULL"
+    value = name(column)
+    condition = f"isfinite({value})"
+    if measure.decimals is not None:
+        value = f"CAST({value} AS DECIMAL(38, {measure.decimals}))"
+        condition = f"{value} IS NOT NULL"
+    return f"CASE WHEN {condition} {f'AND {value} >= 0' if measure.is_counter else ''} THEN {value} END"
+
+
+def _columns(question: Question, measure: _Measure) -> str:
+    if question.measure == "*":
+        return "count(*), NULL, NULL, NULL, 0, 0"
+    is_rounded = measure.decimals is None
+    adds = "fsum" if is_rounded else "sum"
+    if question.aggregate == INCREASE:
+        step = (
+            "CASE WHEN value__ >= before__ THEN value__ - before__ WHEN value__ < before__ THEN value__ END"
+        )
+        steps = f"{adds}({step})"
+        return f"count(value__), CAST({steps} AS DOUBLE), NULL, NULL, {steps}, {int(is_rounded)}"
+    total, low, high = (f"CAST({aggregate}(value__) AS DOUBLE)" for aggregate in (adds, "min", "max"))
+    magnitude = "count(value__) * max(abs(value__))" if is_rounded else "0"
+    return f"count(value__), {total}, {low}, {high}, {magnitude}, {int(is_rounded)}"
+
+
+def _answer(
+    question: Question, row: tuple[Any, ...], version: int, grouping: list[str], final: bool
+) -> Answer:
+    key_values, n, total, low, high, magnitude, is_rounded = row
+    values = {
+        "count": float(n),
+        "sum": float(total or 0),
+        "avg": total / n if n and total is not None else None,
+        "min": low,
+        "max": high,
+        INCREASE: float(total or 0),
+    }
+    value = values[question.aggregate]
+    bound = sys.float_info.epsilon * (n + 8) * (magnitude or 0) if is_rounded else 0.0
+    bound = {"sum": bound, INCREASE: bound, "avg": bound / n if n else 0.0}.get(question.aggregate, 0.0)
+    low_side, high_side = (None, None) if value is None else (value - bound, value + bound)
+    key = dict(zip(question.by, key_values, strict=True))
+    return Answer(value, low_side, high_side, True, n, 0, None, version, key, grouping, final, n, n)
+
+
+def _counting(question: Question) -> Question:
+    fields = (question.stream, question.measure, "count", question.start_us, question.end_us)
+    return Question(*fields, question.where, question.by)
+
+
+def _grouping(published: duckdb.DuckDBPyConnection, question: Question) -> list[str]:
+    asked = texts([*question.where, *question.by])
+    row = published.execute(
+        f"SELECT list_filter(groupings, lambda g: list_has_all(g.key_names, {asked}))[1].key_names "
+        f"FROM ladder WHERE stream = {text(question.stream)} LIMIT 1"
+    ).fetchone()
+    return list(row[0]) if row else []
+
+
+def _values(found: Answer) -> tuple[str | None, ...]:
+    return tuple(found.key.values())
+
+
+def _check_complete(
+    question: Question,
+    exact: list[Answer],
+    estimates: dict[tuple[str | None, ...], Answer],
+    retracted: bool,
+) -> None:
+    """Raw rows may have gone since the publish: then a count that the rollups know to be too small gives it away."""
+    why = "; some were retracted, `tidemark run` publishes what is left" if retracted else ""
+    counts = {_values(found): found.rows for found in exact}
+    for key, estimate in estimates.items():
+        if counts.get(key, 0) < estimate.rows_low:
+            raise AskError(
+                f"exact needs all raw rows of the range, and {question.stream} keeps only {counts.get(key, 0)} of at "
+                f"least {estimate.rows_low}{why}; without exact the answer comes with its interval"
+            )

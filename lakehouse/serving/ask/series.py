@@ -1,0 +1,215 @@
+"""An aggregate over evenly spaced buckets of a range, each with its interval: what a chart shows; also key by key.
+
+One question for all buckets and keys, by the macros of the published file; each bucket is answered from the coarsest
+nodes that fit it, as ``ask`` would. Cost: planning, then a few nodes per level, bucket and series; by keys, those are
+looked up first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lakehouse.home.layout import Home
+from lakehouse.serving.ask import parts
+from lakehouse.serving.ask.ask import AskError, Moment, Question, answer, check, microseconds, values_as_text
+from lakehouse.serving.ask.point import INCREASE
+from lakehouse.serving.literals import text, texts
+from lakehouse.serving.sandbox.sandbox import open_published
+
+if TYPE_CHECKING:
+    import duckdb
+
+MOST_POINTS = 10_000
+# More lines than this cannot be told apart on one page, nor read on one screen.
+MOST_KEYS = 12
+_COLUMNS = "from_us, to_us, value, low, high, exact, rows, grouping, as_of_version, nodes_read"
+Key = dict[str, str | None]
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """One part of the range, ``[from_us, to_us)``, and its answer; fields as those of an Answer."""
+
+    from_us: int
+    to_us: int
+    value: float | None
+    low: float | None
+    high: float | None
+    exact: bool
+    rows: int
+
+
+@dataclass(frozen=True)
+class Series:
+    """What was asked and its buckets in order of time; times in microseconds UTC.
+
+    ``key`` holds the values of the keys asked by, as text; it is empty where none were.
+    """
+
+    question: Question
+    grouping: list[str]
+    as_of_version: int
+    nodes_read: int
+    buckets: list[Bucket]
+    key: Key = field(default_factory=dict)
+
+
+def series(
+    home: Path | Home,
+    stream: str,
+    measure: str,
+    agg: str,
+    start: Moment | None = None,
+    end: Moment | None = None,
+    points: int = 100,
+    where: Mapping[str, object] | None = None,
+) -> Series:
+    """Answer an aggregate for at most ``points`` equal parts of ``[start, end)``, by default of all that came in.
+
+    Raises:
+        NotPublished: when nothing has been published yet.
+        AskError: when something asked for does not exist, the range is empty, or there are too many points.
+    """
+    with open_published(home) as published:
+        asked = _question(published.connection, (stream, measure, agg), (start, end), where)
+        _check(published.connection, asked, points)
+        return buckets(published.connection, asked, points)
+
+
+def series_by(
+    home: Path | Home,
+    stream: str,
+    measure: str,
+    agg: str,
+    by: Sequence[str],
+    start: Moment | None = None,
+    end: Moment | None = None,
+    points: int = 100,
+    where: Mapping[str, object] | None = None,
+    limit: int | None = None,
+) -> list[Series]:
+    """Answer as ``series`` does, once per combination of the keys in ``by``, in the order of their values.
+
+    Keys without any row in the range are left out, as ``ask`` leaves them out; the others have every bucket.
+    ``limit``: only the first ones.
+
+    Raises:
+        NotPublished: when nothing has been published yet.
+        AskError: as ``series``; and when there are more than ``MOST_KEYS`` and no ``limit`` is given.
+    """
+    if limit is not None and not 1 <= limit <= MOST_KEYS:
+        raise AskError(f"a chart shows at most {MOST_KEYS} keys: limit must be from 1 to that, found {limit}")
+    with open_published(home) as published:
+        asked = _question(published.connection, (stream, measure, agg), (start, end), where, by)
+        _check(published.connection, asked, points)
+        return buckets_by(published.connection, asked, points, limit)
+
+
+def buckets(connection: duckdb.DuckDBPyConnection, question: Question, points: int) -> Series:
+    """Ask the macro of the aggregate for all buckets at once; the question must have been checked."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM bucket_{question.aggregate}({text(question.stream)}, {text(question.measure)}, "
+        f"even_edges({question.start_us}, {question.end_us}, {points}), "
+        f"keys := MAP({texts(question.where)}, {texts(question.where.values())})) ORDER BY bucket"
+    ).fetchall()
+    return _series(question, rows, {})
+
+
+def buckets_by(
+    connection: duckdb.DuckDBPyConnection, question: Question, points: int, limit: int | None = None
+) -> list[Series]:
+    """Ask for all buckets of all keys at once; the question must have been checked."""
+    import duckdb
+
+    keys = _keys(connection, question, limit)
+    if not keys:
+        return []
+    try:
+        found = connection.execute(_statement(connection, question, points, keys)).fetchall()
+    except duckdb.OutOfMemoryException:
+        raise AskError(parts.too_many(connection, question)) from None
+    # What a bucket without rows says does not depend on the key: it comes once per bucket, without one.
+    empty = {row[1]: row for row in found if row[0] is None}
+    rows: dict[tuple[str | None, ...], dict[int, tuple[Any, ...]]] = {
+        tuple(key.values()): dict(empty) for key in keys
+    }
+    for row in found:
+        if row[0] is not None:
+            rows[tuple(row[0][name] for name in question.by)][row[1]] = row
+    return [_series(question, [row[1:] for row in rows[tuple(key.values())].values()], key) for key in keys]
+
+
+def _question(
+    connection: duckdb.DuckDBPyConnection,
+    what: tuple[str, str, str],
+    between: tuple[Moment | None, Moment | None],
+    where: Mapping[str, object] | None,
+    by: Sequence[str] = (),
+) -> Question:
+    whole = _whole_range(connection, what[0])
+    start_us, end_us = (
+        whole[place] if end is None else microseconds(end) for place, end in enumerate(between)
+    )
+    return Question(*what, start_us, end_us, values_as_text(where), tuple(dict.fromkeys(by)))
+
+
+def _check(connection: duckdb.DuckDBPyConnection, question: Question, points: int) -> None:
+    if not 1 <= points <= MOST_POINTS:
+        raise AskError(f"points must be from 1 to {MOST_POINTS}, found {points}")
+    check(connection, question)
+
+
+def _keys(connection: duckdb.DuckDBPyConnection, question: Question, limit: int | None) -> list[Key]:
+    """Return the keys that ``ask`` would answer by, refusing more than can be drawn.
+
+    One more than that is enough to know, which matters where there are a million. Any aggregate finds the same keys,
+    and a count costs least; only an increase reads other nodes.
+    """
+    counted = question if question.aggregate == INCREASE else replace(question, aggregate="count")
+    found = [one.key for one in answer(connection, counted, limit or MOST_KEYS + 1)]
+    if len(found) > MOST_KEYS:
+        raise AskError(
+            f"a chart shows at most {MOST_KEYS} keys, and more have rows in this range by {list(question.by)}: "
+            f"narrow with where, or take the first ones with a limit of up to {MOST_KEYS}"
+        )
+    return [{name: key[name] for name in question.by} for key in found]
+
+
+def _statement(
+    connection: duckdb.DuckDBPyConnection, question: Question, points: int, keys: Sequence[Key]
+) -> str:
+    first, last = parts.span(connection, question, keys)
+    wanted = ", ".join(f"to_json(MAP({texts(key)}, {texts(key.values())}))" for key in keys)
+    return f"""
+        WITH asked AS MATERIALIZED (FROM bucket_asked(
+            {text(question.stream)}, {text(question.measure)},
+            even_edges({question.start_us}, {question.end_us}, {points}),
+            MAP({texts(question.where)}, {texts(question.where.values())}), {texts(question.by)},
+            by_meter := {question.aggregate == INCREASE}
+        )),
+        reads AS (
+            FROM reads_of('asked', first_rank := {first}, last_rank := {last}) WHERE key_json IN ({wanted})
+        ),
+        asked_of_none AS (SELECT * REPLACE (false AS is_by_key) FROM asked),
+        reads_of_none AS (FROM reads WHERE false)
+        SELECT key, {_COLUMNS} FROM {question.aggregate}_of('asked', 'reads')
+        UNION ALL
+        SELECT NULL, {_COLUMNS} FROM {question.aggregate}_of('asked_of_none', 'reads_of_none')
+        ORDER BY from_us
+    """
+
+
+def _series(question: Question, rows: Sequence[tuple[Any, ...]], key: Key) -> Series:
+    grouping, version = rows[0][7], rows[0][8]
+    nodes_read = sum(row[9] for row in rows)
+    return Series(question, grouping, version, nodes_read, [Bucket(*row[:7]) for row in rows], key)
+
+
+def _whole_range(connection: duckdb.DuckDBPyConnection, stream: str) -> tuple[int, int]:
+    row = connection.execute(
+        f"SELECT earliest_us, newest_us + 1 FROM streams WHERE stream = {text(stream)}"
+    ).fetchone()
+    return (0, 1) if row is None or row[0] is None else (row[0], row[1])

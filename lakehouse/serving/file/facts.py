@@ -1,0 +1,199 @@
+"""What a publisher must know about each stream and each registered query; plain values, so that any engine can tell."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from lakehouse.algorithms.rollup.contract import Level
+from lakehouse.declare.stream import Stream
+from sql import statement
+
+TABLE_FILES = ("tables", "ledger", "queries")
+MACRO_FILES = (
+    "moments",
+    "ratios",
+    "range_nodes",
+    "range_parts",
+    "range_sum",
+    "range_count",
+    "range_avg",
+    "range_min",
+    "range_max",
+    "range_increase",
+    "range_aggregate",
+    "range_series",
+    "completeness",
+    "views",
+)
+ROWS = "*"
+# Run after all tables are there: it reads those of the queries.
+LAST_FILE = "answer_series"
+# Not run as they stand: they are filled in for each query.
+PAIRS_FILE = "pairs"
+RESULTS_FILE = "results"
+SELECTED_FILE = "selected"
+ANSWERS_FILE = "answers"
+ALARMS_FILE = "alarms"
+QUERY_FILES = (PAIRS_FILE, RESULTS_FILE, SELECTED_FILE, ANSWERS_FILE, ALARMS_FILE)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A published measure; ``decimals`` is None for a double, whose sums are rounded."""
+
+    name: str
+    type: str
+    decimals: int | None = None
+    is_counter: bool = False
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether its sums are exact."""
+        return self.decimals is not None
+
+
+def measures_of(stream: Stream) -> list[Measure]:
+    """Return the measures of a stream as they are published."""
+    columns = stream.all_columns
+    return [Measure(m, columns[m].type, columns[m].scale, m in stream.counters) for m in stream.measures]
+
+
+@dataclass(frozen=True)
+class Total:
+    """What Spark added up over all nodes of one level, grouping and measure."""
+
+    level: int
+    grouping: int
+    measure: str
+    rows: int
+    n: int
+    total: float | int | Decimal | None
+
+
+@dataclass(frozen=True)
+class StreamFacts:
+    """One stream as it is to be published.
+
+    ``nodes`` is a folder of parquet files with folded nodes at or above their horizons, ``ledger`` one with a row
+    per ingest batch; None where there are none yet. ``horizons`` has one entry per level, finest first.
+    ``entered`` counts per level the rows for which it was the finest that kept their time when they came.
+    ``since`` says of measures that came later since when their values are known.
+    ``correction`` numbers the last correction of its history; all raw rows from ``raw_from_us`` on are there.
+    """
+
+    name: str
+    definition: str
+    groupings: Sequence[Sequence[str]]
+    measures: Sequence[Measure]
+    levels: Sequence[Level]
+    horizons: Sequence[int]
+    newest_us: int | None
+    batch: int
+    latest_us: int
+    raw_path: str
+    nodes: Path | None = None
+    ledger: Path | None = None
+    earliest_us: int | None = None
+    quarantine: Mapping[str, int] = field(default_factory=dict)
+    totals: Sequence[Total] = ()
+    entered: Sequence[int] = ()
+    since: Mapping[str, int] = field(default_factory=dict)
+    correction: int = 0
+    raw_from_us: int | None = None
+    retracted: int = 0
+    unchecked: int = 0
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """Every key that some grouping holds, in the order met."""
+        return tuple(dict.fromkeys(key for grouping in self.groupings for key in grouping))
+
+    @property
+    def meter_grouping(self) -> int | None:
+        """The place of the grouping that holds all keys, by which counters are told apart; None where there is none."""
+        whole = (place for place, keys in enumerate(self.groupings) if set(keys) == set(self.key_names))
+        return next(whole, None)
+
+    def identity(self) -> str:
+        """Return what decides the published content: two equal texts publish the same answers."""
+        shown = (
+            self.name,
+            self.definition,
+            [list(grouping) for grouping in self.groupings],
+            list(self.measures),
+        )
+        times = (list(self.levels), list(self.horizons), self.newest_us, self.earliest_us, self.latest_us)
+        return repr(
+            (*shown, *times, self.batch, self.raw_path, sorted(self.quarantine.items()), self.correction)
+        )
+
+
+@dataclass(frozen=True)
+class ShownColumn:
+    """A column of a query's own: its type in DuckDB, and what it holds."""
+
+    name: str
+    type: str
+    says: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryFacts:
+    """One registered query as it is to be published: what is true of every kind.
+
+    Of its tables count batches up to ``batches`` and repairs up to ``repairs``, and what is from
+    ``published_from_us`` on (None: all). ``latest_us``: how late rows of its streams are said to come at most.
+    ``late_files``: the data files of its log.
+    """
+
+    name: str
+    description: str
+    definition: str
+    batches: int
+    rows: int
+    missed: int
+    refused: int
+    unusable: int
+    time_us: int | None
+    newest_us: int | None
+    latest_us: int
+    published_from_us: int | None
+    repairs: int
+    repaired_through: int
+    repaired_us: int | None
+    repaired: int
+    gone: int
+    late_files: Sequence[Path]
+
+    def identity(self) -> str:
+        """Return what decides the published content: two equal texts publish the same answers."""
+        # In which files rows lie decides nothing: a table may be compacted.
+        told = [field.name for field in fields(self) if not field.name.endswith("_files")]
+        return repr([(name, getattr(self, name)) for name in told])
+
+
+def totals_of(row: Mapping[str, Any], measures: Sequence[Measure]) -> list[Total]:
+    """Return the totals of one level and grouping, of its rows and of each measure."""
+    level, grouping, rows = row["level"], row["grouping"], row["rows"]
+    named = [
+        Total(level, grouping, m.name, rows, row[f"{m.name}__n"] or 0, row[f"{m.name}__sum"])
+        for m in measures
+    ]
+    return [Total(level, grouping, ROWS, rows, rows, None), *named]
+
+
+def fingerprint(streams: Sequence[StreamFacts], queries: Sequence[QueryFacts] = ()) -> str:
+    """Return the hash of everything that decides a version: streams, queries, batches, definitions and macros."""
+    digest = hashlib.sha256()
+    for file in (*TABLE_FILES, *MACRO_FILES, *QUERY_FILES, LAST_FILE):
+        digest.update(statement(f"serving/{file}").encode())
+    for stream in sorted(streams, key=lambda facts: facts.name):
+        digest.update(stream.identity().encode())
+    for query in sorted(queries, key=lambda facts: facts.name):
+        digest.update(query.identity().encode())
+    return digest.hexdigest()

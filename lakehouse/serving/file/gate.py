@@ -1,0 +1,100 @@
+"""The last look before a version is shown: its totals against those that Spark added up from the same nodes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import duckdb
+
+from lakehouse.serving.file.facts import ROWS, StreamFacts, Total
+from lakehouse.serving.literals import text
+
+_EPSILON = sys.float_info.epsilon
+_TOTALS = """
+    SELECT ladder.measure, ladder.level, series."grouping", sum(nodes.n),
+        coalesce(sum(nodes.exact_total), 0) + coalesce(sum(nodes.wide_total), 0),
+        fsum(nodes.total), sum(nodes.magnitude), count(*)
+    FROM ladder
+    JOIN streams ON streams.stream = ladder.stream
+    JOIN series ON series.stream_id = streams.stream_id
+    JOIN nodes ON nodes.slot = ladder.first_slot + series.series_rank
+    WHERE ladder.stream = {stream}
+    GROUP BY ALL
+"""
+
+
+class PublishRefused(RuntimeError):
+    """The new file does not say what Spark said; the pointer stays where it was."""
+
+
+@dataclass(frozen=True)
+class _Published:
+    n: int
+    exact: int
+    total: float
+    magnitude: float
+    nodes: int
+
+
+_NOTHING = _Published(0, 0, 0.0, 0.0, 0)
+_Place = tuple[str, int, int]
+
+
+def check_totals(connection: duckdb.DuckDBPyConnection, streams: Sequence[StreamFacts]) -> int:
+    """Compare every total of every stream; return how many were compared.
+
+    Counts and exact sums must be equal. Sums of doubles may differ by eps * nodes * sum of n * max(|m|, |M|),
+    which bounds what adding the nodes' sums in any order can lose on both sides.
+
+    Raises:
+        PublishRefused: naming stream, level, grouping, measure and both figures.
+    """
+    compared = 0
+    for stream in streams:
+        for problem in _differences(stream, _published(connection, stream.name)):
+            raise PublishRefused(
+                f"publish refused, {problem}; the current version stays. Rebuild the rollups."
+            )
+        compared += len(stream.totals)
+    return compared
+
+
+def _published(connection: duckdb.DuckDBPyConnection, stream: str) -> dict[_Place, _Published]:
+    rows = connection.execute(_TOTALS.format(stream=text(stream))).fetchall()
+    return {
+        (measure, level, grouping): _Published(int(n), int(exact or 0), total or 0.0, magnitude or 0.0, nodes)
+        for measure, level, grouping, n, exact, total, magnitude, nodes in rows
+    }
+
+
+def _differences(stream: StreamFacts, published: dict[_Place, _Published]) -> Iterator[str]:
+    exact = {measure.name: measure.decimals for measure in stream.measures}
+    seen: set[_Place] = set()
+    for total in stream.totals:
+        keys = [(total.measure, total.level, total.grouping), (ROWS, total.level, total.grouping)]
+        seen.update(keys)
+        found, rows = (published.get(key, _NOTHING) for key in keys)
+        where = f"{stream.name} level {total.level} grouping {total.grouping} measure {total.measure}"
+        if total.rows != rows.n:
+            yield f"{where}: Spark has {total.rows} rows, the new file {rows.n}"
+        elif total.n != found.n:
+            yield f"{where}: Spark has n = {total.n}, the new file {found.n}"
+        elif total.measure != ROWS:
+            yield from _sum_difference(where, total, found, exact[total.measure])
+    for measure, level, grouping in published.keys() - seen if stream.totals else ():
+        yield f"{stream.name} level {level} grouping {grouping} measure {measure}: Spark has no total for it"
+
+
+def _sum_difference(where: str, total: Total, found: _Published, decimals: int | None) -> Iterator[str]:
+    if decimals is not None:
+        expected = Fraction(total.total or 0) * 10**decimals
+        if expected != found.exact:
+            yield f"{where}: Spark has sum = {total.total}, the new file {Fraction(found.exact, 10**decimals)}"
+        return
+    bound = _EPSILON * (found.nodes + 1) * found.magnitude
+    difference = abs(float(total.total or 0.0) - found.total)
+    if not difference <= bound:
+        yield f"{where}: Spark has sum = {total.total!r}, the new file {found.total!r}, beyond rounding ({bound:.3g})"

@@ -1,0 +1,106 @@
+"""The process that runs one statement of somebody else: limits first, then DuckDB, then the statement.
+
+Reads one request as JSON from its input, writes one answer as JSON, ends. The kernel keeps it to a few gigabytes of
+address space, the CPU time of its timeout on every thread, no file written and no process started.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import resource
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+ADDRESS_SPACE = (
+    3 * 1024**3
+)  # DuckDB's own limit is 512 MB; the rest is code, thread stacks and what it does not count
+THREADS = 2
+LARGEST_ANSWER = 64 * 1024**2
+
+
+def main() -> None:
+    """Answer the request on standard input."""
+    request = json.loads(sys.stdin.buffer.read())
+    _limit(float(request["timeout_s"]))
+    try:
+        answer = answer_to(Path(request["path"]), request["sql"], request["row_limit"], request["timeout_s"])
+    except MemoryError:
+        answer = {"error": "stopped: the statement needs more memory than it may have"}
+    written = json.dumps(answer)
+    if len(written) > LARGEST_ANSWER:
+        written = json.dumps(
+            {"error": f"the answer is larger than {LARGEST_ANSWER // 1024**2} MB: ask for less"}
+        )
+    sys.stdout.write(written)
+    sys.stdout.flush()
+
+
+def _limit(timeout_s: float) -> None:
+    seconds = math.ceil(timeout_s + 2) * THREADS
+    for what, most in (
+        (resource.RLIMIT_AS, ADDRESS_SPACE),
+        (resource.RLIMIT_CPU, seconds),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(what, (most, most))
+
+
+def answer_to(
+    path: Path, text: str, row_limit: int, timeout_s: float, threads: int = THREADS
+) -> dict[str, Any]:
+    """Return columns, types, rows and whether there were more; or ``error``."""
+    import duckdb
+
+    from lakehouse.serving.sandbox.guard import StatementRefused, check_statement
+    from lakehouse.serving.sandbox.locked import connect_locked
+
+    connection = connect_locked(path, threads)
+    timer = threading.Timer(timeout_s, connection.interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        check_statement(connection, text)
+        return _rows(connection.execute(text), row_limit)
+    except StatementRefused as refused:
+        return {"error": str(refused)}
+    except duckdb.InterruptException:
+        return {"error": f"stopped after {timeout_s:g} s: narrow the range or ask for less"}
+    except duckdb.OutOfMemoryException as error:
+        return {"error": f"stopped: the statement needs more memory than it may have: {error}"}
+    except (duckdb.Error, RuntimeError) as error:
+        return {"error": str(error)}
+    finally:
+        timer.cancel()
+
+
+def _rows(connection: Any, row_limit: int) -> dict[str, Any]:
+    described = connection.description or []
+    rows = connection.fetchmany(row_limit + 1)
+    answer = {
+        "columns": [column[0] for column in described],
+        "types": [str(column[1]) for column in described],
+        "rows": [[plain(value) for value in row] for row in rows[:row_limit]],
+        "truncated": len(rows) > row_limit,
+    }
+    return answer
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON knows it; times in ISO form, decimals and what else has no JSON as text."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, datetime.datetime | datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    return value.hex() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,72 @@
+"""A stream's manifests, one by one, each one an ingest batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from lakehouse.spark import tables
+from lakehouse.streams import corrections
+from lakehouse.streams.ingest import COUNTS, Batch, Progress, StreamTables
+from lakehouse.streams.sources.manifest import Manifest
+from lakehouse.streams.sources.manifest_store import Landing
+from lakehouse.streams.topics import why_unread
+
+
+class IngestRefused(RuntimeError):
+    """The stream's own records of what was read do not fit together."""
+
+
+@contextmanager
+def writing(target: StreamTables, patience_s: float = 0) -> Iterator[None]:
+    """Be the one writer of a stream's tables; a correction that was begun is finished first."""
+    layout, stream = target.layout, target.stream
+    with tables.lease(layout.raw(stream.name), patience_s):
+        corrections.finish_open(target.spark, layout, stream, also=layout.rollup(stream.name))
+        yield
+
+
+def landing_of(target: StreamTables) -> tuple[Landing, Progress]:
+    """Return a stream's manifests and how far its ledger is; its tables are created when there are none."""
+    landing = Landing(target.layout.landing(target.stream.name))
+    before = Progress(0, None) if target.create() else target.progress()
+    if before.batch > landing.last_batch:
+        raise IngestRefused(
+            f"stream {target.stream.name}: the ledger holds batch {before.batch}, {landing.folder} only "
+            f"{landing.last_batch}: restore that folder; without it files would be read twice"
+        )
+    if (missing := landing.missing) is not None:
+        raise IngestRefused(
+            f"stream {target.stream.name}: the manifest of batch {missing} is in {landing.folder} neither as a file of "
+            "its own nor folded: restore that folder; without it files would be read twice"
+        )
+    return landing, before
+
+
+def drain(target: StreamTables, landing: Landing, before: Progress) -> dict[str, Any]:
+    """Run every manifest that has no ledger row yet, in order."""
+    totals: dict[str, Any] = {"batches": 0, **dict.fromkeys(COUNTS, 0), "schema_changes": 0}
+    finished = before
+    for manifest in landing.behind(before.batch):
+        if manifest.batch != finished.batch + 1:
+            raise IngestRefused(
+                f"stream {target.stream.name}: batch {manifest.batch} came after batch {finished.batch}"
+            )
+        entry = _commit(target, manifest, landing, finished)
+        finished = Progress(manifest.batch, entry["newest_us"])
+        totals["batches"] += 1
+        totals["schema_changes"] += len(entry["schema_changes"])
+        for name in COUNTS:
+            totals[name] += entry[name]
+    return totals
+
+
+def _commit(target: StreamTables, manifest: Manifest, landing: Landing, finished: Progress) -> dict[str, Any]:
+    try:
+        return Batch(target, manifest, landing, finished).commit()
+    except Exception as error:
+        if manifest.kind != "kafka":
+            raise
+        failure = why_unread(error, target.spark, target.stream, landing, finished.batch)
+    raise failure

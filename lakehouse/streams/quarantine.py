@@ -1,0 +1,88 @@
+"""Rejected records: which are still open, and how they are taken through again after a fix.
+
+Nothing in quarantine is ever changed. A requeue manifest names reasons; it takes every record of those reasons
+that earlier batches rejected and no earlier requeue took. What is open is therefore a function of the manifests.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.declare.stream import Stream
+from lakehouse.home.layout import Home
+from lakehouse.home.ledger import read_extent
+from lakehouse.spark import tables
+from lakehouse.streams.sources.lines import Layout, NumberedLines, layouts_of
+from lakehouse.streams.sources.manifest import Manifest
+from lakehouse.streams.sources.manifest_store import Landing
+from lakehouse.streams.sources.messages import with_message
+
+# Of files with such a record, not all bytes are here.
+_PARTLY_READ = ("unreadable_file", "truncated_file")
+# What the bytes say about themselves cannot be mended by reading them again.
+NEVER_READ = (*_PARTLY_READ, "tombstone")
+
+_PLACE = ("source_file", "source_line")
+# A record, and what stands beside it.
+_KEPT = ("record", "message")
+
+
+def open_records(spark: SparkSession, layout: Home, stream: Stream, landing: Landing) -> DataFrame:
+    """Return the rejected records that no requeue has taken yet."""
+    rejected = tables.read(spark, layout.quarantine(stream.name))
+    return rejected.where(F.col("batch") <= read_extent(layout, stream.name).batch).where(
+        ~_taken(landing, None)
+    )
+
+
+def partly_read(spark: SparkSession, layout: Home, stream: Stream) -> set[str]:
+    """Return the files that were not read to their end."""
+    # A capture is not read on behind what is no packet.
+    reasons = (*_PARTLY_READ, "malformed") if stream.source.format == "pcap" else _PARTLY_READ
+    rejected = tables.read(spark, layout.quarantine(stream.name)).where(F.col("reason").isin(*reasons))
+    return {path for (path,) in rejected.select("source_file").distinct().collect()}
+
+
+def requeued_lines(
+    spark: SparkSession, layout: Home, stream: Stream, landing: Landing, manifest: Manifest
+) -> NumberedLines:
+    """Return the lines that a requeue manifest takes, with ``items``: which of a line's rows were rejected."""
+    rejected = tables.read(spark, layout.quarantine(stream.name)).where(F.col("batch") < manifest.batch)
+    taken = rejected.where(_takes(manifest) & ~_taken(landing, manifest.batch))
+    lines = (
+        with_message(taken)
+        .groupBy("source_file", "source_line")
+        .agg(*(F.first(name).alias(name) for name in _KEPT), F.collect_set("source_item").alias("items"))
+    )
+    layouts, lines = _laid_out(spark, lines, landing, stream)
+    no_fault = F.lit(None).cast("string").alias("fault")
+    return NumberedLines(lines.select(*_PLACE, "layout", *_KEPT, no_fault, "items"), layouts)
+
+
+def _laid_out(
+    spark: SparkSession, lines: DataFrame, landing: Landing, stream: Stream
+) -> tuple[tuple[Layout, ...], DataFrame]:
+    """Return the headers that lines can be under, and the lines with the number of theirs."""
+    if stream.source.kind == "kafka":
+        return (stream.source.fields or None,), lines.withColumn("layout", F.lit(0))
+    paths = lines.select("source_file").distinct().collect()
+    files = tuple(landing.files_of(path for (path,) in paths))
+    layouts = layouts_of(files)
+    places = [(f.path, layouts.index(f.fields)) for f in files if f.unreadable is None]
+    known = spark.createDataFrame(places, "source_file string, layout int")
+    return layouts, lines.join(F.broadcast(known), "source_file", "left")
+
+
+def _takes(manifest: Manifest) -> Column:
+    takes = (F.col("batch") < manifest.batch) & ~F.col("reason").isin(*NEVER_READ)
+    return takes & F.col("reason").isin(*manifest.reasons) if manifest.reasons else takes
+
+
+def _taken(landing: Landing, before_batch: int | None) -> Column:
+    """Whether a requeue (before a batch, if given) has taken a record."""
+    taken = F.lit(False)
+    for manifest in landing.manifests:
+        if manifest.kind == "requeue" and (before_batch is None or manifest.batch < before_batch):
+            taken = taken | _takes(manifest)
+    return taken

@@ -1,0 +1,85 @@
+"""Raw rows that a stream no longer keeps: dropped once the rollup holds them, and never a part of a top node.
+
+    top level    [---------------)[---------------)[---------------)[-----
+    raw rows                      xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+                     dropped      cut      newest - keep_raw           newest
+
+The cut is a whole node of the top level, so that what is kept is enough to build any whole node again. A row that
+comes later than that is in the nodes all the same; it leaves raw with the next cut.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.algorithms.rollup.levels import floor_to
+from lakehouse.declare.durations import format_duration
+from lakehouse.declare.stream import Stream
+from lakehouse.declare.timestamps import format_moment
+from lakehouse.home.corrections import RETENTION, Correction, raw_from, read_corrections
+from lakehouse.home.layout import Home
+from lakehouse.home.ledger import read_extent
+from lakehouse.home.marker import read_marker
+from lakehouse.spark import tables
+from lakehouse.streams import corrections
+from lakehouse.streams.sources.manifest_store import Landing
+
+
+def cut_us(stream: Stream, newest_us: int | None) -> int | None:
+    """Return before which time raw rows go, None where all are kept."""
+    if stream.keep_raw is None or newest_us is None:
+        return None
+    return floor_to(stream.levels[-1].width_us, newest_us - stream.keep_raw)
+
+
+def drop_old_raw(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, int]:
+    """Drop raw rows that the rollup contains and the stream keeps no longer; return how many, and how many unchecked.
+
+    Rows of batches that the rollup lacks stay. Nothing is dropped while a batch was begun and is not finished: run
+    again, it must find the same repeats. Whoever calls holds the leases of raw and rollup.
+    """
+    contained = read_marker(layout.rollup(stream.name))
+    cut = cut_us(stream, contained.newest_us)
+    if cut is None or _is_unfinished(layout, stream):
+        return {"raw_dropped": 0}
+    known = read_corrections(layout, stream.name)
+    before = raw_from(known)
+    # A shorter time kept may be declared longer again: what is gone stays gone.
+    cut = max(cut, before or cut)
+    old = tables.read(spark, layout.raw(stream.name)).where(
+        f"event_us < {cut} AND batch <= {contained.batch}"
+    )
+    batches = corrections.per_batch(old)
+    if not batches:
+        return {"raw_dropped": 0}
+    unchecked = 0 if before is None else old.where(F.col("event_us") < before).count()
+    asked = _asked(stream, cut, contained.batch, batches, unchecked)
+    corrections.carry_out(spark, layout, stream, corrections.begin(spark, layout, stream, asked))
+    return {"raw_dropped": asked.rows, "raw_dropped_unchecked": unchecked}
+
+
+def _is_unfinished(layout: Home, stream: Stream) -> bool:
+    last = read_extent(layout, stream.name).batch
+    return Landing(layout.landing(stream.name)).last_batch > last
+
+
+def _asked(stream: Stream, cut: int, through: int, batches: dict[int, int], unchecked: int) -> Correction:
+    return Correction(
+        number=0,
+        kind=RETENTION,
+        done=False,
+        by="maintain",
+        why=f'keep_raw = "{format_duration(stream.keep_raw)}"',
+        what=f"raw rows before {format_moment(cut)}",
+        condition=f"event_us < {cut}",
+        from_us=None,
+        to_us=cut,
+        through=through,
+        rows=sum(batches.values()),
+        unchecked=unchecked,
+        batches=batches,
+        at=datetime.now(UTC),
+    )

@@ -1,0 +1,159 @@
+"""Rollup tables: appending the nodes of new batches once; reading them whole; compaction.
+
+A batch is one commit: nodes of all levels and groupings and a marker that says what is contained, so levels never
+disagree and horizons move with the data they belong to.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.declare.stream import Stream
+from lakehouse.home.crashpoint import crash_point
+from lakehouse.home.layout import Home
+from lakehouse.home.ledger import read_ledger
+from lakehouse.home.marker import read_marker
+from lakehouse.home.rollup_schema import Built
+from lakehouse.spark import tables
+from lakehouse.streams.level_counts import folded_counts
+from lakehouse.streams.nodes import folded_with_counters, nodes_and_counts
+from lakehouse.streams.schema_check import RollupOutdated as RollupOutdated
+from lakehouse.streams.schema_check import require_current
+
+_NODE = ["level", "grouping", "start_us"]
+_MARKER = pa.schema(
+    {
+        "level": pa.int32(),
+        "grouping": pa.int32(),
+        "start_us": pa.int64(),
+        "batch": pa.int64(),
+        "rows": pa.int64(),
+    }
+)
+
+
+def append_new(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, int]:
+    """Append the nodes of every finished ingest batch not contained yet, as one commit.
+
+    Raises:
+        RollupOutdated: when levels, groupings or measures are not those the table was built for.
+    """
+    path = layout.rollup(stream.name)
+    tables.create_rollup(spark, path, stream)
+    require_current(spark, layout, stream)
+    before = read_marker(path)
+    new = read_ledger(layout, stream.name, before.batch)
+    if not new:
+        return {"batches": 0, "rows": 0}
+    last, accepted = new[-1].batch, sum(entry.accepted for entry in new)
+    rows = tables.read(spark, layout.raw(stream.name)).where(F.col("batch").between(before.batch + 1, last))
+    times = (before.newest_us, *(entry.newest_us for entry in new))
+    contained = max((time for time in times if time is not None), default=None)
+    mark = marker_row(spark, contained, last, accepted)
+    if contained is None:
+        tables.append_once(mark, path, f"rollup-{stream.name}", last)
+        return {"batches": last - before.batch, "rows": 0}
+    nodes = nodes_and_counts(rows, stream, contained).withColumn("batch", F.lit(last).cast("bigint"))
+    crash_point("rollup.before-append")
+    both = nodes.unionByName(mark, allowMissingColumns=True)
+    tables.append_once(both, path, f"rollup-{stream.name}", last)
+    crash_point("rollup.appended")
+    return {"batches": last - before.batch, "rows": accepted}
+
+
+def folded_nodes(spark: SparkSession, layout: Home, stream: Stream) -> DataFrame:
+    """Return one row per node: partial nodes combined, those below their level's horizon left out.
+
+    Raises:
+        RollupOutdated: when levels, groupings or measures are not those the table was built for.
+    """
+    built = require_current(spark, layout, stream)
+    return combined(kept_nodes(spark, layout, stream, built), stream)
+
+
+def kept_nodes(spark: SparkSession, layout: Home, stream: Stream, built: Built) -> DataFrame:
+    """Return partial nodes at or above their level's horizon, as the table was built."""
+    table = tables.read(spark, layout.rollup(stream.name)).where("level > 0")
+    contained = read_marker(layout.rollup(stream.name))
+    if contained.newest_us is None:
+        return table.where("false")
+    kept = reduce(
+        lambda condition, pair: condition | ((F.col("level") == pair[0]) & (F.col("start_us") >= pair[1])),
+        enumerate(built.horizons(contained.newest_us), start=1),
+        F.lit(False),
+    )
+    return table.where(kept)
+
+
+def combined(nodes: DataFrame, stream: Stream) -> DataFrame:
+    """Return one row per node of partial ones, without their batches."""
+    if stream.counters:
+        return folded_with_counters(nodes, stream)
+    return nodes.groupBy(*_NODE, *stream.grouping_keys).agg(*_combined(stream))
+
+
+def over_keys(nodes: DataFrame, stream: Stream, grouping: tuple[str, ...]) -> DataFrame:
+    """Return nodes with what a grouping leaves out set to null."""
+    left_out = [key for key in stream.grouping_keys if key not in grouping]
+    # Over several meters there is no counter.
+    left_out += stream.counter_columns if left_out else ()
+    return nodes.withColumns({key: F.lit(None).cast(nodes.schema[key].dataType) for key in left_out})
+
+
+def totals(nodes: DataFrame, stream: Stream) -> DataFrame:
+    """Return per (level, grouping): nodes, rows and, per measure, n, sum and the largest magnitude."""
+    sums: list[Column] = [F.count("*").alias("nodes"), F.sum("rows").alias("rows")]
+    for name in stream.measures:
+        sums += [F.sum(f"{name}__n").alias(f"{name}__n"), F.sum(f"{name}__sum").alias(f"{name}__sum")]
+        largest = F.greatest(F.max(F.abs(f"{name}__min")), F.max(F.abs(f"{name}__max")))
+        sums.append(largest.alias(f"{name}__largest"))
+    return nodes.groupBy("level", "grouping").agg(*sums)
+
+
+def compact(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, int]:
+    """Rewrite the table as one row per node and one marker, in one commit; nodes below horizons go."""
+    path = layout.rollup(stream.name)
+    table = tables.read(spark, path)
+    before = table.where("level >= 0").count()
+    if table.where("level = 0").count() <= 1:
+        return {"rows_before": before, "rows_after": before}
+    contained = read_marker(layout.rollup(stream.name))
+    added = table.where("level = 0").agg(F.sum("rows")).first()
+    mark = marker_row(spark, contained.newest_us, contained.batch, (added and added[0]) or 0)
+    nodes = folded_nodes(spark, layout, stream).withColumn("batch", F.lit(contained.batch).cast("bigint"))
+    whole = nodes.unionByName(mark.unionByName(folded_counts(table)), allowMissingColumns=True).select(
+        *table.columns
+    )
+    # Parquet skips what a filter on level or start rules out, if rows stand in that order.
+    ordered = whole.repartition(1).sortWithinPartitions(*_NODE)
+    ordered.write.format("delta").mode("overwrite").save(str(path))
+    crash_point("maintain.compacted")
+    return {"rows_before": before, "rows_after": tables.read(spark, path).where("level >= 0").count()}
+
+
+def _combined(stream: Stream) -> list[Column]:
+    """Aggregates of a node, from partial nodes."""
+    parts = [
+        F.sum("rows").alias("rows"),
+        F.min("first_us").alias("first_us"),
+        F.max("last_us").alias("last_us"),
+    ]
+    for name in stream.measures:
+        scale = stream.all_columns[name].scale
+        total = F.sum(f"{name}__sum")
+        total = total if scale is None else total.cast(f"decimal(38,{scale})")
+        parts += [F.sum(f"{name}__n").alias(f"{name}__n"), total.alias(f"{name}__sum")]
+        for part, combine in (("min", F.min), ("max", F.max), ("first_us", F.min), ("last_us", F.max)):
+            parts.append(combine(f"{name}__{part}").alias(f"{name}__{part}"))
+    return parts
+
+
+def marker_row(spark: SparkSession, newest_us: int | None, batch: int, rows: int = 0) -> DataFrame:
+    """Return the row that says what a table contains: batches up to this one, times up to the newest, rows added."""
+    values = {"level": 0, "grouping": -1, "start_us": newest_us, "batch": batch, "rows": rows}
+    # From Arrow, so that no Python worker is asked for one row.
+    return spark.createDataFrame(pa.Table.from_pylist([values], _MARKER))

@@ -1,0 +1,248 @@
+"""A line -> named texts, per format: the same struct of strings whatever the file looked like.
+
+The struct holds one string per wanted field (``FieldMap``), and two more: ``_malformed`` (why the record cannot be
+cut into fields, or null) and ``_item`` (its place in an exploded list).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from lakehouse.declare.columns import Column as StreamColumn
+from lakehouse.declare.columns import is_message_field
+from lakehouse.declare.stream import Stream
+from lakehouse.streams.sources.avro import with_avro_text
+from lakehouse.streams.sources.envelope import with_envelope_fields, with_payload
+from lakehouse.streams.sources.lines import Layout
+from lakehouse.streams.sources.messages import with_message, with_message_fields
+from lakehouse.streams.sources.shapes import as_flow, as_seconds
+
+EVENT, ARRIVAL, PLUS = "_event", "_arrival", "_plus"
+# Formats whose records are cut at each tab, with no quotes.
+_BY_TAB = ("zeek", "pcap")
+_KEPT = ("source_file", "source_line", "record", "fault", "message")
+
+
+@dataclass(frozen=True)
+class FieldMap:
+    """Which text of a record each wanted field is: stored columns, then the times under names of their own."""
+
+    fields: dict[str, StreamColumn]
+    kind: str
+
+    @staticmethod
+    def of(stream: Stream) -> FieldMap:
+        """Return the wanted fields of a stream."""
+        fields = {name: _located(name, column) for name, column in stream.all_columns.items()}
+        arrival = stream.arrival_time
+        times: dict[str, str | None] = {EVENT: stream.event_time.column}
+        times |= {ARRIVAL: arrival.column, PLUS: arrival.plus} if arrival else {}
+        for name, field in times.items():
+            if field:
+                fields[name] = fields.get(field, StreamColumn(path=field))
+        return FieldMap(fields, stream.source.kind)
+
+    @property
+    def of_messages(self) -> dict[str, str]:
+        """Fields that stand beside the record in a message, with their paths."""
+        paths = {name: self.path(name) for name in self.fields}
+        return {name: path for name, path in paths.items() if is_message_field(path, self.kind)}
+
+    @property
+    def of_records(self) -> FieldMap:
+        """Fields that stand in the record itself."""
+        beside = self.of_messages
+        return FieldMap({name: c for name, c in self.fields.items() if name not in beside}, self.kind)
+
+    def path(self, name: str) -> str:
+        """Return the source's own name of a field."""
+        return self.fields[name].path or name
+
+
+def _located(name: str, column: StreamColumn) -> StreamColumn:
+    return column if column.path or column.position is not None else column.model_copy(update={"path": name})
+
+
+def with_fields(lines: DataFrame, stream: Stream, layouts: tuple[Layout, ...]) -> DataFrame:
+    """Cut each line into the stream's fields: adds ``f`` (struct of strings), ``source_item`` and ``malformed``."""
+    wanted = FieldMap.of(stream)
+    text = _with_text(with_message(lines), stream)
+    text = text.withColumn("valid", F.coalesce(F.expr("is_valid_utf8(text)"), F.lit(True)))
+    text = text.withColumn("text", F.when(F.col("valid") & F.col("fault").isNull(), F.col("text")))
+    if stream.source.kind == "mqtt":
+        text = with_payload(text)
+    if stream.source.format in ("ndjson", "parquet", "avro"):
+        cut = _from_json(text, stream, wanted.of_records)
+    else:
+        cut = _from_delimited(text, stream, wanted.of_records, layouts)
+    add_fields = with_envelope_fields if stream.source.kind == "mqtt" else with_message_fields
+    cut = add_fields(cut, wanted.of_messages)
+    return cut.withColumn("f", as_flow(F.col("f"))) if stream.source.shape == "flow" else cut
+
+
+def _with_text(lines: DataFrame, stream: Stream) -> DataFrame:
+    if stream.source.format == "avro":
+        return with_avro_text(lines, stream.source)
+    return lines.withColumn("text", F.col("record").cast("string"))
+
+
+def _from_delimited(
+    text: DataFrame, stream: Stream, wanted: FieldMap, layouts: tuple[Layout, ...]
+) -> DataFrame:
+    # Parsed in a projection of its own: inside one expression Spark would parse the line once per field.
+    rows = {f"row{n}": F.when(F.col("layout") == n, _cut(stream, layout)) for n, layout in enumerate(layouts)}
+    cut = F.lit(None)
+    for number, layout in enumerate(layouts):
+        fields = _delimited(stream, wanted, layout, F.col(f"row{number}"))
+        cut = fields if len(layouts) == 1 else F.when(F.col("layout") == number, fields).otherwise(cut)
+    if not layouts:
+        cut = _nothing(wanted, "")
+    json = []
+    if stream.source.format == "zeek":
+        # Zeek writes either form; which one is told by the line itself, so that a requeued record needs no file.
+        json = [F.startswith("text", F.lit("{")).alias("is_json"), _flat_json(wanted).alias("json")]
+        cut = F.when(F.col("is_json"), _json_members(wanted)).otherwise(cut)
+    parsed = text.select(*_KEPT, "layout", "valid", *(row.alias(name) for name, row in rows.items()), *json)
+    fields_cut = parsed.select(*_KEPT, "valid", F.lit(0).alias("source_item"), cut.alias("f"))
+    return fields_cut.select("*", F.col("f._malformed").alias("malformed"))
+
+
+def _flat_json(wanted: FieldMap) -> Column:
+    """A JSON object without nesting, whose members may have dots in their names."""
+    members = dict.fromkeys(wanted.path(name) for name in wanted.fields)
+    schema = T.ArrayType(T.StructType([T.StructField(member, T.StringType()) for member in members]))
+    objects = F.from_json(F.concat(F.lit("["), "text", F.lit("]")), schema)
+    return F.when(F.startswith("text", F.lit("{")) & (F.size(objects) == 1), F.get(objects, F.lit(0)))
+
+
+def _json_members(wanted: FieldMap) -> Column:
+    texts = [F.trim(F.col("json")[wanted.path(name)]).alias(name) for name in wanted.fields]
+    malformed = F.when(F.col("json").isNull(), F.lit("malformed: expected one JSON object"))
+    return F.struct(*texts, malformed.alias("_malformed"))
+
+
+def _cut(stream: Stream, layout: Layout) -> Column:
+    source = stream.source
+    if source.format in _BY_TAB:
+        return F.split("text", "\t", -1)
+    schema = ", ".join(f"_c{place} string" for place in range(len(layout or ()))) + ", _all string"
+    options = {
+        "sep": source.separator,
+        "quote": source.quote,
+        "escape": source.quote,
+        "ignoreLeadingWhiteSpace": "true",
+        "ignoreTrailingWhiteSpace": "true",
+        "columnNameOfCorruptRecord": "_all",
+    }
+    return F.from_csv("text", schema.removeprefix(", "), options)
+
+
+def _delimited(stream: Stream, wanted: FieldMap, layout: Layout, row: Column) -> Column:
+    """Fields of one header's lines: by position, or by the header's names."""
+    if not layout:
+        return _nothing(wanted, "missing_column: the file names no fields")
+    places = {name: _place(column, name, layout) for name, column in wanted.fields.items()}
+    absent = [
+        wanted.path(name)
+        for name, place in places.items()
+        if place is None and not wanted.fields[name].optional
+    ]
+    if absent:
+        return _nothing(
+            wanted, f"missing_column: {', '.join(map(repr, absent))} not among {', '.join(layout)[:500]}"
+        )
+    expected = f"malformed: expected {len(layout)} fields"
+    nothing = F.lit(None).cast("string")
+    if stream.source.format in _BY_TAB:
+        texts = {n: nothing if place is None else F.get(row, F.lit(place)) for n, place in places.items()}
+        fault = F.when(
+            F.size(row) != len(layout), F.concat(F.lit(f"{expected}, found "), F.size(row).cast("string"))
+        )
+    else:
+        texts = {n: nothing if place is None else row[f"_c{place}"] for n, place in places.items()}
+        fault = F.when(row["_all"].isNotNull(), F.lit(expected))
+    if stream.source.format == "nfdump":
+        texts |= {n: as_seconds(text) for n, text in texts.items() if wanted.path(n) == "duration"}
+    return F.struct(*(F.trim(text).alias(name) for name, text in texts.items()), fault.alias("_malformed"))
+
+
+def _place(column: StreamColumn, name: str, layout: tuple[str, ...]) -> int | None:
+    if column.position is not None:
+        return column.position if column.position < len(layout) else None
+    path = column.path or name
+    return layout.index(path) if path in layout else None
+
+
+def _nothing(wanted: FieldMap, why: str) -> Column:
+    texts = [F.lit(None).cast("string").alias(name) for name in wanted.fields]
+    return F.struct(*texts, F.lit(why).alias("_malformed"))
+
+
+def _from_json(text: DataFrame, stream: Stream, wanted: FieldMap) -> DataFrame:
+    """Fields by dotted path. The record is parsed as the one element of a list: whatever follows it is then seen."""
+    explode, is_payload = stream.source.explode, stream.source.kind == "mqtt"
+    kept = [*_KEPT, "valid", *(["envelope"] if is_payload else [])]
+    schema = T.ArrayType(_json_schema([wanted.path(name) for name in wanted.fields], explode))
+    parsed = text.withColumn("json", F.from_json(F.concat(F.lit("["), "text", F.lit("]")), schema))
+    one = F.when(F.size("json") == 1, F.get("json", F.lit(0)))
+    parsed = parsed.select(*kept, one.alias("json"))
+    expected = "malformed: expected one JSON object" + (" as the payload" if is_payload else "")
+    # A payload that nothing is read inside of may be anything.
+    is_opaque = is_payload and not wanted.fields and not explode
+    malformed = F.when(F.col("json").isNull() & F.lit(not is_opaque), F.lit(expected))
+    if explode:
+        items = _at(F.col("json"), explode.split("."))
+        parsed = parsed.select("*", F.posexplode_outer(items).alias("place", "item"))
+        no_items = F.when(F.col("place").isNull(), F.lit(f"no_items: no list, or an empty one, at {explode}"))
+        malformed = F.coalesce(malformed, no_items)
+    texts = [_json_text(wanted.path(name), explode).alias(name) for name in wanted.fields]
+    place = F.coalesce("place", F.lit(0)) if explode else F.lit(0)
+    return parsed.select(
+        *kept, place.alias("source_item"), F.struct(*texts).alias("f"), malformed.alias("malformed")
+    )
+
+
+def _json_text(path: str, explode: str | None) -> Column:
+    if explode and path.startswith(f"{explode}."):
+        text = _at(F.col("item"), path.removeprefix(f"{explode}.").split("."))
+    else:
+        text = _at(F.col("json"), path.split("."))
+    # A bare NaN or Infinity comes through with quotes around it.
+    quoted = text.isin('"NaN"', '"Infinity"', '"-Infinity"')
+    return F.trim(F.when(quoted, F.replace(text, F.lit('"'), F.lit(""))).otherwise(text))
+
+
+def _at(value: Column, parts: list[str]) -> Column:
+    for part in parts:
+        value = value[part]
+    return value
+
+
+def _json_schema(paths: list[str], explode: str | None) -> T.StructType:
+    """Return the nested schema of strings that holds all paths; the exploded path is a list of structs."""
+    tree: dict[str, Any] = {}
+    for path in dict.fromkeys(paths):
+        node = tree
+        *parents, leaf = path.split(".")
+        for parent in parents:
+            node = node.setdefault(parent, {})
+        node.setdefault(leaf, {})
+    if explode:
+        node = tree
+        for part in explode.split("."):
+            node = node.setdefault(part, {})
+    return _struct(tree, "", explode)
+
+
+def _struct(tree: dict[str, Any], prefix: str, explode: str | None) -> T.StructType:
+    fields = []
+    for name, children in tree.items():
+        path = f"{prefix}{name}"
+        inner: T.DataType = _struct(children, f"{path}.", explode) if children else T.StringType()
+        fields.append(T.StructField(name, T.ArrayType(inner) if path == explode else inner))
+    return T.StructType(fields)

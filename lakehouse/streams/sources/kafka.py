@@ -1,0 +1,140 @@
+"""What a Kafka broker has: partitions and offsets, asked with Kafka's own client in Spark's JVM."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, TypeVar, cast
+
+from pyspark.sql import SparkSession
+
+from lakehouse.declare.stream import Source
+from lakehouse.streams.sources.offsets import Held, Partition
+
+T = TypeVar("T")
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+# Messages of aborted transactions are never seen.
+_READING = {"isolation.level": "read_committed"}
+# Where no broker answers, a quarter of a minute is enough to know.
+_ASKING = {"default.api.timeout.ms": "15000", "request.timeout.ms": "10000"}
+
+
+class BrokerFailed(RuntimeError):
+    """A broker does not answer, or refuses."""
+
+
+class VariableMissing(RuntimeError):
+    """An option takes its value from a variable that the environment lacks."""
+
+
+def client_options(source: Source) -> dict[str, str]:
+    """Return the options of Kafka's client, with secrets from the environment put in: never to be shown.
+
+    Raises:
+        VariableMissing: when a variable that an option names is not set.
+    """
+    own = {name: _VARIABLE.sub(lambda found: _secret(found[1]), v) for name, v in source.options.items()}
+    return {"bootstrap.servers": ",".join(source.servers), **_READING, **own}
+
+
+def without_secrets(text: str, source: Source) -> str:
+    """Return a text in which every value that came from the environment is its variable's name again."""
+    named = {name for value in source.options.values() for name in _VARIABLE.findall(value)}
+    secrets = {name: os.environ[name] for name in named if os.environ.get(name)}
+    for name, secret in sorted(secrets.items(), key=lambda each: -len(each[1])):
+        text = text.replace(secret, f"${{{name}}}")
+    return text
+
+
+def _secret(name: str) -> str:
+    if name not in os.environ:
+        raise VariableMissing(f"the environment has no {name}, which source.options takes a value from")
+    return os.environ[name]
+
+
+class Broker:
+    """Kafka's administrative client for one source; close it, or use it in a ``with``."""
+
+    def __init__(self, spark: SparkSession, source: Source) -> None:
+        self._jvm = cast(Any, spark._jvm)
+        self._kafka = self._jvm.org.apache.kafka
+        self._source = source
+        properties = self._jvm.java.util.Properties()
+        for name, value in (_ASKING | client_options(source)).items():
+            properties.put(name, value)
+        self._admin = self._asked(lambda: self._kafka.clients.admin.AdminClient.create(properties))
+
+    def __enter__(self) -> Broker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._admin.close()
+
+    def held(self) -> dict[Partition, Held]:
+        """Return what the broker has of every partition of the source's topics, in order.
+
+        Raises:
+            BrokerFailed: when it does not answer, refuses, or lacks a topic.
+        """
+        topic_ids = dict(self._described())
+        first = self._offsets(topic_ids, self._kafka.clients.admin.OffsetSpec.earliest())
+        end = self._offsets(topic_ids, self._kafka.clients.admin.OffsetSpec.latest())
+        return {place: Held(first[place], end[place], topic_ids[place]) for place in sorted(topic_ids)}
+
+    def begins(self, held: Mapping[Partition, Held]) -> dict[Partition, int]:
+        """Return where a stream that has read nothing begins, as ``start`` says."""
+        start = self._source.start
+        if start == "earliest":
+            return {place: now.first for place, now in held.items()}
+        if start == "latest" or not held:
+            return {place: now.end for place, now in held.items()}
+        # Kafka counts milliseconds: the first message that is not before the time.
+        spec = self._kafka.clients.admin.OffsetSpec.forTimestamp(-(-int(start) // 1000))
+        found = self._offsets(list(held), spec)
+        return {place: found[place] if found[place] >= 0 else now.end for place, now in held.items()}
+
+    def _described(self) -> list[tuple[Partition, str]]:
+        topics = self._jvm.java.util.ArrayList()
+        for topic in self._source.topics:
+            topics.add(topic)
+        asked = self._asked(lambda: self._admin.describeTopics(topics)).topicNameValues()
+        found = []
+        for topic in self._source.topics:
+            told = self._asked(lambda topic=topic: asked.get(topic).get(), f"topic {topic}")  # type: ignore[misc]
+            found += [((topic, part.partition()), told.topicId().toString()) for part in told.partitions()]
+        return found
+
+    def _offsets(
+        self, places: Sequence[Partition] | Mapping[Partition, str], spec: Any
+    ) -> dict[Partition, int]:
+        wanted, named = self._jvm.java.util.HashMap(), {}
+        for place in places:
+            named[place] = self._kafka.common.TopicPartition(*place)
+            wanted.put(named[place], spec)
+        options = self._kafka.clients.admin.ListOffsetsOptions(
+            self._kafka.common.IsolationLevel.READ_COMMITTED
+        )
+        found = self._asked(lambda: self._admin.listOffsets(wanted, options).all().get())
+        return {place: int(found.get(key).offset()) for place, key in named.items()}
+
+    def _asked(self, ask: Callable[[], T], what: str = "") -> T:
+        try:
+            return ask()
+        except Exception as error:
+            told = ": ".join(part for part in (what, without_secrets(_cause(error), self._source)) if part)
+        # Raised here, so that no traceback shows what the client itself said.
+        raise BrokerFailed(f"Kafka at {', '.join(self._source.servers)}: {told}")
+
+
+def _cause(error: Exception) -> str:
+    """Return what lies at the bottom of an error of the JVM, in one line."""
+    cause = getattr(error, "java_exception", None)
+    if cause is None:
+        return f"{type(error).__name__}: {error}".splitlines()[0]
+    while cause.getCause() is not None:
+        cause = cause.getCause()
+    return f"{cause.getClass().getSimpleName()}: {cause.getMessage()}".splitlines()[0]

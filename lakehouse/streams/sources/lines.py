@@ -1,0 +1,110 @@
+"""A manifest -> a DataFrame of numbered lines: source_file, source_line, layout, record, fault.
+
+``layout`` says which of the batch's distinct headers a line belongs to. Files are dealt to partitions in path
+order and never cut, so rows inside a partition stand in processing order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.declare.stream import Source
+from lakehouse.streams.sources.manifest import LandedFile
+from lakehouse.streams.sources.nfdump import without_remarks
+from lakehouse.streams.sources.split import numbered_lines
+
+Layout = tuple[str, ...] | None
+_LINE = "source_line bigint, layout int, record binary, fault string"
+LINES = f"source_file string, {_LINE}"
+_LINE_NAMES = ("source_line", "layout", "record", "fault")
+_UNKNOWN_LAYOUT = -1
+_PARTITION_BYTES = 128 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class NumberedLines:
+    """Lines of a batch and the headers they refer to."""
+
+    frame: DataFrame
+    layouts: tuple[Layout, ...]
+
+
+def layouts_of(files: tuple[LandedFile, ...]) -> tuple[Layout, ...]:
+    """Return the distinct headers of readable files, in the order met."""
+    return tuple(dict.fromkeys(file.fields for file in files if file.unreadable is None))
+
+
+def read_lines(spark: SparkSession, files: tuple[LandedFile, ...], source: Source) -> NumberedLines:
+    """Return the numbered lines of a batch of files; a file that cannot be read becomes one faulty line."""
+    layouts = layouts_of(files)
+    readable = [(f.path, layouts.index(f.fields)) for f in files if f.unreadable is None]
+    unreadable = [
+        (f.path, 0, _UNKNOWN_LAYOUT, b"", f"unreadable_file: {f.unreadable}") for f in files if f.unreadable
+    ]
+    if source.format == "parquet":
+        frame = _parquet_lines(spark, readable)
+    else:
+        frame = _text_lines(spark, readable, sum(f.size for f in files), source)
+    if unreadable:
+        frame = frame.unionByName(spark.createDataFrame(unreadable, LINES))
+    return NumberedLines(frame, layouts)
+
+
+def _text_lines(spark: SparkSession, readable: list[tuple[str, int]], size: int, source: Source) -> DataFrame:
+    cores = spark.sparkContext.defaultParallelism
+    partitions = max(1, min(len(readable), max(cores, -(-size // _PARTITION_BYTES))))
+    numbered = [(number, path, layout) for number, (path, layout) in enumerate(readable)]
+    paths = spark.sparkContext.parallelize(numbered, partitions)
+    frame = spark.createDataFrame(paths, "file int, path string, layout int")
+    lines = frame.mapInArrow(_splitter(source.format, source.header), f"file int, {_LINE}")
+    # Lines carry their file's number; the path, much longer, is looked up in one constant.
+    names = F.split(F.lit("\0".join(path for path, _ in readable)), "\0")
+    return lines.select(F.get(names, F.col("file")).alias("source_file"), *_LINE_NAMES)
+
+
+def _splitter(
+    file_format: str, header: str
+) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    def split(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for file, path, layout in zip(*batch.to_pydict().values(), strict=True):
+                for lines in _records_of(path, file_format, header):
+                    yield _located(lines, file, layout)
+
+    return split
+
+
+def _records_of(path: str, file_format: str, header: str) -> Iterator[pa.RecordBatch]:
+    if file_format == "pcap":
+        from lakehouse.streams.sources.packets import numbered_packets
+
+        return numbered_packets(path)
+    if file_format == "nfdump":
+        return without_remarks(numbered_lines(path, skip_header=True, skip_hash=False))
+    return numbered_lines(path, file_format == "csv" and header != "none", file_format == "zeek")
+
+
+def _located(lines: pa.RecordBatch, file: int, layout: int) -> pa.RecordBatch:
+    files, layouts = (pa.repeat(pa.scalar(value, pa.int32()), lines.num_rows) for value in (file, layout))
+    columns = [files, lines.column(0), layouts, lines.column(1), lines.column(2)]
+    return pa.record_batch(columns, ["file", *_LINE_NAMES])
+
+
+def _parquet_lines(spark: SparkSession, readable: list[tuple[str, int]]) -> DataFrame:
+    """Rows of Parquet files as JSON records, so that they take the same way as lines; a line is a row's number."""
+    if not readable:
+        return spark.createDataFrame([], LINES)
+    frame = spark.read.option("mergeSchema", "true").parquet(*(path for path, _ in readable))
+    micros = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "true"}
+    return frame.select(
+        F.regexp_replace("_metadata.file_path", "^file:/*", "/").alias("source_file"),
+        (F.col("_metadata.row_index") + 1).alias("source_line"),
+        F.lit(0).alias("layout"),
+        F.to_json(F.struct("*"), micros).cast("binary").alias("record"),
+        F.lit(None).cast("string").alias("fault"),
+    )

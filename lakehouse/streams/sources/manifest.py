@@ -1,0 +1,77 @@
+"""Manifests: what an ingest batch reads, written down for good before it is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from lakehouse.streams.sources.drift import Columns
+from lakehouse.streams.sources.offsets import OffsetRange
+
+
+@dataclass(frozen=True, slots=True)
+class LandedFile:
+    """One file of a batch; ``fields`` are the names or the count of its columns, None where lines have none.
+
+    ``columns`` are the columns it was seen to have, each with its type where the file tells: a sample, to see changes.
+    """
+
+    path: str
+    size: int
+    mtime_ns: int
+    fields: tuple[str, ...] | None = None
+    unreadable: str | None = None
+    columns: Columns = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What one ingest batch reads: new files, messages of topics, or records taken back out of quarantine.
+
+    Of kind ``lost`` it reads nothing: its ranges are messages that are gone.
+    """
+
+    batch: int
+    kind: str
+    files: tuple[LandedFile, ...] = ()
+    reasons: tuple[str, ...] = field(default=())
+    schema_changes: tuple[str, ...] = field(default=())
+    ranges: tuple[OffsetRange, ...] = field(default=())
+
+    def to_json(self) -> str:
+        """Return the manifest as one line of JSON."""
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+    @staticmethod
+    def from_json(text: str) -> Manifest:
+        """Read a manifest back."""
+        content = json.loads(text)
+        files = tuple(_file(**each) for each in content["files"])
+        reasons, changes = tuple(content["reasons"]), tuple(content.get("schema_changes", ()))
+        ranges = tuple(OffsetRange(**each) for each in content.get("ranges", ()))
+        return Manifest(content["batch"], content["kind"], files, reasons, changes, ranges)
+
+
+def manifest_file(folder: Path, batch: int) -> Path:
+    """Return where the manifest of a batch is until it is folded; ``folder``: of the stream's manifests."""
+    return folder / f"{batch:08d}.json"
+
+
+def _file(fields: Sequence[str] | None, columns: Columns | None = None, **known: Any) -> LandedFile:
+    """Return a file of a manifest; what thousands of files have in common is held once."""
+    names = None if fields is None else _same(tuple(fields))
+    return LandedFile(fields=names, columns=_columns(tuple((columns or {}).items())), **known)
+
+
+@cache
+def _same(names: tuple[str, ...]) -> tuple[str, ...]:
+    return names
+
+
+@cache
+def _columns(items: tuple[tuple[str, str], ...]) -> Columns:
+    return dict(items)

@@ -1,0 +1,193 @@
+"""Which files or messages make up which ingest batch, fixed for good by manifests.
+
+A manifest is written once, atomically, before its batch is read; a batch replayed after a crash therefore reads
+the same files, however many have landed since. Numbers run 1, 2, 3, ...; they are the batch numbers in every table.
+
+    landing/<stream>/00000123.json    the manifest of batch 123
+    landing/<stream>/folded.sqlite    those of long finished batches
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+
+from lakehouse.declare.stream import Source
+from lakehouse.home.crashpoint import crash_point
+from lakehouse.streams.sources.drift import schema_changes
+from lakehouse.streams.sources.files import Found, groups, landed, matching
+from lakehouse.streams.sources.folded_manifests import KINDS, FoldedManifests
+from lakehouse.streams.sources.manifest import LandedFile, Manifest, manifest_file
+from lakehouse.streams.sources.offsets import OffsetRange, Partition, read_until
+
+# Manifests of that many finished batches are left to be looked at.
+RECENT = 100
+_LISTINGS = 3
+
+
+class Landing:
+    """The manifests of one stream, and the files that are in none of them yet.
+
+    ``manifests`` are those that are not folded. Adding, giving up and folding are for the one who holds the lease of
+    the stream's raw table.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.folded = FoldedManifests(folder)
+        self._look()
+
+    def _look(self) -> None:
+        # Before the other look: what is folded between the two is then told twice rather than never.
+        found = _manifests(self.folder)
+        self._through = self.folded.through()
+        self.manifests = [manifest for manifest in found if not self._is_folded(manifest)]
+        self._left = [manifest for manifest in found if self._is_folded(manifest)]
+        self._files = {file.path: file for manifest in self.manifests for file in manifest.files}
+
+    @property
+    def last_batch(self) -> int:
+        """The highest batch number handed out, 0 for none."""
+        return max(self._through, self.manifests[-1].batch if self.manifests else 0)
+
+    @property
+    def missing(self) -> int | None:
+        """The first batch without its manifest, None where all have theirs."""
+        numbers = [manifest.batch for manifest in self.behind(self._through)]
+        expected = range(self._through + 1, self.last_batch + 1)
+        return next((batch for batch, found in zip(expected, numbers, strict=False) if batch != found), None)
+
+    def behind(self, batch: int) -> list[Manifest]:
+        """Return the manifests behind that of a finished batch."""
+        return [manifest for manifest in self.manifests if manifest.batch > batch]
+
+    def files_of(self, paths: Iterable[str]) -> list[LandedFile]:
+        """Return the files of these paths that manifests hold."""
+        asked = list(paths)
+        return self.folded.files(asked) + [self._files[path] for path in asked if path in self._files]
+
+    def read_until(self) -> dict[Partition, OffsetRange]:
+        """Return the last range of each partition, lost ones among them."""
+        return self.folded.ranges() | read_until(self.behind(self._through))
+
+    def new_files(self, source: Source) -> list[Found]:
+        """Return complete files matching the source that no manifest holds, by path."""
+        newest = time.time_ns() - source.settle * 1000
+        found = list(matching(source))
+        known = self._sizes(found)
+        return [(path, stat) for path, stat in found if path not in known and stat.st_mtime_ns <= newest]
+
+    def changed_files(self, source: Source) -> list[str]:
+        """Return files that are not the size they were when their batch was fixed: their new content is not read."""
+        found = list(matching(source))
+        known = self._sizes(found)
+        return [path for path, stat in found if known.get(path, stat.st_size) != stat.st_size]
+
+    def read_as_they_are(self, found: Iterable[Found], finished: int) -> set[str]:
+        """Return those of these files that finished batches have read, and that nobody has touched since."""
+        known = {path: (stat.st_size, stat.st_mtime_ns) for path, stat in found}
+        waiting = {file.path for manifest in self.behind(finished) for file in manifest.files}
+        read = {file.path for file in self.files_of(known) if known[file.path] == (file.size, file.mtime_ns)}
+        return read - waiting
+
+    def add_files(self, source: Source) -> int:
+        """Write manifests for all new files, cut at the source's batch limits; return how many files."""
+        found = self.new_files(source)
+        for group in groups(found, source):
+            files = tuple(landed(path, stat, source) for path, stat in group)
+            self._add(Manifest(self.last_batch + 1, "files", files, (), self._changes(files)))
+        return len(found)
+
+    def add_requeue(self, reasons: tuple[str, ...]) -> Manifest:
+        """Write the manifest of a batch that takes quarantined records of these reasons through again."""
+        manifest = Manifest(self.last_batch + 1, "requeue", (), reasons)
+        self._add(manifest)
+        return manifest
+
+    def add_ranges(self, batches: Iterable[tuple[OffsetRange, ...]]) -> None:
+        """Write a manifest for each batch of messages."""
+        for ranges in batches:
+            self._add(Manifest(self.last_batch + 1, "kafka", ranges=ranges))
+
+    def give_up(self, ranges: tuple[OffsetRange, ...], batch: int) -> None:
+        """Write the manifest of messages that are lost as this batch, in place of those from it on.
+
+        Killed in the midst of it, fewer manifests are left: what they held is unread again.
+        """
+        while self.last_batch > batch:
+            manifest_file(self.folder, self.manifests.pop().batch).unlink()
+        self.manifests = [manifest for manifest in self.manifests if manifest.batch < batch]
+        self._add(Manifest(batch, "lost", ranges=ranges))
+
+    def fold(self, finished: int) -> int:
+        """Fold the manifests of finished batches but for recent ones; return how many.
+
+        None while one is ``missing``. Killed in the midst of it, some are left that are folded already: they count for
+        nothing, and go the next time.
+        """
+        if self.missing is not None:
+            return 0
+        old = [manifest for manifest in self.behind(self._through) if manifest.batch <= finished - RECENT]
+        if old:
+            self.folded.take(old)
+            crash_point("maintain.manifests-folded")
+            self._look()
+        for manifest in self._left:
+            manifest_file(self.folder, manifest.batch).unlink(missing_ok=True)
+        self._left = []
+        return sum(self._is_folded(manifest) for manifest in old)
+
+    def _is_folded(self, manifest: Manifest) -> bool:
+        return manifest.batch <= self._through and manifest.kind in KINDS
+
+    def _sizes(self, found: Iterable[Found]) -> dict[str, int]:
+        """Return how large files were when their batch was fixed, of those of which it was."""
+        paths = [path for path, _ in found]
+        own = {path: self._files[path].size for path in paths if path in self._files}
+        return self.folded.sizes(path for path in paths if path not in own) | own
+
+    def _changes(self, files: tuple[LandedFile, ...]) -> tuple[str, ...]:
+        """What columns the files gained, lost or retyped, each against the file before it."""
+        told: list[str] = []
+        before, seen = self.folded.columns()
+        earlier = [file.columns for file in self._files.values() if file.columns]
+        before, seen = earlier[-1] if earlier else before, seen.union(*earlier)
+        for file in files:
+            if file.columns:
+                if seen:
+                    told += schema_changes(os.path.basename(file.path), before, file.columns, seen)
+                seen |= set(file.columns)
+                before = file.columns
+        return tuple(told)
+
+    def _add(self, manifest: Manifest) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        target = manifest_file(self.folder, manifest.batch)
+        scratch = self.folder / f".{target.name}.tmp"
+        with scratch.open("w", encoding="utf-8") as file:
+            file.write(manifest.to_json())
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.rename(target)
+        self.manifests.append(manifest)
+        self._files |= {file.path: file for file in manifest.files}
+        crash_point("ingest.manifest-written")
+
+
+def _manifests(folder: Path) -> list[Manifest]:
+    """Return the manifests in a folder, in order; where one is folded meanwhile, by another look."""
+    for _ in range(_LISTINGS):
+        try:
+            return [_manifest(path, path.stat().st_ctime_ns) for path in sorted(folder.glob("*.json"))]
+        except FileNotFoundError as error:
+            failure = error
+    raise failure
+
+
+@lru_cache(50_000)
+def _manifest(path: Path, changed_ns: int) -> Manifest:
+    """Return a manifest, read once a process: what stands under a name changes only when messages are given up."""
+    return Manifest.from_json(path.read_text("utf-8"))

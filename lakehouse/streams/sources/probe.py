@@ -1,0 +1,67 @@
+"""What a source shows now, cheaply: the same as before means that nothing has come."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+
+from pyspark.sql import SparkSession
+
+from lakehouse.declare.stream import Source, Stream
+from lakehouse.home.layout import Home
+from lakehouse.home.table_log import read_columns
+from lakehouse.streams.sources.files import matching
+from lakehouse.streams.sources.kafka import Broker
+from lakehouse.streams.sources.manifest import Manifest, manifest_file
+
+Look = Callable[[], Hashable]
+
+
+def watch(spark: SparkSession, source: Source) -> Look:
+    """Return a function that looks at a source; it may raise what reading the source raises.
+
+    Cost of a look: of files, their listing; of topics, three questions to a broker over a connection that stays open.
+    """
+    return _WatchedTopics(spark, source) if source.kind == "kafka" else lambda: _settled(source)
+
+
+def _settled(source: Source) -> Hashable:
+    """Return what the complete files of a source look like, as one number."""
+    newest = time.time_ns() - source.settle * 1000
+    files = (each for each in matching(source) if each[1].st_mtime_ns <= newest)
+    return hash(tuple((path, stat.st_size, stat.st_mtime_ns) for path, stat in files))
+
+
+class _WatchedTopics:
+    def __init__(self, spark: SparkSession, source: Source) -> None:
+        self._spark, self._source = spark, source
+        self._broker: Broker | None = None
+
+    def __call__(self) -> Hashable:
+        self._broker = self._broker or Broker(self._spark, self._source)
+        try:
+            return tuple(self._broker.held().items())
+        except Exception:
+            broken, self._broker = self._broker, None
+            with suppress(Exception):
+                broken.__exit__(None, None, None)
+            raise
+
+
+def arrived_us(layout: Home, stream: Stream, batch: int) -> int | None:
+    """Return when the newest record of an ingest batch arrived: its file was written, or the broker got it.
+
+    None of a batch that read nothing new, such as one out of quarantine, and of one so long ago that its manifest is
+    folded.
+    """
+    path = manifest_file(layout.landing(stream.name), batch)
+    if not path.exists():
+        return None
+    manifest = Manifest.from_json(path.read_text("utf-8"))
+    if manifest.files:
+        return max(file.mtime_ns for file in manifest.files) // 1000
+    if manifest.kind != "kafka":
+        return None
+    arrivals = read_columns(layout.raw(stream.name), ("arrival_us",), ("batch", batch, batch))
+    return max((arrival for (arrival,) in arrivals if arrival is not None), default=None)

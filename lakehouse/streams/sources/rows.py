@@ -1,0 +1,196 @@
+"""Named texts -> typed rows, each with the reason it is to be rejected for, or none.
+
+The verdict on a record is a function of the record and the configuration alone: it does not depend on what came
+before, on the clock or on how files were cut into batches.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse.declare.columns import Column as StreamColumn
+from lakehouse.declare.columns import sql_type
+from lakehouse.declare.durations import format_duration
+from lakehouse.declare.stream import Stream, TimeColumn
+from lakehouse.streams.sources.envelope import said
+from lakehouse.streams.sources.fields import ARRIVAL, EVENT, PLUS
+
+_ORIGIN = ("source_file", "source_line", "source_item", "record", "message")
+
+
+def typed_rows(fields: DataFrame, stream: Stream) -> DataFrame:
+    """Return rows with ``event_us``, ``arrival_us``, every stored column, their origin, ``reason`` and ``detail``.
+
+    ``reason`` is null for a row to be accepted. NaN and infinities become null: they count as missing. The bytes of
+    the record stay only where they are needed: on rejected rows, and for streams that identify a record by them; what
+    a message tells beside them stays on rejected rows.
+    """
+    texts = fields.select(
+        *_ORIGIN,
+        "fault",
+        "valid",
+        "malformed",
+        *(_text(stream, name).alias(f"t_{name}") for name in _names(stream)),
+    )
+    values = texts.select(
+        "*",
+        _time(F.col(f"t_{EVENT}"), stream.event_time).alias("event_us"),
+        _arrival(stream).alias("arrival_us"),
+        *(_value(F.col(f"t_{name}"), column).alias(name) for name, column in stream.all_columns.items()),
+    )
+    judged = values.withColumn("verdict", _verdict(stream))
+    reason = F.substring_index("verdict", ":", 1)
+    columns = [_finite(name, column).alias(name) for name, column in stream.all_columns.items()]
+    digest = [F.unhex(F.md5(_said(stream))).alias("record_hash")] if stream.identity_is_record else []
+    return judged.select(
+        "event_us",
+        "arrival_us",
+        *columns,
+        *_ORIGIN[:3],
+        *digest,
+        reason.alias("reason"),
+        F.trim(F.expr("substr(verdict, length(substring_index(verdict, ':', 1)) + 2)")).alias("detail"),
+        *(F.when(F.col("verdict").isNotNull(), F.col(name)).alias(name) for name in _ORIGIN[3:]),
+    )
+
+
+def _said(stream: Stream) -> Column:
+    """The bytes that make a row the same row: its record's, and which item of the record it is."""
+    record = F.col("record")
+    if stream.source.kind == "mqtt":
+        record = said(record)
+    return (
+        F.concat(record, F.concat(F.lit("\n"), "source_item").cast("binary"))
+        if stream.source.explode
+        else record
+    )
+
+
+def _names(stream: Stream) -> list[str]:
+    arrival = stream.arrival_time
+    return [
+        *stream.all_columns,
+        EVENT,
+        *([ARRIVAL] if arrival else []),
+        *([PLUS] if arrival and arrival.plus else []),
+    ]
+
+
+def _text(stream: Stream, name: str) -> Column:
+    text = F.col(f"f.{name}")
+    nulls = (*stream.source.nulls, *(("-", "(empty)") if stream.source.format == "zeek" else ()))
+    return F.when(~text.isin(*nulls), text) if nulls else text
+
+
+def _value(text: Column, column: StreamColumn) -> Column:
+    if column.type == "string":
+        return text
+    return _number(text, sql_type(column)) if column.is_number else text.try_cast(sql_type(column))
+
+
+def _number(text: Column, spark_type: str) -> Column:
+    value = text.try_cast(spark_type)
+    if spark_type != "double":
+        return value
+    # Java also reads "1d" and "1f" as numbers; no sensor means that, but "inf" ends so too.
+    suffixed = F.substring(text, -1, 1).isin("d", "D", "f", "F") & (F.abs(value) != float("inf"))
+    return F.when(~suffixed, value)
+
+
+def _finite(name: str, column: StreamColumn) -> Column:
+    value = F.col(name)
+    if sql_type(column) != "double":
+        return value
+    return F.when(~F.isnan(value) & (F.abs(value) != float("inf")), value)
+
+
+def _time(text: Column, time: TimeColumn) -> Column:
+    """Microseconds since the epoch, rounded down; null where the text is no time."""
+    if time.unit == "iso":
+        # Without this test "T10:00" would be read as ten o'clock on the day of the run.
+        iso = F.when(text.rlike(r"^\d{4}-\d{2}-\d{2}"), text)
+        if time.timezone == "UTC":
+            return F.unix_micros(iso.try_cast("timestamp"))
+        zoned = iso.rlike(r"([zZ]|[+-]\d{2}:?\d{2})$") & iso.rlike(r"[T ]")
+        local = F.to_utc_timestamp(iso.try_cast("timestamp_ntz").cast("timestamp"), time.timezone)
+        return F.unix_micros(F.when(zoned, iso.try_cast("timestamp")).otherwise(local))
+    return _scaled(text, {"s": 1_000_000, "ms": 1_000, "us": 1}[time.unit])
+
+
+def _scaled(text: Column, microseconds: int) -> Column:
+    factor = F.lit(microseconds)
+    # Whole numbers need no decimals, which cost ten times as much.
+    whole = F.try_multiply(text.try_cast("bigint"), factor)
+    return F.coalesce(whole, F.floor(text.try_cast("decimal(28,9)") * factor).try_cast("bigint"))
+
+
+def _arrival(stream: Stream) -> Column:
+    if stream.arrival_time is None:
+        return F.lit(None).cast("bigint")
+    received = _time(F.col(f"t_{ARRIVAL}"), stream.arrival_time)
+    if stream.arrival_time.plus is None:
+        return received
+    seconds = F.col(f"t_{PLUS}")
+    return received + F.when(seconds.isNull(), F.lit(0)).otherwise(_scaled(seconds, 1_000_000))
+
+
+def _verdict(stream: Stream) -> Column:
+    """The first thing wrong with a record as "reason: detail", or null."""
+    low, high = stream.event_time_bounds
+    event, text = F.col("event_us"), F.col(f"t_{EVENT}")
+    checks = [
+        F.col("fault"),
+        F.when(~F.col("valid"), F.lit("bad_utf8: the record is not UTF-8")),
+        F.col("malformed"),
+        F.when(text.isNull(), F.lit(f"no_event_time: {stream.event_time.column} is missing")),
+        F.when(
+            event.isNull(),
+            _told(
+                "bad_event_time", stream.event_time.column, text, f"expected unit {stream.event_time.unit}"
+            ),
+        ),
+        F.when(
+            (event < low) | (event >= high),
+            _told("out_of_bounds", stream.event_time.column, text, "see bounds"),
+        ),
+        *_arrival_checks(stream),
+        *(_bad_value(name, column) for name, column in stream.all_columns.items() if _is_judged(column)),
+    ]
+    return F.coalesce(*checks)
+
+
+def _arrival_checks(stream: Stream) -> list[Column]:
+    if stream.arrival_time is None:
+        return []
+    text, delay = F.col(f"t_{ARRIVAL}"), F.col("arrival_us") - F.col("event_us")
+    bad = F.when(
+        F.col("arrival_us").isNull() & text.isNotNull(),
+        _told(
+            "bad_arrival_time", stream.arrival_time.column, text, f"expected unit {stream.arrival_time.unit}"
+        ),
+    )
+    if stream.clock_bounds is None:
+        return [bad]
+    bounds = stream.clock_bounds
+    told = f"expected at most {format_duration(bounds.behind)} behind, {format_duration(bounds.ahead)} ahead"
+    seconds = F.format_string("%.3f", delay / F.lit(1_000_000.0))
+    clock = F.concat(F.lit("clock: event time is "), seconds, F.lit(f" s behind arrival; {told}"))
+    return [bad, F.when((delay > bounds.behind) | (delay < -bounds.ahead), clock)]
+
+
+def _is_judged(column: StreamColumn) -> bool:
+    return column.type != "string" and not column.optional
+
+
+def _bad_value(name: str, column: StreamColumn) -> Column:
+    text = F.col(f"t_{name}")
+    wrong = text.isNotNull() & F.col(name).isNull()
+    if sql_type(column).startswith("decimal") or column.type == "int":
+        # An exact type has no NaN of its own; it still counts as missing, not as a bad value.
+        wrong = wrong & ~F.lower(text).rlike(r"^[-+]?(nan|inf|infinity)$")
+    return F.when(wrong, _told("bad_value", name, text, f"expected {column.type}"))
+
+
+def _told(reason: str, name: str, text: Column, expected: str) -> Column:
+    return F.concat(F.lit(f"{reason}: {name} is '"), F.substring(text, 1, 100), F.lit(f"', {expected}"))

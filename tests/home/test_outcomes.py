@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+
+from lakehouse.home.layout import Home
+from lakehouse.home.outcomes import read_all, record
+
+STARTED = datetime(2026, 1, 5, 12, 0, 0, tzinfo=UTC)
+
+
+def test_an_outcome_is_read_back_as_it_was_recorded(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+
+    written = record(home, "ingest", "telemetry", True, STARTED, 1.5, {"files": 3, "accepted": 10})
+
+    assert read_all(home) == [written]
+    assert written == {
+        "job": "ingest",
+        "stream": "telemetry",
+        "ok": True,
+        "started": "2026-01-05T12:00:00.000+00:00",
+        "ended": "2026-01-05T12:00:01.500+00:00",
+        "seconds": 1.5,
+        "figures": {"files": 3, "accepted": 10},
+        "error": None,
+    }
+    assert [path.name for path in home.runs.iterdir()] == ["ingest-telemetry.json"]
+
+
+def test_only_the_last_outcome_of_a_job_and_stream_is_kept(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    record(home, "publish", "all", False, STARTED, 1, {}, "refused")
+    record(home, "publish", "all", True, STARTED, 1, {})
+    record(home, "ingest", "all", True, STARTED, 1, {})
+
+    found = read_all(home)
+
+    assert [(outcome["job"], outcome["ok"], outcome["error"]) for outcome in found] == [
+        ("ingest", True, None),
+        ("publish", True, None),
+    ]
+
+
+def test_outcomes_come_in_the_order_they_ended(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    paris = timezone(timedelta(hours=1))
+    record(home, "maintain", "a", True, STARTED + timedelta(minutes=2), 1, {})
+    record(home, "publish", "all", True, (STARTED + timedelta(minutes=1)).astimezone(paris), 1, {})
+    record(home, "ingest", "a", True, STARTED, 90, {})
+
+    assert [outcome["job"] for outcome in read_all(home)] == ["publish", "ingest", "maintain"]
+
+
+def test_what_json_has_no_word_for_is_kept_as_text(tmp_path: Path) -> None:
+    record(Home(tmp_path), "ingest", "a", True, STARTED, 1, {"report": Path("/r"), "sum": Decimal("0.1")})
+
+    assert read_all(Home(tmp_path))[0]["figures"] == {"report": "/r", "sum": "0.1"}
+
+
+def test_a_broken_file_is_told_as_a_failed_outcome(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    record(home, "ingest", "a", True, STARTED, 1, {})
+    (home.runs / "build_rollups-soil_2.json").write_text('{"job": ')
+
+    broken = read_all(home)[0]
+
+    assert (broken["job"], broken["stream"], broken["ok"]) == ("build_rollups", "soil_2", False)
+    assert "build_rollups-soil_2.json: expected the outcome of a job as JSON" in broken["error"]
+
+
+def test_without_runs_there_are_no_outcomes(tmp_path: Path) -> None:
+    assert read_all(Home(tmp_path)) == []
+
+
+def test_a_file_is_whole_json_on_one_line(tmp_path: Path) -> None:
+    record(Home(tmp_path), "ingest", "a", True, STARTED, 1, {"n": 1})
+
+    text = (tmp_path / "runs" / "ingest-a.json").read_text()
+    assert text.endswith("\n")
+    assert json.loads(text)["figures"] == {"n": 1}

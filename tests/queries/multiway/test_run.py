@@ -1,0 +1,166 @@
+"""Joins of three streams or more over raw tables: online and repaired results are all results, each once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from jobs import build_rollups, maintain, maintain_queries, repair_late, run_queries
+from lakehouse.declare.settings import Settings
+from lakehouse.home.table_log import read_rows
+from lakehouse.queries.multiway.repair import repair
+from lakehouse.queries.runtime.batch_manifest import QueryChanged
+from lakehouse.spark import tables
+from tests.queries.declared_streams import multiway_of
+from tests.queries.multiway.streams import FOUR, NAMES, THREE, Streams, some_rows, streams_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+
+@pytest.fixture
+def streams(spark: SparkSession, lakehouse_of: Callable[[str], Settings], tmp_path: Path) -> Streams:
+    return streams_of(spark, lakehouse_of, tmp_path, {"three": THREE, "three_at_once": THREE, "four": FOUR})
+
+
+def moves(streams: Streams, query: str) -> list[dict[str, Any]]:
+    """Return what became of each side's rows, batch by batch."""
+    rows = [row for row in read_rows(streams.settings.layout.queries(query)) if row["side"] >= 0]
+    return sorted(rows, key=lambda row: (row["batch"], row["side"]))
+
+
+def test_online_and_repaired_results_are_all_results_each_once(streams: Streams) -> None:
+    # Rows that are sent to the windows, rows that are brought together, and all in one batch.
+    sent, brought = streams.run("three"), streams.run("four", most_sent=0)
+    at_once = streams.run("three_at_once", slots=2**20)
+    # Parts come out of order, and each part's streams too.
+    streams.land(some_rows(1, 1, 40))
+    sent.drain()
+    streams.land(some_rows(1, 0, 40))
+    sent.drain()
+    brought.drain()
+    assert repair(sent)["found"] > 0
+    streams.land({"badges": some_rows(1, 0, 30)["badges"]})
+    sent.drain()
+    brought.drain()
+    assert at_once.drain()["batches"] == 1
+
+    for run in (sent, brought, at_once):
+        expected = Counter(tuple(times) for (times,) in streams.expected(run.query))
+        assert not streams.results(run.query.name) - expected
+        repair(run)
+        assert streams.results(run.query.name) == expected
+        assert len(expected) > 50
+    assert streams.results("three", "repair") and streams.results("three", "online")
+    assert streams.results("three_at_once", "online") == streams.results("three_at_once")
+
+
+def test_results_show_the_columns_asked_for_and_the_time_of_their_newest_row(streams: Streams) -> None:
+    streams.land(some_rows(2, 0, 60))
+    run = streams.run("three")
+    run.drain()
+
+    shown = [output.name for output in run.query.outputs]
+    frame = tables.read(streams.spark, streams.settings.layout.joins("three"))
+    found = [tuple(row) for row in frame.select("event_us", *shown, "found", "batch").collect()]
+    ids = [tuple(row["row_ids"]) for row in frame.select("row_ids").collect()]
+    expected = streams.expected(run.query, f"list_max(times_us), {', '.join(shown)}, 'online', 1")
+    assert len(expected) > 10
+    assert Counter(found) == Counter(expected)
+    assert len(set(ids)) == len(ids)
+
+
+def test_rows_that_nothing_can_join_stay_at_home_and_no_more_are_moved_than_planned(streams: Streams) -> None:
+    few = {name: rows[:3] for name, rows in some_rows(3, 0, 30).items()}
+    streams.land({"doors": few["doors"], "badges": few["badges"]})
+    run = streams.run("three", slots=2**20)
+    assert run.drain()["batches"] == 0
+    streams.land({"alerts": []})
+    first = run.drain()
+    streams.land({"alerts": [row | {"value": 1.0} for row in few["alerts"]]})
+    run.drain()
+    # Of a room that no door has.
+    streams.land({"alerts": [{**few["alerts"][0], "room": "none", "floor": 1, "value": 1.0}]})
+    last = run.drain()
+
+    assert first["rows"] == 6 and first["results"] == 0
+    assert [row["visits"] for row in moves(streams, "three") if row["batch"] == 1] == [[], [], []]
+    assert last["results"] == 0 and moves(streams, "three")[-1]["moved"] == [0]
+    for row in moves(streams, "three"):
+        assert len(row["moved"]) == len(row["planned"]) == (3 if row["visits"] else 1)
+        assert all(real <= most for real, most in zip(row["moved"], row["planned"], strict=True))
+        assert row["real_cost"] <= row["planned_cost"]
+
+
+def test_running_and_repairing_again_changes_nothing(streams: Streams) -> None:
+    streams.land(some_rows(4, 0, 40))
+    first = run_queries.run(streams.settings, streams.spark, "four")
+    repaired = repair_late.run(streams.settings, streams.spark, "four")
+    results = streams.results("four")
+
+    again = run_queries.run(streams.settings, streams.spark, "four")
+    nothing = repair_late.run(streams.settings, streams.spark, "four")
+
+    assert (first["batches"], repaired["repairs"], repaired["gone"]) == (1, 1, 0)
+    assert first["refused"] > 0 and first["unusable"] > 0
+    assert again["batches"] == again["rows"] == 0 and nothing["repairs"] == 0
+    assert streams.results("four") == results
+
+
+def test_a_query_that_means_something_else_is_refused_and_other_costs_are_not(streams: Streams) -> None:
+    streams.land(some_rows(5, 0, 10))
+    run = streams.run("three")
+    run.drain()
+    settings = streams.settings
+    changed = THREE.replace("8 SECONDS", "9 SECONDS")
+    dearer = settings.model_copy(update={"sites": {"north": {"east": 1, "south": 99}, "east": {"south": 5}}})
+
+    with pytest.raises(QueryChanged, match="name of its own"):
+        registered = {"three": multiway_of("three", changed, settings.streams)}
+        run_queries.run(settings.model_copy(update={"registered": registered}), streams.spark, "three")
+    streams.land(some_rows(5, 1, 30))
+    assert Streams(streams.spark, dearer).run("three").drain()["batches"] == 1
+    repair(run)
+    assert streams.results("three") == Counter(tuple(times) for (times,) in streams.expected(run.query))
+
+
+def test_a_stream_that_is_silent_costs_no_result(streams: Streams) -> None:
+    rows = some_rows(6, 0, 40)
+    run = streams.run("three")
+    streams.land({name: [] for name in NAMES})
+    for name in NAMES:
+        streams.land({name: rows[name]})
+        assert run.drain()["missed"] == 0
+
+    assert streams.results("three") == Counter(tuple(times) for (times,) in streams.expected(run.query))
+
+
+def test_maintaining_drops_what_no_row_can_meet_any_more_and_changes_no_result(streams: Streams) -> None:
+    run = streams.run("three")
+    for part in (0, 1):
+        streams.land(some_rows(7, part, 40))
+        run.drain()
+        for name in NAMES:
+            build_rollups.run(streams.settings, streams.spark, name)
+    declared = streams.settings.streams["doors"].model_copy(update={"keep_raw": 1})
+    kept = streams.settings.model_copy(update={"streams": streams.settings.streams | {"doors": declared}})
+    only = kept.model_copy(update={"registered": {"three": run.query}})
+    windows = streams.settings.layout.windows("three")
+    held = tables.read(streams.spark, windows).count()
+
+    waits = maintain.run(only, streams.spark, "doors")
+    maintain_queries.run(only, streams.spark, "three")
+    left = tables.read(streams.spark, windows).count()
+    streams.land(some_rows(7, 2, 40))
+    run.drain()
+    repair(run)
+
+    assert waits["waits_for_queries"] == 1 and waits["raw_dropped"] == 0
+    assert 0 < left < held
+    assert streams.results("three") == Counter(tuple(times) for (times,) in streams.expected(run.query))

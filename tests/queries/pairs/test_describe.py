@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+
+from lakehouse.queries.pairs.describe import (
+    buckets_in_words,
+    clock_in_words,
+    condition_in_words,
+    policy_in_words,
+    streams_in_words,
+)
+from lakehouse.queries.registered import JoinQuery
+from tests.queries.declared_streams import join_of, stream_of
+
+
+def _query(on: str, clauses: str = "") -> JoinQuery:
+    columns = {"x": "double", "y": "double", "count": "int"}
+    streams = {name: stream_of(name=name, columns=columns) for name in ("left_one", "right_one")}
+    text = f"SELECT a.x FROM left_one [RANGE 2 SECONDS] a JOIN right_one ON {on} RECALL 0.95 OVER 1 MINUTE {clauses}"
+    return join_of("asked", text, streams)
+
+
+@pytest.mark.parametrize(
+    ("on", "told"),
+    [
+        ("a.device = right_one.device", "a.device = right_one.device"),
+        (
+            "a.device = right_one.device AND a.x < right_one.y + 0.5 AND a.x <> right_one.x",
+            "a.device = right_one.device and a.x <> right_one.x and a.x < right_one.y + 0.5",
+        ),
+        ("ABS(a.x - right_one.y) <= 2.5", "|a.x - right_one.y| <= 2.5"),
+        (
+            "DISTANCE(a.x, a.y, right_one.x, right_one.y) <= 5",
+            "distance of (a.x, a.y) and (right_one.x, right_one.y) <= 5",
+        ),
+    ],
+)
+def test_a_condition_is_told_by_its_columns(on: str, told: str) -> None:
+    assert condition_in_words(_query(on)) == told
+
+
+def test_an_alias_is_told_where_there_is_one() -> None:
+    assert streams_in_words(_query("a.x = right_one.x")) == "left_one a join right_one"
+
+
+def test_buckets_are_told_by_what_meets_in_them() -> None:
+    assert buckets_in_words(_query("a.x = right_one.x"), 8) == "8, by hash of the keys"
+    assert "up to 3" in buckets_in_words(_query("ABS(a.x - right_one.x) <= 1"), 8)
+    assert "up to 9" in buckets_in_words(_query("DISTANCE(a.x, a.y, right_one.x, right_one.y) <= 1"), 8)
+
+
+def test_a_policy_is_told_with_what_it_aims_at() -> None:
+    assert policy_in_words(_query("a.x = right_one.x")).endswith("each past 1m would have reached 0.9875")
+    assert policy_in_words(_query("a.x = right_one.x", "POLICY PAPER")).startswith("paper: every 1s")
+
+
+def test_clocks_are_told_with_what_they_are_held_to() -> None:
+    equal = "a.x = right_one.x"
+    assert clock_in_words(_query(equal)) == "waits for a silent side; every event time is believed"
+    told = clock_in_words(_query(equal, "IDLE 10 MINUTES AHEAD 1 HOUR"))
+    assert told == "goes on without a side that is silent for 10m; refuses event times more than 1h ahead"

@@ -1,0 +1,262 @@
+"""Joins over raw tables: what was found online and what repair adds are all pairs, each once, however they came."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from jobs import build_rollups, ingest, maintain, maintain_queries, repair_late, run_queries
+from lakehouse.declare.settings import Settings
+from lakehouse.queries.pairs.repair import repair
+from lakehouse.queries.pairs.run import Run
+from lakehouse.queries.runtime.batch_manifest import Plan, QueryChanged, require_plan, write_plan
+from lakehouse.spark import tables
+from tests.queries.declared_streams import join_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+STREAM = """
+[streams.{name}]
+event_time = {{ column = "ts", unit = "ms" }}
+arrival_time = {{ column = "received", unit = "ms" }}
+keys = ["id"]
+measures = ["temp"]
+levels = ["1m forever"]
+[streams.{name}.source]
+path = "{name}/*"
+format = "ndjson"
+settle = 0
+[streams.{name}.columns]
+id = "string"
+x = "double"
+y = "double"
+"""
+IDS = """-- answers to requests
+SELECT r.id, r.temp AS asked, s.temp AS answered, s.event_us AS answered_us
+FROM requests [RANGE 2 SECONDS] r JOIN replies s ON r.id = s.id AND s.temp >= r.temp + 1
+WHERE s.temp < 9
+RECALL 0.9 OVER 10 SECONDS
+"""
+NEAR = """
+SELECT r.id, s.id AS other FROM requests [RANGE 1 SECOND] r JOIN replies s
+ON DISTANCE(r.x, r.y, s.x, s.y) <= 4 RECALL 0.9 OVER 10 SECONDS
+"""
+T0 = 1_600_000_000_000
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Two streams that come late, in parts, and the queries over them."""
+
+    spark: SparkSession
+    settings: Settings
+    rows: dict[str, list[Row]]
+
+    def land(self, part: int, rows: dict[str, list[Row]]) -> None:
+        """Write and ingest one part of each stream."""
+        for name, some in rows.items():
+            folder = Path(self.settings.streams[name].source.path).parent
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{part}.ndjson").write_text("".join(json.dumps(row) + "\n" for row in some))
+            self.rows[name] += some
+            ingest.run(self.settings, self.spark, name)
+
+    def run(self, query: str, buckets: int) -> Run:
+        """Return a query under this number of buckets."""
+        return Run(
+            self.spark, self.settings.layout, self.settings.join(query), self.settings.streams, buckets
+        )
+
+    def pairs(self, query: str, *columns: str) -> list[tuple[Any, ...]]:
+        """Return some columns of all pairs."""
+        frame = tables.read(self.spark, self.settings.layout.joins(query)).select(*columns)
+        return sorted((tuple(row) for row in frame.collect()), key=repr)
+
+    def policies(self, query: str) -> list[tuple[Any, ...]]:
+        """Return what the policies of all buckets know."""
+        states = tables.read(self.spark, self.settings.layout.states(query)).where("part = 'policy'")
+        newest = max(row["batch"] for row in states.select("batch").distinct().collect())
+        return sorted(
+            tuple(row) for row in states.where(f"batch = {newest}").select("bucket", "content").collect()
+        )
+
+    def expected(self, joins: Callable[[Row, Row], bool], window_ms: int) -> list[tuple[Row, Row]]:
+        """Return all pairs, by looking at every two rows."""
+        return [
+            (left, right)
+            for left in self.rows["requests"]
+            for right in self.rows["replies"]
+            if abs(left["ts"] - right["ts"]) <= window_ms and joins(left, right)
+        ]
+
+
+@pytest.fixture
+def streams(spark: SparkSession, lakehouse_of: Callable[[str], Settings], tmp_path: Path) -> Streams:
+    folder = tmp_path / "queries"
+    folder.mkdir()
+    (folder / "ids.sql").write_text(IDS)
+    (folder / "ids_at_once.sql").write_text(IDS)
+    (folder / "near.sql").write_text(NEAR)
+    text = 'home = "var"\n' + "".join(STREAM.format(name=name) for name in ("requests", "replies"))
+    return Streams(spark, lakehouse_of(text), {"requests": [], "replies": []})
+
+
+def some_rows(seed: int, part: int, count: int) -> dict[str, list[Row]]:
+    """Rows of twenty seconds in order of arrival, a third of them late by some seconds, with gaps in every column."""
+    dice = np.random.default_rng((seed, part))
+
+    def one() -> Row:
+        ts = T0 + int(dice.integers(part * 20_000, (part + 1) * 20_000))
+        delay = dice.exponential(6000) if dice.random() < 0.3 else dice.integers(0, 50)
+        return {
+            "ts": ts,
+            "received": ts + int(delay),
+            "id": None if dice.random() < 0.05 else f"k{dice.integers(12)}",
+            "temp": None if dice.random() < 0.05 else float(dice.integers(0, 11)),
+            "x": None if dice.random() < 0.05 else float(dice.random() * 40),
+            "y": float(dice.random() * 40),
+        }
+
+    return {
+        name: sorted((one() for _ in range(count)), key=lambda row: (row["received"], row["ts"]))
+        for name in ("requests", "replies")
+    }
+
+
+def have_one_id(left: Row, right: Row) -> bool:
+    if None in (left["id"], left["temp"], right["temp"]):
+        return False
+    return bool(left["id"] == right["id"] and right["temp"] >= left["temp"] + 1 and right["temp"] < 9)
+
+
+def are_near(left: Row, right: Row) -> bool:
+    if None in (left["x"], right["x"]):
+        return False
+    return math.dist((left["x"], left["y"]), (right["x"], right["y"])) <= 4
+
+
+def test_online_and_repaired_pairs_are_all_pairs_each_once(streams: Streams) -> None:
+    step, near = streams.run("ids", 3), streams.run("near", 4)
+    for part in range(3):
+        streams.land(part, some_rows(1, part, 300))
+        step.drain()
+        near.drain()
+        if part == 1:
+            assert repair(step)["found"] > 0
+    at_once = streams.run("ids_at_once", 1)
+    assert at_once.drain(most_rows=1)["batches"] == 3
+    runs = (step, near, at_once)
+    online = {run.query.name: len(streams.pairs(run.query.name, "found")) for run in runs}
+    for run in runs:
+        repair(run)
+
+    columns = ("left_us", "right_us", "id", "asked", "answered")
+    pairs = streams.expected(have_one_id, 2000)
+    expected = sorted((1000 * a["ts"], 1000 * b["ts"], a["id"], a["temp"], b["temp"]) for a, b in pairs)
+    assert len(expected) > 100
+    assert sorted(streams.pairs("ids", *columns)) == expected
+    assert sorted(streams.pairs("ids_at_once", *columns)) == expected
+    assert all(answered == right for answered, right in streams.pairs("ids", "answered_us", "right_us"))
+    close = [(1000 * a["ts"], 1000 * b["ts"]) for a, b in streams.expected(are_near, 1000)]
+    assert streams.pairs("near", "left_us", "right_us") == sorted(close, key=repr)
+    ids = streams.pairs("near", "left_row", "right_row")
+    assert len(set(ids)) == len(ids) > online["near"] > 0.8 * len(ids)
+
+
+def test_running_and_repairing_again_changes_nothing(streams: Streams) -> None:
+    streams.land(0, some_rows(2, 0, 200))
+    first = run_queries.run(streams.settings, streams.spark, "ids")
+    repaired = repair_late.run(streams.settings, streams.spark, "ids")
+    pairs = streams.pairs("ids", "left_row", "right_row", "found")
+
+    again = run_queries.run(streams.settings, streams.spark, "ids")
+    nothing = repair_late.run(streams.settings, streams.spark, "ids")
+
+    replies = [row for row in streams.rows["replies"] if row["temp"] is not None and row["temp"] < 9]
+    assert (first["batches"], first["rows"]) == (1, len(streams.rows["requests"]) + len(replies))
+    assert repaired["repairs"] == 1 and repaired["gone"] == 0
+    assert again["batches"] == again["rows"] == 0 and nothing["repairs"] == 0
+    assert streams.pairs("ids", "left_row", "right_row", "found") == pairs
+
+
+def test_a_query_that_means_something_else_is_refused(streams: Streams) -> None:
+    streams.land(0, some_rows(3, 0, 20))
+    run = streams.run("ids", 2)
+    run.drain()
+    changed = join_of("ids", IDS.replace("2 SECONDS", "3 SECONDS"), streams.settings.streams)
+    reworded = join_of("ids", IDS.replace("JOIN", "join").replace("0.9", "0.95"), streams.settings.streams)
+
+    with pytest.raises(QueryChanged, match="name of its own"):
+        replace(run, query=changed).drain()
+    assert replace(run, query=reworded).drain()["batches"] == 0
+
+
+def test_a_batch_is_told_of_the_repairs_that_its_plan_names_and_chooses_slack_by_them(
+    streams: Streams,
+) -> None:
+    streams.land(0, some_rows(6, 0, 300))
+    run, untold = streams.run("ids", 2), streams.run("ids_at_once", 2)
+    for each in (run, untold):
+        each.drain()
+    streams.land(1, some_rows(6, 1, 300))
+    # Begun and died; then a repair is finished.
+    write_plan(streams.settings.layout.plans("ids"), "batch", Plan(2, ((1, 2), (1, 2))))
+    found = repair(run)["found"]
+    for each in (run, untold):
+        each.drain()
+    assert streams.policies("ids") == streams.policies("ids_at_once")
+    streams.land(2, some_rows(6, 2, 300))
+    for each in (run, untold):
+        each.drain()
+
+    missed = tables.read(streams.spark, streams.settings.layout.missed("ids")).collect()
+    plans = [require_plan(streams.settings.layout.plans("ids"), "batch", number) for number in (1, 2, 3)]
+    assert [plan.told for plan in plans] == [0, 0, 1]
+    assert sum(row["pairs"] for row in missed) == found > 0
+    assert streams.policies("ids") != streams.policies("ids_at_once")
+
+
+def test_one_stream_that_is_silent_costs_no_pair(streams: Streams) -> None:
+    rows = some_rows(4, 0, 80)
+    streams.land(0, {"requests": rows["requests"], "replies": []})
+    run = streams.run("ids", 2)
+    run.drain()
+    streams.land(1, {"requests": [], "replies": rows["replies"]})
+    run.drain()
+    repair(run)
+
+    assert len(streams.pairs("ids", "left_us")) == len(streams.expected(have_one_id, 2000))
+    assert len(list(streams.settings.layout.plans("ids").glob("batch-*"))) == 2
+
+
+def test_raw_rows_stay_until_the_join_is_repaired_and_maintaining_changes_no_pair(
+    streams: Streams, tmp_path: Path
+) -> None:
+    rows = some_rows(5, 0, 120)
+    streams.land(0, rows)
+    for name in streams.rows:
+        build_rollups.run(streams.settings, streams.spark, name)
+    declared = streams.settings.streams["requests"].model_copy(update={"keep_raw": 1})
+    kept = {"requests": declared, "replies": streams.settings.streams["replies"]}
+    only = {"ids": streams.settings.query("ids")}
+    settings = streams.settings.model_copy(update={"streams": kept, "registered": only})
+
+    before = maintain.run(settings, streams.spark, "requests")
+    run_queries.run(settings, streams.spark, "ids")
+    repair_late.run(settings, streams.spark, "ids")
+    pairs = streams.pairs("ids", "left_row", "right_row", "found")
+    maintain_queries.run(settings, streams.spark, "ids")
+
+    assert before["waits_for_queries"] == 1 and before["raw_dropped"] == 0
+    assert streams.pairs("ids", "left_row", "right_row", "found") == pairs
+    assert "waits_for_queries" not in maintain.run(settings, streams.spark, "requests")

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakehouse.home.ledger import Entry
+from lakehouse.queries.runtime.batch_manifest import (
+    Plan,
+    PlanMissing,
+    QueryChanged,
+    last_plan,
+    next_spans,
+    require_plan,
+    require_same,
+    write_plan,
+)
+
+
+def entries(*rows: int) -> list[Entry]:
+    return [Entry(number, count, 0, 0, 0) for number, count in enumerate(rows, start=1)]
+
+
+def test_the_last_plan_is_the_one_begun_else_the_finished_one_and_one_that_is_gone_is_missed(
+    tmp_path: Path,
+) -> None:
+    plans = [Plan(number, ((number - 1, number), (0, number))) for number in (1, 2)]
+    for plan in plans:
+        write_plan(tmp_path / "q", "batch", plan)
+    write_plan(tmp_path / "q", "repair", Plan(1, ((0, 2),)))
+
+    assert [last_plan(tmp_path / "q", "batch", done) for done in (0, 1, 2)] == [plans[0], plans[1], plans[1]]
+    assert last_plan(tmp_path / "q", "repair", 1) == Plan(1, ((0, 2),))
+    assert last_plan(tmp_path / "other", "batch", 0) is None
+    with pytest.raises(PlanMissing, match=r"batch-00000003 is not there: restore that folder.*--forget q"):
+        last_plan(tmp_path / "q", "batch", 3)
+
+
+def test_which_repairs_a_batch_is_told_of_is_read_back_and_none_where_its_plan_does_not_say(
+    tmp_path: Path,
+) -> None:
+    write_plan(tmp_path, "batch", Plan(1, ((0, 1), (0, 1))))
+    write_plan(tmp_path, "batch", Plan(2, ((1, 2), (1, 2)), told=3))
+    (tmp_path / "batch-00000003").write_text('{"number": 3, "spans": [[2, 3], [2, 3]]}')
+
+    assert [require_plan(tmp_path, "batch", number).told for number in (1, 2, 3)] == [0, 3, 0]
+
+
+@pytest.mark.parametrize(
+    ("taken", "left", "right", "most", "expected"),
+    [
+        (((0, 0), (0, 0)), entries(), entries(), 10, None),
+        (((2, 2), (1, 1)), entries(5, 5), entries(5), 10, None),
+        (((0, 0), (0, 0)), entries(5, 5, 5), entries(1), 10, ((0, 2), (0, 1))),
+        (((0, 0), (0, 0)), entries(50), entries(), 10, ((0, 1), (0, 0))),
+        (((1, 1), (0, 0)), entries(5, 50, 1), entries(0, 0, 3), 10, ((1, 2), (0, 3))),
+    ],
+)
+def test_a_batch_takes_whole_ingest_batches_up_to_a_number_of_rows(
+    taken: tuple[tuple[int, int], ...],
+    left: list[Entry],
+    right: list[Entry],
+    most: int,
+    expected: tuple[tuple[int, int], ...] | None,
+) -> None:
+    assert next_spans(taken, (left, right), most) == expected
+
+
+def test_another_meaning_is_refused_and_the_same_is_not(tmp_path: Path) -> None:
+    require_same(tmp_path / "q", "q", "a JOIN b")
+    require_same(tmp_path / "q", "q", "a JOIN b")
+
+    with pytest.raises(QueryChanged, match=r"it was a JOIN b, it is a JOIN c now; .*--forget q"):
+        require_same(tmp_path / "q", "q", "a JOIN c")

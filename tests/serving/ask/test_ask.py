@@ -1,0 +1,337 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, date, datetime
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lakehouse.algorithms.rollup.contract import Aggregate
+from lakehouse.algorithms.rollup.dsmga_tree import DsmgaTree
+from lakehouse.home.layout import Home
+from lakehouse.serving.ask.ask import AGGREGATES, Answer, AskError, Question, answer, ask, microseconds
+from lakehouse.serving.file.versions import NotPublished
+from tests.serving.conftest import STREAMS, Lakehouse
+from tests.serving.streams import RandomStream
+
+MEASURES = ("temp", "hits", "price")
+EPS = 2.220446049250313e-16
+
+
+@st.composite
+def questions(draw: st.DrawFn, by: bool = False) -> Question:
+    """Any range of any stream, for any aggregate; by keys or for one series, or over all of them."""
+    stream = STREAMS[draw(st.sampled_from(sorted(STREAMS)))]
+    start, length = draw(st.integers(-1100, 3000)), draw(st.integers(1, 2500) | st.integers(1, 40))
+    measure = draw(st.sampled_from((*MEASURES, "*")))
+    aggregate = "count" if measure == "*" else draw(st.sampled_from(AGGREGATES))
+    grouping = draw(st.sampled_from(stream.groupings))
+    values = {
+        "device": st.sampled_from(["a", "b", "it's, {odd}=1", None]),
+        "zone": st.sampled_from(["0", "1", "9"]),
+    }
+    where = {key: draw(values[key]) for key in grouping if draw(st.booleans())}
+    keys = tuple(key for key in grouping if key not in where) if by else ()
+    return Question(stream.name, measure, aggregate, start, start + length, where, keys)
+
+
+def truth(question: Question, key: dict[str, str | None] | None = None) -> float | None:
+    stream = STREAMS[question.stream]
+    where = question.where | (key or {})
+    return stream.truth(question.measure, question.aggregate, question.start_us, question.end_us, where)
+
+
+def holds(found: Answer, actual: float | None) -> bool:
+    """The truth is inside; a truth of None (no row) only where none was sure to be there."""
+    if actual is None:
+        return found.rows_low == 0
+    above = found.low is None or found.low <= actual
+    return above and (found.high is None or actual <= found.high)
+
+
+def value_is_inside(found: Answer) -> bool:
+    if found.value is None:
+        return found.rows == 0 or found.low is None or found.high is None
+    return (found.low is None or found.low <= found.value) and (
+        found.high is None or found.value <= found.high
+    )
+
+
+def close(left: float | None, right: float | None, magnitude: float = 1e12) -> bool:
+    if left is None or right is None:
+        return left is right
+    return abs(left - right) <= 1e-12 * max(abs(left), abs(right)) + EPS * magnitude
+
+
+SLOW = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SLOWER = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@SLOW
+@given(questions())
+def test_the_interval_holds_the_truth_and_the_value(lakehouse: Lakehouse, question: Question) -> None:
+    (found,) = answer(lakehouse.reader.connection, question)
+
+    assert holds(found, truth(question)), (found, truth(question))
+    assert value_is_inside(found)
+
+
+@SLOW
+@given(questions())
+def test_an_exact_answer_is_the_truth(lakehouse: Lakehouse, question: Question) -> None:
+    (found,) = answer(lakehouse.reader.connection, question)
+
+    assert not found.exact or close(found.value, truth(question)), (found, truth(question))
+    assert not found.exact or question.measure == "temp" or found.low == found.high == found.value
+
+
+@SLOWER
+@given(questions(by=True))
+def test_every_key_has_its_own_interval_and_all_keys_with_rows_answer(
+    lakehouse: Lakehouse, question: Question
+) -> None:
+    found = answer(lakehouse.reader.connection, question)
+
+    assert all(holds(part, truth(question, part.key)) for part in found), found
+    assert {tuple(part.key.values()) for part in found} >= _keys_with_values(question)
+
+
+def _keys_with_values(question: Question) -> set[tuple[str | None, ...]]:
+    stream = STREAMS[question.stream]
+    kept = stream.horizons[-1]
+    rows = [
+        row
+        for row in stream.rows
+        if max(question.start_us, kept) <= row.event_us < question.end_us
+        and (question.measure == "*" or getattr(row, question.measure) is not None)
+        and all(_text(getattr(row, key)) == value for key, value in question.where.items())
+    ]
+    return {tuple(_text(getattr(row, key)) for key in question.by) for row in rows} if question.by else {()}
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+@SLOWER
+@given(questions(by=True))
+def test_the_parts_by_key_add_up_to_the_whole(lakehouse: Lakehouse, question: Question) -> None:
+    counted = _with(question, aggregate="count")
+    connection = lakehouse.reader.connection
+
+    parts, (whole,) = answer(connection, counted), answer(connection, _with(counted, by=()))
+
+    assert sum(part.rows_low for part in parts) <= whole.rows_high
+    assert sum(part.rows_high for part in parts) >= whole.rows_low
+    assert not (whole.exact and all(part.exact for part in parts)) or sum(p.rows for p in parts) == whole.rows
+
+
+@SLOWER
+@given(questions(), st.integers(1, 2000))
+def test_neighbouring_ranges_that_are_exact_add_up(
+    lakehouse: Lakehouse, question: Question, more: int
+) -> None:
+    question = _with(question, aggregate="count")
+    end = question.end_us + more
+    ranges = (question, _with(question, start_us=question.end_us, end_us=end), _with(question, end_us=end))
+
+    (left,), (right,), (whole,) = (answer(lakehouse.reader.connection, part) for part in ranges)
+
+    assert left.rows_low + right.rows_low <= whole.rows_high
+    assert not (left.exact and right.exact and whole.exact) or left.rows + right.rows == whole.rows
+
+
+def _with(question: Question, **changes: Any) -> Question:
+    return Question(**(vars(question) | changes))
+
+
+@SLOWER
+@given(questions())
+def test_the_tree_in_memory_gives_the_same_interval(lakehouse: Lakehouse, question: Question) -> None:
+    """Grouping and rows of one series only: the tree knows no keys, so the others' nodes are not comparable."""
+    measure = "hits" if question.measure == "*" else question.measure
+    question = _with(question, where={}, measure=measure)
+    stream = STREAMS[question.stream]
+    (found,) = answer(lakehouse.reader.connection, question)
+
+    known = _tree(stream, measure).query(question.start_us, question.end_us, _aggregate(question))
+
+    is_comparable = () in stream.groupings and (stream.newest_us is not None)
+    assert not is_comparable or (known.rows_low, known.nodes_read) == (found.rows_low, found.nodes_read)
+    assert not is_comparable or question.aggregate == "avg" or known.exact == found.exact
+    assert not is_comparable or (close(known.low, found.low, 1e15) and close(known.high, found.high, 1e15))
+
+
+def _aggregate(question: Question) -> Aggregate:
+    names: dict[str, Aggregate] = {"sum": "sum", "count": "count", "avg": "avg", "min": "min", "max": "max"}
+    return names[question.aggregate]
+
+
+def _tree(stream: RandomStream, measure: str) -> DsmgaTree:
+    tree = DsmgaTree(stream.levels)
+    values = [getattr(row, measure) for row in stream.rows]
+    tree.insert_batch(
+        [row.event_us for row in stream.rows], [None if v is None else float(v) for v in values]
+    )
+    return tree
+
+
+def test_python_and_sql_give_the_same_answer(lakehouse: Lakehouse) -> None:
+    (found,) = ask(lakehouse.home, "deep", "temp", "avg", 411, 2777, {"device": "a"})
+
+    row = lakehouse.reader.connection.execute(
+        "SELECT value, low, high, exact, rows, nodes_read, finest_granularity_us, as_of_version FROM "
+        "range_avg('deep', 'temp', make_timestamp(411), make_timestamp(2777), keys := {device: 'a'})"
+    ).fetchone()
+
+    assert row == tuple(vars(found).values())[:8]
+
+
+def test_nodes_read_stay_within_the_bound(lakehouse: Lakehouse) -> None:
+    levels = STREAMS["deep"].levels
+
+    (found,) = ask(lakehouse.home, "deep", "*", "count", 121, 2999)
+
+    fan_out = [coarse.width_us // fine.width_us for fine, coarse in pairwise(levels)]
+    assert found.nodes_read <= sum(2 * (k - 1) for k in fan_out) + 3000 // levels[-1].width_us + 2
+
+
+def test_the_coarsest_grouping_that_holds_the_keys_answers(lakehouse: Lakehouse) -> None:
+    over_all = ask(lakehouse.home, "deep", "*", "count", 0, 3000)
+    by_device = ask(lakehouse.home, "deep", "*", "count", 0, 3000, by=["device"])
+    in_zone = ask(lakehouse.home, "deep", "*", "count", 0, 3000, {"zone": 1}, ["device"])
+
+    assert over_all[0].grouping == []
+    assert by_device[0].grouping == ["device"]
+    assert in_zone[0].grouping == ["device", "zone"]
+
+
+def test_answers_come_in_the_order_of_their_keys_with_the_missing_one_last(lakehouse: Lakehouse) -> None:
+    found = ask(lakehouse.home, "deep", "*", "count", 0, 3000, by=["device"])
+
+    assert [part.key["device"] for part in found] == ["a", "b", "it's, {odd}=1", None]
+
+
+def test_an_answer_is_final_once_the_newest_time_is_past_it_by_latest(lakehouse: Lakehouse) -> None:
+    newest = STREAMS["deep"].newest_us or 0
+    latest = STREAMS["deep"].latest_us
+
+    before = ask(lakehouse.home, "deep", "*", "count", 0, newest - latest)
+    after = ask(lakehouse.home, "deep", "*", "count", 0, newest - latest + 1)
+
+    assert before[0].final
+    assert not after[0].final
+
+
+def test_what_a_limited_top_level_forgot_opens_the_sides(lakehouse: Lakehouse) -> None:
+    kept = STREAMS["limited"].horizons[-1]
+
+    (reaching,) = ask(lakehouse.home, "limited", "hits", "sum", 0, 1200)
+    (inside,) = ask(lakehouse.home, "limited", "hits", "sum", kept, 1200)
+
+    assert (reaching.low, reaching.high, reaching.exact) == (None, None, False)
+    assert inside.exact
+
+
+@pytest.mark.parametrize(("agg", "expected"), [("sum", 0.0), ("count", 0.0), ("avg", None), ("min", None)])
+def test_no_rows_sum_to_zero_and_have_no_mean(lakehouse: Lakehouse, agg: str, expected: float | None) -> None:
+    (found,) = ask(lakehouse.home, "deep", "hits", agg, 10**9, 10**9 + 5)
+
+    assert (found.value, found.low, found.high, found.exact, found.rows) == (
+        expected,
+        expected,
+        expected,
+        True,
+        0,
+    )
+
+
+def test_no_rows_by_key_is_no_answer(lakehouse: Lakehouse) -> None:
+    assert ask(lakehouse.home, "deep", "hits", "sum", 10**9, 10**9 + 5, by=["device"]) == []
+
+
+def test_a_stream_without_rows_answers_zero(lakehouse: Lakehouse) -> None:
+    (found,) = ask(lakehouse.home, "empty", "*", "count", 0, 100)
+
+    assert (found.value, found.exact, found.final) == (0.0, True, False)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"stream": "depp"}, "no stream 'depp'; did you mean 'deep'"),
+        ({"measure": "tmp"}, "did you mean 'temp'"),
+        ({"agg": "average"}, "There are: sum, count, avg, min, max"),
+        ({"where": {"devices": "a"}}, "did you mean 'device'"),
+        ({"by": ["zone"], "stream": "keyless"}, "no stream 'keyless'"),
+        ({"start": 10, "end": 10}, "must begin before it ends"),
+        ({"start": "yesterday"}, "expected a time such as"),
+        ({"measure": "*"}, "counts rows"),
+    ],
+)
+def test_what_does_not_exist_is_named_with_what_does(
+    lakehouse: Lakehouse, change: dict[str, Any], expected: str
+) -> None:
+    asked: dict[str, Any] = {
+        "stream": "deep",
+        "measure": "temp",
+        "agg": "sum",
+        "start": 0,
+        "end": 10,
+    } | change
+
+    with pytest.raises(AskError, match=expected.replace("?", r"\?").replace("*", r"\*")):
+        ask(lakehouse.home, **asked)
+
+
+def test_keys_of_no_common_grouping_are_refused_with_those_declared(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    from lakehouse.serving.file.publish import publish
+
+    root = tmp_path_factory.mktemp("apart")
+    apart = RandomStream("apart", STREAMS["pair"].levels, STREAMS["pair"].rows, (("device",), ("zone",)))
+    publish(Home(root / "home"), [apart.write(root / "apart")])
+
+    with pytest.raises(
+        AskError, match=r"holds the keys \['device', 'zone'\] together; declared: \[\['device'\]"
+    ):
+        ask(Home(root / "home"), "apart", "hits", "sum", 0, 10, {"device": "a"}, ["zone"])
+
+
+def test_nothing_published_yet_says_what_to_run(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with pytest.raises(NotPublished, match="run `tidemark run`"):
+        ask(tmp_path_factory.mktemp("bare"), "deep", "temp", "sum", 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("moment", "expected"),
+    [
+        ("1970-01-01T00:00:01", 1_000_000),
+        ("1970-01-01T00:00Z", 0),
+        ("1970-01-01T02:00:00+02:00", 0),
+        ("1970-01-02", 86_400_000_000),
+        (date(1970, 1, 2), 86_400_000_000),
+        (datetime(1970, 1, 1, 0, 0, 0, 7), 7),
+        (datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC), -1_000_000),
+        (12, 12),
+    ],
+)
+def test_a_moment_is_utc_unless_it_carries_an_offset(moment: str | date | int, expected: int) -> None:
+    assert microseconds(moment) == expected
+
+
+def test_asking_imports_nothing_heavy(lakehouse: Lakehouse) -> None:
+    code = (
+        "import sys; from pathlib import Path; from lakehouse.serving.ask.ask import ask; "
+        f"ask(Path({str(lakehouse.home.root)!r}), 'deep', 'temp', 'sum', 0, 3000, {{'device': 'a'}}, ['zone']); "
+        "print({'pyspark', 'airflow', 'pydantic', 'pandas', 'numpy', 'pyarrow'} & set(sys.modules))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "set()"

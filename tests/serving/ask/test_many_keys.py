@@ -1,0 +1,152 @@
+"""A grouping with a million series: published by the real build, asked for one, some and all of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from lakehouse.algorithms.rollup.contract import Level
+from lakehouse.home.layout import Home
+from lakehouse.serving.ask.ask import AskError, Question, answer
+from lakehouse.serving.ask.series import MOST_KEYS, buckets_by
+from lakehouse.serving.file.facts import Measure, StreamFacts
+from lakehouse.serving.file.publish import publish
+from lakehouse.serving.sandbox.sandbox import PublishedReader, open_published
+
+pytestmark = pytest.mark.slow
+KEYS = 1_000_000
+HOUR_US, DAY_US = 3_600_000_000, 86_400_000_000
+# Key i has one row, of value i, in hour i % 24 of the first day; 1000 sites of 1000 sensors.
+_NODES = """
+    SELECT {level} AS level, 0 AS grouping, printf('site-%03d', i // 1000) AS site,
+        printf('sensor-%03d', i % 1000) AS sensor, i % 24 * {hour} - i % 24 * {hour} % {width} AS start_us,
+        1 AS rows, event_us AS first_us, event_us AS last_us, 1 AS size__n, i AS size__sum, i AS size__min,
+        i AS size__max, event_us AS size__first_us, event_us AS size__last_us
+    FROM (SELECT i, i % 24 * {hour} + 60000000 AS event_us FROM range({keys}) AS t(i))
+"""
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublishedReader]:
+    folder: Path = tmp_path_factory.mktemp("many")
+    with duckdb.connect() as connection:
+        for level, width in ((1, HOUR_US), (2, DAY_US)):
+            query = _NODES.format(level=level, width=width, hour=HOUR_US, keys=KEYS)
+            connection.execute(f"COPY ({query}) TO '{folder}/{level}.parquet'")
+    facts = StreamFacts(
+        name="wide",
+        definition="made by hand",
+        groupings=(("site", "sensor"),),
+        measures=(Measure("size", "int", 0),),
+        levels=(Level(HOUR_US, 7 * DAY_US), Level(DAY_US, None)),
+        horizons=(0, -(2**62)),
+        newest_us=23 * HOUR_US + 60_000_000,
+        earliest_us=0,
+        batch=1,
+        latest_us=DAY_US,
+        raw_path="raw/wide",
+        nodes=folder,
+    )
+    publish(Home(folder / "home"), [facts])
+    with open_published(folder / "home") as reader:
+        yield reader
+
+
+def _question(where: dict[str, str | None], by: tuple[str, ...] = (), end_us: int = 12 * HOUR_US) -> Question:
+    return Question("wide", "size", "sum", 0, end_us, where, by)
+
+
+def test_one_key_of_a_million_is_found_without_reading_the_others(many: PublishedReader) -> None:
+    question = _question({"site": "site-123", "sensor": "sensor-456"}, end_us=DAY_US)
+    answer(many.connection, question)
+    began = time.thread_time()
+
+    (found,) = answer(many.connection, question)
+
+    # Looking at every series takes most of a second.
+    assert time.thread_time() - began < 0.2
+    assert (found.value, found.exact, found.nodes_read) == (123_456.0, True, 1)
+
+
+def test_a_key_that_is_not_there_sums_to_nothing(many: PublishedReader) -> None:
+    (found,) = answer(many.connection, _question({"site": "site-123", "sensor": "sensor-x"}))
+
+    assert (found.value, found.rows) == (0.0, 0)
+
+
+def test_the_keys_below_the_first_one_are_answered_one_by_one(many: PublishedReader) -> None:
+    found = answer(many.connection, _question({"site": "site-007"}, ("sensor",)))
+
+    truth = {f"sensor-{i % 1000:03d}": float(i) for i in range(7000, 8000) if i % 24 < 12}
+    assert {part.key["sensor"]: part.value for part in found} == truth
+
+
+def test_the_first_of_many_keys_can_be_asked_for(many: PublishedReader) -> None:
+    found = answer(many.connection, _question({"site": "site-007"}, ("sensor",), DAY_US), 3)
+
+    assert [part.value for part in found] == [7000.0, 7001.0, 7002.0]
+
+
+def test_over_the_keys_below_the_first_one_every_row_is_counted(many: PublishedReader) -> None:
+    (found,) = answer(many.connection, _question({"site": "site-007"}))
+
+    assert found.exact
+    assert found.value == sum(i for i in range(7000, 8000) if i % 24 < 12)
+
+
+def test_the_first_of_a_million_keys_are_answered_within_the_memory_of_a_reader(
+    many: PublishedReader,
+) -> None:
+    found = answer(many.connection, _question({}, ("site", "sensor"), DAY_US), 3)
+
+    assert [part.value for part in found] == [0.0, 1.0, 2.0]
+    assert all(part.exact for part in found)
+
+
+def test_keys_in_another_order_than_the_groupings_are_the_first_in_theirs(many: PublishedReader) -> None:
+    found = answer(many.connection, _question({}, ("sensor", "site"), DAY_US), 3)
+
+    assert [part.value for part in found] == [0.0, 1000.0, 2000.0]
+
+
+@pytest.mark.parametrize("by", [("site", "sensor"), ("sensor", "site"), ("site",)])
+def test_the_first_of_a_million_keys_can_be_drawn(many: PublishedReader, by: tuple[str, ...]) -> None:
+    found = buckets_by(many.connection, _question({}, by, DAY_US), 24, MOST_KEYS)
+
+    first = answer(many.connection, _question({}, by, DAY_US), MOST_KEYS)
+    assert [one.key for one in found] == [one.key for one in first]
+    assert [sum(bucket.value or 0 for bucket in one.buckets) for one in found] == [one.value for one in first]
+
+
+def test_a_million_keys_are_too_many_to_draw(many: PublishedReader) -> None:
+    with pytest.raises(AskError, match="a chart shows at most 12 keys"):
+        buckets_by(many.connection, _question({}, ("site", "sensor"), DAY_US), 24)
+
+
+def test_one_part_of_many_without_rows_is_no_answer(many: PublishedReader) -> None:
+    question = Question("wide", "size", "sum", 40 * DAY_US, 41 * DAY_US, {}, ("site", "sensor"))
+
+    assert answer(many.connection, question, 3) == []
+
+
+def test_what_does_not_fit_in_memory_is_told_with_what_to_declare(
+    many: PublishedReader, tmp_path: Path
+) -> None:
+    """The sum over all series was told to be one by too many keys."""
+    copied = tmp_path / "copy.duckdb"
+    copied.write_bytes(many.hold.path.read_bytes())
+    tight: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": "40MB",
+        "temp_directory": "",
+        "threads": 1,
+    }
+
+    with (
+        duckdb.connect(str(copied), read_only=True, config=tight) as small,
+        pytest.raises(AskError, match=r"no grouping by \[\] alone.*declare the grouping \[\]"),
+    ):
+        answer(small, _question({}))

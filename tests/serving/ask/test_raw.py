@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from lakehouse.home.layout import Home
+from lakehouse.serving.ask.ask import AskError, Question, ask
+from lakehouse.serving.file.publish import publish
+from tests.serving.ask.test_ask import close, holds, questions, truth
+from tests.serving.conftest import STREAMS, Lakehouse
+from tests.serving.streams import write_delta
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(questions())
+def test_the_exact_answer_is_the_truth(lakehouse: Lakehouse, question: Question) -> None:
+    asked = (question.stream, question.measure, question.aggregate, question.start_us, question.end_us)
+
+    (found,) = ask(lakehouse.home, *asked, question.where, exact=True)
+
+    assert holds(found, truth(question)), (found, truth(question))
+    assert close(found.value, truth(question), 1e13)
+    assert (found.exact, found.nodes_read, found.finest_granularity_us) == (True, 0, None)
+
+
+def test_every_key_gets_its_exact_answer(lakehouse: Lakehouse) -> None:
+    found = ask(lakehouse.home, "deep", "hits", "sum", 13, 2901, by=["device"], exact=True)
+
+    expected = [
+        STREAMS["deep"].truth("hits", "sum", 13, 2901, {"device": part.key["device"]}) for part in found
+    ]
+    assert [part.value for part in found] == expected
+    assert [part.key["device"] for part in found] == ["a", "b", "it's, {odd}=1", None]
+
+
+def test_rows_of_batches_after_the_publish_do_not_count(tmp_path: Path) -> None:
+    facts = STREAMS["pair"].write(tmp_path / "pair")
+    publish(Home(tmp_path), [replace(facts, batch=0, totals=(), nodes=None)])
+
+    (found,) = ask(tmp_path, "pair", "*", "count", 0, 1000, exact=True)
+
+    assert found.value == 0
+
+
+def test_without_raw_rows_the_answer_says_what_is_missing(tmp_path: Path) -> None:
+    facts = STREAMS["pair"].write(tmp_path / "pair")
+    publish(Home(tmp_path), [replace(facts, raw_path=str(tmp_path / "gone"))])
+
+    with pytest.raises(AskError, match=r"exact needs the raw rows of pair, and there are none at .*gone"):
+        ask(tmp_path, "pair", "*", "count", 0, 1000, exact=True)
+
+
+def test_raw_rows_deleted_in_the_range_are_noticed(tmp_path: Path) -> None:
+    facts = STREAMS["pair"].write(tmp_path / "pair")
+    publish(Home(tmp_path), [facts])
+    rows = pa.Table.from_pylist([vars(row) for row in STREAMS["pair"].rows if row.event_us > 500])
+    write_delta(
+        rows.cast(pa.schema([f.with_type(_types(f)) for f in rows.schema])), tmp_path / "pair" / "raw"
+    )
+
+    with pytest.raises(AskError, match=r"pair keeps only \d+ of at least \d+"):
+        ask(tmp_path, "pair", "*", "count", 0, 1000, exact=True)
+
+
+def _types(field: pa.Field) -> pa.DataType:
+    return pa.decimal128(38, 2) if field.name == "price" else field.type

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+import uuid
+
+import pytest
+
+from lakehouse.serving.sandbox.worker import answer_to, plain
+from tests.serving.conftest import Lakehouse
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, None),
+        (True, True),
+        (2**70, 2**70),
+        (1.5, 1.5),
+        (math.inf, "inf"),
+        (decimal.Decimal("1.50"), "1.50"),
+        (datetime.date(2026, 1, 2), "2026-01-02"),
+        (datetime.timedelta(hours=1), "1:00:00"),
+        ({"a": [1, b"\x01"]}, {"a": [1, "01"]}),
+        (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+    ],
+)
+def test_a_value_becomes_what_json_knows(value: object, expected: object) -> None:
+    assert plain(value) == expected
+
+
+def test_an_error_is_an_answer(lakehouse: Lakehouse) -> None:
+    found = answer_to(lakehouse.reader.hold.path, "SELECT * FROM nodez", 10, 5.0, threads=1)
+
+    assert "nodez" in found["error"]
+
+
+def test_rows_are_cut_at_the_limit(lakehouse: Lakehouse) -> None:
+    found = answer_to(lakehouse.reader.hold.path, "FROM range(3) AS t(i)", 2, 5.0, threads=1)
+
+    assert found == {"columns": ["i"], "types": ["BIGINT"], "rows": [[0], [1]], "truncated": True}

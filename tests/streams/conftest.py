@@ -1,0 +1,5 @@
+"""Fixtures of the folder."""
+
+from __future__ import annotations
+
+from tests.readings_lake import lake as lake

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import io
+import json
+import struct
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastavro import schemaless_writer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakehouse.declare.avro_schema import read_schema
+from lakehouse.streams.sources.avro import json_of
+
+READING = {
+    "type": "record",
+    "name": "Reading",
+    "fields": [
+        {"name": "ts", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "device", "type": "string"},
+        {"name": "temp", "type": ["null", "double"]},
+        {"name": "volts", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 3}},
+        {"name": "heard", "type": {"type": "array", "items": "string"}},
+    ],
+}
+VALUE = {"ts": 1_600_000_000_123, "device": "a", "temp": 20.5, "volts": Decimal("3.300"), "heard": ["x"]}
+
+
+def written(tmp_path: Path, schema: Any = READING) -> Any:
+    path = tmp_path / "reading.avsc"
+    path.write_text(json.dumps(schema))
+    return read_schema(str(path))
+
+
+def avro(schema: Any, value: dict[str, Any]) -> bytes:
+    out = io.BytesIO()
+    schemaless_writer(out, schema, value)
+    return out.getvalue()
+
+
+def test_a_record_becomes_json_with_times_as_stored_and_decimals_digit_by_digit(tmp_path: Path) -> None:
+    schema = written(tmp_path)
+
+    text, fault = json_of(avro(schema, VALUE), {0: schema}, has_prefix=False)
+
+    assert fault is None and text is not None
+    assert json.loads(text) == VALUE | {"volts": "3.300"}
+
+
+@pytest.mark.parametrize("cut", [0, 1, 5, -1])
+def test_a_record_that_ends_early_or_goes_on_is_malformed(tmp_path: Path, cut: int) -> None:
+    schema = written(tmp_path)
+    record = avro(schema, VALUE)
+
+    for broken in (record[:cut], record + b"\x00"):
+        text, fault = json_of(broken, {0: schema}, has_prefix=False)
+        assert text is None and str(fault).startswith("malformed: ")
+
+
+@given(st.binary(max_size=60))
+@settings(deadline=None)
+def test_whatever_the_bytes_are_they_are_a_text_or_a_fault(record: bytes) -> None:
+    schema = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "a", "type": {"type": "map", "values": "int"}}],
+    }
+
+    text, fault = json_of(record, {0: schema}, has_prefix=False)
+
+    assert (text is None) != (fault is None)
+
+
+def test_the_number_before_a_record_says_which_schema_it_was_written_with(tmp_path: Path) -> None:
+    old = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}
+    new = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "b", "type": "string"}, {"name": "a", "type": "int"}],
+    }
+    records = (
+        struct.pack(">bI", 0, 7) + avro(old, {"a": 1}),
+        struct.pack(">bI", 0, 9) + avro(new, {"b": "", "a": 2}),
+    )
+
+    found = [json_of(record, {7: old, 9: new}, has_prefix=True)[0] for record in records]
+
+    assert [json.loads(str(text))["a"] for text in found] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("record", "told"),
+    [
+        (
+            struct.pack(">bI", 0, 8) + b"\x02",
+            "unknown_schema: the record is of schema 8; source.schema_files has 7",
+        ),
+        (b"\x01\x00\x00\x00\x07\x02", "malformed: expected a zero and the number of a schema"),
+        (b"\x00\x00", "malformed: expected a zero and the number of a schema"),
+    ],
+)
+def test_a_record_without_a_known_schema_is_told(record: bytes, told: str) -> None:
+    schema = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}
+
+    assert str(json_of(record, {7: schema}, has_prefix=True)[1]).startswith(told)
+
+
+def test_a_message_without_a_value_is_neither_text_nor_fault() -> None:
+    assert json_of(None, {}, has_prefix=True) == (None, None)

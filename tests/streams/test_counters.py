@@ -1,0 +1,142 @@
+"""Counters through ingest and rollups: nodes as the pure tree has them, whatever comes late."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs import build_rollups, maintain
+from lakehouse.algorithms.rollup.counter import CounterTree
+from lakehouse.declare.settings import Settings
+from lakehouse.streams import rollup
+from tests.readings import declared
+from tests.readings_lake import Lake
+
+pytestmark = pytest.mark.spark
+T0 = 1_600_000_000
+METERS = ("a", "b", None)
+Reading = dict[str, Any]
+
+
+@pytest.fixture
+def meters(spark: SparkSession, lakehouse_of: Callable[[str], Settings]) -> Lake:
+    text = declared().replace(
+        'measures = ["temp", "count"]', 'measures = ["temp", "count"]\ncounters = ["count"]'
+    )
+    return Lake(spark, lakehouse_of(text.replace('count = "int"', 'count = { type = "int" }')))
+
+
+def random_meters(seed: int, count: int) -> list[Reading]:
+    """Readings of three meters in order of time, which restart now and then, and miss or send nonsense at times."""
+    random = np.random.default_rng(seed)
+    seconds = np.sort(random.choice(20 * 60 * 10, count, replace=False)) / 10
+    level = dict.fromkeys(METERS, 100)
+    made = []
+    for second in seconds:
+        meter = METERS[random.integers(3)]
+        level[meter] = 0 if random.random() < 0.05 else level[meter] + int(random.integers(0, 50))
+        value = (None, -5)[random.integers(2)] if random.random() < 0.1 else level[meter]
+        made.append({"ts": T0 + float(second), "device": meter, "temp": 1.5, "count": value})
+    return made
+
+
+def ingest(lake: Lake, name: str, readings: list[Reading]) -> None:
+    lake.land(name, "".join(json.dumps(r, default=int) + "\n" for r in readings))
+    lake.ingest()
+    build_rollups.run(lake.settings, lake.spark, lake.stream)
+
+
+def nodes(lake: Lake) -> dict[tuple[int, str | None, int], tuple[Any, ...]]:
+    frame = rollup.folded_nodes(lake.spark, lake.settings.layout, lake.settings.streams[lake.stream])
+    parts = [
+        f"count__{part}" for part in ("n", "first_us", "last_us", "first", "last", "drops_low", "drops_high")
+    ]
+    rows = (
+        frame.where("grouping = 0 AND count__n > 0").select("level", "device", "start_us", *parts).collect()
+    )
+    return {(row[0], row[1], row[2]): tuple(row[3:]) for row in rows}
+
+
+@dataclass(frozen=True)
+class True_:
+    """What a node's readings really are."""
+
+    first: float
+    last: float
+    drops: float
+
+
+def truth(lake: Lake, readings: list[Reading], place: tuple[int, str | None, int]) -> True_:
+    level, meter, start = place
+    width = lake.settings.streams[lake.stream].levels[level - 1].width_us
+    found = sorted(
+        (round(r["ts"] * 10**6), r["count"])
+        for r in readings
+        if r["device"] == meter and r["count"] is not None and r["count"] >= 0
+    )
+    inside = [value for time, value in found if start <= time < start + width]
+    return True_(inside[0], inside[-1], sum(a for a, b in pairwise(inside) if b < a))
+
+
+def test_in_order_of_time_nodes_are_those_of_the_pure_tree(meters: Lake) -> None:
+    readings = random_meters(1, 400)
+    for part in range(3):
+        ingest(meters, f"{part}.ndjson", readings[part * 140 : (part + 1) * 140])
+
+    found = nodes(meters)
+
+    levels = meters.settings.streams["readings"].levels
+    expected = {}
+    for meter in METERS:
+        tree = CounterTree(levels)
+        own = [r for r in readings if r["device"] == meter]
+        for reading in [r for r in own if r["count"] is not None]:
+            tree.insert_batch([round(reading["ts"] * 10**6)], [reading["count"]])
+        tree.insert_batch([max(round(r["ts"] * 10**6) for r in readings)], [float("nan")])
+        for number in range(len(levels)):
+            for node in tree.nodes(number):
+                names = ("n", "first_us", "last_us", "first", "last", "drops_low", "drops_high")
+                expected[(number + 1, meter, int(node["start"]))] = tuple(node[name].item() for name in names)
+    assert found == expected
+
+
+def test_late_rows_leave_an_interval_that_a_rebuild_closes(meters: Lake) -> None:
+    readings = random_meters(2, 300)
+    late = np.random.default_rng(3).random(300) < 0.3
+    ingest(meters, "0.ndjson", [r for r, is_late in zip(readings, late, strict=True) if not is_late])
+    ingest(meters, "1.ndjson", [r for r, is_late in zip(readings, late, strict=True) if is_late])
+
+    open_nodes = 0
+    before = nodes(meters)
+    for place, (_, _, _, first, last, low, high) in before.items():
+        really = truth(meters, readings, place)
+        assert (first, last) == (really.first, really.last)
+        assert low <= really.drops <= high
+        open_nodes += low < high
+    assert open_nodes
+    maintain.run(meters.settings, meters.spark, "readings")
+    assert nodes(meters) == before
+
+    build_rollups.rebuild(meters.settings, meters.spark, "readings")
+
+    for place, (_, _, _, first, last, low, high) in nodes(meters).items():
+        assert True_(first, last, low) == truth(meters, readings, place) and low == high
+
+
+def test_what_is_no_reading_is_counted_as_missing(meters: Lake) -> None:
+    readings = [
+        {"ts": T0 + i, "device": "a", "temp": 1.0, "count": v} for i, v in enumerate([5, -1, None, 9])
+    ]
+
+    ingest(meters, "0.ndjson", readings)
+
+    assert dict(meters.rows("ledger", "missing")[0][0]) == {"temp": 0, "count": 2}
+    top = [node for (level, _, _), node in nodes(meters).items() if level == 3]
+    assert top == [(2, T0 * 10**6, (T0 + 3) * 10**6, 5.0, 9.0, 0.0, 0.0)]

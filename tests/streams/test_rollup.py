@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jobs import build_rollups, maintain
+from lakehouse.algorithms.rollup.dsmga_tree import DsmgaTree
+from lakehouse.declare.settings import load_settings
+from lakehouse.home.marker import read_marker
+from lakehouse.streams import rollup
+from tests.readings_lake import Lake
+
+pytestmark = pytest.mark.spark
+Make = Callable[..., Lake]
+T0 = 1_600_000_000
+DEVICES = ("a", "b", "c")
+
+
+def random_readings(seed: int, count: int) -> list[dict[str, Any]]:
+    """Readings over half an hour, a third of them late by up to all of it, with gaps and missing values."""
+    random = np.random.default_rng(seed)
+    times = np.sort(random.uniform(0, 1800, count)) - np.where(
+        random.random(count) < 0.3, 1, 0
+    ) * random.uniform(0, 1800, count)
+    return [
+        {
+            "ts": round(T0 + float(time), 3),
+            "received": T0,
+            "device": str(random.choice(DEVICES)),
+            "temp": None if random.random() < 0.1 else round(float(random.normal(0, 50)), 3),
+            "count": int(random.integers(-5, 6)),
+        }
+        for time in times
+        if not 300 < time < 700
+    ]
+
+
+def build(stream: Lake) -> dict[str, Any]:
+    return build_rollups.run(stream.settings, stream.spark, stream.stream)
+
+
+def nodes(stream: Lake) -> list[tuple[Any, ...]]:
+    frame = rollup.folded_nodes(stream.spark, stream.settings.layout, stream.settings.streams[stream.stream])
+    columns = ("level", "grouping", "start_us", "device", "rows", "first_us", "last_us")
+    measures = [f"{m}__{p}" for m in ("temp", "count") for p in ("n", "min", "max", "first_us", "last_us")]
+    sums = [f"round({m}__sum, 6)" for m in ("temp", "count")]
+    return sorted((tuple(r) for r in frame.selectExpr(*columns, *measures, *sums).collect()), key=repr)
+
+
+def tree_of(stream: Lake, readings: list[dict[str, Any]], device: str | None, measure: str) -> DsmgaTree:
+    """The pure tree over one series; every stream's newest time moves every series' horizons."""
+    tree = DsmgaTree(stream.settings.streams[stream.stream].levels)
+    kept = [r for r in readings if device is None or r["device"] == device]
+    kept = [r for r in kept if r[measure] is not None]
+    if kept:
+        tree.insert_batch([round(r["ts"] * 10**6) for r in kept], [float(r[measure]) for r in kept])
+    tree.advance(max(round(r["ts"] * 10**6) for r in readings))
+    return tree
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_tables_hold_the_nodes_of_the_tree_on_every_level(lake: Make, seed: int) -> None:
+    stream = lake()
+    readings = random_readings(seed, 300)
+    for part in range(3):
+        text = "".join(json.dumps(r) + "\n" for r in readings[part::3])
+        stream.land(f"{part}.ndjson", text)
+        stream.ingest()
+        build(stream)
+
+    frame = rollup.folded_nodes(
+        stream.spark, stream.settings.layout, stream.settings.streams["readings"]
+    ).collect()
+
+    for grouping, device in [(0, d) for d in DEVICES] + [(1, None)]:
+        for measure in ("temp", "count"):
+            tree = tree_of(stream, readings, device, measure)
+            for level in (1, 2, 3):
+                expected = {
+                    n.start: (n.n, n.min, n.max, n.first_us, n.last_us) for n in tree.nodes(level - 1)
+                }
+                own = [
+                    r for r in frame if (r["level"], r["grouping"], r["device"]) == (level, grouping, device)
+                ]
+                parts = [f"{measure}__{p}" for p in ("n", "min", "max", "first_us", "last_us")]
+                found = {r["start_us"]: tuple(r[p] for p in parts) for r in own if r[parts[0]]}
+                sums = {r["start_us"]: float(r[f"{measure}__sum"]) for r in own if r[parts[0]]}
+                assert found == expected
+                assert sums == pytest.approx({n.start: n.sum for n in tree.nodes(level - 1)}, abs=1e-9)
+
+
+def test_order_and_cut_of_batches_change_no_node(lake: Make, tmp_path: Path) -> None:
+    readings = random_readings(7, 120)
+    forward, backward = lake(), lake()
+    backward = Lake(backward.spark, load_settings(tmp_path / "tidemark.toml", tmp_path / "other"))
+    text = [json.dumps(r) + "\n" for r in readings]
+    forward.land("0.ndjson", "".join(text))
+    forward.ingest()
+    build(forward)
+    whole = nodes(forward)
+    (tmp_path / "landing" / "0.ndjson").unlink()
+
+    for part in range(2):
+        backward.land(f"{part}.ndjson", "".join(text[::-1][part::2]))
+        backward.ingest()
+        build(backward)
+
+    assert nodes(backward) == whole
+
+
+def test_building_again_and_compacting_change_no_node(lake: Make) -> None:
+    stream = lake()
+    for part in range(2):
+        stream.land(f"{part}.ndjson", "".join(json.dumps(r) + "\n" for r in random_readings(part, 60)))
+        stream.ingest()
+        build(stream)
+    before = nodes(stream)
+
+    assert build(stream) == {"batches": 0, "rows": 0}
+    figures = maintain.run(stream.settings, stream.spark, "readings")
+
+    assert nodes(stream) == before and figures["rows_after"] == len(before) + 1
+    assert read_marker(stream.settings.layout.rollup("readings")).batch == 2
+
+
+def test_changed_levels_are_refused_until_rebuilt(lake: Make, tmp_path: Path) -> None:
+    stream = lake()
+    stream.land("0.ndjson", "".join(json.dumps(r) + "\n" for r in random_readings(3, 60)))
+    stream.ingest()
+    build(stream)
+    config = tmp_path / "tidemark.toml"
+    config.write_text(config.read_text().replace('"1m forever"', '"5m forever"'))
+    changed = Lake(stream.spark, load_settings(config))
+
+    with pytest.raises(rollup.RollupOutdated, match="tidemark rebuild readings"):
+        build(changed)
+    build_rollups.rebuild(changed.settings, changed.spark, "readings")
+
+    assert {row[2] % (300 * 10**6) for row in nodes(changed) if row[0] == 3} == {0}
