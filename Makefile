@@ -53,6 +53,12 @@ format: setup ## Mend what the linter can mend by itself
 types: setup ## Check types, strictly
 	@$(BIN)/mypy
 
+.PHONY: docs
+docs: setup ## Build docs/ as a site in build/site, and check every link
+	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements-docs.lock
+	@$(BIN)/python -m pytest --quiet tests/test_documents.py
+	@$(BIN)/mkdocs build --strict --quiet
+
 .PHONY: bench
 bench: setup ## Run every benchmark in full; fetches the peers they compare with
 	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements-bench.lock
@@ -61,11 +67,13 @@ bench: setup ## Run every benchmark in full; fetches the peers they compare with
 	done
 
 .PHONY: lock
-lock: $(UV) ## Pin every package again in requirements.lock, with hashes
+lock: $(UV) ## Pin every package again in the files requirements*.lock, with hashes
 	@$(UV) pip compile pyproject.toml --extra dev --universal --generate-hashes --no-header \
 		--python-version 3.11 --upgrade --quiet -o requirements.lock
 	@$(UV) pip compile --group pyproject.toml:bench -c requirements.lock --universal --generate-hashes --no-header \
 		--python-version 3.11 --upgrade --quiet -o requirements-bench.lock
+	@$(UV) pip compile --group pyproject.toml:docs -c requirements.lock --universal --generate-hashes --no-header \
+		--python-version 3.11 --upgrade --quiet -o requirements-docs.lock
 
 $(UV):
 	@infra/setup.sh uv

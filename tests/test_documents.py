@@ -1,0 +1,93 @@
+"""The documents agree with the tree: links lead to files and headings, named modules and commands exist."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from infra.site_links import without_outside_links
+
+ROOT = Path(__file__).parents[1]
+TOP_DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
+DOCUMENTS = sorted(
+    [ROOT / name for name in TOP_DOCUMENTS]
+    + [path for folder in ("docs", "lakehouse", "tests") for path in (ROOT / folder).rglob("*.md")]
+)
+NAMES = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
+FENCED = re.compile(r"^(```|~~~).*?^\1\s*$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*$", re.MULTILINE)
+PATH_IN_CODE = re.compile(
+    r"`((?:lakehouse|jobs|dags|quality|sql|infra|tests|docs)/[\w./-]+\.(?:py|sql|toml|md|sh))`"
+)
+BENCHMARK = re.compile(r"python -m (tests(?:\.\w+)+)(?![.\w<])")
+TOML = re.compile(r"^```toml\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def _anchors(path: Path) -> set[str]:
+    """Return the anchors of a document's headings: lower case, words joined by hyphens, no punctuation."""
+    headings = HEADING.findall(FENCED.sub("", _text(path)))
+    plain = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in plain}
+
+
+def _broken(path: Path) -> list[str]:
+    broken = []
+    for link in LINK.findall(FENCED.sub("", _text(path))):
+        if "://" in link or link.startswith("mailto:"):
+            continue
+        target, _, anchor = link.partition("#")
+        file = (path.parent / target).resolve() if target else path
+        headed = file.suffix != ".md" or not anchor or (file.exists() and anchor in _anchors(file))
+        if not file.exists() or not headed:
+            broken.append(link)
+    return broken
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_link_leads_to_a_file_and_a_heading(name: str) -> None:
+    assert _broken(ROOT / name) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_file_and_benchmark_that_is_named_exists(name: str) -> None:
+    text = _text(ROOT / name)
+
+    missing = [path for path in PATH_IN_CODE.findall(text) if not (ROOT / path).exists()]
+    missing += [module for module in BENCHMARK.findall(text) if find_spec(module) is None]
+
+    assert missing == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_piece_of_configuration_is_toml(name: str) -> None:
+    for piece in TOML.findall(_text(ROOT / name)):
+        tomllib.loads(piece)
+
+
+def test_the_readme_lists_every_command() -> None:
+    from typer.main import get_command_name
+
+    from lakehouse.cli.app import app
+
+    listed = set(re.findall(r"^    tidemark ([a-z-]+) ", _text(ROOT / "README.md"), re.MULTILINE))
+
+    assert {
+        get_command_name(command.callback.__name__) for command in app.registered_commands if command.callback
+    } == listed
+
+
+def test_the_site_shows_links_out_of_its_folder_as_text() -> None:
+    page = "See [a test](../tests/a.py), [0001](decisions/0001.md) and ![a picture](../x.svg)."
+
+    shown = without_outside_links(page, "sources.md")
+
+    assert shown == "See a test, [0001](decisions/0001.md) and ![a picture](../x.svg)."
