@@ -63,10 +63,8 @@ def run(settings: Settings, spark: SparkSession, *, unchecked: bool = False) -> 
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
     figures = ("version", "is_new", "nodes", "bytes", "totals_compared")
-    return {name: getattr(done, name) for name in figures} | {
-        "queries": len(queries),
-        "queries_left_out": changed,
-    }
+    shown = {name: getattr(done, name) for name in figures}
+    return shown | {"queries": len(queries), "queries_left_out": changed}
 
 
 def _facts(settings: Settings, spark: SparkSession, stream: Stream) -> StreamFacts:

@@ -1,8 +1,8 @@
 -- Registered queries: what each is and how far it has come; how complete the pairs of joins are.
 --
 -- Purpose:    what each query is, how far it and its repair have come, and pairs per step of event time. What it finds is
---             in pairs_<query>, see pairs.sql, in results_<query>, see results.sql, in selected_<query>, see
---             selected.sql, or in answers_<query> and alarms_<query>, see answers.sql and alarms.sql.
+--             in pairs_<query>, see pairs.sql, in multiway_<query>, see multiway.sql, in selection_<query>, see
+--             selection.sql, or in answers_<query> and alarms_<query>, see answers.sql and alarms.sql.
 -- Parameters: none; the publisher fills them once.
 -- Usage:      SELECT query, kind, published, repaired, open, repaired_through FROM queries;
 
@@ -10,12 +10,12 @@ CREATE TABLE queries (
     query VARCHAR, kind VARCHAR, description VARCHAR, definition VARCHAR, batches BIGINT, repairs BIGINT,
     repaired_through BIGINT, repaired_us BIGINT, rows BIGINT, repaired BIGINT, missed BIGINT, open BIGINT, refused BIGINT,
     unusable BIGINT, gone BIGINT, time_us BIGINT, newest_us BIGINT, final_before_us BIGINT, published_from_us BIGINT,
-    published BIGINT, pairs BIGINT, window_us BIGINT, recall DOUBLE, period_us BIGINT, step_us BIGINT, answered BIGINT,
+    published BIGINT, rows_found BIGINT, window_us BIGINT, recall DOUBLE, period_us BIGINT, step_us BIGINT, answered BIGINT,
     revised BIGINT, late BIGINT, alarms BIGINT, every_us BIGINT, slack_us BIGINT, "groups" VARCHAR[], method VARCHAR
 );
-COMMENT ON TABLE queries IS 'One row per registered query that has run; what it found is in pairs_<query>, results_<query>, selected_<query> or answers_<query>.';
+COMMENT ON TABLE queries IS 'One row per registered query that has run; what it found is in pairs_<query>, multiway_<query>, selection_<query> or answers_<query>.';
 COMMENT ON COLUMN queries.query IS 'Name as registered.';
-COMMENT ON COLUMN queries.kind IS 'pairs: a join whose pairs are in pairs_<query>; results: a join of three streams or more, in results_<query>; aggregate: answers at ticks, in answers_<query>; selection: rows of one stream, in selected_<query>.';
+COMMENT ON COLUMN queries.kind IS 'pairs: a join whose pairs are in pairs_<query>; multiway: a join of three streams or more, in multiway_<query>; aggregate: answers at ticks, in answers_<query>; selection: rows of one stream, in selection_<query>.';
 COMMENT ON COLUMN queries.description IS 'What it is for, as its file says.';
 COMMENT ON COLUMN queries.definition IS 'What its pairs, results or answers depend on, as one line.';
 COMMENT ON COLUMN queries.batches IS 'Batches of the query that are finished, and contained.';
@@ -33,13 +33,13 @@ COMMENT ON COLUMN queries.time_us IS 'The time that all sides have passed: ticks
 COMMENT ON COLUMN queries.newest_us IS 'Newest event time of all sides.';
 COMMENT ON COLUMN queries.final_before_us IS 'Rows later than the streams'' `latest` apart, none to come can change what is before it; nor, of an aggregate, can the repair.';
 COMMENT ON COLUMN queries.published_from_us IS 'What it found is published from this event time on; null: all of it.';
-COMMENT ON COLUMN queries.published IS 'Rows of pairs_<query>, results_<query>, selected_<query> or answers_<query>.';
-COMMENT ON COLUMN queries.pairs IS 'Pairs or results found online, or rows selected, of all time. This and the next four: null for an aggregate, the next four for results and selections.';
+COMMENT ON COLUMN queries.published IS 'Rows of pairs_<query>, multiway_<query>, selection_<query> or answers_<query>.';
+COMMENT ON COLUMN queries.rows_found IS 'Pairs or results found online, or rows selected, of all time. This and the next four: null for an aggregate, the next four for a multiway join and a selection too.';
 COMMENT ON COLUMN queries.window_us IS 'How far the event times of two rows of a pair may be apart.';
 COMMENT ON COLUMN queries.recall IS 'Share of the pairs of any period that was asked for at once.';
 COMMENT ON COLUMN queries.period_us IS 'Length of a period.';
 COMMENT ON COLUMN queries.step_us IS 'How far one period starts after the other.';
-COMMENT ON COLUMN queries.answered IS 'Answers given for the first time, of all time: ticks and groups. This and all that follow, slack_us apart: null for pairs and results.';
+COMMENT ON COLUMN queries.answered IS 'Answers given for the first time, of all time: ticks and groups. This and all that follow, slack_us apart: null for pairs, multiway joins and selections.';
 COMMENT ON COLUMN queries.revised IS 'Answers that late rows changed at once.';
 COMMENT ON COLUMN queries.late IS 'Rows that came after a tick they belong to had been answered.';
 COMMENT ON COLUMN queries.alarms IS 'Alarms that are raised now; null for a query that raises none.';

@@ -341,7 +341,7 @@ def test_a_selection_publishes_the_real_rows_of_which_its_conditions_hold(
         expected = [uid for (uid,) in connection.execute(asked, {"files": files}).fetchall()]
     with hold_current(settings.layout.serving) as held, connect_locked(held.path) as connection:
         found = [
-            uid for (uid,) in connection.execute(f"SELECT uid FROM selected_{query} ORDER BY uid").fetchall()
+            uid for (uid,) in connection.execute(f"SELECT uid FROM selection_{query} ORDER BY uid").fetchall()
         ]
 
     assert len(expected) > 200

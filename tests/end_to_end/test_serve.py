@@ -105,7 +105,7 @@ class Lake:
     def found(self) -> dict[str, list[tuple[Any, ...]]]:
         """Return the rows of the selection and the pairs of the join, as they are published."""
         statements = {
-            "even": "SELECT count FROM selected_even ORDER BY ALL",
+            "even": "SELECT count FROM selection_even ORDER BY ALL",
             "pairs": "SELECT one, other FROM pairs_pairs ORDER BY ALL",
         }
         try:

@@ -114,7 +114,7 @@ def told(settings: Settings) -> list[tuple[Any, ...]]:
     """Return of each query its batches, repairs, open rows, and its pairs counted in four ways."""
     with open_published(settings.home) as reader:
         rows = reader.connection.execute(
-            "SELECT batches, repairs, open, [published, pairs, repaired, "
+            "SELECT batches, repairs, open, [published, rows_found, repaired, "
             "(SELECT sum(online + repaired) FROM completeness WHERE completeness.query = queries.query)] "
             "FROM queries ORDER BY queries.query"
         ).fetchall()

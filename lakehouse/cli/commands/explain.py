@@ -87,10 +87,10 @@ def _aggregate(
     settings: Settings, state: AggregateState, html: Path | None
 ) -> tuple[Facts, Callable[[Facts], None]]:
     from lakehouse.queries.aggregate.explain import aggregate_batches, explain_aggregate
-    from lakehouse.queries.aggregate.facts import aggregate_facts
+    from lakehouse.queries.aggregate.publish import snapshot_of
     from lakehouse.queries.aggregate.text import print_aggregate
 
-    answers = aggregate_facts(state.layout, state.query, settings.streams, settings.queries.published)
+    answers = snapshot_of(state.layout, state.query, settings.streams, settings.queries.published)
     facts = explain_aggregate(state, answers)
     if html is not None:
         from lakehouse.cli.charts.explain_charts import POINTS

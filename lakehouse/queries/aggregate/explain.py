@@ -19,8 +19,8 @@ from lakehouse.queries.aggregate.describe import (
     spread_in_words,
     ticks_in_words,
 )
-from lakehouse.queries.aggregate.facts import AggregateFacts
 from lakehouse.queries.aggregate.live_answers import standing
+from lakehouse.queries.aggregate.publish import AggregateSnapshot
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.state import AggregateState
 from lakehouse.queries.pairs.explain import LAST, asked_of, scans_explained, to_repair
@@ -31,7 +31,7 @@ _ANSWERED = ("answered", "revised")
 _HELD = ("held", "bytes")
 
 
-def explain_aggregate(state: AggregateState, answers: AggregateFacts) -> Facts:
+def explain_aggregate(state: AggregateState, answers: AggregateSnapshot) -> Facts:
     """Return all that is known of a query, as plain values; times in microseconds, None for no time yet."""
     return {
         **state.facts(),

@@ -12,11 +12,11 @@ from typing import Any
 
 import duckdb
 
-from lakehouse.queries.aggregate.facts import AggregateFacts
-from lakehouse.queries.aggregate.publish import final_before, write_alarms, write_answers, write_values
+from lakehouse.queries.aggregate.publish import AggregateSnapshot, final_ticks, write_alarms
 from lakehouse.queries.aggregate.series import AnswerSeries, groups_of, series_of, whole_question
 from lakehouse.serving.ask.series import MOST_KEYS, Key
 from lakehouse.serving.file.facts import LAST_FILE
+from lakehouse.serving.file.query_snapshot import write_queries
 from lakehouse.serving.literals import name
 from sql import statement
 
@@ -39,13 +39,13 @@ class OverTime:
     revisions: list[Facts]
 
 
-def standing(query: AggregateFacts) -> Facts:
+def standing(query: AggregateSnapshot) -> Facts:
     """Return before which time ticks are final, and alarms: those that are raised, and the last that ended.
 
     Cost: one pass over the changes of alarms.
     """
     with _connected() as connection:
-        final_before_us = final_before(connection, query)
+        final_before_us = final_ticks(connection, query)
         found: Facts = {"final_before_us": final_before_us, "raised": [], "ended": []}
         if query.alarm_files:
             write_alarms(connection, query, final_before_us)
@@ -55,7 +55,7 @@ def standing(query: AggregateFacts) -> Facts:
     return found
 
 
-def over_time(query: AggregateFacts, points: int) -> OverTime:
+def over_time(query: AggregateSnapshot, points: int) -> OverTime:
     """Return at most so many points of each of the first outputs, and of revisions.
 
     Cost: as that of publishing the query.
@@ -64,8 +64,7 @@ def over_time(query: AggregateFacts, points: int) -> OverTime:
         return OverTime([], 0, [])
     with _connected() as connection:
         connection.execute(statement("serving/queries"))
-        write_answers(connection, query)
-        write_values(connection, [query])
+        write_queries(connection, [query])
         connection.execute(statement(f"serving/{LAST_FILE}"))
         count = connection.execute("SELECT count(DISTINCT key_values) FROM answer_values").fetchone()
         shown = list(_shown(connection, query, points))
@@ -81,7 +80,7 @@ def _connected() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def _alarms(
-    connection: duckdb.DuckDBPyConnection, query: AggregateFacts, which: str, order: str
+    connection: duckdb.DuckDBPyConnection, query: AggregateSnapshot, which: str, order: str
 ) -> list[Facts]:
     groups = [group.name for group in query.groups]
     columns = ", ".join([*_ALARM, *map(name, groups)])
@@ -95,7 +94,7 @@ def _alarms(
 
 
 def _shown(
-    connection: duckdb.DuckDBPyConnection, query: AggregateFacts, points: int
+    connection: duckdb.DuckDBPyConnection, query: AggregateSnapshot, points: int
 ) -> Iterator[list[AnswerSeries]]:
     """Yield the first outputs, all of the same groups: those with the greatest values of the first of them."""
     keys: list[Key] = []
@@ -107,7 +106,7 @@ def _shown(
             yield series_of(connection, asked, keys)
 
 
-def _revisions(connection: duckdb.DuckDBPyConnection, query: AggregateFacts, points: int) -> list[Facts]:
+def _revisions(connection: duckdb.DuckDBPyConnection, query: AggregateSnapshot, points: int) -> list[Facts]:
     table, every = name(f"revisions_{query.name}"), query.every_us
     low, high = connection.execute(f"SELECT min(tick_us), max(tick_us) FROM {table}").fetchone() or (
         None,

@@ -1,56 +1,65 @@
-"""The facts of a registered join of three streams or more -> its results, its row in ``queries``.
-
-Cost: one sort of its results; see ``query_rows.py``.
-"""
+"""What is published of a join of three streams or more: its results, and its row in ``queries``."""
 
 from __future__ import annotations
 
-import duckdb
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from lakehouse.queries.multiway.facts import MultiwayFacts
-from lakehouse.queries.runtime.batch_metrics import is_finished, is_open
-from lakehouse.queries.runtime.catalogue import add_query
-from lakehouse.queries.runtime.published_rows import write_rows
-from lakehouse.serving.file.facts import RESULTS_FILE
-from lakehouse.serving.literals import name, parquet
+from lakehouse.declare.stream import Stream
+from lakehouse.home.layout import Home
+from lakehouse.queries.multiway.query import MultiwayQuery
+from lakehouse.queries.runtime.batch_metrics import read_figures
+from lakehouse.queries.runtime.snapshot import (
+    RowsSnapshot,
+    files_of,
+    final_before,
+    open_rows,
+    published_from,
+    shared_fields,
+    shown_columns,
+)
 
+if TYPE_CHECKING:
+    import duckdb
 
-def write_results(connection: duckdb.DuckDBPyConnection, query: MultiwayFacts) -> None:
-    """Write everything of one query; the catalogue tables are there."""
-    table = name(f"results_{query.name}")
-    write_rows(
-        connection,
-        table,
-        f"The results of {query.name}; see queries.",
-        RESULTS_FILE,
-        query.columns,
-        query.result_files,
-        is_finished(query.batches, query.repairs),
-        query.published_from_us,
-    )
-    own = {
-        "pairs": query.results,
-        "slack_us": query.slack_us,
-        "final_before_us": _final_before(connection, query),
-    }
-    counted = {"published": f"FROM {table}", "open": f"FROM ({_open(query)})"}
-    add_query(connection, query, "results", own, counted)
+_FIGURES = ("batch", "side", "rows", "results", "missed", "refused", "unusable", "time_us", "newest_us")
 
 
-def _final_before(connection: duckdb.DuckDBPyConnection, query: MultiwayFacts) -> int | None:
-    """Return the time before which results are final: as late as streams allow, and before all that waits."""
-    if query.time_us is None:
-        return None
-    passed = query.time_us - query.latest_us
-    waiting = connection.execute(f"SELECT min(event_us) FROM ({_open(query)})").fetchone()
-    return passed if waiting is None or waiting[0] is None else min(passed, waiting[0])
+@dataclass(frozen=True, kw_only=True)
+class MultiwaySnapshot(RowsSnapshot):
+    """A join of three streams or more as it is to be published."""
+
+    statements = ("multiway",)
+    rows_are = "The results of"
+    slack_us: int
+
+    def write(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Write everything of the query."""
+        self.write_rows(connection)
+        waiting = open_rows(self)
+        own = {
+            "rows_found": self.rows_found,
+            "slack_us": self.slack_us,
+            "final_before_us": final_before(connection, self.passed_us, waiting),
+        }
+        self.write_row(connection, own, {"published": f"FROM {self.table}", "open": f"FROM ({waiting})"})
 
 
-def _open(query: MultiwayFacts) -> str:
-    """Return SQL for the event times of logged rows that no repair has looked at."""
-    if not query.late_files:
-        return "SELECT 0::BIGINT AS event_us WHERE false"
-    return (
-        f"SELECT event_us FROM {parquet(query.late_files)} "
-        f"WHERE {is_open(query.repaired_through, query.batches)}"
+def snapshot_of(
+    layout: Home, query: MultiwayQuery, streams: Mapping[str, Stream], published_us: int | None
+) -> MultiwaySnapshot:
+    """Return what a publisher is told of a query; ``published_us`` back from its newest time, None for all."""
+    # Before the files, so that these have all that the figures speak of.
+    figures = read_figures(layout, query.name, _FIGURES)
+    newest = [time for row in figures.rows for time in row["newest_us"]]
+    shared = shared_fields(layout, query, streams, figures, newest)
+    rows = [f"the row of {side.alias}, of {side.stream}" for side in query.sides]
+    return MultiwaySnapshot(
+        **shared,
+        published_from_us=published_from(shared["newest_us"], published_us, 1),
+        slack_us=query.slack_us,
+        columns=shown_columns(query, query.outputs, streams, rows),
+        rows_found=figures.total("results"),
+        row_files=files_of(layout.joins(query.name)),
     )

@@ -1,81 +1,108 @@
-"""The facts of a registered join of pairs -> its pairs, its completeness by step and by period, its row in ``queries``.
+"""What is published of a join of pairs: its pairs, how complete it is by step and by period, its row in ``queries``.
 
-DuckDB reads the data files of the query's tables as they are; nothing is copied before. Cost: one pass over its pairs,
-sorted by event time; memory as DuckDB needs, it spills.
+Cost: one pass over its pairs, sorted by event time; memory as DuckDB needs, it spills.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import duckdb
-import numpy as np
 import pyarrow as pa
 
 from lakehouse.algorithms.late_join.audit import Waiting, periods_of_steps
-from lakehouse.queries.pairs.facts import PairFacts
-from lakehouse.queries.runtime.batch_metrics import is_finished, is_open
-from lakehouse.queries.runtime.catalogue import add_query
-from lakehouse.queries.runtime.published_rows import write_rows
-from lakehouse.serving.file.facts import PAIRS_FILE
-from lakehouse.serving.literals import name, parquet, text
+from lakehouse.declare.stream import Stream
+from lakehouse.home.layout import Home
+from lakehouse.queries.pairs.query import JoinQuery
+from lakehouse.queries.runtime.batch_metrics import read_figures
+from lakehouse.queries.runtime.snapshot import (
+    RowsSnapshot,
+    files_of,
+    open_rows,
+    published_from,
+    shared_fields,
+    shown_columns,
+)
+from lakehouse.serving.literals import text
 
 if TYPE_CHECKING:
+    import duckdb
+
     from lakehouse.algorithms.late_join.contract import Int64s
 
-
-def write_pairs(connection: duckdb.DuckDBPyConnection, query: PairFacts) -> None:
-    """Write everything of one query; the catalogue tables are there."""
-    waiting = _waiting(connection, query)
-    _write_pairs(connection, query)
-    _write_completeness(connection, query, waiting)
-    _write_periods(connection, query, waiting)
-    same = ("final_before_us", "pairs", "window_us", "recall", "period_us", "step_us")
-    own = {field: getattr(query, field) for field in same}
-    counted = {"published": f"FROM {name(f'pairs_{query.name}')}", "open": f"FROM range({len(waiting)})"}
-    add_query(connection, query, "pairs", own, counted)
+_SIDES = ("left", "right")
+_NEWEST = tuple(f"{side}_newest_us" for side in _SIDES)
+_FIGURES = ("batch", "bucket", "rows", "pairs", "missed", "refused", "unusable", "time_us", *_NEWEST)
 
 
-def _write_pairs(connection: duckdb.DuckDBPyConnection, query: PairFacts) -> None:
-    write_rows(
-        connection,
-        name(f"pairs_{query.name}"),
-        f"The pairs of {query.name}; see queries.",
-        PAIRS_FILE,
-        query.columns,
-        query.pair_files,
-        is_finished(query.batches, query.repairs),
-        query.published_from_us,
+@dataclass(frozen=True, kw_only=True)
+class PairsSnapshot(RowsSnapshot):
+    """A join of pairs as it is to be published."""
+
+    statements = ("pairs",)
+    rows_are = "The pairs of"
+    window_us: int
+    recall: float
+    period_us: int
+    step_us: int
+
+    def write(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Write everything of the query."""
+        waiting = _waiting(connection, self)
+        self.write_rows(connection)
+        _write_completeness(connection, self, waiting)
+        _write_periods(connection, self, waiting)
+        same = ("rows_found", "window_us", "recall", "period_us", "step_us")
+        own = {column: getattr(self, column) for column in same} | {"final_before_us": self.passed_us}
+        counted = {"published": f"FROM {self.table}", "open": f"FROM range({len(waiting)})"}
+        self.write_row(connection, own, counted)
+
+
+def snapshot_of(
+    layout: Home, query: JoinQuery, streams: Mapping[str, Stream], published_us: int | None
+) -> PairsSnapshot:
+    """Return what a publisher is told of a query; ``published_us`` back from its newest time, None for all."""
+    # Before the files, so that these have all that the figures speak of.
+    figures = read_figures(layout, query.name, _FIGURES)
+    newest = [row[name] for row in figures.rows for name in _NEWEST]
+    shared = shared_fields(layout, query, streams, figures, newest)
+    rows = [f"the {side} row, of {stream}" for side, stream in zip(_SIDES, query.streams, strict=True)]
+    return PairsSnapshot(
+        **shared,
+        # A step that is cut would show fewer pairs than it has.
+        published_from_us=published_from(shared["newest_us"], published_us, query.step_us),
+        **{field: getattr(query, field) for field in ("window_us", "recall", "period_us", "step_us")},
+        columns=shown_columns(query, query.outputs, streams, rows),
+        rows_found=figures.total("pairs"),
+        row_files=files_of(layout.joins(query.name)),
     )
 
 
-def _waiting(connection: duckdb.DuckDBPyConnection, query: PairFacts) -> Waiting:
+def _waiting(connection: duckdb.DuckDBPyConnection, snapshot: PairsSnapshot) -> Waiting:
     """Return the logged rows that no repair has looked at, as far as their pairs would be published."""
-    found = {name: np.empty(0, np.int64) for name in ("event_us", "horizon_us")}
-    if query.late_files:
-        found = connection.execute(
-            f"SELECT event_us, horizon_us FROM {parquet(query.late_files)} "
-            f"WHERE {is_open(query.repaired_through, query.batches)}"
-        ).fetchnumpy()
-    waiting = Waiting.of(found["event_us"], found["horizon_us"], query.window_us)
-    return waiting if query.published_from_us is None else waiting.since(query.published_from_us)
+    found = connection.execute(open_rows(snapshot, "event_us, horizon_us")).fetchnumpy()
+    waiting = Waiting.of(found["event_us"], found["horizon_us"], snapshot.window_us)
+    since = snapshot.published_from_us
+    return waiting if since is None else waiting.since(since)
 
 
-def _write_completeness(connection: duckdb.DuckDBPyConnection, query: PairFacts, waiting: Waiting) -> None:
-    starts = waiting.steps(query.step_us)
-    touched = {"start_us": starts, "open": waiting.inside(starts, query.step_us)}
+def _write_completeness(
+    connection: duckdb.DuckDBPyConnection, snapshot: PairsSnapshot, waiting: Waiting
+) -> None:
+    starts = waiting.steps(snapshot.step_us)
+    touched = {"start_us": starts, "open": waiting.inside(starts, snapshot.step_us)}
     with _registered(connection, "waiting", touched):
         connection.execute(
             f"""
             INSERT INTO completeness BY NAME
             WITH found AS (
-                SELECT floor_to(event_us, {query.step_us}) AS start_us,
+                SELECT floor_to(event_us, {snapshot.step_us}) AS start_us,
                     count(*) FILTER (found = 'online') AS online, count(*) FILTER (found = 'repair') AS repaired
-                FROM {name(f"pairs_{query.name}")} GROUP BY ALL
+                FROM {snapshot.table} GROUP BY ALL
             )
-            SELECT {text(query.name)} AS query, start_us, make_timestamp(start_us) AS starts_at,
+            SELECT {text(snapshot.name)} AS query, start_us, make_timestamp(start_us) AS starts_at,
                 ifnull(online, 0) AS online, ifnull(repaired, 0) AS repaired, ifnull(open, 0) AS open
             FROM found FULL JOIN waiting USING (start_us)
             ORDER BY start_us
@@ -83,21 +110,23 @@ def _write_completeness(connection: duckdb.DuckDBPyConnection, query: PairFacts,
         )
 
 
-def _write_periods(connection: duckdb.DuckDBPyConnection, query: PairFacts, waiting: Waiting) -> None:
+def _write_periods(connection: duckdb.DuckDBPyConnection, snapshot: PairsSnapshot, waiting: Waiting) -> None:
     """Write what each period comes to; sums that slide over millions of steps take SQL a minute and a gigabyte."""
     steps = connection.execute(
-        f"SELECT start_us, online, repaired FROM completeness WHERE query = {text(query.name)} ORDER BY start_us"
+        f"SELECT start_us, online, repaired FROM completeness WHERE query = {text(snapshot.name)} ORDER BY start_us"
     ).fetchnumpy()
     pairs = steps["online"] + steps["repaired"]
-    found = periods_of_steps(steps["start_us"], pairs, steps["online"], query.period_us, query.step_us)
+    found = periods_of_steps(steps["start_us"], pairs, steps["online"], snapshot.period_us, snapshot.step_us)
     columns = {
         "start_us": found.start_us,
         "online": found.online,
         "repaired": found.pairs - found.online,
-        "open": waiting.inside(found.start_us, query.period_us),
+        "open": waiting.inside(found.start_us, snapshot.period_us),
     }
     with _registered(connection, "audited", columns):
-        connection.execute(f"INSERT INTO periods BY NAME SELECT {text(query.name)} AS query, * FROM audited")
+        connection.execute(
+            f"INSERT INTO periods BY NAME SELECT {text(snapshot.name)} AS query, * FROM audited"
+        )
 
 
 @contextmanager

@@ -1,33 +1,57 @@
-"""The facts of a registered selection -> its rows, its row in ``queries``.
-
-Cost: one sort of its rows; see ``query_rows.py``.
-"""
+"""What is published of a selection: its rows, and its row in ``queries``."""
 
 from __future__ import annotations
 
-import duckdb
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from lakehouse.queries.runtime.catalogue import add_query
-from lakehouse.queries.runtime.published_rows import write_rows
-from lakehouse.queries.selection.facts import SelectionFacts
-from lakehouse.serving.file.facts import SELECTED_FILE
-from lakehouse.serving.literals import name
+from lakehouse.declare.stream import Stream
+from lakehouse.home.layout import Home
+from lakehouse.queries.runtime.batch_metrics import read_figures
+from lakehouse.queries.runtime.snapshot import (
+    RowsSnapshot,
+    files_of,
+    published_from,
+    shared_fields,
+    shown_columns,
+)
+from lakehouse.queries.selection.query import SelectionQuery
+
+if TYPE_CHECKING:
+    import duckdb
 
 
-def write_selected(connection: duckdb.DuckDBPyConnection, query: SelectionFacts) -> None:
-    """Write everything of one query; the catalogue tables are there."""
-    table = name(f"selected_{query.name}")
-    write_rows(
-        connection,
-        table,
-        f"The rows that {query.name} selects; see queries.",
-        SELECTED_FILE,
-        query.columns,
-        query.selected_files,
-        f"batch <= {query.batches}",
-        query.published_from_us,
+@dataclass(frozen=True, kw_only=True)
+class SelectionSnapshot(RowsSnapshot):
+    """A selection as it is to be published."""
+
+    statements = ("selection",)
+    rows_are = "The rows selected by"
+
+    @property
+    def finished(self) -> str:
+        """SQL that tells if a row is of a finished batch; nothing repairs a selection."""
+        return f"batch <= {self.batches}"
+
+    def write(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Write everything of the query."""
+        self.write_rows(connection)
+        own = {"rows_found": self.rows_found, "final_before_us": self.passed_us}
+        self.write_row(connection, own, {"published": f"FROM {self.table}", "open": "FROM range(0)"})
+
+
+def snapshot_of(
+    layout: Home, query: SelectionQuery, streams: Mapping[str, Stream], published_us: int | None
+) -> SelectionSnapshot:
+    """Return what a publisher is told of a query; ``published_us`` back from its newest time, None for all."""
+    # Before the files, so that these have all that the figures speak of.
+    figures = read_figures(layout, query.name, ("batch", "operator", "rows", "selected", "time_us"))
+    shared = shared_fields(layout, query, streams, figures, [row["time_us"] for row in figures.rows])
+    return SelectionSnapshot(
+        **shared,
+        published_from_us=published_from(shared["newest_us"], published_us, 1),
+        columns=shown_columns(query, query.outputs, streams, [f"the row of {query.stream}"]),
+        rows_found=figures.total("selected"),
+        row_files=files_of(layout.selected(query.name)),
     )
-    final = None if query.time_us is None else query.time_us - query.latest_us
-    own = {"pairs": query.selected, "final_before_us": final}
-    counted = {"published": f"FROM {table}", "open": "FROM range(0)"}
-    add_query(connection, query, "selection", own, counted)

@@ -19,17 +19,16 @@ from lakehouse.algorithms.rollup.contract import Level
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
 from lakehouse.declare.durations import format_duration
 from lakehouse.declare.stream import COUNTER_PARTS
-from lakehouse.queries.runtime.publish import write_queries
 from lakehouse.serving.file.facts import (
     LAST_FILE,
     MACRO_FILES,
     ROWS,
     TABLE_FILES,
     Measure,
-    QueryFacts,
     StreamFacts,
     fingerprint,
 )
+from lakehouse.serving.file.query_snapshot import QuerySnapshot, write_queries
 from lakehouse.serving.literals import literal, name, row, text
 from sql import statement
 
@@ -60,7 +59,7 @@ def write_tables(
     connection: duckdb.DuckDBPyConnection,
     version: int,
     streams: Sequence[StreamFacts],
-    queries: Sequence[QueryFacts] = (),
+    queries: Sequence[QuerySnapshot] = (),
 ) -> None:
     """Fill every table of the version, with the macros and views."""
     for file in (*TABLE_FILES, *MACRO_FILES):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import duckdb
 
-from lakehouse.serving.file.facts import ShownColumn
+from lakehouse.serving.file.query_snapshot import ShownColumn
 from lakehouse.serving.literals import name, text
 
 

@@ -1,16 +1,17 @@
-"""What a publisher must know about each stream and each registered query; plain values, so that any engine can tell."""
+"""What a publisher must know about each stream; plain values, so that any engine can tell."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from lakehouse.algorithms.rollup.contract import Level
 from lakehouse.declare.stream import Stream
+from lakehouse.serving.file.query_snapshot import QuerySnapshot
 from sql import statement
 
 TABLE_FILES = ("tables", "ledger", "queries")
@@ -33,13 +34,6 @@ MACRO_FILES = (
 ROWS = "*"
 # Run after all tables are there: it reads those of the queries.
 LAST_FILE = "answer_series"
-# Not run as they stand: they are filled in for each query.
-PAIRS_FILE = "pairs"
-RESULTS_FILE = "results"
-SELECTED_FILE = "selected"
-ANSWERS_FILE = "answers"
-ALARMS_FILE = "alarms"
-QUERY_FILES = (PAIRS_FILE, RESULTS_FILE, SELECTED_FILE, ANSWERS_FILE, ALARMS_FILE)
 
 
 @dataclass(frozen=True)
@@ -133,50 +127,6 @@ class StreamFacts:
         )
 
 
-@dataclass(frozen=True)
-class ShownColumn:
-    """A column of a query's own: its type in DuckDB, and what it holds."""
-
-    name: str
-    type: str
-    says: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class QueryFacts:
-    """One registered query as it is to be published: what is true of every kind.
-
-    Of its tables count batches up to ``batches`` and repairs up to ``repairs``, and what is from
-    ``published_from_us`` on (None: all). ``latest_us``: how late rows of its streams are said to come at most.
-    ``late_files``: the data files of its log.
-    """
-
-    name: str
-    description: str
-    definition: str
-    batches: int
-    rows: int
-    missed: int
-    refused: int
-    unusable: int
-    time_us: int | None
-    newest_us: int | None
-    latest_us: int
-    published_from_us: int | None
-    repairs: int
-    repaired_through: int
-    repaired_us: int | None
-    repaired: int
-    gone: int
-    late_files: Sequence[Path]
-
-    def identity(self) -> str:
-        """Return what decides the published content: two equal texts publish the same answers."""
-        # In which files rows lie decides nothing: a table may be compacted.
-        told = [field.name for field in fields(self) if not field.name.endswith("_files")]
-        return repr([(name, getattr(self, name)) for name in told])
-
-
 def totals_of(row: Mapping[str, Any], measures: Sequence[Measure]) -> list[Total]:
     """Return the totals of one level and grouping, of its rows and of each measure."""
     level, grouping, rows = row["level"], row["grouping"], row["rows"]
@@ -187,13 +137,14 @@ def totals_of(row: Mapping[str, Any], measures: Sequence[Measure]) -> list[Total
     return [Total(level, grouping, ROWS, rows, rows, None), *named]
 
 
-def fingerprint(streams: Sequence[StreamFacts], queries: Sequence[QueryFacts] = ()) -> str:
+def fingerprint(streams: Sequence[StreamFacts], queries: Sequence[QuerySnapshot] = ()) -> str:
     """Return the hash of everything that decides a version: streams, queries, batches, definitions and macros."""
     digest = hashlib.sha256()
-    for file in (*TABLE_FILES, *MACRO_FILES, *QUERY_FILES, LAST_FILE):
+    filled = sorted({file for query in queries for file in query.statements})
+    for file in (*TABLE_FILES, *MACRO_FILES, *filled, LAST_FILE):
         digest.update(statement(f"serving/{file}").encode())
     for stream in sorted(streams, key=lambda facts: facts.name):
         digest.update(stream.identity().encode())
-    for query in sorted(queries, key=lambda facts: facts.name):
+    for query in sorted(queries, key=lambda snapshot: snapshot.name):
         digest.update(query.identity().encode())
     return digest.hexdigest()

@@ -16,8 +16,9 @@ from pathlib import Path
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
 from lakehouse.serving.file.build import drafted, write_tables
-from lakehouse.serving.file.facts import QueryFacts, StreamFacts, fingerprint
+from lakehouse.serving.file.facts import StreamFacts, fingerprint
 from lakehouse.serving.file.gate import check_totals
+from lakehouse.serving.file.query_snapshot import QuerySnapshot
 from lakehouse.serving.file.versions import (
     collect,
     current_version,
@@ -47,7 +48,7 @@ def publish(
     home: Home,
     streams: Sequence[StreamFacts],
     keep_versions: int = 3,
-    queries: Sequence[QueryFacts] = (),
+    queries: Sequence[QuerySnapshot] = (),
 ) -> Published:
     """Publish all streams and queries as one version, unless the current one was made from the same.
 
@@ -74,7 +75,7 @@ def publish(
     return _published(folder, version, is_new=True, compared=compared, removed=removed)
 
 
-def is_current(home: Home, streams: Sequence[StreamFacts], queries: Sequence[QueryFacts] = ()) -> bool:
+def is_current(home: Home, streams: Sequence[StreamFacts], queries: Sequence[QuerySnapshot] = ()) -> bool:
     """Return whether the current version was made from these streams, queries, batches, definitions and macros.
 
     Looks at no nodes and no totals, so it can be asked before they are made.

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lakehouse.declare.settings import Settings
-from lakehouse.queries.aggregate.facts import aggregate_facts
+from lakehouse.queries.aggregate.publish import snapshot_of
 from lakehouse.serving.file.publish import publish
 from tests.cli.charts.test_html_chart import BROWSER, EVIL, Tags, opened
 from tests.cli.conftest import Tidemark
@@ -34,7 +34,7 @@ def run_by_hand(settings: Settings, **changes: Any) -> Aggregated:
 def published(settings: Settings, given: Aggregated | None = None) -> None:
     """Write and publish it, or something else that is written."""
     query = (given or run_by_hand(settings)).query
-    publish(settings.layout, [], queries=[aggregate_facts(settings.layout, query, settings.streams, None)])
+    publish(settings.layout, [], queries=[snapshot_of(settings.layout, query, settings.streams, None)])
 
 
 def hostile(settings: Settings) -> Aggregated:

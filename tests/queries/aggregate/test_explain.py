@@ -8,8 +8,8 @@ import pytest
 
 from lakehouse.declare.settings import Settings
 from lakehouse.queries.aggregate.explain import explain_aggregate
-from lakehouse.queries.aggregate.facts import AggregateFacts, aggregate_facts
 from lakehouse.queries.aggregate.live_answers import over_time
+from lakehouse.queries.aggregate.publish import AggregateSnapshot, snapshot_of
 from lakehouse.queries.aggregate.state import AggregateState
 from lakehouse.queries.runtime.batch_manifest import Plan, write_plan
 from lakehouse.queries.runtime.states import overview
@@ -51,8 +51,8 @@ def facts_of(settings: Settings, name: str = "busy") -> dict[str, Any]:
     return explain_aggregate(state, answers_of(settings, name))
 
 
-def answers_of(settings: Settings, name: str = "busy") -> AggregateFacts:
-    return aggregate_facts(settings.layout, settings.aggregates[name], settings.streams, None)
+def answers_of(settings: Settings, name: str = "busy") -> AggregateSnapshot:
+    return snapshot_of(settings.layout, settings.aggregates[name], settings.streams, None)
 
 
 def test_one_line_tells_of_answers_alarms_and_what_is_owed(settings: Settings) -> None:

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
-from lakehouse.queries.aggregate.facts import aggregate_facts
+from lakehouse.queries.aggregate.publish import snapshot_of
 from lakehouse.queries.aggregate.series import answer_series
-from lakehouse.queries.runtime.publish import write_queries
 from lakehouse.serving.ask.ask import AskError
 from lakehouse.serving.file.facts import LAST_FILE
 from lakehouse.serving.file.publish import publish
+from lakehouse.serving.file.query_snapshot import write_queries
 from lakehouse.serving.file.versions import NotPublished
 from sql import statement
 from tests.queries.answered import (
@@ -89,7 +89,7 @@ def test_a_series_is_what_the_newest_answers_of_each_bucket_say(
     told, published_us = random_answers(seed)
     output = random.Random(seed).choice([each.name for each in told.query.measures if each.is_shown])
     with tempfile.TemporaryDirectory() as folder, duckdb.connect() as connection:
-        facts = aggregate_facts(told.write(Home(Path(folder))), told.query, told.streams, published_us)
+        facts = snapshot_of(told.write(Home(Path(folder))), told.query, told.streams, published_us)
         for file in ("moments", "queries"):
             connection.execute(statement(f"serving/{file}"))
         write_queries(connection, [facts])
@@ -167,7 +167,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     bare = f"SELECT a.place {joined} GROUP BY a.place EVERY 1 MINUTE"
     silent = Aggregated(query_of(bare, streams(), "bare"), streams())
     plain = Aggregated(query_of(PLAIN, streams(), "plain"), streams())
-    facts = [aggregate_facts(each.write(home), each.query, streams(), None) for each in (told, silent, plain)]
+    facts = [snapshot_of(each.write(home), each.query, streams(), None) for each in (told, silent, plain)]
     publish(home, [], queries=facts)
     return home
 
@@ -231,7 +231,7 @@ def test_a_range_without_any_answer_has_no_series_and_nothing_published_is_told(
 def test_without_groups_a_tick_at_which_nothing_joins_counts_0(tmp_path: Path) -> None:
     told = Aggregated(query_of(PLAIN, streams()), streams(), [Answer(10, 4, group=())])
     home = replace(told, time=22).write(Home(tmp_path))
-    publish(home, [], queries=[aggregate_facts(home, told.query, streams(), None)])
+    publish(home, [], queries=[snapshot_of(home, told.query, streams(), None)])
 
     (one,) = answer_series(home, "busy", start="2026-01-01", end="2026-01-01T00:00:40", points=8)
     (later,) = answer_series(home, "busy", start="2026-01-01T00:00:15", end="2026-01-01T00:00:20")

@@ -85,23 +85,23 @@ def test_finished_results_are_published_with_what_is_final(settings: Settings) -
         write_tables(connection, 1, [], told)
         rows = connection.execute(
             "SELECT found, batch, count(*), any_value(place), max(len(times_us)) "
-            "FROM results_passing GROUP BY ALL ORDER BY ALL"
+            "FROM multiway_passing GROUP BY ALL ORDER BY ALL"
         ).fetchall()
         query = connection.execute(
-            'SELECT kind, pairs, repaired, published, "open", slack_us, final_before_us FROM queries'
+            'SELECT kind, rows_found, repaired, published, "open", slack_us, final_before_us FROM queries'
         ).fetchone()
 
     assert changed == []
     assert rows == [("online", 1, 70, "hall", 3), ("online", 2, 5, "hall", 3), ("repair", 1, 25, "hall", 3)]
     # Streams have passed 200 s and are said to be late by 20 at most; a row of 150 s waits for the repair.
-    assert query == ("results", 75, 25, 100, 4, 5 * SECOND, START_US + 150 * SECOND)
+    assert query == ("multiway", 75, 25, 100, 4, 5 * SECOND, START_US + 150 * SECOND)
 
 
 def test_only_what_is_new_enough_is_published(settings: Settings) -> None:
     told, _ = queries_to_publish(settings.layout, settings.registered, settings.streams, 126 * SECOND)
     with duckdb.connect() as connection:
         write_tables(connection, 1, [], told)
-        found = connection.execute("SELECT min(event_us), count(*) FROM results_passing").fetchone()
+        found = connection.execute("SELECT min(event_us), count(*) FROM multiway_passing").fetchone()
 
     # The newest time is of second 201.
     assert found == (START_US + 75 * SECOND, 25)

@@ -9,7 +9,7 @@ import pytest
 
 from lakehouse.declare.settings import Settings
 from lakehouse.queries.aggregate.explain import explain_aggregate
-from lakehouse.queries.aggregate.facts import aggregate_facts
+from lakehouse.queries.aggregate.publish import snapshot_of
 from lakehouse.queries.aggregate.state import AggregateState
 from lakehouse.queries.multiway.explain import explain_multiway
 from lakehouse.queries.multiway.state import MultiwayState
@@ -31,7 +31,7 @@ def opened(settings: Settings, kind: str) -> State:
 def explained(settings: Settings, kind: str) -> dict[str, Any]:
     state = opened(settings, kind)
     if isinstance(state, AggregateState):
-        return explain_aggregate(state, aggregate_facts(settings.layout, state.query, settings.streams, None))
+        return explain_aggregate(state, snapshot_of(settings.layout, state.query, settings.streams, None))
     if isinstance(state, MultiwayState):
         return explain_multiway(state, settings.streams, settings.sites)
     assert isinstance(state, JoinState)

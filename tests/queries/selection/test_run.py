@@ -239,9 +239,9 @@ def test_a_published_version_has_what_is_selected(
     with duckdb.connect() as connection:
         write_tables(connection, 1, [], told)
         found = connection.execute(
-            "SELECT read_us, t, event_us, batch FROM selected_even ORDER BY event_us"
+            "SELECT read_us, t, event_us, batch FROM selection_even ORDER BY event_us"
         ).fetchall()
-        query = connection.execute("SELECT kind, rows, pairs, published FROM queries").fetchone()
+        query = connection.execute("SELECT kind, rows, rows_found, published FROM queries").fetchone()
 
     assert changed == []
     wanted = [(row["ts"] * 10**6, row["temp"]) for row in rows if TRUTH["even"](row)]

@@ -92,11 +92,11 @@ def test_rows_of_finished_batches_are_published(settings: Settings) -> None:
     with duckdb.connect() as connection:
         write_tables(connection, 1, [], told)
         rows = connection.execute(
-            "SELECT batch, count(*), min(event_us) FROM selected_hot GROUP BY ALL ORDER BY ALL"
+            "SELECT batch, count(*), min(event_us) FROM selection_hot GROUP BY ALL ORDER BY ALL"
         )
         found = rows.fetchall()
         query = connection.execute(
-            'SELECT kind, rows, pairs, published, "open", missed, final_before_us FROM queries'
+            'SELECT kind, rows, rows_found, published, "open", missed, final_before_us FROM queries'
         ).fetchone()
 
     assert changed == []

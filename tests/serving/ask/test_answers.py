@@ -9,11 +9,12 @@ import duckdb
 import pytest
 
 from lakehouse.home.layout import Home
-from lakehouse.queries.aggregate.facts import AggregateFacts, aggregate_facts
+from lakehouse.queries.aggregate.publish import AggregateSnapshot, snapshot_of
 from lakehouse.queries.registered import Query, QueryError
-from lakehouse.queries.runtime.publish import queries_to_publish, write_queries
+from lakehouse.queries.runtime.publish import queries_to_publish
 from lakehouse.serving.file.facts import LAST_FILE, fingerprint
 from lakehouse.serving.file.publish import publish
+from lakehouse.serving.file.query_snapshot import write_queries
 from lakehouse.serving.sandbox.sandbox import SqlFailed, open_published, run_sql
 from sql import statement
 from tests.queries.answered import (
@@ -34,8 +35,8 @@ from tests.queries.answered import (
     us,
 )
 from tests.queries.joins import STREAMS as JOINED
-from tests.queries.pairs.test_facts import facts_of as pairs_of
-from tests.queries.pairs.test_facts import few
+from tests.queries.pairs.test_publish import few
+from tests.queries.pairs.test_publish import snapshot as pairs_of
 
 Rows = list[tuple[Any, ...]]
 
@@ -47,8 +48,8 @@ def busy(tmp_path: Path) -> Aggregated:
     return Aggregated(query_of(TEXT, streams), streams)
 
 
-def facts_of(home: Home, told: Aggregated, published_us: int | None = None) -> AggregateFacts:
-    return aggregate_facts(told.write(home), told.query, told.streams, published_us)
+def facts_of(home: Home, told: Aggregated, published_us: int | None = None) -> AggregateSnapshot:
+    return snapshot_of(told.write(home), told.query, told.streams, published_us)
 
 
 def asked(folder: Path, told: Aggregated, sql: str, published_us: int | None = None) -> Rows:
@@ -185,8 +186,8 @@ def test_the_catalogue_tells_what_a_query_is_and_how_far_it_has_come(
     late = [Logged(10, 20), Logged(90, 95, batch=2), Logged(95, 99, 2, "refused")]
     told = replace(alarmed(revised(busy)), late=late, batches=2)
     columns = "kind, description, definition, batches, repairs, repaired_through, rows, repaired, missed, open, refused"
-    more = "unusable, gone, time_us, newest_us, final_before_us, published_from_us, published, pairs, window_us, recall"
-    own = "answered, revised, late, alarms, every_us, slack_us, groups, method, make_timestamp(repaired_us)"
+    more = "unusable, gone, time_us, newest_us, final_before_us, published_from_us, published, rows_found, window_us"
+    own = "recall, answered, revised, late, alarms, every_us, slack_us, groups, method, make_timestamp(repaired_us)"
 
     (found,) = asked(tmp_path, told, f"SELECT {columns}, {more}, {own} FROM queries")
 

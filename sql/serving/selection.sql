@@ -1,8 +1,8 @@
 -- The published rows of one registered selection.
 --
--- Purpose:    one table selected_<query> per query: its own columns, and which row of the stream each is.
+-- Purpose:    one table selection_<query> per query: its own columns, and which row of the stream each is.
 -- Parameters: {table}, {columns}: the publisher fills in the query's table and its own columns.
--- Usage:      SELECT count(*) FROM selected_probes WHERE event_at >= TIMESTAMP '2026-01-01';
+-- Usage:      SELECT count(*) FROM selection_probes WHERE event_at >= TIMESTAMP '2026-01-01';
 --
 -- Sorted by event time: a WHERE on event_us or event_at reads only that time.
 

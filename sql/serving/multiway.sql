@@ -1,8 +1,8 @@
 -- The published results of one registered query of three streams or more.
 --
--- Purpose:    one table results_<query> per query: its own columns, the rows that are joined, and how each was found.
+-- Purpose:    one table multiway_<query> per query: its own columns, the rows that are joined, and how each was found.
 -- Parameters: {table}, {columns}: the publisher fills in the query's table and its own columns.
--- Usage:      SELECT found, count(*) FROM results_alerts GROUP BY found;
+-- Usage:      SELECT found, count(*) FROM multiway_alerts GROUP BY found;
 --
 -- Sorted by event time: a WHERE on event_us or event_at reads only that time.
 

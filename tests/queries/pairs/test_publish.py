@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from lakehouse.algorithms.late_join.audit import audit
 from lakehouse.home.layout import Home
-from lakehouse.queries.pairs.facts import PairFacts, pair_facts
-from lakehouse.queries.pairs.publish import write_pairs
+from lakehouse.queries.pairs.publish import PairsSnapshot, snapshot_of
 from lakehouse.queries.runtime.publish import queries_to_publish
 from lakehouse.serving.file.build import write_tables
 from lakehouse.serving.file.facts import fingerprint
@@ -27,13 +26,13 @@ from tests.serving.conftest import STREAMS as ROLLED
 DAY = 86_400 * SECOND
 
 
-def facts_of(home: Home, joined: Joined, published_us: int | None = None) -> PairFacts:
-    return pair_facts(joined.write(home), joined.query, STREAMS, published_us)
+def snapshot(home: Home, joined: Joined, published_us: int | None = None) -> PairsSnapshot:
+    return snapshot_of(joined.write(home), joined.query, STREAMS, published_us)
 
 
 def asked(folder: Path, joined: Joined, sql: str, published_us: int | None = None) -> list[tuple[Any, ...]]:
     home = Home(folder)
-    publish(home, [], queries=[facts_of(home, joined, published_us)])
+    publish(home, [], queries=[snapshot(home, joined, published_us)])
     with open_published(home) as reader:
         return reader.connection.execute(sql).fetchall()
 
@@ -61,7 +60,9 @@ def test_pairs_have_their_own_columns_and_those_of_what_is_not_finished_are_not_
 def test_the_catalogue_tells_what_a_query_is_and_how_far_it_has_come(tmp_path: Path) -> None:
     late = [Logged(10 * SECOND, 12 * SECOND, batch=1), Logged(20 * SECOND, 25 * SECOND, batch=2)]
     joined = replace(few(), late=[*late, Logged(30 * SECOND, 0, 2, "refused")], batches=2)
-    columns = "description, definition, window_us, recall, batches, repairs, repaired_through, rows, pairs"
+    columns = (
+        "description, definition, window_us, recall, batches, repairs, repaired_through, rows, rows_found"
+    )
     columns += (
         ", repaired, missed, open, refused, gone, newest_us, final_before_us, published_from_us, published"
     )
@@ -79,7 +80,10 @@ def test_pairs_older_than_published_are_left_out_by_whole_steps(tmp_path: Path) 
     joined = replace(few(), newest_us=13 * SECOND + 400_000)
 
     found = asked(
-        tmp_path, joined, "SELECT published_from_us, pairs, published FROM queries", published_us=2 * SECOND
+        tmp_path,
+        joined,
+        "SELECT published_from_us, rows_found, published FROM queries",
+        published_us=2 * SECOND,
     )
     (steps,) = asked(
         tmp_path, joined, "SELECT list(start_us ORDER BY 1) FROM completeness", published_us=2 * SECOND
@@ -146,7 +150,7 @@ def test_completeness_is_what_the_audit_says(connection: duckdb.DuckDBPyConnecti
     for table in ("queries", "completeness", "periods"):
         connection.execute(f"DELETE FROM {table}")
     with tempfile.TemporaryDirectory() as folder:
-        write_pairs(connection, facts_of(Home(Path(folder)), joined))
+        snapshot(Home(Path(folder)), joined).write(connection)
     columns = "start_us, pairs, online, recall, is_scored, open, is_final"
     found = connection.execute(f"SELECT {columns} FROM completeness_of('answers')").fetchall()
 
@@ -198,7 +202,7 @@ def audited(joined: Joined) -> list[tuple[Any, ...]]:
 )
 def test_what_readers_would_see_makes_a_new_version(tmp_path: Path, change: dict[str, Any]) -> None:
     before, after = (
-        facts_of(Home(tmp_path / name), replace(few(), **by)) for name, by in (("a", {}), ("b", change))
+        snapshot(Home(tmp_path / name), replace(few(), **by)) for name, by in (("a", {}), ("b", change))
     )
 
     assert fingerprint([], [before]) != fingerprint([], [after])
@@ -208,9 +212,9 @@ def test_what_readers_would_see_makes_a_new_version(tmp_path: Path, change: dict
 def test_where_pairs_lie_and_what_is_not_finished_makes_none(tmp_path: Path) -> None:
     more = replace(few(), pairs=[*few().pairs, Pair(95 * SECOND, batch=2), Pair(95 * SECOND, "repair", 2)])
     home = Home(tmp_path / "a")
-    first = publish(home, [], queries=[facts_of(home, few())])
+    first = publish(home, [], queries=[snapshot(home, few())])
 
-    again = publish(home, [], queries=[facts_of(Home(tmp_path / "b"), more)])
+    again = publish(home, [], queries=[snapshot(Home(tmp_path / "b"), more)])
 
     assert (first.is_new, again.is_new, again.version) == (True, False, 1)
 
@@ -223,7 +227,7 @@ def test_a_query_without_tables_is_not_published_and_one_of_another_meaning_is_t
     told, changed = queries_to_publish(home, registered, STREAMS, DAY)
     nothing, left_out = queries_to_publish(home, {"answers": wider}, STREAMS, DAY)
 
-    assert ([facts.name for facts in told], changed) == (["answers"], [])
+    assert ([one.name for one in told], changed) == (["answers"], [])
     assert (nothing, left_out) == ([], ["answers"])
 
 
@@ -243,7 +247,7 @@ def test_a_query_without_a_finished_batch_has_an_empty_table(tmp_path: Path) -> 
 def test_analysts_may_read_all_of_it_beside_streams(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     joined = replace(few(), late=[Logged(10 * SECOND, 0)])
-    publish(home, [ROLLED["flat"].write(tmp_path / "flat")], queries=[facts_of(home, joined)])
+    publish(home, [ROLLED["flat"].write(tmp_path / "flat")], queries=[snapshot(home, joined)])
 
     with open_published(home) as reader:
         final = run_sql(reader, "SELECT count(*) FROM completeness_of('answers') WHERE met IS NULL")

@@ -1,0 +1,178 @@
+"""What kinds share in taking a snapshot of a query and in writing it, read from the logs of its tables.
+
+DuckDB reads the data files of the query's tables as they are; nothing is copied before. Cost: one sort of its rows;
+memory as DuckDB needs, it spills.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from lakehouse.algorithms.rollup.levels import floor_to
+from lakehouse.declare.columns import Column
+from lakehouse.declare.stream import Stream, instant_us
+from lakehouse.home.layout import Home
+from lakehouse.home.table_log import read_log
+from lakehouse.queries.registered import Query
+from lakehouse.queries.runtime.batch_metrics import Figures, is_finished, is_open
+from lakehouse.serving.file.comments import comment, comment_columns
+from lakehouse.serving.file.query_snapshot import QuerySnapshot, ShownColumn
+from lakehouse.serving.literals import literal, name, parquet
+from sql import statement
+
+if TYPE_CHECKING:
+    import duckdb
+
+_TYPES = {"string": "VARCHAR", "int": "BIGINT", "double": "DOUBLE", "boolean": "BOOLEAN"}
+
+
+class ReadColumn(Protocol):
+    """A column that a query shows: of which side, and under which name."""
+
+    @property
+    def name(self) -> str:
+        """The name that the query gives it."""
+
+    @property
+    def side(self) -> int:
+        """The side whose stream it is of."""
+
+    @property
+    def column(self) -> str:
+        """The column of the stream."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsSnapshot(QuerySnapshot):
+    """A query that finds rows, published as a table ``<kind>_<query>``; ``row_files`` are their data files."""
+
+    # What the table holds, in words.
+    rows_are: ClassVar[str]
+    columns: Sequence[ShownColumn]
+    rows_found: int
+    row_files: Sequence[Path]
+
+    @property
+    def table(self) -> str:
+        """The quoted name of the published table."""
+        return name(f"{self.kind}_{self.name}")
+
+    @property
+    def finished(self) -> str:
+        """SQL that tells if a row is of a finished batch or repair."""
+        return is_finished(self.batches, self.repairs)
+
+    @property
+    def passed_us(self) -> int | None:
+        """Nothing that came as late as its streams allow can still change the time before it."""
+        return None if self.time_us is None else self.time_us - self.latest_us
+
+    def write_rows(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Create the published table, and fill it with the finished rows that are to be published."""
+        (file,) = self.statements
+        own = "".join(f"{name(column.name)} {column.type}, " for column in self.columns)
+        connection.execute(filled(file, {"{table}": self.table, "{columns}": own}))
+        comment(connection, "TABLE", self.table, f"{self.rows_are} {self.name}; see queries.")
+        comment_columns(connection, (self.table,), self.columns)
+        since = literal(self.published_from_us)
+        if self.row_files:
+            connection.execute(
+                f"""
+                INSERT INTO {self.table} BY NAME
+                SELECT *, make_timestamp(event_us) AS event_at FROM {parquet(self.row_files)}
+                WHERE {self.finished} AND ({since} IS NULL OR event_us >= {since})
+                ORDER BY event_us
+                """
+            )
+
+
+def shared_fields(
+    layout: Home, query: Query, streams: Mapping[str, Stream], figures: Figures, newest: Iterable[int | None]
+) -> dict[str, Any]:
+    """Return the fields of ``QuerySnapshot`` but for since when; ``newest``: times of the sides, by batch."""
+    return {
+        "name": query.name,
+        "kind": query.kind,
+        "description": query.description,
+        "definition": query.definition(),
+        "batches": figures.finished,
+        **{name: figures.total(name) for name in ("rows", "missed", "refused", "unusable")},
+        "time_us": greatest(row["time_us"] for row in figures.rows),
+        "newest_us": greatest(newest),
+        "latest_us": max(streams[stream].latest for stream in query.streams),
+        "repairs": figures.last_repair,
+        "repaired_through": figures.repaired,
+        "repaired_us": instant_us(figures.repairs[-1]["committed_at"]) if figures.repairs else None,
+        "repaired": figures.total_repaired("found"),
+        "gone": figures.total_repaired("gone"),
+        "late_files": files_of(layout.late(query.name)),
+    }
+
+
+def shown_columns(
+    query: Query, outputs: Iterable[ReadColumn], streams: Mapping[str, Stream], rows: Sequence[str]
+) -> list[ShownColumn]:
+    """Return the columns of a query as they are published; ``rows``: what the row of each side is called."""
+    return [
+        ShownColumn(
+            each.name,
+            stored_type(streams[query.streams[each.side]], each.column),
+            f"{each.column} of {rows[each.side]}.",
+        )
+        for each in outputs
+    ]
+
+
+def published_from(newest_us: int | None, published_us: int | None, step_us: int) -> int | None:
+    """Return from when on a query is published, by whole steps; None for all of it."""
+    if newest_us is None or published_us is None:
+        return None
+    return floor_to(step_us, newest_us - published_us)
+
+
+def open_rows(snapshot: QuerySnapshot, columns: str = "event_us") -> str:
+    """Return SQL for the logged rows that no repair has looked at; ``columns`` are whole numbers."""
+    if not snapshot.late_files:
+        return f"SELECT {', '.join(f'0::BIGINT AS {column}' for column in columns.split(', '))} WHERE false"
+    is_waiting = is_open(snapshot.repaired_through, snapshot.batches)
+    return f"SELECT {columns} FROM {parquet(snapshot.late_files)} WHERE {is_waiting}"
+
+
+def final_before(connection: duckdb.DuckDBPyConnection, passed_us: int | None, waiting: str) -> int | None:
+    """Return the time before which all is final: as late as streams allow, and before all that waits for a repair.
+
+    ``passed_us``: what no row that streams allow can change any more. ``waiting``: SQL for rows that wait.
+    """
+    if passed_us is None:
+        return None
+    row = connection.execute(f"SELECT min(event_us) FROM ({waiting})").fetchone()
+    return passed_us if row is None or row[0] is None else min(passed_us, row[0])
+
+
+def filled(file: str, places: Mapping[str, str]) -> str:
+    """Return a statement of ``sql/serving`` with its places filled in."""
+    sql = statement(f"serving/{file}")
+    for place, words in places.items():
+        sql = sql.replace(place, words)
+    return sql
+
+
+def greatest(times: Iterable[int | None]) -> int | None:
+    """Return the latest of some times, None where there is none."""
+    return max((time for time in times if time is not None), default=None)
+
+
+def files_of(table: Path) -> tuple[Path, ...]:
+    """Return the data files of a table, none where there is no table."""
+    log = read_log(table)
+    return tuple(log.files) if log else ()
+
+
+def stored_type(stream: Stream, column: str) -> str:
+    """Return the type that DuckDB has for a column of a stream's raw table, or for one of its times."""
+    found = stream.all_columns.get(column, Column(type="int"))
+    is_exact = found.type in ("decimal", "double") and found.decimals is not None
+    return f"DECIMAL(38, {found.decimals})" if is_exact else _TYPES[found.type]

@@ -1,0 +1,104 @@
+"""What a publisher knows of a registered query, whatever its kind; each kind knows how to write its own tables.
+
+Snapshots are plain values, so the fingerprint of a version is known before anything is written.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from lakehouse.serving.literals import literal, name, text
+
+if TYPE_CHECKING:
+    import duckdb
+
+_SHARED_COLUMNS = (
+    *("kind", "description", "definition", "batches", "repairs", "repaired_through", "repaired_us", "rows"),
+    *("repaired", "missed", "refused", "unusable", "gone", "time_us", "newest_us", "published_from_us"),
+)
+_NO_VALUES = (
+    "SELECT ''::VARCHAR AS query, ''::VARCHAR AS output, []::VARCHAR[] AS key_values, "
+    "0::BIGINT AS tick_us, 0.0::DOUBLE AS value, true AS holds WHERE false"
+)
+_VALUES_SAY = (
+    "Newest answers, one row per output, also where HAVING does not let them through; read by answer_series."
+)
+
+
+@dataclass(frozen=True)
+class ShownColumn:
+    """A column of a query's own: its type in DuckDB, and what it holds."""
+
+    name: str
+    type: str
+    says: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuerySnapshot(ABC):
+    """One registered query as it is to be published: what is true of every kind.
+
+    Of its tables count batches up to ``batches`` and repairs up to ``repairs``, and what is from
+    ``published_from_us`` on (None: all). ``latest_us``: how late rows of its streams are said to come at most.
+    ``late_files``: the data files of its log.
+    """
+
+    # The statements of sql/serving that the kind fills in; a version depends on their text.
+    statements: ClassVar[tuple[str, ...]]
+    name: str
+    kind: str
+    description: str
+    definition: str
+    batches: int
+    rows: int
+    missed: int
+    refused: int
+    unusable: int
+    time_us: int | None
+    newest_us: int | None
+    latest_us: int
+    published_from_us: int | None
+    repairs: int
+    repaired_through: int
+    repaired_us: int | None
+    repaired: int
+    gone: int
+    late_files: Sequence[Path]
+
+    def identity(self) -> str:
+        """Return what decides the published content: two equal texts publish the same answers."""
+        # In which files rows lie decides nothing: a table may be compacted.
+        shown = [field.name for field in fields(self) if not field.name.endswith("_files")]
+        return repr([(name, getattr(self, name)) for name in shown])
+
+    @abstractmethod
+    def write(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Write the query's own tables, and its rows in the tables that all queries share, which are there."""
+
+    def values(self) -> Sequence[str]:
+        """Return SELECTs that make up the view ``answer_values``; none of a query without answers at ticks."""
+        return ()
+
+    def write_row(
+        self, connection: duckdb.DuckDBPyConnection, own: Mapping[str, object], counted: Mapping[str, str]
+    ) -> None:
+        """Write the row of ``queries``: ``own`` values of the kind, ``counted`` columns that count rows of a FROM."""
+        shared = {column: getattr(self, column) for column in _SHARED_COLUMNS}
+        values = {"query": self.name, **shared, **own}
+        columns = [f"{literal(value)} AS {name(column)}" for column, value in values.items()]
+        counts = [f"(SELECT count(*) {source}) AS {name(column)}" for column, source in counted.items()]
+        connection.execute(f"INSERT INTO queries BY NAME SELECT {', '.join([*columns, *counts])}")
+
+
+def write_queries(connection: duckdb.DuckDBPyConnection, queries: Sequence[QuerySnapshot]) -> None:
+    """Write everything of all queries, and the view of their answers' values; the shared tables are there."""
+    ordered = sorted(queries, key=lambda query: query.name)
+    for query in ordered:
+        query.write(connection)
+    values = [select for query in ordered for select in query.values()]
+    connection.execute(f"CREATE VIEW answer_values AS {' UNION ALL '.join(values or [_NO_VALUES])}")
+    connection.execute(f"COMMENT ON VIEW answer_values IS {text(_VALUES_SAY)}")
