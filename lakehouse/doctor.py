@@ -110,13 +110,12 @@ def _versions() -> Iterator[Finding]:
 
 
 def _jars() -> Finding:
-    from lakehouse.spark.jars import jars_folder, missing_jars
+    from lakehouse.spark.jars import damaged_jars, jars_folder, missing_jars
 
-    missing = missing_jars()
-    if missing:
-        return Finding(
-            "jars", "wrong", f"missing {', '.join(missing)}", "run `python -m lakehouse.spark.jars`"
-        )
+    problems = [f"missing {coordinates}" for coordinates in missing_jars()]
+    problems += [f"damaged {path}" for path in damaged_jars()]
+    if problems:
+        return Finding("jars", "wrong", ", ".join(problems), "run `python -m lakehouse.spark.jars`")
     return Finding("jars", "ok", str(jars_folder()))
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from lakehouse.doctor import AIRFLOW_PORT, EXACT, Finding, examine
 from lakehouse.spark.class_archive import archive_file
+from lakehouse.spark.jars import locked_jars
 
 
 def _found(config: Path, home: Path) -> dict[str, Finding]:
@@ -86,6 +87,19 @@ def test_jars_that_were_never_fetched_have_their_command(
     found = _found(empty_config, tmp_path)["jars"]
     assert (found.state, found.fix) == ("wrong", "run `python -m lakehouse.spark.jars`")
     assert "io.delta:delta-spark" in found.found
+
+
+def test_a_jar_that_is_not_the_locked_one_is_named(
+    empty_config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_JARS", str(tmp_path / "jars"))
+    for jar in locked_jars():
+        jar.path.parent.mkdir(parents=True, exist_ok=True)
+        jar.path.write_bytes(b"half of it")
+
+    found = _found(empty_config, tmp_path)["jars"]
+    assert (found.state, found.fix) == ("wrong", "run `python -m lakehouse.spark.jars`")
+    assert f"damaged {locked_jars()[0].path}" in found.found
 
 
 def test_without_an_archive_of_classes_jobs_start_slower(

@@ -1,91 +1,161 @@
-"""Which jars a session needs and where they are kept; no pyspark here, so that a check costs nothing.
+"""The jars that a session needs beyond Spark's own, and where they are kept; no pyspark here, so a check costs nothing.
 
-Jars are resolved once from Maven Central (``python -m lakehouse.spark.jars``, part of ``make setup``) into
-``$TIDEMARK_JARS`` or ``~/.cache/tidemark/jars``; sessions then start from there and need no network.
+``jars.lock`` lists them all, dependencies included, each with its SHA-256. ``python -m lakehouse.spark.jars``, part of
+``make setup``, fetches them once into ``$TIDEMARK_JARS`` or ``~/.cache/tidemark/jars``; sessions need no network.
+
+They come from Maven's local repository where it has them, else from ``$TIDEMARK_MAVEN``, else from the mirror of Maven
+Central that ``~/.m2/settings.xml`` names, else from Maven Central; proxies are those of the environment.
 """
 
 from __future__ import annotations
 
+import hashlib
+import http.client
 import os
-import subprocess
 import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from xml.etree import ElementTree
 
-# Their other dependencies are on Spark's own class path already; a second copy only slows the start.
-_NOT_IN_SPARK = (
-    "io.delta_",
-    "io.unitycatalog_",
-    "org.apache.kafka_",
-    "org.apache.spark_",
-    "org.apache.commons_commons-pool2",
-)
-_TOKENS = "org.apache.spark:spark-token-provider-kafka-0-10_2.13"
-_IN_SPARK = ("org.apache.hadoop:hadoop-client-api", "org.apache.hadoop:hadoop-client-runtime")
-# What is fetched together, and what is left out of it. Spark 4.1's connector asks for a token provider of its own
-# version, which Maven Central does not have; that of 4.0.0 is the same code.
-GROUPS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
-    (
-        (
-            "io.delta:delta-spark_4.1_2.13:4.4.0",
-            "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3",
-            "org.apache.kafka:kafka-clients:3.9.1",
-        ),
-        (_TOKENS, *_IN_SPARK),
-    ),
-    ((f"{_TOKENS}:4.0.0",), ("org.apache.kafka:kafka-clients", *_IN_SPARK)),
-)
+_LOCK = Path(__file__).with_name("jars.lock")
+_CENTRAL = "https://repo1.maven.org/maven2"
+_ATTEMPTS, _TIMEOUT_S = 3, 60
+
+
+class JarsUnavailable(RuntimeError):
+    """A jar could not be had, or is not the one that the lock names."""
+
+
+@dataclass(frozen=True)
+class Jar:
+    """One line of the lock."""
+
+    coordinates: str
+    sha256: str
+
+    @property
+    def path(self) -> Path:
+        """Where the jar is kept."""
+        group, artifact, version = self.coordinates.split(":")
+        return jars_folder() / "jars" / f"{group}_{artifact}-{version}.jar"
+
+    @property
+    def path_in_repository(self) -> str:
+        """Where a Maven repository has it, below its root."""
+        group, artifact, version = self.coordinates.split(":")
+        return f"{group.replace('.', '/')}/{artifact}/{version}/{artifact}-{version}.jar"
+
+    def is_kept(self) -> bool:
+        """Return whether the file is there and is the one that the lock names."""
+        return self.path.is_file() and _sha256(self.path.read_bytes()) == self.sha256
 
 
 def jars_folder() -> Path:
-    """Return the folder that resolved jars are kept in."""
+    """Return the folder below which jars are kept."""
     return Path(os.environ.get("TIDEMARK_JARS") or Path.home() / ".cache" / "tidemark" / "jars")
 
 
-def missing_jars() -> list[str]:
-    """Return the Maven coordinates that have not been resolved into ``jars_folder`` yet."""
-    wanted = [package for packages, _ in GROUPS for package in packages]
-    return [package for package in wanted if not (jars_folder() / "jars" / _file_name(package)).is_file()]
+def locked_jars() -> list[Jar]:
+    """Return every jar of the lock."""
+    lines = _LOCK.read_text(encoding="utf-8").splitlines()
+    pairs = [line.split() for line in lines if not line.startswith("#")]
+    return [Jar(coordinates, sha256) for sha256, coordinates in pairs]
 
 
 def jar_paths() -> list[str]:
-    """Return the resolved jars that Spark does not bring itself."""
-    jars = (jars_folder() / "jars").glob("*.jar")
-    return sorted(str(path) for path in jars if path.name.startswith(_NOT_IN_SPARK))
+    """Return the files of the lock, in the order of the class path."""
+    return sorted(str(jar.path) for jar in locked_jars())
 
 
-def _file_name(package: str) -> str:
-    group, artifact, version = package.split(":")
-    return f"{group}_{artifact}-{version}.jar"
+def missing_jars() -> list[str]:
+    """Return the coordinates of the jars that are not there; their content is not looked at."""
+    return [jar.coordinates for jar in locked_jars() if not jar.path.is_file()]
+
+
+def damaged_jars() -> list[Path]:
+    """Return the files that are there and are not those of the lock. Cost: reads 23 MB."""
+    return [jar.path for jar in locked_jars() if jar.path.is_file() and not jar.is_kept()]
+
+
+def fetch(jar: Jar) -> None:
+    """Fetch a jar and keep it; a reader finds all of it or nothing.
+
+    Raises:
+        JarsUnavailable: when no repository has it, or its hash is another; nothing is kept then.
+    """
+    local = Path.home() / ".m2" / "repository" / jar.path_in_repository
+    content = local.read_bytes() if local.is_file() else b""
+    if _sha256(content) != jar.sha256:
+        url = f"{_repository()}/{jar.path_in_repository}"
+        content = _download(url)
+        _verify(jar, content, url)
+    jar.path.parent.mkdir(parents=True, exist_ok=True)
+    part = jar.path.with_suffix(f".{os.getpid()}.part")
+    part.write_bytes(content)
+    part.replace(jar.path)
+
+
+def _verify(jar: Jar, content: bytes, url: str) -> None:
+    if (found := _sha256(content)) != jar.sha256:
+        raise JarsUnavailable(
+            f"{jar.path.name}: expected SHA-256 {jar.sha256}, found {found} ({len(content)} bytes of {url}).\n"
+            "The repository, or a proxy before it, sent another file, which was not kept. Try again; if it stays so, "
+            "set TIDEMARK_MAVEN to the URL of a repository that can be trusted."
+        )
+
+
+def _download(url: str) -> bytes:
+    problem: Exception | None = None
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            time.sleep(attempt)
+        try:
+            with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:
+                return bytes(answer.read())
+        # A connection that breaks off is an OSError, or an HTTPException when it breaks off amid an answer.
+        except (OSError, http.client.HTTPException) as error:
+            problem = error
+    raise JarsUnavailable(
+        f"cannot fetch {url}: {problem}.\nIs this machine online? Behind a proxy set https_proxy; with a mirror of "
+        f"Maven Central set TIDEMARK_MAVEN to its URL; or copy {jars_folder()} from a machine that has the jars."
+    )
+
+
+def _repository() -> str:
+    return (os.environ.get("TIDEMARK_MAVEN") or next(_mirrors(), _CENTRAL)).rstrip("/")
+
+
+def _mirrors() -> Iterator[str]:
+    """Return the URLs of the mirrors of Maven Central that the user's Maven settings name."""
+    settings = Path.home() / ".m2" / "settings.xml"
+    if not settings.is_file():
+        return
+    for mirror in ElementTree.parse(settings).iterfind("{*}mirrors/{*}mirror"):
+        repositories = mirror.findtext("{*}mirrorOf", "").replace(" ", "").split(",")
+        if "!central" not in repositories and {"central", "*", "external:*"} & set(repositories):
+            yield mirror.findtext("{*}url", "").strip()
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def main() -> int:
-    """Resolve the jars once, telling what is going on."""
-    missing = missing_jars()
-    if not missing:
-        print(f"jars are in place: {jars_folder()}")
-        return 0
-    print(
-        f"fetching {', '.join(missing)} and what they need from Maven Central (about 110 MB, once) ...",
-        flush=True,
-    )
-    for number, (packages, _) in enumerate(GROUPS):
-        if set(packages) & set(missing):
-            # A JVM resolves once, when it starts: each group has one of its own.
-            call = f"from lakehouse.spark.jars import resolve; resolve({number})"
-            subprocess.run([sys.executable, "-c", call], check=False)
-    if missing_jars():
-        print(f"still missing: {', '.join(missing_jars())}; is Maven Central reachable?", file=sys.stderr)
+    """Fetch what is missing or damaged."""
+    jars = locked_jars()
+    wanted = [jar for jar in jars if not jar.is_kept()]
+    try:
+        for number, jar in enumerate(wanted, 1):
+            print(f"jar {number} of {len(wanted)}: {jar.coordinates}", flush=True)
+            fetch(jar)
+    except (JarsUnavailable, OSError, ElementTree.ParseError) as error:
+        print(f"jars: {error}", file=sys.stderr)
         return 1
-    print(f"fetched into {jars_folder()}")
+    print(f"{len(jars)} jars are in place: {jars_folder()}")
     return 0
-
-
-def resolve(number: int) -> None:
-    """Fetch one of the groups in this process."""
-    from lakehouse.spark.session import resolve_jars
-
-    packages, left_out = GROUPS[number]
-    resolve_jars(packages, left_out, jars_folder())
 
 
 if __name__ == "__main__":

@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Sequence
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -86,13 +84,3 @@ def _options(settings: Settings) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.streaming.metricsEnabled": "false",
     }
-
-
-def resolve_jars(packages: Sequence[str], left_out: Sequence[str], folder: Path) -> None:
-    """Let Spark's own resolver fetch packages and their dependencies, but for some, into ``folder/jars``."""
-    folder.mkdir(parents=True, exist_ok=True)
-    _quiet_environment()
-    builder = SparkSession.Builder().appName("tidemark-jars").master("local[1]")
-    builder = builder.config("spark.jars.packages", ",".join(packages)).config("spark.jars.ivy", str(folder))
-    builder = builder.config("spark.jars.excludes", ",".join(left_out))
-    builder.config("spark.ui.enabled", "false").getOrCreate().stop()

@@ -21,7 +21,7 @@ from lakehouse.spark import jars, session
 session.jar_paths = lambda: jars.jar_paths()[::-1]
 """
 START = """
-from lakehouse.catalog.settings import Settings
+from lakehouse.declare.settings import Settings
 from lakehouse.spark.session import build_session
 spark = build_session(Settings(home=Path(sys.argv[1]).parent))
 maps = Path(f"/proc/{spark.sparkContext._gateway.proc.pid}/maps").read_text()
