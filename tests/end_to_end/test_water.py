@@ -13,7 +13,8 @@ import pytest
 
 from jobs import build_rollups, check_quality, ingest, publish
 from lakehouse.declare.settings import Settings
-from lakehouse.serving.ask.ask import Question, answer
+from lakehouse.serving.ask.macros import answer
+from lakehouse.serving.ask.question import Question
 from lakehouse.serving.sandbox.sandbox import open_published
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ import pytest
 
 from jobs import build_rollups, ingest, maintain, publish
 from lakehouse.declare.settings import Settings
-from lakehouse.serving.ask.ask import AGGREGATES, Answer, ask
+from lakehouse.serving.ask.ask import ask
+from lakehouse.serving.ask.question import AGGREGATES, Answer
 from tests.readings import declared
 
 if TYPE_CHECKING:

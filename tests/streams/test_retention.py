@@ -9,7 +9,8 @@ import pytest
 from jobs import build_rollups, maintain, publish
 from lakehouse.declare.settings import Settings
 from lakehouse.home.corrections import raw_from, read_corrections
-from lakehouse.serving.ask.ask import AskError, ask
+from lakehouse.serving.ask.ask import ask
+from lakehouse.serving.ask.question import AskError
 from lakehouse.serving.status import status
 from lakehouse.streams import rollup
 from lakehouse.streams.checks import measure, open_tables

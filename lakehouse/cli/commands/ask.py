@@ -11,7 +11,7 @@ import typer
 from lakehouse.cli.options import AsJson, Timezone, WhereKeys, WrongUsage, globals_of, instant, pairs
 
 if TYPE_CHECKING:
-    from lakehouse.serving.ask.ask import Answer
+    from lakehouse.serving.ask.question import Answer
 
 # Wide enough for every event time that a stream may accept.
 BEGINNING, END = "0001-01-02", "9999-12-30"

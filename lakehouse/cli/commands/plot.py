@@ -107,7 +107,7 @@ def _check(query: str, of_stream: Mapping[str, object], of_query: Mapping[str, o
 
 def _show_series(found: Sequence[Series], html: Path | None, as_json: bool) -> None:
     from lakehouse.cli.charts.picture import picture_of
-    from lakehouse.serving.ask.ask import AskError
+    from lakehouse.serving.ask.question import AskError
 
     if not found and (html is not None or not as_json):
         raise AskError("no key has rows in this range: there is nothing to draw")
@@ -118,7 +118,7 @@ def _show_series(found: Sequence[Series], html: Path | None, as_json: bool) -> N
 
 def _show_answers(found: Sequence[AnswerSeries], html: Path | None, as_json: bool) -> None:
     from lakehouse.cli.charts.picture import picture_of_answers
-    from lakehouse.serving.ask.ask import AskError
+    from lakehouse.serving.ask.question import AskError
 
     if not found and (html is not None or not as_json):
         raise AskError("no group has an answer in this range: there is nothing to draw")

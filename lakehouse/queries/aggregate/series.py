@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse.home.layout import Home
-from lakehouse.serving.ask.ask import AskError, Moment, microseconds, unknown, values_as_text
+from lakehouse.serving.ask.question import AskError, Timestamp, microseconds, unknown, values_as_text
 from lakehouse.serving.ask.series import MOST_KEYS, MOST_POINTS, Key
 from lakehouse.serving.literals import text, texts
 from lakehouse.serving.sandbox.sandbox import open_published
@@ -67,8 +67,8 @@ def answer_series(
     home: Path | Home,
     query: str,
     output: str | None = None,
-    start: Moment | None = None,
-    end: Moment | None = None,
+    start: Timestamp | None = None,
+    end: Timestamp | None = None,
     points: int = 100,
     where: Mapping[str, object] | None = None,
     limit: int | None = None,
@@ -163,7 +163,7 @@ def _question(
     connection: duckdb.DuckDBPyConnection,
     query: str,
     output: str | None,
-    between: tuple[Moment | None, Moment | None],
+    between: tuple[Timestamp | None, Timestamp | None],
     points: int,
     where: dict[str, str | None],
 ) -> AnswerQuestion:

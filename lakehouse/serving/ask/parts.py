@@ -10,13 +10,12 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from lakehouse.serving.ask.point import INCREASE, chosen_grouping
+from lakehouse.serving.ask.ladder import chosen_grouping
+from lakehouse.serving.ask.question import INCREASE, Question
 from lakehouse.serving.literals import text
 
 if TYPE_CHECKING:
     import duckdb
-
-    from lakehouse.serving.ask.ask import Question
 
 SERIES = 50_000
 
@@ -36,7 +35,7 @@ def prepared(plan: str, aggregate: str, columns: str, limit: int | None) -> str:
 def ranges(connection: duckdb.DuckDBPyConnection, question: Question) -> list[tuple[int, int]]:
     """Return first and last number of each part's series; none where one part is enough, or keys span series."""
     chosen = chosen_grouping(connection, question)
-    if chosen is None or not question.by or {*question.where, *question.by} != set(chosen[1]):
+    if chosen is None or not question.by or question.keys != set(chosen[1]):
         return []
     first, last = span(connection, question, [{}])
     if last - first < SERIES:
@@ -71,7 +70,7 @@ def too_many(connection: duckdb.DuckDBPyConnection, question: Question) -> str:
     """Return why a question did not fit in memory, and what to do."""
     chosen = chosen_grouping(connection, question)
     names = list(chosen[1]) if chosen else []
-    asked = sorted({*question.where, *question.by})
+    asked = sorted(question.keys)
     free = [name for name in names if name not in asked]
     if free and question.aggregate != INCREASE:
         return (

@@ -7,7 +7,7 @@ a statement of anybody else. Names of columns come from the published catalogue,
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,10 @@ import duckdb
 from lakehouse.declare.timestamps import format_moment
 from lakehouse.home.corrections import RETRACT, raw_from, read_corrections
 from lakehouse.home.layout import Home
-from lakehouse.serving.ask.ask import Answer, AskError, Question, answer, order
-from lakehouse.serving.ask.point import INCREASE
-from lakehouse.serving.literals import name, text, texts
+from lakehouse.serving.ask.ladder import chosen_grouping
+from lakehouse.serving.ask.macros import answer
+from lakehouse.serving.ask.question import INCREASE, Answer, AskError, Question, order
+from lakehouse.serving.literals import name, text
 from lakehouse.serving.sandbox.sandbox import PublishedReader
 
 
@@ -29,9 +30,10 @@ def exact_answers(reader: PublishedReader, question: Question) -> list[Answer]:
     Raises:
         AskError: when the raw rows, or some of them, are no longer there and the nodes alone do not say it exactly.
     """
+    limit, question = question.limit, replace(question, limit=None)
     corrections = read_corrections(Home(reader.home), question.stream)
     if answered := _from_nodes(reader, question, raw_from(corrections)):
-        return answered
+        return answered[:limit]
     published, stream = reader.connection, text(question.stream)
     facts = published.execute(
         f"SELECT raw_path, batch, newest_us - latest_us FROM streams WHERE stream = {stream}"
@@ -43,16 +45,17 @@ def exact_answers(reader: PublishedReader, question: Question) -> list[Answer]:
             f"exact needs the raw rows of {question.stream}, and there are none at {path}; "
             "without exact the answer comes with its interval"
         )
-    estimates = {_values(found): found for found in answer(published, _counting(question))}
-    measure = _measure(published, question)
+    counted = replace(question, aggregate="count")
+    estimates = {_values(found): found for found in answer(published, counted)}
+    measure, chosen = _measure(published, question), chosen_grouping(published, counted)
     with _connection() as raw:
         rows = _aggregates(raw, question, f"delta_scan({text(str(path))})", batch, measure)
-    grouping = _grouping(published, question)
+    grouping = list(chosen[1]) if chosen else []
     final = final_before is not None and question.end_us <= final_before
     answers = [_answer(question, row, reader.version, grouping, final) for row in rows]
     retracted = any(found.kind == RETRACT for found in corrections)
     _check_complete(question, answers, estimates, retracted)
-    return sorted(answers, key=order)
+    return sorted(answers, key=order)[:limit]
 
 
 def _from_nodes(reader: PublishedReader, question: Question, kept_us: int | None) -> list[Answer]:
@@ -86,7 +89,7 @@ def _connection() -> duckdb.DuckDBPyConnection:
 
 
 @dataclass(frozen=True)
-class _Measure:
+class _StoredMeasure:
     """How the asked measure is stored: its digits, whether it is a counter, and the keys that tell meters apart."""
 
     decimals: int | None
@@ -94,16 +97,16 @@ class _Measure:
     meter: list[str]
 
 
-def _measure(published: duckdb.DuckDBPyConnection, question: Question) -> _Measure:
+def _measure(published: duckdb.DuckDBPyConnection, question: Question) -> _StoredMeasure:
     row = published.execute(
         "SELECT decimals, is_counter, key_names FROM measures JOIN streams USING (stream) "
         f"WHERE stream = {text(question.stream)} AND measure = {text(question.measure)}"
     ).fetchone()
-    return _Measure(*(row or (None, False, [])))
+    return _StoredMeasure(*(row or (None, False, [])))
 
 
 def _aggregates(
-    raw: duckdb.DuckDBPyConnection, question: Question, table: str, batch: int, measure: _Measure
+    raw: duckdb.DuckDBPyConnection, question: Question, table: str, batch: int, measure: _StoredMeasure
 ) -> list[tuple[Any, ...]]:
     by = ", ".join(f"CAST({name(key)} AS VARCHAR)" for key in question.by)
     where = [
@@ -126,7 +129,7 @@ def _aggregates(
     ).fetchall()
 
 
-def _value(column: str, measure: _Measure) -> str:
+def _value(column: str, measure: _StoredMeasure) -> str:
     """Return the values that count: what is not finite is missing, and of a counter what is below zero."""
     if column == "*":
         return "NULL"
@@ -138,7 +141,7 @@ def _value(column: str, measure: _Measure) -> str:
     return f"CASE WHEN {condition} {f'AND {value} >= 0' if measure.is_counter else ''} THEN {value} END"
 
 
-def _columns(question: Question, measure: _Measure) -> str:
+def _columns(question: Question, measure: _StoredMeasure) -> str:
     if question.measure == "*":
         return "count(*), NULL, NULL, NULL, 0, 0"
     is_rounded = measure.decimals is None
@@ -172,20 +175,6 @@ def _answer(
     low_side, high_side = (None, None) if value is None else (value - bound, value + bound)
     key = dict(zip(question.by, key_values, strict=True))
     return Answer(value, low_side, high_side, True, n, 0, None, version, key, grouping, final, n, n)
-
-
-def _counting(question: Question) -> Question:
-    fields = (question.stream, question.measure, "count", question.start_us, question.end_us)
-    return Question(*fields, question.where, question.by)
-
-
-def _grouping(published: duckdb.DuckDBPyConnection, question: Question) -> list[str]:
-    asked = texts([*question.where, *question.by])
-    row = published.execute(
-        f"SELECT list_filter(groupings, lambda g: list_has_all(g.key_names, {asked}))[1].key_names "
-        f"FROM ladder WHERE stream = {text(question.stream)} LIMIT 1"
-    ).fetchone()
-    return list(row[0]) if row else []
 
 
 def _values(found: Answer) -> tuple[str | None, ...]:

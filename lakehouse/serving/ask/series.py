@@ -14,8 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.home.layout import Home
 from lakehouse.serving.ask import parts
-from lakehouse.serving.ask.ask import AskError, Moment, Question, answer, check, microseconds, values_as_text
-from lakehouse.serving.ask.point import INCREASE
+from lakehouse.serving.ask.macros import answer
+from lakehouse.serving.ask.question import (
+    INCREASE,
+    AskError,
+    Question,
+    Timestamp,
+    check,
+    microseconds,
+    values_as_text,
+)
 from lakehouse.serving.literals import text, texts
 from lakehouse.serving.sandbox.sandbox import open_published
 
@@ -62,8 +70,8 @@ def series(
     stream: str,
     measure: str,
     agg: str,
-    start: Moment | None = None,
-    end: Moment | None = None,
+    start: Timestamp | None = None,
+    end: Timestamp | None = None,
     points: int = 100,
     where: Mapping[str, object] | None = None,
 ) -> Series:
@@ -85,8 +93,8 @@ def series_by(
     measure: str,
     agg: str,
     by: Sequence[str],
-    start: Moment | None = None,
-    end: Moment | None = None,
+    start: Timestamp | None = None,
+    end: Timestamp | None = None,
     points: int = 100,
     where: Mapping[str, object] | None = None,
     limit: int | None = None,
@@ -105,7 +113,7 @@ def series_by(
     with open_published(home) as published:
         asked = _question(published.connection, (stream, measure, agg), (start, end), where, by)
         _check(published.connection, asked, points)
-        return buckets_by(published.connection, asked, points, limit)
+        return buckets_by(published.connection, replace(asked, limit=limit), points)
 
 
 def buckets(connection: duckdb.DuckDBPyConnection, question: Question, points: int) -> Series:
@@ -118,13 +126,11 @@ def buckets(connection: duckdb.DuckDBPyConnection, question: Question, points: i
     return _series(question, rows, {})
 
 
-def buckets_by(
-    connection: duckdb.DuckDBPyConnection, question: Question, points: int, limit: int | None = None
-) -> list[Series]:
+def buckets_by(connection: duckdb.DuckDBPyConnection, question: Question, points: int) -> list[Series]:
     """Ask for all buckets of all keys at once; the question must have been checked."""
     import duckdb
 
-    keys = _keys(connection, question, limit)
+    keys = _keys(connection, question)
     if not keys:
         return []
     try:
@@ -145,7 +151,7 @@ def buckets_by(
 def _question(
     connection: duckdb.DuckDBPyConnection,
     what: tuple[str, str, str],
-    between: tuple[Moment | None, Moment | None],
+    between: tuple[Timestamp | None, Timestamp | None],
     where: Mapping[str, object] | None,
     by: Sequence[str] = (),
 ) -> Question:
@@ -162,14 +168,15 @@ def _check(connection: duckdb.DuckDBPyConnection, question: Question, points: in
     check(connection, question)
 
 
-def _keys(connection: duckdb.DuckDBPyConnection, question: Question, limit: int | None) -> list[Key]:
+def _keys(connection: duckdb.DuckDBPyConnection, question: Question) -> list[Key]:
     """Return the keys that ``ask`` would answer by, refusing more than can be drawn.
 
     One more than that is enough to know, which matters where there are a million. Any aggregate finds the same keys,
     and a count costs least; only an increase reads other nodes.
     """
-    counted = question if question.aggregate == INCREASE else replace(question, aggregate="count")
-    found = [one.key for one in answer(connection, counted, limit or MOST_KEYS + 1)]
+    aggregate = INCREASE if question.aggregate == INCREASE else "count"
+    counted = replace(question, aggregate=aggregate, limit=question.limit or MOST_KEYS + 1)
+    found = [one.key for one in answer(connection, counted)]
     if len(found) > MOST_KEYS:
         raise AskError(
             f"a chart shows at most {MOST_KEYS} keys, and more have rows in this range by {list(question.by)}: "

@@ -23,7 +23,7 @@ from lakehouse.serving.file.versions import Hold, hold_current
 if TYPE_CHECKING:
     import duckdb
 
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[3]
 _GRACE_S = 1.0
 
 

@@ -28,7 +28,8 @@ import duckdb
 from lakehouse.algorithms.rollup.contract import Level
 from lakehouse.algorithms.rollup.levels import horizons
 from lakehouse.home.layout import Home
-from lakehouse.serving.ask.ask import Question, answer
+from lakehouse.serving.ask.macros import answer
+from lakehouse.serving.ask.question import Question
 from lakehouse.serving.file.facts import Measure, StreamFacts
 from lakehouse.serving.file.publish import publish
 from lakehouse.serving.sandbox.sandbox import open_published

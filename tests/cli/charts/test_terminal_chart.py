@@ -6,7 +6,7 @@ import pytest
 
 from lakehouse.cli.charts.picture import picture_of
 from lakehouse.cli.charts.terminal_chart import BAND, HEIGHT, LABEL, VALUE, charts, plot_columns
-from lakehouse.serving.ask.ask import Question
+from lakehouse.serving.ask.question import Question
 from lakehouse.serving.ask.series import Bucket, Series
 
 MINUTE_US = 60_000_000

@@ -16,7 +16,7 @@ from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.queries.aggregate.publish import snapshot_of
 from lakehouse.queries.aggregate.series import answer_series
-from lakehouse.serving.ask.ask import AskError
+from lakehouse.serving.ask.question import AskError
 from lakehouse.serving.file.facts import LAST_FILE
 from lakehouse.serving.file.publish import publish
 from lakehouse.serving.file.query_snapshot import write_queries

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from lakehouse.algorithms.rollup.contract import Aggregate
 from lakehouse.algorithms.rollup.dsmga_tree import DsmgaTree
 from lakehouse.home.layout import Home
-from lakehouse.serving.ask.ask import AGGREGATES, Answer, AskError, Question, answer, ask, microseconds
+from lakehouse.serving.ask.ask import ask
+from lakehouse.serving.ask.macros import answer
+from lakehouse.serving.ask.question import AGGREGATES, Answer, AskError, Question, microseconds
 from lakehouse.serving.file.versions import NotPublished
 from tests.serving.conftest import STREAMS, Lakehouse
 from tests.serving.streams import RandomStream

@@ -18,7 +18,9 @@ from lakehouse.algorithms.rollup.contract import Level
 from lakehouse.algorithms.rollup.counter import CounterTree
 from lakehouse.algorithms.rollup.counter_scan import CounterScan
 from lakehouse.home.layout import Home
-from lakehouse.serving.ask.ask import AskError, Question, answer, ask
+from lakehouse.serving.ask.ask import ask
+from lakehouse.serving.ask.macros import answer
+from lakehouse.serving.ask.question import AskError, Question
 from lakehouse.serving.ask.series import series, series_by
 from lakehouse.serving.file.facts import Measure, StreamFacts
 from lakehouse.serving.file.publish import publish

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -11,7 +12,8 @@ import pytest
 
 from lakehouse.algorithms.rollup.contract import Level
 from lakehouse.home.layout import Home
-from lakehouse.serving.ask.ask import AskError, Question, answer
+from lakehouse.serving.ask.macros import answer
+from lakehouse.serving.ask.question import AskError, Question
 from lakehouse.serving.ask.series import MOST_KEYS, buckets_by
 from lakehouse.serving.file.facts import Measure, StreamFacts
 from lakehouse.serving.file.publish import publish
@@ -86,7 +88,7 @@ def test_the_keys_below_the_first_one_are_answered_one_by_one(many: PublishedRea
 
 
 def test_the_first_of_many_keys_can_be_asked_for(many: PublishedReader) -> None:
-    found = answer(many.connection, _question({"site": "site-007"}, ("sensor",), DAY_US), 3)
+    found = answer(many.connection, replace(_question({"site": "site-007"}, ("sensor",), DAY_US), limit=3))
 
     assert [part.value for part in found] == [7000.0, 7001.0, 7002.0]
 
@@ -101,23 +103,23 @@ def test_over_the_keys_below_the_first_one_every_row_is_counted(many: PublishedR
 def test_the_first_of_a_million_keys_are_answered_within_the_memory_of_a_reader(
     many: PublishedReader,
 ) -> None:
-    found = answer(many.connection, _question({}, ("site", "sensor"), DAY_US), 3)
+    found = answer(many.connection, replace(_question({}, ("site", "sensor"), DAY_US), limit=3))
 
     assert [part.value for part in found] == [0.0, 1.0, 2.0]
     assert all(part.exact for part in found)
 
 
 def test_keys_in_another_order_than_the_groupings_are_the_first_in_theirs(many: PublishedReader) -> None:
-    found = answer(many.connection, _question({}, ("sensor", "site"), DAY_US), 3)
+    found = answer(many.connection, replace(_question({}, ("sensor", "site"), DAY_US), limit=3))
 
     assert [part.value for part in found] == [0.0, 1000.0, 2000.0]
 
 
 @pytest.mark.parametrize("by", [("site", "sensor"), ("sensor", "site"), ("site",)])
 def test_the_first_of_a_million_keys_can_be_drawn(many: PublishedReader, by: tuple[str, ...]) -> None:
-    found = buckets_by(many.connection, _question({}, by, DAY_US), 24, MOST_KEYS)
+    found = buckets_by(many.connection, replace(_question({}, by, DAY_US), limit=MOST_KEYS), 24)
 
-    first = answer(many.connection, _question({}, by, DAY_US), MOST_KEYS)
+    first = answer(many.connection, replace(_question({}, by, DAY_US), limit=MOST_KEYS))
     assert [one.key for one in found] == [one.key for one in first]
     assert [sum(bucket.value or 0 for bucket in one.buckets) for one in found] == [one.value for one in first]
 
@@ -130,7 +132,7 @@ def test_a_million_keys_are_too_many_to_draw(many: PublishedReader) -> None:
 def test_one_part_of_many_without_rows_is_no_answer(many: PublishedReader) -> None:
     question = Question("wide", "size", "sum", 40 * DAY_US, 41 * DAY_US, {}, ("site", "sensor"))
 
-    assert answer(many.connection, question, 3) == []
+    assert answer(many.connection, replace(question, limit=3)) == []
 
 
 def test_what_does_not_fit_in_memory_is_told_with_what_to_declare(

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from lakehouse.serving.ask import parts, point
-from lakehouse.serving.ask.ask import _COLUMNS, Answer, Question, answer
+from lakehouse.serving.ask import ladder, parts, point
+from lakehouse.serving.ask.macros import COLUMNS, answer
+from lakehouse.serving.ask.question import Answer, Question
 from lakehouse.serving.literals import text, texts
 from tests.serving.ask.test_ask import SLOW, questions
 from tests.serving.conftest import STREAMS, Lakehouse
@@ -15,7 +16,7 @@ from tests.serving.conftest import STREAMS, Lakehouse
 def whole(lakehouse: Lakehouse, question: Question) -> list[Answer]:
     """The answers of the macro itself, as SQL asks it."""
     rows = lakehouse.reader.connection.execute(
-        f"SELECT {_COLUMNS} FROM bucket_{question.aggregate}({text(question.stream)}, {text(question.measure)}, "
+        f"SELECT {COLUMNS} FROM bucket_{question.aggregate}({text(question.stream)}, {text(question.measure)}, "
         f"[{question.start_us}, {question.end_us}], "
         f"keys := MAP({texts(question.where)}, {texts(question.where.values())}))"
     ).fetchall()
@@ -56,7 +57,7 @@ def test_an_increase_is_never_asked_in_parts_of_another_grouping_than_the_meters
     monkeypatch.setattr(parts, "SERIES", 1)
     asked = Question("deep", "hits", "sum", 0, 900, {}, ("device",))
     increase = replace(asked, aggregate="increase")
-    chosen = [point.chosen_grouping(lakehouse.reader.connection, one) for one in (asked, increase)]
+    chosen = [ladder.chosen_grouping(lakehouse.reader.connection, one) for one in (asked, increase)]
 
     assert [one and one[1] for one in chosen] == [("device",), ("device", "zone")]
     assert parts.ranges(lakehouse.reader.connection, asked)

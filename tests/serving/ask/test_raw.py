@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from lakehouse.home.layout import Home
-from lakehouse.serving.ask.ask import AskError, Question, ask
+from lakehouse.serving.ask.ask import ask
+from lakehouse.serving.ask.question import AskError, Question
 from lakehouse.serving.file.publish import publish
 from tests.serving.ask.test_ask import close, holds, questions, truth
 from tests.serving.conftest import STREAMS, Lakehouse

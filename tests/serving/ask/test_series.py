@@ -7,7 +7,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from lakehouse.serving.ask.ask import AskError, Question, answer, ask
+from lakehouse.serving.ask.ask import ask
+from lakehouse.serving.ask.macros import answer
+from lakehouse.serving.ask.question import AskError, Question
 from lakehouse.serving.ask.series import Bucket, buckets, buckets_by, series, series_by
 from tests.serving.ask.test_ask import close, questions
 from tests.serving.conftest import STREAMS, Lakehouse

@@ -1,0 +1,73 @@
+"""What a published file says of a measure: its levels and groupings, looked up once per connection.
+
+A published file never changes, so what is known of a measure is kept with the connection.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from lakehouse.serving.ask.question import INCREASE, Question
+from lakehouse.serving.literals import text
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """A measure as the table ``ladder`` has it.
+
+    Levels are (first_slot, width_us, parent_width_us, finer_us), groupings
+    as (number, key names, the names as DuckDB writes them), fewest keys first.
+    """
+
+    levels: tuple[tuple[int, int, int, int], ...]
+    groupings: tuple[tuple[int, tuple[str, ...], str], ...]
+    is_exact: bool
+    divisor: float
+    version: int
+    final_before_us: int
+    earliest_us: int
+    kept_us: int
+
+
+_KNOWN: WeakKeyDictionary[duckdb.DuckDBPyConnection, dict[tuple[str, str], Ladder | None]] = (
+    WeakKeyDictionary()
+)
+
+
+def chosen_grouping(
+    connection: duckdb.DuckDBPyConnection, question: Question
+) -> tuple[int, tuple[str, ...], str] | None:
+    """Return number, keys and keys as text of the grouping that answers; None where there is none."""
+    ladder = ladder_of(connection, question)
+    fitting = [one for one in ladder.groupings if question.keys <= set(one[1])] if ladder else []
+    if question.aggregate == INCREASE:
+        # Readings are kept meter by meter: by all keys, whatever is asked by.
+        return max(fitting, key=lambda one: len(one[1]), default=None)
+    return next(iter(fitting), None)
+
+
+def ladder_of(connection: duckdb.DuckDBPyConnection, question: Question) -> Ladder | None:
+    """Return the ladder of the measure asked for; None where it is not published."""
+    known, asked = _KNOWN.setdefault(connection, {}), (question.stream, question.measure)
+    if asked not in known:
+        known[asked] = _read(connection, *asked)
+    return known[asked]
+
+
+def _read(connection: duckdb.DuckDBPyConnection, stream: str, measure: str) -> Ladder | None:
+    rows = connection.execute(
+        f"SELECT first_slot, width_us, parent_width_us, finer_us, "
+        "list_transform(groupings, lambda g: {id: g.id, names: g.key_names, text: g.key_names::VARCHAR}), "
+        f"is_exact, divisor, version, final_before_us, earliest_us, kept_us FROM ladder, publication "
+        f"WHERE stream = {text(stream)} AND measure = {text(measure)} ORDER BY level"
+    ).fetchall()
+    if not rows:
+        return None
+    groupings: list[dict[str, Any]] = rows[0][4]
+    named = tuple((grouping["id"], tuple(grouping["names"]), grouping["text"]) for grouping in groupings)
+    return Ladder(tuple(row[:4] for row in rows), named, *rows[0][5:])

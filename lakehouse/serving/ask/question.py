@@ -1,0 +1,160 @@
+"""One range question as a value: what may be asked, what is refused, and what an answer is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from lakehouse.serving.literals import text
+
+if TYPE_CHECKING:
+    import duckdb
+
+INCREASE = "increase"
+AGGREGATES = ("sum", "count", "avg", "min", "max")
+Timestamp = str | int | date | datetime
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class AskError(ValueError):
+    """A question that cannot be answered; the message names what was expected."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked; times in microseconds UTC, half-open.
+
+    ``where`` holds the keys' values as text. ``limit``: only the first answers in the order of their keys.
+    ``exact``: raw rows are read where the nodes alone leave an interval.
+    """
+
+    stream: str
+    measure: str
+    aggregate: str
+    start_us: int
+    end_us: int
+    where: dict[str, str | None] = field(default_factory=dict)
+    by: tuple[str, ...] = ()
+    limit: int | None = None
+    exact: bool = False
+
+    @property
+    def keys(self) -> set[str]:
+        """The keys that a grouping must hold to answer."""
+        return {*self.where, *self.by}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An estimate between two sides that the truth cannot cross; a side is None where nothing can be promised.
+
+    ``exact``: the sides coincide but for the rounding of double additions. ``rows``: about how many values are
+    behind it, surely between ``rows_low`` and ``rows_high``. ``final``: the range ends before the stream's newest
+    time by more than its ``latest``. ``key`` holds the values of the keys asked by, as text.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    exact: bool
+    rows: int
+    nodes_read: int
+    finest_granularity_us: int | None
+    as_of_version: int
+    key: dict[str, str | None]
+    grouping: list[str]
+    final: bool
+    rows_low: int
+    rows_high: int
+
+
+def order(found: Answer) -> list[tuple[bool, str]]:
+    """Return what answers are sorted by: their key's values, missing ones last."""
+    return [(value is None, value or "") for value in found.key.values()]
+
+
+def microseconds(moment: Timestamp) -> int:
+    """Return microseconds since the epoch; a time without an offset is UTC.
+
+    Raises:
+        AskError: when the text is no time.
+    """
+    if isinstance(moment, int):
+        return moment
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment.strip())
+        except ValueError:
+            raise AskError(
+                f"expected a time such as 2020-07-13, 2020-07-13T06:00 or 2020-07-13T06:00+02:00, found {moment!r}"
+            ) from None
+    if not isinstance(moment, datetime):
+        moment = datetime(moment.year, moment.month, moment.day, tzinfo=UTC)
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // timedelta(microseconds=1)
+
+
+def values_as_text(where: Mapping[str, object] | None) -> dict[str, str | None]:
+    """Return what keys must be as text, as the published file has them; true and false as JSON writes them."""
+    return {name: _text(value) for name, value in (where or {}).items()}
+
+
+def _text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def check(connection: duckdb.DuckDBPyConnection, question: Question) -> None:
+    """Refuse a question about what is not published.
+
+    Raises:
+        AskError: naming what is wrong and what there is.
+    """
+    if question.aggregate not in (*AGGREGATES, INCREASE):
+        raise AskError(unknown("aggregate", question.aggregate, (*AGGREGATES, INCREASE)))
+    streams = dict(connection.execute("SELECT stream, key_names FROM streams ORDER BY stream").fetchall())
+    if question.stream not in streams:
+        raise AskError(unknown("stream", question.stream, list(streams)))
+    found = connection.execute(
+        f"SELECT measure, is_counter FROM measures WHERE stream = {text(question.stream)}"
+    ).fetchall()
+    measures, counters = [row[0] for row in found], [row[0] for row in found if row[1]]
+    if question.measure not in measures:
+        raise AskError(unknown(f"measure of {question.stream}", question.measure, measures))
+    if question.measure == "*" and question.aggregate != "count":
+        raise AskError(f"* counts rows: ask for its count, or for the {question.aggregate} of {measures[1:]}")
+    if question.aggregate == INCREASE and question.measure not in counters:
+        told = f"the counters of {question.stream} are {counters}" if counters else "the stream declares none"
+        raise AskError(f"only counters have an increase, {question.measure} is none: {told}")
+    for name in (*question.where, *question.by):
+        if name not in streams[question.stream]:
+            raise AskError(unknown(f"key of {question.stream}", name, streams[question.stream]))
+    _check_range_and_grouping(connection, question)
+
+
+def _check_range_and_grouping(connection: duckdb.DuckDBPyConnection, question: Question) -> None:
+    if question.start_us >= question.end_us:
+        raise AskError(
+            f"the range must begin before it ends: from {question.start_us} to {question.end_us} us is empty"
+        )
+    row = connection.execute(
+        f"SELECT groupings FROM ladder WHERE stream = {text(question.stream)} LIMIT 1"
+    ).fetchone()
+    declared: list[dict[str, Any]] = row[0] if row else []
+    if not any(question.keys <= set(grouping["key_names"]) for grouping in declared):
+        names = [grouping["key_names"] for grouping in declared]
+        raise AskError(
+            f"no grouping of {question.stream} holds the keys {sorted(question.keys)} together; declared: {names}"
+        )
+
+
+def unknown(what: str, name: str, among: Sequence[str]) -> str:
+    """Return the message about a name that is not published, with the nearest that is."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, among, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    return f"no {what} {name!r}{hint} There are: {', '.join(among) or 'none'}"
