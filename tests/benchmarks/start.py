@@ -23,7 +23,7 @@ WITHOUT = "from lakehouse.spark import class_archive; class_archive.archive_opti
 JOB = """
 import sys
 from pathlib import Path
-from lakehouse.catalog.settings import Settings
+from lakehouse.declare.settings import Settings
 from lakehouse.spark.session import build_session
 spark = build_session(Settings(home=Path(sys.argv[1])))
 table = sys.argv[1] + "/table"

@@ -29,7 +29,7 @@ COLUMNS = ("ts", "device", "temp", "humidity")
 FIRST = """
 import sys, time
 from pathlib import Path
-from lakehouse.spark.sources.landing import Landing
+from lakehouse.streams.sources.manifest_store import Landing
 started = time.perf_counter()
 Landing(Path(sys.argv[1]))
 print(time.perf_counter() - started)

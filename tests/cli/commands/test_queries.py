@@ -151,7 +151,7 @@ def test_neither_an_engine_nor_a_compiler_is_loaded(command: list[str], tmp_path
     ended = subprocess.run(
         [sys.executable, "-c", program, *command],
         cwd=tmp_path,
-        env={"PYTHONPATH": str(Path(__file__).parents[2])},
+        env={"PYTHONPATH": str(Path(__file__).parents[3])},
         capture_output=True,
         text=True,
         check=False,

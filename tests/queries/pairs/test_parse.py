@@ -18,7 +18,7 @@ from lakehouse.declare.stream import Stream
 from lakehouse.queries.registered import JoinQuery, Output, QueryError, Side, read_queries
 from tests.queries.declared_streams import HOUR, MINUTE, SECOND, join_of, stream_of
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 COLUMNS = {
     "id": "int",
     "kind": "string",

@@ -25,8 +25,8 @@ ID = "cotmujI_SuCbmLd1Pj57BQ"
 KILLED = """
 import sys
 from pathlib import Path
-from lakehouse.spark.sources.folded import FoldedDamaged
-from lakehouse.spark.sources.landing import Landing
+from lakehouse.streams.sources.folded_manifests import FoldedDamaged
+from lakehouse.streams.sources.manifest_store import Landing
 landing = Landing(Path(sys.argv[1]))
 landing.fold(landing.last_batch)
 """
