@@ -56,12 +56,8 @@ def _lateness(event_us: Ints, written: Written) -> dict[str, int]:
     newest = np.maximum.accumulate(np.where(usable, event_us, np.iinfo(np.int64).min))
     # Before the first usable row there is nothing to be behind of.
     behind = np.where(newest < event_us, 0, newest - event_us)
-    late = usable & (behind > 0)
-    return {
-        "late": int(late.sum()),
-        "late_conflicts": int(np.sum((written.kind == CONFLICT) & (behind > 0))),
-        "max_lateness_us": int(behind[late].max(initial=0)),
-    }
+    late = (usable | (written.kind == CONFLICT)) & (behind > 0)
+    return {"late": int(late.sum()), "max_lateness_us": int(behind[late].max(initial=0))}
 
 
 def _measures(

@@ -18,10 +18,10 @@ from typing import Any
 class Truth:
     """Counts of rows (a header is none), and sums of measures over accepted rows as exact decimals.
 
-    ``received`` = ``accepted`` + ``quarantined`` + ``duplicates``. ``late`` counts accepted rows and duplicates behind
-    the newest accepted event time before them, file by file and line by line within each call, and ``late_conflicts``
-    conflicts behind it. ``withheld`` rows fell into gaps and were never written. ``end_us`` is where the next call
-    goes on.
+    ``received`` = ``accepted`` + ``quarantined`` + ``duplicates``. ``late`` counts rows behind the newest accepted
+    event time before them, file by file and line by line. As in a ledger these are accepted rows, duplicates and
+    conflicts, but no other quarantined rows: their time cannot be trusted. ``withheld`` rows fell into gaps and were
+    never written. ``end_us`` is where the next call goes on.
     """
 
     stream: str
@@ -33,7 +33,6 @@ class Truth:
     quarantined: int
     duplicates: int
     late: int
-    late_conflicts: int
     max_lateness_us: int
     withheld: int
     min_event_us: int | None
@@ -52,7 +51,6 @@ class Truth:
             "quarantined",
             "duplicates",
             "late",
-            "late_conflicts",
             "withheld",
         )
         both = {name: getattr(self, name) + getattr(later, name) for name in added}
@@ -85,6 +83,8 @@ def read_truth(landing: Path, stream: str) -> Truth | None:
     if not path.is_file():
         return None
     content = json.loads(path.read_text(encoding="utf-8"))
+    # Earlier versions counted late conflicts by themselves.
+    content["late"] += content.pop("late_conflicts", 0)
     return Truth(**(content | {"files": tuple(content["files"])}))
 
 

@@ -28,7 +28,7 @@ class Seen:
     accepted: int = 0
     duplicates: int = 0
     late: int = 0
-    late_conflicts: int = 0
+    max_lateness_us: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     missing: Counter[str] = field(default_factory=Counter)
     sums: dict[str, Decimal] = field(default_factory=dict)
@@ -40,12 +40,12 @@ class Seen:
     def note(self, form: Form, record: dict[str, Any]) -> None:
         """Judge one record that could be read."""
         event, identity = record["event_us"], record["identity"]
-        behind = event < max(self.events_us, default=event)
+        behind = max(self.events_us, default=event) - event
+        self.late += behind > 0
+        self.max_lateness_us = max(self.max_lateness_us, behind)
         if self.payloads.setdefault(identity, record["payload"]) != record["payload"]:
             self.reasons["conflict"] += 1
-            self.late_conflicts += behind
             return
-        self.late += behind
         if identity in self.identities:
             self.duplicates += 1
             return

@@ -31,7 +31,7 @@ def test_the_truth_is_what_the_files_hold_when_they_are_read_again(plan: Plan) -
         truth.duplicates,
     )
     assert dict(seen.reasons) == truth.reasons
-    assert (seen.late, seen.late_conflicts) == (truth.late, truth.late_conflicts)
+    assert (seen.late, seen.max_lateness_us) == (truth.late, truth.max_lateness_us)
     assert {name: seen.missing[name] for name in truth.missing} == truth.missing
     assert {name: seen.sums.get(name, Decimal(0)) for name in truth.sums} == {
         name: Decimal(text) for name, text in truth.sums.items()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,6 @@ ONE = Truth(
     quarantined=3,
     duplicates=1,
     late=2,
-    late_conflicts=0,
     max_lateness_us=50,
     withheld=4,
     min_event_us=5,
@@ -63,3 +63,11 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
 
     assert read_truth(tmp_path, "flows") == ONE
     assert list(tmp_path.iterdir()) == [truth_file(tmp_path, "flows")]
+
+
+def test_a_truth_with_late_conflicts_by_themselves_is_read(tmp_path: Path) -> None:
+    write_truth(tmp_path, ONE)
+    path = truth_file(tmp_path, "flows")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"late_conflicts": 3}))
+
+    assert read_truth(tmp_path, "flows") == replace(ONE, late=ONE.late + 3)

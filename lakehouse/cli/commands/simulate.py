@@ -131,4 +131,4 @@ def _print(truths: Sequence[Truth], landing: Path) -> None:
         )
         for truth in truths
     ]
-    print_table(headers, rows, title=f"written to {landing}; counts are what an ingest should find")
+    print_table(headers, rows, title=f"written to {landing}; counts are what an ingest finds")

@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lakehouse.cli.output import moment
 from lakehouse.simulator.truth import read_truth
 from tests.cli.conftest import Tidemark
+
+COUNTS = ("received", "accepted", "quarantined", "duplicates", "late")
 
 
 def test_without_a_configuration_it_says_how_to_get_one(tidemark: Tidemark) -> None:
@@ -31,22 +35,32 @@ def test_an_undeclared_stream_is_refused_before_anything_starts(tidemark: Tidema
 @pytest.mark.timeout(600)
 def test_a_run_finds_what_was_simulated_and_answers_with_it(tidemark: Tidemark, tmp_path: Path) -> None:
     tidemark("init")
-    tidemark("simulate", "--rows", "5000")
+    promised = tidemark("simulate", "--rows", "5000").stdout.splitlines()[-2:]
 
     ran = tidemark("run", "--json")
 
     outcomes = json.loads(ran.stdout)
     assert (ran.returncode, [outcome["error"] for outcome in outcomes]) == (0, [None] * len(outcomes))
     status = json.loads(tidemark("status", "--json").stdout)
+    files = {o["stream"]: o["figures"]["files"] for o in outcomes if o["job"] == "ingest"}
+    found = [_as_promised(stream, files[stream["stream"]]) for stream in status["streams"]]
+    assert sorted(line.split() for line in promised) == sorted(found)
     for stream in status["streams"]:
         truth = read_truth(tmp_path / "landing", stream["stream"])
         assert truth is not None
-        assert [stream[name] for name in ("received", "accepted", "quarantined", "duplicates", "late")] == [
-            *(truth.received, truth.accepted, truth.quarantined, truth.duplicates),
-            truth.late + truth.late_conflicts,
+        assert [stream[name] for name in (*COUNTS, "lateness_max_us")] == [
+            *(truth.received, truth.accepted, truth.quarantined, truth.duplicates, truth.late),
+            truth.max_lateness_us,
         ]
         assert stream["quarantine"] == truth.reasons
     answer = json.loads(tidemark("ask", "flows", "bytes", "--json").stdout)
     truth = read_truth(tmp_path / "landing", "flows")
     assert truth is not None
     assert (answer["exact"], answer["value"]) == (True, float(truth.sums["bytes"]))
+
+
+def _as_promised(stream: dict[str, Any], files: int) -> list[str]:
+    """Return what status says of a stream as ``simulate`` prints what it wrote."""
+    counts = [f"{count:,}" for count in (files, *(stream[name] for name in COUNTS))]
+    times = [moment(stream[name]) for name in ("earliest_us", "newest_us")]
+    return [stream["stream"], *counts, *(word for time in times for word in str(time).split())]
