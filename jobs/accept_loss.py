@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 from lakehouse.declare.settings import Settings
 from lakehouse.home.heartbeat import patience_s
+from lakehouse.streams.batch_records import StreamTables
 from lakehouse.streams.drain import drain, landing_of, writing
-from lakehouse.streams.ingest import StreamTables
 from lakehouse.streams.sources.kafka import Broker
-from lakehouse.streams.sources.offsets import OffsetRange
+from lakehouse.streams.sources.manifest import OffsetRange
 from lakehouse.streams.topics import Topics
 
 Lost = tuple[OffsetRange, ...]

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from jobs.command import run_for_streams
 from lakehouse.declare.settings import Settings
 from lakehouse.home.heartbeat import patience_s
+from lakehouse.streams.batch_records import Progress, StreamTables
 from lakehouse.streams.drain import drain, landing_of, writing
-from lakehouse.streams.ingest import Progress, StreamTables
 from lakehouse.streams.sources.kafka import Broker
 from lakehouse.streams.sources.manifest_store import Landing
 from lakehouse.streams.topics import Topics

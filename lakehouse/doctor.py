@@ -120,7 +120,7 @@ def _jars() -> Finding:
 
 
 def _class_archive() -> Finding:
-    from lakehouse.spark.class_archive import archive_file
+    from lakehouse.spark.archived_classes import archive_file
 
     kept = archive_file()
     if kept.is_file():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.doctor import AIRFLOW_PORT, EXACT, Finding, examine
-from lakehouse.spark.class_archive import archive_file
+from lakehouse.spark.archived_classes import archive_file
 from lakehouse.spark.jars import locked_jars
 
 

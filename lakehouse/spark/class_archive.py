@@ -1,37 +1,19 @@
-"""What the JVM makes of Spark's classes when it loads them, kept, so that sessions start from there.
-
-Made by ``python -m lakehouse.spark.class_archive``, part of ``make setup``; kept in the environment of its jars.
-"""
+"""``python -m lakehouse.spark.class_archive``, part of ``make setup``: make the archive that sessions start from."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession
 
-# Of classes that cannot be archived, and of an archive that does not fit, the JVM would tell on the standard output.
-_QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
-
-
-def archive_file() -> Path:
-    """Return where the archive is kept."""
-    return Path(sys.prefix) / "share" / "tidemark" / "classes.jsa"
-
-
-def archive_option() -> str:
-    """Return what lets a JVM start from the archive, nothing where there is none.
-
-    The JVM looks whether Java and the class path are those that it was made with, and loads classes as ever if not.
-    """
-    kept = archive_file()
-    return f'"-XX:SharedArchiveFile={kept}" {_QUIET}' if kept.is_file() else ""
+from lakehouse.declare.settings import Settings, SparkSettings
+from lakehouse.spark.archived_classes import QUIET, archive_file
+from lakehouse.spark.session import build_session
 
 
 def make_archive() -> Path:
@@ -40,16 +22,13 @@ def make_archive() -> Path:
     Raises:
         RuntimeError: when the JVM cannot start from what it wrote, as on a full disk; there is no archive then.
     """
-    from lakehouse.declare.settings import Settings, SparkSettings
-    from lakehouse.spark.session import build_session
-
     kept = archive_file()
     kept.parent.mkdir(parents=True, exist_ok=True)
     # Whoever starts meanwhile finds a whole one or none.
     kept.unlink(missing_ok=True)
     made = kept.with_suffix(".part")
     with tempfile.TemporaryDirectory(prefix="tidemark-classes-") as folder:
-        options = f'{SparkSettings().java_options} "-XX:ArchiveClassesAtExit={made}" {_QUIET}'
+        options = f'{SparkSettings().java_options} "-XX:ArchiveClassesAtExit={made}" {QUIET}'
         spark = build_session(Settings(home=Path(folder), spark=SparkSettings(java_options=options)))
         _load_classes(spark, Path(folder))
         _end(spark)

@@ -9,7 +9,7 @@ import sys
 from pyspark.sql import SparkSession
 
 from lakehouse.declare.settings import Settings
-from lakehouse.spark.class_archive import archive_option
+from lakehouse.spark.archived_classes import archive_option
 from lakehouse.spark.jars import jar_paths, missing_jars
 
 _STDERR = 2

@@ -1,4 +1,4 @@
-"""An ingest batch whose rows are held in memory: they are read more than once before they can be written.
+"""Verdicts on an ingest batch whose rows are buffered, since they are read more than once before they are written.
 
 Rows with an identity must be compared before any is accepted; requeued lines and rows of cut files stand in no order.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Row
@@ -15,46 +14,31 @@ from pyspark.sql import functions as F
 
 from lakehouse.algorithms.ingest.duplicates_scan import CONFLICT, DUPLICATE
 from lakehouse.algorithms.ingest.lateness import Lateness
-from lakehouse.declare.stream import Stream
-from lakehouse.home.crashpoint import crash_point
 from lakehouse.spark import tables
+from lakehouse.streams.batch_records import ORIGIN, REJECTED, BatchRecords
 from lakehouse.streams.batch_stats import Counted, counted_of, totals
 from lakehouse.streams.duplicates import verdicts_on
 from lakehouse.streams.lateness import lateness_by_arrival, lateness_of
 from lakehouse.streams.sources.messages import with_message
 
-if TYPE_CHECKING:
-    from lakehouse.streams.ingest import Batch
-
-ORIGIN = ["source_file", "source_line", "source_item"]
-REJECTED = ["reason", "detail", "record", *ORIGIN, "message"]
-
 
 @dataclass(frozen=True)
-class HeldBatch:
-    """A batch whose rows are held in memory: they are read more than once before they can be written."""
+class BufferedBatch:
+    """The verdicts on a batch's records: which rows are accepted, which records are rejected, and their counts."""
 
-    batch: Batch
-
-    def append(self) -> Counted:
-        """Append raw and quarantine side by side; return the counts."""
-        counted = self._counted()
-        crash_point("ingest.batch-parsed")
-        steps = [lambda: self.batch.append_quarantine(self.rejected)] if counted.reasons else []
-        tables.side_by_side(lambda: self.batch.append_raw(self.accepted), *steps)
-        return counted
+    records: BatchRecords
 
     def release(self) -> None:
-        """Let go of what was held in memory; first what was derived, or Spark would plan it anew."""
-        for held in ("repeats", "rows"):
-            frame = self.__dict__.get(held)
+        """Free the buffered rows; what was derived from them goes first, or Spark would plan it anew."""
+        for name in ("repeats", "rows"):
+            frame = self.__dict__.get(name)
             if frame is not None:
                 frame.unpersist()
 
     @cached_property
     def rows(self) -> DataFrame:
         """Every row of the batch."""
-        return self.batch.rows.persist(StorageLevel.MEMORY_AND_DISK)
+        return self.records.rows.persist(StorageLevel.MEMORY_AND_DISK)
 
     @property
     def usable(self) -> DataFrame:
@@ -62,20 +46,45 @@ class HeldBatch:
         return self.rows.where(F.col("reason").isNull())
 
     @cached_property
+    def stats(self) -> Counted:
+        """The counts of the batch; the first to ask reads and parses it."""
+        reasons: dict[str, int] = {}
+        for row in self.by_file:
+            if row["reason"] is not None:
+                reasons[row["reason"]] = reasons.get(row["reason"], 0) + row["rows"]
+        conflicts = self.repeat_counts.get(CONFLICT, 0)
+        reasons |= {"conflict": conflicts} if conflicts else {}
+        # Facts on accepted rows are counted anew only when some usable rows were repeats.
+        good = (
+            self.accepted.agg(*totals(self.records.stream, F.lit(True))).collect()
+            if self.repeat_counts
+            else None
+        )
+        found = counted_of(
+            self.records.stream,
+            good or self._good,
+            reasons,
+            self.repeat_counts.get(DUPLICATE, 0),
+            self._late(),
+        )
+        rows, records = (sum(row[name] for row in self.by_file) for name in ("rows", "records"))
+        return replace(found, rows=rows, records=records)
+
+    @cached_property
     def by_file(self) -> list[Row]:
         """Counts and times per file and reason: the one pass that also reads and parses the batch."""
-        sums = totals(self._stream, F.lit(True))
+        sums = totals(self.records.stream, F.lit(True))
         return self.rows.groupBy("source_file", "reason").agg(*sums).collect()
 
     @cached_property
     def repeats(self) -> DataFrame | None:
         """Verdicts on usable rows that repeat an accepted one, None for a stream without identity."""
         good = self._good
-        if not self._stream.identity or not good:
+        if not self.records.stream.identity or not good:
             return None
-        earlier = self._earlier() if self.batch.before.batch else None
+        earlier = self._earlier() if self.records.before.batch else None
         times = min(row["low"] for row in good), max(row["high"] for row in good)
-        found = verdicts_on(self.usable, earlier, self._stream, times)
+        found = verdicts_on(self.usable, earlier, self.records.stream, times)
         return found.persist(StorageLevel.MEMORY_AND_DISK)
 
     @cached_property
@@ -99,49 +108,32 @@ class HeldBatch:
         return bad.unionByName(self._conflicts()) if self.repeat_counts.get(CONFLICT) else bad
 
     @property
-    def _stream(self) -> Stream:
-        return self.batch.tables.stream
-
-    @property
     def _good(self) -> list[Row]:
         return [row for row in self.by_file if row["reason"] is None]
 
     def _earlier(self) -> DataFrame:
-        target = self.batch.tables
+        target = self.records.tables
         raw = tables.read(target.spark, target.layout.raw(target.stream.name))
-        return raw.where(F.col("batch") < self.batch.manifest.batch)
+        return raw.where(F.col("batch") < self.records.manifest.batch)
 
     def _conflicts(self) -> DataFrame:
         assert self.repeats is not None
         found = self.repeats.where(F.col("verdict") == CONFLICT).select(*ORIGIN)
-        detail = f"same identity ({', '.join(self._stream.identity)}) as an accepted row, other content"
+        detail = (
+            f"same identity ({', '.join(self.records.stream.identity)}) as an accepted row, other content"
+        )
         # Good rows do not carry their bytes along; the few that conflict fetch them from where they came.
-        lines = with_message(self.batch.lines.frame).join(F.broadcast(found), ORIGIN[:2])
+        lines = with_message(self.records.lines.frame).join(F.broadcast(found), ORIGIN[:2])
         return lines.select(
             F.lit("conflict").alias("reason"), F.lit(detail).alias("detail"), "record", *ORIGIN, "message"
         )
 
-    def _counted(self) -> Counted:
-        reasons: dict[str, int] = {}
-        for row in self.by_file:
-            if row["reason"] is not None:
-                reasons[row["reason"]] = reasons.get(row["reason"], 0) + row["rows"]
-        conflicts = self.repeat_counts.get(CONFLICT, 0)
-        reasons |= {"conflict": conflicts} if conflicts else {}
-        # Facts on accepted rows are counted anew only when some usable rows were repeats.
-        good = self.accepted.agg(*totals(self._stream, F.lit(True))).collect() if self.repeat_counts else None
-        found = counted_of(
-            self._stream, good or self._good, reasons, self.repeat_counts.get(DUPLICATE, 0), self._late()
-        )
-        rows, records = (sum(row[name] for row in self.by_file) for name in ("rows", "records"))
-        return replace(found, rows=rows, records=records)
-
     def _late(self) -> Lateness:
         newest = {row["source_file"]: row["high"] for row in self._good}
         rows = self.usable
-        if self._stream.source.kind == "kafka":
-            return lateness_by_arrival(rows, self.batch.before.newest_us)
-        if self.batch.manifest.kind == "requeue" or self._stream.source.format == "parquet":
+        if self.records.stream.source.kind == "kafka":
+            return lateness_by_arrival(rows, self.records.before.newest_us)
+        if self.records.manifest.kind == "requeue" or self.records.stream.source.format == "parquet":
             # These do not come file by file: lines from quarantine are in no order, Spark cuts large Parquet files.
             rows = rows.repartition("source_file").sortWithinPartitions(*ORIGIN)
-        return lateness_of(rows, newest, self.batch.before.newest_us)
+        return lateness_of(rows, newest, self.records.before.newest_us)

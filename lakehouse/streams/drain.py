@@ -8,7 +8,8 @@ from typing import Any
 
 from lakehouse.spark import tables
 from lakehouse.streams import corrections
-from lakehouse.streams.ingest import COUNTS, Batch, Progress, StreamTables
+from lakehouse.streams.batch_records import BatchRecords, Progress, StreamTables
+from lakehouse.streams.ingest import COUNTS, commit
 from lakehouse.streams.sources.manifest import Manifest
 from lakehouse.streams.sources.manifest_store import Landing
 from lakehouse.streams.topics import why_unread
@@ -64,7 +65,7 @@ def drain(target: StreamTables, landing: Landing, before: Progress) -> dict[str,
 
 def _commit(target: StreamTables, manifest: Manifest, landing: Landing, finished: Progress) -> dict[str, Any]:
     try:
-        return Batch(target, manifest, landing, finished).commit()
+        return commit(BatchRecords(target, manifest, landing, finished))
     except Exception as error:
         if manifest.kind != "kafka":
             raise

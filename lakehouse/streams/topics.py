@@ -9,12 +9,11 @@ from pyspark.sql import SparkSession
 
 from lakehouse.declare.stream import Stream
 from lakehouse.streams.sources.kafka import Broker, BrokerFailed, without_secrets
+from lakehouse.streams.sources.manifest import OffsetRange, Partition
 from lakehouse.streams.sources.manifest_store import Landing
 from lakehouse.streams.sources.offsets import (
     Held,
-    OffsetRange,
     OffsetsGone,
-    Partition,
     TopicRecreated,
     begin_at,
     gone,

@@ -25,9 +25,9 @@ from jobs import build_rollups, ingest
 from lakehouse.declare.settings import Settings
 from lakehouse.spark import tables
 from lakehouse.spark.session import build_session
-from lakehouse.streams import buffered_batch as held_batch
+from lakehouse.streams import buffered_batch, drain, rollup
 from lakehouse.streams import ingest as batches
-from lakehouse.streams import rollup
+from lakehouse.streams.batch_records import StreamTables
 from lakehouse.streams.nodes import nodes_and_counts
 from lakehouse.streams.sources import lines
 from lakehouse.streams.sources.fields import with_fields
@@ -48,11 +48,11 @@ def watched() -> Stopwatch:
     """Return a stopwatch on the steps of ingest and of building rollups."""
     watch = Stopwatch()
     watch.time(Landing, "add_files", "manifest")
-    watch.time(batches.Batch, "commit", "between the steps of a batch")
-    watch.time(held_batch.HeldBatch, "by_file", "read, parse, judge, count; rows are held")
-    watch.time(held_batch.HeldBatch, "repeats", "repeats: plan")
-    watch.time(held_batch.HeldBatch, "repeat_counts", "repeats: found and counted")
-    watch.time(held_batch, "lateness_of", "lateness")
+    watch.time(drain, "commit", "between the steps of a batch")
+    watch.time(buffered_batch.BufferedBatch, "by_file", "read, parse, judge, count; rows are held")
+    watch.time(buffered_batch.BufferedBatch, "repeats", "repeats: plan")
+    watch.time(buffered_batch.BufferedBatch, "repeat_counts", "repeats: found and counted")
+    watch.time(buffered_batch, "lateness_of", "lateness")
     watch.time(batches, "lateness_in_order", "lateness")
     watch.time(rollup, "append_new", "rollup: ledger, marker")
     watch.time(rollup, "nodes_and_counts", "rollup: plan of nodes")
@@ -80,7 +80,7 @@ def stages(spark: SparkSession, settings: Settings) -> list[list[Any]]:
     landing = Landing(layout.landing("readings"))
     numbered = lines.read_lines(spark, landing.manifests[-1].files, stream.source)
     fields = with_fields(numbered.frame, stream, numbered.layouts)
-    newest = batches.StreamTables(spark, layout, stream).progress().newest_us or 0
+    newest = StreamTables(spark, layout, stream).progress().newest_us or 0
     raw = tables.read(spark, layout.raw("readings")).where(f"batch = {landing.last_batch}")
     passes = [
         ("read files, cut into lines", numbered.frame),

@@ -16,10 +16,10 @@ import sys
 import tempfile
 import time
 
-from lakehouse.spark.class_archive import archive_file
+from lakehouse.spark.archived_classes import archive_file
 
 RUNS, QUICK_RUNS = 7, 2
-WITHOUT = "from lakehouse.spark import class_archive; class_archive.archive_option = lambda: ''\n"
+WITHOUT = "from lakehouse.spark import archived_classes; archived_classes.archive_option = lambda: ''\n"
 JOB = """
 import sys
 from pathlib import Path

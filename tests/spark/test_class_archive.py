@@ -13,8 +13,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ELSEWHERE = """
 import sys
 from pathlib import Path
+from lakehouse.spark import archived_classes
+archived_classes.archive_file = lambda: Path(sys.argv[1])
 from lakehouse.spark import class_archive
-class_archive.archive_file = lambda: Path(sys.argv[1])
 """
 OTHER_JARS = """
 from lakehouse.spark import jars, session
@@ -41,7 +42,7 @@ def test_a_session_starts_from_the_archive_and_without_one_that_fits(tmp_path: P
     if not Path("/proc/self/maps").exists():
         pytest.skip("what a process has mapped is told on Linux only")
 
-    assert called("print(class_archive.archive_option())", archive) == ""
+    assert called("print(archived_classes.archive_option())", archive) == ""
     assert called("class_archive.make_archive()", archive) == ""
     assert called(START, archive) == "3 True"
     # The JVM tells nobody on the standard output, where others read JSON.

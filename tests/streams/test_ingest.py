@@ -15,8 +15,9 @@ from jobs import ingest
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.table_log import commits_of
 from lakehouse.spark import tables
+from lakehouse.streams.batch_records import BatchRecords, Progress, StreamTables
 from lakehouse.streams.drain import IngestRefused
-from lakehouse.streams.ingest import Batch, Progress, StreamTables
+from lakehouse.streams.ingest import BatchTables
 from lakehouse.streams.sources.manifest_store import Landing
 from tests.readings_lake import Lake
 
@@ -319,8 +320,8 @@ def test_batch_that_died_after_raw_counts_what_it_would_have_counted(lake: Make,
     target.create()
     landing = Landing(died.settings.layout.landing("readings"))
     landing.add_files(target.stream.source)
-    batch = Batch(target, landing.manifests[0], landing, Progress(0, None))
-    assert batch.append_raw(batch.rows.where("reason is null"))
+    records = BatchRecords(target, landing.manifests[0], landing, Progress(0, None))
+    assert BatchTables(target, 1).append_raw(records.rows.where("reason is null"))
 
     died.ingest()
 
@@ -337,9 +338,11 @@ def test_rejected_records_are_judged_once_a_line(lake: Make) -> None:
     target = StreamTables(stream.spark, stream.settings.layout, stream.settings.stream("readings"))
     landing = Landing(stream.settings.layout.landing("readings"))
     landing.add_files(target.stream.source)
-    batch = Batch(target, landing.manifests[0], landing, Progress(0, None))
+    records = BatchRecords(target, landing.manifests[0], landing, Progress(0, None))
 
-    plans = [rows._jdf.queryExecution().optimizedPlan().toString() for rows in (batch.rows, batch.rejected)]
+    plans = [
+        rows._jdf.queryExecution().optimizedPlan().toString() for rows in (records.rows, records.rejected)
+    ]
 
     assert plans[0].count("from_json") == plans[1].count("from_json") > 0
 

@@ -15,13 +15,14 @@ from jobs import accept_loss
 from jobs.outcome import recorded
 from lakehouse.declare.settings import load_settings
 from lakehouse.spark import tables
-from lakehouse.streams.buffered_batch import REJECTED
+from lakehouse.streams.batch_records import REJECTED, BatchRecords, StreamTables
 from lakehouse.streams.drain import landing_of
-from lakehouse.streams.ingest import Batch, StreamTables
+from lakehouse.streams.ingest import BatchTables
 from lakehouse.streams.sources.kafka import Broker as KafkaBroker
 from lakehouse.streams.sources.kafka import BrokerFailed, VariableMissing
+from lakehouse.streams.sources.manifest import OffsetRange
 from lakehouse.streams.sources.messages import read_messages
-from lakehouse.streams.sources.offsets import OffsetRange, OffsetsGone, TopicRecreated
+from lakehouse.streams.sources.offsets import OffsetsGone, TopicRecreated
 from lakehouse.streams.topics import Topics
 from tests.brokers.kafka import LOGIN, PASSWORD, USER, Broker, Message, broker
 from tests.readings_lake import Lake
@@ -371,9 +372,9 @@ def test_a_batch_that_died_before_its_messages_were_lost_leaves_nothing_behind(
     landing, before = landing_of(target)
     with KafkaBroker(stream.spark, target.stream.source) as client:
         Topics(client, target.stream, landing, 0).fix_unread()
-    batch = Batch(target, landing.manifests[0], landing, before)
-    assert batch.append_raw(batch.rows.where("reason is null"))
-    batch.append_quarantine(batch.rows.where("reason is not null").select(*REJECTED))
+    records, batch = BatchRecords(target, landing.manifests[0], landing, before), BatchTables(target, 1)
+    assert batch.append_raw(records.rows.where("reason is null"))
+    batch.append_quarantine(records.rows.where("reason is not null").select(*REJECTED))
     kafka.forget("died", 0, before=2)
 
     with pytest.raises(OffsetsGone, match="died/0 offsets 0 to 1 "):

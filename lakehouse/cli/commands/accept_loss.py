@@ -11,7 +11,7 @@ from lakehouse.cli.options import AsJson, WrongUsage, declared, globals_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakehouse.streams.sources.offsets import OffsetRange
+    from lakehouse.streams.sources.manifest import OffsetRange
 
 EXAMPLES = (
     "tidemark accept-loss telemetry",

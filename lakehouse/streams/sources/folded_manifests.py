@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.streams.sources.drift import Columns
-from lakehouse.streams.sources.manifest import LandedFile, Manifest
-from lakehouse.streams.sources.offsets import OffsetRange, Partition, read_until
+from lakehouse.streams.sources.manifest import LandedFile, Manifest, OffsetRange, Partition
+from lakehouse.streams.sources.offsets import read_until
 
 _PATIENCE_S = 60
 # A batch makes one of these each; of other kinds are few, and they stay as they are.

@@ -11,7 +11,8 @@ from typing import Any, TypeVar, cast
 from pyspark.sql import SparkSession
 
 from lakehouse.declare.stream import Source
-from lakehouse.streams.sources.offsets import Held, Partition
+from lakehouse.streams.sources.manifest import Partition
+from lakehouse.streams.sources.offsets import Held
 
 T = TypeVar("T")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")

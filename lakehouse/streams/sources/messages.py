@@ -16,7 +16,7 @@ from lakehouse.declare.columns import HEADER
 from lakehouse.declare.stream import Source
 from lakehouse.streams.sources.kafka import client_options
 from lakehouse.streams.sources.lines import LINES, NumberedLines
-from lakehouse.streams.sources.offsets import OffsetRange
+from lakehouse.streams.sources.manifest import OffsetRange
 
 SCHEME = "kafka:"
 MESSAGE = "struct<key: binary, timestamp_ms: bigint, headers: array<struct<key: string, value: binary>>>"

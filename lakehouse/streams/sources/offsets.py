@@ -13,40 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from lakehouse.streams.sources.manifest import Manifest
-
-Partition = tuple[str, int]
-
-
-@dataclass(frozen=True)
-class OffsetRange:
-    """Messages of one partition: offsets from ``start`` up to ``end``, which is not one of them.
-
-    ``topic_id`` is the broker's own name of the topic: one made anew under the same name has another.
-    """
-
-    topic: str
-    partition: int
-    start: int
-    end: int
-    topic_id: str
-
-    @property
-    def place(self) -> Partition:
-        """Which partition it is of."""
-        return self.topic, self.partition
-
-    @property
-    def count(self) -> int:
-        """How many offsets it holds; there may be fewer messages: markers of transactions take offsets too."""
-        return self.end - self.start
-
-    def __str__(self) -> str:
-        messages = "1 message" if self.count == 1 else f"{self.count:,} messages"
-        return f"{self.topic}/{self.partition} offsets {self.start} to {self.end - 1} ({messages})"
+from lakehouse.streams.sources.manifest import Manifest, OffsetRange, Partition
 
 
 @dataclass(frozen=True)

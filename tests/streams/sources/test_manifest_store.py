@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from lakehouse.declare.stream import Source
 from lakehouse.home.crashpoint import FOLDING_POINTS
 from lakehouse.streams.sources.folded_manifests import FoldedDamaged
-from lakehouse.streams.sources.manifest import Manifest
+from lakehouse.streams.sources.manifest import Manifest, OffsetRange
 from lakehouse.streams.sources.manifest_store import RECENT, Landing
-from lakehouse.streams.sources.offsets import OffsetRange
 
 ID = "cotmujI_SuCbmLd1Pj57BQ"
 KILLED = """

@@ -7,13 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.streams.sources.manifest import Manifest
+from lakehouse.streams.sources.manifest import Manifest, OffsetRange, Partition
 from lakehouse.streams.sources.manifest_store import Landing
 from lakehouse.streams.sources.offsets import (
     Held,
-    OffsetRange,
     OffsetsGone,
-    Partition,
     TopicRecreated,
     begin_at,
     gone,

@@ -1,0 +1,26 @@
+"""The archive of Spark's classes: what the JVM makes of them when it loads them, kept so that sessions start faster.
+
+Made by ``python -m lakehouse.spark.class_archive``; sessions start without where there is none.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+# Of classes that cannot be archived, and of an archive that does not fit, the JVM would tell on the standard output.
+QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+
+
+def archive_file() -> Path:
+    """Return where the archive is kept."""
+    return Path(sys.prefix) / "share" / "tidemark" / "classes.jsa"
+
+
+def archive_option() -> str:
+    """Return what lets a JVM start from the archive, nothing where there is none.
+
+    The JVM looks whether Java and the class path are those that it was made with, and loads classes as ever if not.
+    """
+    kept = archive_file()
+    return f'"-XX:SharedArchiveFile={kept}" {QUIET}' if kept.is_file() else ""
