@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.spark import class_archive
+from lakehouse.spark import archived_classes
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 # Another place than this environment's, whose archive the other tests run on.
@@ -50,4 +50,4 @@ def test_a_session_starts_from_the_archive_and_without_one_that_fits(tmp_path: P
 
 
 def test_it_is_of_this_environment() -> None:
-    assert class_archive.archive_file().is_relative_to(sys.prefix)
+    assert archived_classes.archive_file().is_relative_to(sys.prefix)
