@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from lakehouse.declare.settings import Settings
+from lakehouse.home.atomic_files import write_text
 
 DAGS = Path(__file__).resolve().parent.parent / "dags"
 
@@ -84,9 +85,5 @@ def _secret(home: Path) -> str:
     """Return the home's own random secret, readable by its owner alone."""
     path = home / "secret"
     if not path.exists():
-        home.mkdir(parents=True, exist_ok=True)
-        scratch = home / f".secret.{os.getpid()}"
-        scratch.touch(mode=0o600)
-        scratch.write_text(secrets.token_hex(32), encoding="ascii")
-        scratch.replace(path)
+        write_text(path, secrets.token_hex(32), mode=0o600)
     return path.read_text(encoding="ascii")

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lakehouse.declare.settings import Settings
-from lakehouse.home.heartbeat import patience_s
+from lakehouse.home.heartbeats import lease_timeout_s
 from lakehouse.streams.batch_records import StreamTables
 from lakehouse.streams.drain import drain, landing_of, writing
 from lakehouse.streams.sources.kafka import Broker
@@ -43,7 +43,7 @@ def run(
         raise NoTopics(
             f"stream {stream}: its source is of kind {target.stream.source.kind!r}; expected 'kafka'"
         )
-    with writing(target, patience_s(settings.layout)):
+    with writing(target, lease_timeout_s(settings.layout)):
         landing, before = landing_of(target)
         with Broker(spark, target.stream.source) as broker:
             topics = Topics(broker, target.stream, landing, before.batch)

@@ -15,7 +15,7 @@ from jobs.command import run_for_streams
 from lakehouse.declare.settings import Settings
 from lakehouse.declare.stream import instant_us
 from lakehouse.home.corrections import read_corrections
-from lakehouse.home.heartbeat import patience_s
+from lakehouse.home.heartbeats import lease_timeout_s
 from lakehouse.spark import tables
 from lakehouse.streams import corrections, rollup
 from lakehouse.streams.rebuild import plan_all
@@ -64,7 +64,7 @@ def rebuild(
     layout, declared = settings.layout, settings.stream(stream)
     if not tables.exists(layout.ledger(stream)):
         raise NothingIngested(f"stream {stream}: nothing has been ingested yet; run `tidemark run`")
-    wait = patience_s(layout)
+    wait = lease_timeout_s(layout)
     with tables.lease(layout.raw(stream), wait), tables.lease(layout.rollup(stream), wait):
         corrections.finish_open(spark, layout, declared)
         return corrections.rebuild(spark, layout, declared, from_us, to_us)

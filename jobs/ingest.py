@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
 from lakehouse.declare.settings import Settings
-from lakehouse.home.heartbeat import patience_s
+from lakehouse.home.heartbeats import lease_timeout_s
 from lakehouse.streams.batch_records import Progress, StreamTables
 from lakehouse.streams.drain import drain, landing_of, writing
 from lakehouse.streams.sources.kafka import Broker
@@ -64,7 +64,7 @@ def requeue(
 ) -> dict[str, Any]:
     """Put open quarantined records (of these reasons, or all) through again, by today's configuration."""
     target = StreamTables(spark, settings.layout, settings.stream(stream))
-    with writing(target, patience_s(settings.layout)):
+    with writing(target, lease_timeout_s(settings.layout)):
         landing, before = landing_of(target)
         if landing.last_batch > before.batch:
             drain(target, landing, before)

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
 from lakehouse.declare.settings import Settings
-from lakehouse.home.heartbeat import patience_s
+from lakehouse.home.heartbeats import lease_timeout_s
 from lakehouse.home.ledger import read_extent
 from lakehouse.queries.runtime.batch_manifest import is_behind
 from lakehouse.spark import maintenance, tables
@@ -37,7 +37,7 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
         RollupOutdated: when the stream is declared differently from what its rollups were built for.
     """
     layout, history_us, figures = settings.layout, settings.tables.history, Counter[str]()
-    raw, built, wait = layout.raw(stream), layout.rollup(stream), patience_s(layout)
+    raw, built, wait = layout.raw(stream), layout.rollup(stream), lease_timeout_s(layout)
     by_ingest = (layout.quarantine(stream), layout.ledger(stream), layout.corrections(stream))
     with tables.lease(raw, wait), tables.lease(built, wait):
         if tables.exists(built):

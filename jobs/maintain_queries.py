@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from jobs.command import run_for_queries
 from lakehouse.declare.settings import Settings
-from lakehouse.home.heartbeat import patience_s
+from lakehouse.home.heartbeats import lease_timeout_s
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.multiway.tables import drop_old_windows
 from lakehouse.queries.runtime.tables import drop_old_states
@@ -27,7 +27,7 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
         LeaseHeld: when the query runs, or is repaired, now.
     """
     layout, figures = settings.layout, Counter[str]()
-    with tables.lease(layout.queries(query), patience_s(layout)), tables.lease(layout.repairs(query)):
+    with tables.lease(layout.queries(query), lease_timeout_s(layout)), tables.lease(layout.repairs(query)):
         drop_old_states(spark, layout, query)
         asked = settings.query(query)
         if isinstance(asked, MultiwayQuery):

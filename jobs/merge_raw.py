@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
 from lakehouse.declare.settings import Settings
-from lakehouse.home.heartbeat import patience_s
+from lakehouse.home.heartbeats import lease_timeout_s
 from lakehouse.home.lease import files_of
 from lakehouse.spark import maintenance, tables
 
@@ -27,7 +27,7 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     raw = settings.layout.raw(stream)
     if not tables.exists(raw):
         return {"files_merged": 0}
-    with tables.lease(files_of(raw), patience_s(settings.layout)):
+    with tables.lease(files_of(raw), lease_timeout_s(settings.layout)):
         return {"files_merged": maintenance.merge_small_files(spark, raw), **maintenance.left(raw)}
 
 

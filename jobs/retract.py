@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lakehouse.declare.settings import Settings
-from lakehouse.home.heartbeat import patience_s
+from lakehouse.home.heartbeats import lease_timeout_s
 from lakehouse.spark import tables
 from lakehouse.streams import corrections
 from lakehouse.streams.retract import RetractRefused, Wrong, retract
@@ -37,7 +37,7 @@ def run(
     layout, declared = settings.layout, settings.stream(stream)
     if not tables.exists(layout.ledger(stream)):
         raise RetractRefused(f"stream {stream}: nothing has been ingested yet; run `tidemark run`")
-    wait = patience_s(layout)
+    wait = lease_timeout_s(layout)
     with tables.lease(layout.raw(stream), wait), tables.lease(layout.rollup(stream), wait):
         corrections.finish_open(spark, layout, declared)
         return retract(spark, layout, declared, wrong, by, why, dry_run)

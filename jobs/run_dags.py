@@ -19,7 +19,7 @@ from typing import IO
 
 from jobs.outcome import ALL_STREAMS, Outcome, is_count, reporting
 from lakehouse.declare.settings import Settings
-from lakehouse.home.heartbeat import served_by
+from lakehouse.home.heartbeats import served_by
 from lakehouse.queries.runtime.failure import read_stopped
 
 ORDER = ("ingest", "rollups", "queries", "repair", "quality", "publish", "maintain")

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from jobs.outcome import ALL_STREAMS, job_of, recorded
 from lakehouse.declare.config_paths import config_file, given_home
 from lakehouse.declare.settings import Settings, load_settings
-from lakehouse.home.heartbeat import last_beat, served_by
+from lakehouse.home.heartbeats import served_by, service_heartbeat
 
 Run = Callable[..., dict[str, Any]]
 Kind = Literal["stream", "query"]
@@ -58,7 +58,7 @@ def unserved(params: Mapping[str, Any], kind: Kind) -> tuple[list[str], str | No
     chosen = chosen_streams(params) if kind == "stream" else chosen_queries(params)
     settings = configured(params)
     who = served_by(settings.layout)
-    told = last_beat(settings.layout) if who else None
+    told = service_heartbeat(settings.layout) if who else None
     if told is None:
         return chosen, None
     streams = set(told.get("streams", {}))

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from lakehouse.declare.settings import Settings
-from lakehouse.home.heartbeat import beat, served_by
+from lakehouse.home.heartbeats import SERVICE, Heartbeat, iso, served_by, write_heartbeat
 from lakehouse.home.lease import LeaseHeld, lease
 from lakehouse.service.notify import notify
 from lakehouse.service.stopping import Stop, until_signalled
@@ -88,15 +88,17 @@ def _serve(
     return cut_off
 
 
-_started = time.time()
+_started_us = time.time_ns() // 1000
 
 
 def _tell(settings: Settings, state: str, every_s: float, facts: Mapping[str, Any]) -> None:
-    told = {"state": state, "pid": os.getpid(), "started": _started, "every_s": every_s, **facts}
+    at, started, figures = iso(time.time_ns() // 1000), iso(_started_us), {"every_s": every_s, **facts}
     try:
-        beat(settings.layout, told)
+        write_heartbeat(
+            settings.layout, Heartbeat(SERVICE, "", state, at, started, os.getpid(), figures=figures)
+        )
     except OSError as error:
-        # A full disk must not end what may go on when there is room again; the age of the beat tells it.
+        # A full disk must not end what may go on when there is room again; the age of the heartbeat shows it.
         log.warning("no heartbeat: %s", error)
     notify("WATCHDOG=1")
 

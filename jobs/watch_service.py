@@ -11,7 +11,7 @@ from typing import Any
 
 from lakehouse.declare.config_paths import home_folder
 from lakehouse.declare.settings import Settings
-from lakehouse.home.heartbeat import OLD_S, last_beat
+from lakehouse.home.heartbeats import OLD_S, service_heartbeat
 from lakehouse.home.layout import Home
 
 
@@ -29,7 +29,7 @@ def run(settings: Settings, older_than_s: float = OLD_S) -> dict[str, Any]:
 
 
 def _look(layout: Home, older_than_s: float) -> dict[str, Any]:
-    told = last_beat(layout)
+    told = service_heartbeat(layout)
     if told is None or (told["state"] == "stopped" and not told["is_alive"]):
         return {"state": "none", "age_s": None}
     if told["age_s"] > older_than_s:

@@ -1,31 +1,43 @@
-"""Signs of life of what runs on its own, bridges and collectors, so that a status can tell without asking them.
+"""What each process that runs on its own says of itself: services, bridges and collectors, all in one form.
 
-    runs/live/<kind>-<stream>.json    one Beat, replaced as a whole every few seconds
+    heartbeats/<kind>.json, heartbeats/<kind>-<stream>.json    one Heartbeat, replaced as a whole every few seconds
 
-A process that died says nothing: whose last beat is old is *silent*.
+A process that died says nothing, so readers go by the age of its last heartbeat. Whether a service is alive is told by
+its lease, too, which goes with its process.
 """
 
 from __future__ import annotations
 
 import json
-import os
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from lakehouse.home.atomic_files import write_json
 from lakehouse.home.layout import Home
+from lakehouse.home.lease import is_held
 
-# A beat comes every BEAT_S seconds; after SILENT_S without one nobody is there.
+SERVICE = "service"
+# Bridges and collectors write one every BEAT_S seconds; after SILENT_S without one nobody is there.
 BEAT_S, SILENT_S = 5.0, 30.0
+# A service writes one every second; after OLD_S without one it is stalled.
+OLD_S = 60.0
+# How long jobs that people or schedules start beside a service wait for a table that it writes at that time.
+TIMEOUT_S = 120.0
+_NO_FIGURES = {"last_message": None, "messages": 0, "repeated": 0, "files": 0, "waiting_bytes": 0}
+_LONG_AGO = "1970-01-01T00:00:00.000+00:00"
+Facts = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Beat:
-    """What one bridge or collector has done since it started.
+class Heartbeat:
+    """What a process said last: its state, and figures of its kind.
 
-    ``state``: connecting, running, stopped or failed. ``waiting_bytes`` are safe on disk, in a file that has not
-    landed yet. ``note`` is what keeps it from its work, or why it ended.
+    ``kind``: service, bridge or collect. ``stream``: empty for a service. ``state``: starting, connecting, running,
+    stopping, stopped or failed. ``at`` and ``started`` are times in ISO 8601. ``note`` is what keeps it from its work,
+    or why it ended.
     """
 
     kind: str
@@ -33,42 +45,80 @@ class Beat:
     state: str
     at: str
     started: str
-    last_message: str | None = None
-    messages: int = 0
-    repeated: int = 0
-    files: int = 0
-    waiting_bytes: int = 0
+    pid: int
     note: str = ""
+    figures: Mapping[str, Any] = field(default_factory=dict)
 
 
-def write_beat(layout: Home, beat: Beat) -> None:
-    """Put a beat in place of the one before."""
-    target = layout.live / f"{beat.kind}-{beat.stream}.json"
-    scratch = layout.live / f".{target.name}.{os.getpid()}"
-    layout.live.mkdir(parents=True, exist_ok=True)
-    scratch.write_text(json.dumps(asdict(beat), ensure_ascii=False) + "\n", encoding="utf-8")
-    scratch.replace(target)
+def write_heartbeat(layout: Home, heartbeat: Heartbeat) -> None:
+    """Put a heartbeat in place of the one before."""
+    fields = asdict(heartbeat)
+    write_json(_file(layout, heartbeat.kind, heartbeat.stream), fields | dict(fields.pop("figures")))
 
 
-def read_beats(layout: Home, now: datetime) -> list[dict[str, Any]]:
-    """Return the last beat of each, by stream, with ``age_s``; one that should go on and is old is ``silent``."""
-    found = [_read(path, now) for path in sorted(layout.live.glob("*.json")) if not path.name.startswith(".")]
-    return sorted(found, key=lambda beat: (beat["stream"], beat["kind"]))
+def read_heartbeats(layout: Home, now: datetime) -> list[Facts]:
+    """Return the last heartbeat of each bridge and collector, by stream, with ``age_s``.
+
+    One that should go on and is old has the state ``silent``.
+    """
+    paths = layout.heartbeats.glob("[!.]*-*.json")
+    found = [_NO_FIGURES | _silent_when_old(_read(path, now)) for path in paths]
+    return sorted(found, key=lambda heartbeat: (heartbeat["stream"], heartbeat["kind"]))
 
 
-def _read(path: Path, now: datetime) -> dict[str, Any]:
-    kind, _, stream = path.stem.partition("-")
-    told = asdict(Beat(kind, stream, "silent", "", ""))
-    try:
-        told |= json.loads(path.read_text(encoding="utf-8"))
-        told["age_s"] = round((now - datetime.fromisoformat(told["at"])).total_seconds(), 3)
-    except (OSError, ValueError, TypeError) as error:
-        return told | {"age_s": None, "note": f"{path}: expected a sign of life as JSON: {error}"}
-    if told["state"] in ("connecting", "running") and told["age_s"] > SILENT_S:
-        told["state"] = "silent"
-    return told
+def service_heartbeat(layout: Home) -> Facts | None:
+    """Return the last heartbeat of the service with ``age_s`` and ``is_alive``; None where there never was one."""
+    path = _file(layout, SERVICE, "")
+    if not path.exists():
+        return None
+    return _read(path, datetime.now(UTC)) | {"is_alive": is_served(layout)}
+
+
+def is_served(layout: Home) -> bool:
+    """Return whether a service runs on this home now."""
+    return is_held(layout.service)
+
+
+def served_by(layout: Home) -> str | None:
+    """Return a sentence that names the service that runs on this home, None where there is none."""
+    if not is_served(layout):
+        return None
+    heartbeat = service_heartbeat(layout) or {"pid": "unknown", "age_s": 0.0}
+    who = f"process {heartbeat['pid']}, heartbeat {heartbeat['age_s']:.0f} s ago"
+    return f"`tidemark serve` ({who}) does this on {layout.root}"
+
+
+def lease_timeout_s(layout: Home) -> float:
+    """Return how long a writer waits for a table: only where a service writes it every few seconds."""
+    return TIMEOUT_S if is_served(layout) else 0.0
 
 
 def iso(time_us: int) -> str:
-    """Return microseconds UTC as beats tell them."""
+    """Return microseconds UTC as heartbeats write them."""
     return datetime.fromtimestamp(time_us / 1e6, UTC).isoformat(timespec="milliseconds")
+
+
+def _read(path: Path, now: datetime) -> Facts:
+    """Return a heartbeat with its age; a file that is none is one that is very old."""
+    kind, _, stream = path.stem.partition("-")
+    found: Facts = {"kind": kind, "stream": stream, "state": "unknown", "at": _LONG_AGO, "started": _LONG_AGO}
+    found |= {"pid": None, "note": ""}
+    try:
+        found |= json.loads(path.read_text(encoding="utf-8"))
+        return found | {"age_s": _age_s(found["at"], now)}
+    except (OSError, ValueError, TypeError) as error:
+        note = f"{path}: expected a heartbeat as JSON: {error}"
+        return found | {"at": _LONG_AGO, "age_s": _age_s(_LONG_AGO, now), "note": note}
+
+
+def _age_s(at: str, now: datetime) -> float:
+    return round(max(0.0, (now - datetime.fromisoformat(at)).total_seconds()), 3)
+
+
+def _silent_when_old(heartbeat: Facts) -> Facts:
+    is_old = heartbeat["age_s"] > SILENT_S and heartbeat["state"] in ("connecting", "running")
+    return heartbeat | ({"state": "silent"} if is_old or heartbeat["state"] == "unknown" else {})
+
+
+def _file(layout: Home, kind: str, stream: str) -> Path:
+    return layout.heartbeats / (f"{kind}-{stream}.json" if stream else f"{kind}.json")

@@ -140,13 +140,13 @@ class Home:
         return self.root / "runs"
 
     @property
-    def live(self) -> Path:
-        """Signs of life of bridges and collectors."""
-        return self.runs / "live"
+    def heartbeats(self) -> Path:
+        """What services, bridges and collectors last said of themselves."""
+        return self.root / "heartbeats"
 
     @property
     def service(self) -> Path:
-        """What a service that runs on this home tells of itself."""
+        """What the Spark of a service says; the service holds the lease of this folder."""
         return self.root / "service"
 
     @property

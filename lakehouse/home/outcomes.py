@@ -8,12 +8,12 @@ A file is replaced as a whole: a reader sees the outcome before or after, never 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from lakehouse.home.atomic_files import write_json
 from lakehouse.home.layout import Home
 
 
@@ -38,12 +38,7 @@ def record(
         "figures": dict(figures),
         "error": error,
     }
-    target = layout.runs / f"{job}-{stream}.json"
-    scratch = layout.runs / f".{target.name}.{os.getpid()}"
-    layout.runs.mkdir(parents=True, exist_ok=True)
-    # What JSON has no word for (a path, a decimal) is told as text rather than losing the outcome.
-    scratch.write_text(json.dumps(outcome, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
-    scratch.replace(target)
+    write_json(layout.runs / f"{job}-{stream}.json", outcome)
     return outcome
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from lakehouse.home.heartbeats import BEAT_S, Beat, write_beat
+from lakehouse.home.heartbeats import BEAT_S, Heartbeat, write_heartbeat
 from lakehouse.home.layout import Home
 
 Tell = Callable[[str], None]
@@ -45,7 +46,7 @@ def until_stopped(seconds: float | None = None) -> Iterator[Callable[[], bool]]:
 
 @dataclass
 class Pulse:
-    """What a bridge or collector says of itself: counts, and a beat every few seconds."""
+    """What a bridge or collector says of itself: counts, in a heartbeat every few seconds."""
 
     layout: Home
     kind: str
@@ -61,13 +62,15 @@ class Pulse:
     _due: float = 0.0
 
     def beat(self, force: bool = False) -> None:
-        """Write a beat when one is due, or at once."""
+        """Write a heartbeat when one is due, or at once."""
         if not force and time.monotonic() < self._due:
             return
         self._due = time.monotonic() + BEAT_S
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        counts = (self.last_message, self.messages, self.repeated, self.files, self.waiting_bytes, self.note)
-        write_beat(self.layout, Beat(self.kind, self.stream, self.state, at, self.started, *counts))
+        names = ("last_message", "messages", "repeated", "files", "waiting_bytes")
+        figures = {name: getattr(self, name) for name in names}
+        process = (self.kind, self.stream, self.state, at, self.started, os.getpid(), self.note)
+        write_heartbeat(self.layout, Heartbeat(*process, figures))
 
     def turn(self, state: str, note: str = "") -> None:
         """Change the state, and say so at once."""

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+from lakehouse.home.atomic_files import sync
 from lakehouse.home.crashpoint import crash_point
 
 PART = ".part"
@@ -101,7 +102,7 @@ class Spool:
                 break
         self._path, self._opened_us, self._safe_bytes = path.with_name(path.name + PART), now_us, 0
         self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
-        _sync(self.folder)
+        sync(self.folder)
 
     def _names(self, now_us: int) -> Iterator[Path]:
         # A name that was used is in a manifest: under it nothing new would ever be read.
@@ -126,15 +127,6 @@ class Spool:
         landed = part.with_name(part.name.removesuffix(PART))
         part.rename(landed)
         crash_point("landing.landed")
-        _sync(self.folder)
+        sync(self.folder)
         self.files += 1
         return landed
-
-
-def _sync(folder: Path) -> None:
-    """Make names in a folder safe."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

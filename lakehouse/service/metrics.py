@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import start_http_server
 
-from lakehouse.home.heartbeat import last_beat
+from lakehouse.home.heartbeats import service_heartbeat
 from lakehouse.home.layout import Home
 from lakehouse.home.outcomes import read_all
 from lakehouse.home.table_log import NO_TABLE, Commits, bounds, read_columns
@@ -72,7 +72,7 @@ class HomeMetrics:
     def collect(self) -> Iterator[Metric]:
         """Return every metric as it stands now."""
         streams = {path.name: self._figures(path) for path in _tables(self._layout.ledger(""))}
-        outcomes, beat = read_all(self._layout), last_beat(self._layout)
+        outcomes, beat = read_all(self._layout), service_heartbeat(self._layout)
         yield from _of_streams(streams)
         yield from _of_lateness(streams)
         yield from _of_jobs(outcomes)

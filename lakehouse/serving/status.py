@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.home.heartbeat import last_beat
-from lakehouse.home.heartbeats import read_beats
+from lakehouse.home.heartbeats import read_heartbeats, service_heartbeat
 from lakehouse.home.layout import Home
 from lakehouse.home.outcomes import read_all
 from lakehouse.serving.file.versions import NotPublished, current_version, database_path, versions
@@ -28,15 +27,15 @@ def status(home: Path | Home) -> Facts:
     Cost: one open of the published file, a few small tables; no node is read.
     """
     layout = home if isinstance(home, Home) else Home(home)
-    jobs, live = read_all(layout), read_beats(layout, datetime.now(UTC))
-    found: Facts = {"home": str(layout.root), "published": None, "streams": [], "jobs": jobs, "live": live}
+    jobs, found = read_all(layout), Facts(home=str(layout.root), published=None, streams=[])
+    found |= {"jobs": jobs, "heartbeats": read_heartbeats(layout, datetime.now(UTC))}
     try:
         with open_published(layout) as published:
             found["published"] = _publication(layout, published.connection)
             found["streams"] = _streams(layout, published.connection)
     except NotPublished:
         found["streams"] = [_unpublished(layout, name) for name in _landed(layout)]
-    found["service"] = last_beat(layout)
+    found["service"] = service_heartbeat(layout)
     for stream in found["streams"]:
         stream["lag"] = _lag(jobs, stream["stream"])
     return found

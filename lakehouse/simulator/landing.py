@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gzip
-import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
+
+from lakehouse.home.atomic_files import replacing
 
 BOM = b"\xef\xbb\xbf"
 
@@ -20,14 +21,10 @@ def next_number(folder: Path, stream: str) -> int:
 
 def write_file(folder: Path, name: str, pieces: Iterable[bytes | memoryview]) -> None:
     """Write a file (gzip for a name that ends so) such that whoever looks sees all of it, or nothing."""
-    scratch = folder.parent / ".incoming" / f"{name}.{os.getpid()}"
-    scratch.parent.mkdir(parents=True, exist_ok=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    with scratch.open("wb") as file:
+    with replacing(folder / name, beside=folder.parent / ".incoming") as file:
         if name.endswith(".gz"):
             # No name and no time inside, so that the same rows give the same bytes.
             with gzip.GzipFile(filename="", mode="wb", compresslevel=1, fileobj=file, mtime=0) as packed:
                 packed.writelines(pieces)
         else:
             file.writelines(pieces)
-    scratch.rename(folder / name)

@@ -6,12 +6,13 @@ It lies beside the landing folder, as ``<stream>.truth.json``, where no source p
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+
+from lakehouse.home.atomic_files import write_json
 
 
 @dataclass(frozen=True)
@@ -90,10 +91,7 @@ def read_truth(landing: Path, stream: str) -> Truth | None:
 
 def write_truth(landing: Path, truth: Truth) -> None:
     """Replace a stream's truth as a whole."""
-    path = truth_file(landing, truth.stream)
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    scratch.write_text(json.dumps(asdict(truth), indent=1) + "\n", encoding="utf-8")
-    scratch.replace(path)
+    write_json(truth_file(landing, truth.stream), asdict(truth), indent=1)
 
 
 def _of(choose: Any, *values: int | None) -> int | None:

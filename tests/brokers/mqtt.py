@@ -126,8 +126,8 @@ class Bridge:
         return [json.loads(line)["payload"] for line in self.lines()]
 
     def beat(self) -> dict[str, Any]:
-        """Return its last sign of life, nothing before the first one."""
-        path = self.config.parent / "var" / "runs" / "live" / f"bridge-{self.stream}.json"
+        """Return its last heartbeat, nothing before the first one."""
+        path = self.config.parent / "var" / "heartbeats" / f"bridge-{self.stream}.json"
         return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,9 @@ import pytest
 from jobs import run_dags
 from jobs.scheduled import unserved
 from lakehouse.declare.settings import Settings
-from lakehouse.home.heartbeat import beat
 from lakehouse.home.lease import lease
 from tests.dags.one_dag import dag_run
+from tests.heartbeats import served
 from tests.readings import declared
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -37,17 +36,14 @@ def settings(lakehouse_of: Callable[[str], Settings], tmp_path: Path) -> Setting
     return lakehouse_of(declared() + OTHER)
 
 
-def served(settings: Settings, *streams: str, at: float | None = None) -> None:
-    beat(settings.layout, {"state": "running", "pid": 4711, "streams": {name: {} for name in streams}})
-    if at is not None:
-        file = settings.layout.service / "heartbeat.json"
-        file.write_text(json.dumps(json.loads(file.read_text()) | {"at": at}))
-
-
 @pytest.mark.parametrize("name", ["ingest", "rollups", "queries", "publish"])
 def test_what_a_service_does_is_left_to_it(settings: Settings, name: str) -> None:
     with lease(settings.layout.service):
-        served(settings, "readings", "other")
+        served(
+            settings.layout,
+            pid=4711,
+            streams={"readings": {}, "other": {}},
+        )
         states = dag_run(name, settings)
 
     assert states.pop("") == "success"
@@ -62,7 +58,7 @@ def test_streams_that_a_service_leaves_alone_are_done_all_the_same(
 
     assert unserved(asked, "stream") == (["readings", "other"], None)
     with lease(settings.layout.service):
-        served(settings, "readings")
+        served(settings.layout, pid=4711, streams={"readings": {}})
         left, who = unserved(asked, "stream")
     assert left == ["other"] and "`tidemark serve` (process 4711" in str(who)
 
@@ -71,7 +67,11 @@ def test_streams_that_a_service_leaves_alone_are_done_all_the_same(
 def test_a_run_beside_a_service_checks_and_maintains_only(settings: Settings) -> None:
     told: list[str] = []
     with lease(settings.layout.service):
-        served(settings, "readings", "other")
+        served(
+            settings.layout,
+            pid=4711,
+            streams={"readings": {}, "other": {}},
+        )
         outcomes = run_dags.run(settings, progress=told.append)
 
     assert {outcome["job"] for outcome in outcomes} == {"check_quality", "maintain", "merge_raw"}
@@ -88,14 +88,14 @@ def test_the_watch_skips_where_nothing_is_served(settings: Settings) -> None:
 
 def test_the_watch_has_what_a_living_service_takes_in_checked(settings: Settings) -> None:
     with lease(settings.layout.service):
-        served(settings, "readings")
+        served(settings.layout, pid=4711, streams={"readings": {}})
         states = dag_run("watch", settings)
 
     assert states == {"look": "success", "served": "success", "": "success"}
 
 
 def test_the_watch_fails_when_the_heartbeat_is_old(settings: Settings) -> None:
-    served(settings, "readings", at=time.time() - 3600)
+    served(settings.layout, pid=4711, age_s=3600, streams={"readings": {}})
 
     states = dag_run("watch", settings)
 

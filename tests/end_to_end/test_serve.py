@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from lakehouse.home.heartbeat import is_served, last_beat
+from lakehouse.home.heartbeats import is_served, service_heartbeat
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import read_columns
 from lakehouse.queries.runtime.failure import read_stopped
@@ -132,11 +132,11 @@ class Lake:
 
     def fresh(self) -> dict[str, Any]:
         """Return what the heartbeat says of how fresh the answers are."""
-        told: dict[str, Any] = (last_beat(self.home) or {})["streams"]["readings"]
+        told: dict[str, Any] = (service_heartbeat(self.home) or {})["streams"]["readings"]
         return told
 
     def step(self, job: str, name: str) -> dict[str, Any]:
-        steps = (last_beat(self.home) or {}).get("steps", [])
+        steps = (service_heartbeat(self.home) or {}).get("steps", [])
         return next((s for s in steps if (s["job"], s["name"]) == (job, name)), {})
 
 
@@ -198,7 +198,7 @@ def test_rows_that_land_are_published_while_another_stream_is_broken_and_sigterm
         assert process.wait(40) == 0
 
     assert not is_served(lake.home)
-    assert (last_beat(lake.home) or {})["state"] == "stopped"
+    assert (service_heartbeat(lake.home) or {})["state"] == "stopped"
 
 
 @pytest.mark.parametrize("point", ["ingest.raw-appended", "rollup.appended", "publish.file-written"])

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,8 +8,8 @@ import pytest
 from jobs import watch_service
 from jobs.watch_service import ServiceStands
 from lakehouse.declare.settings import Settings
-from lakehouse.home.heartbeat import beat
 from lakehouse.home.lease import lease
+from tests.heartbeats import served
 from tests.readings import declared
 
 
@@ -20,29 +18,23 @@ def settings(lakehouse_of: Callable[[str], Settings]) -> Settings:
     return lakehouse_of(declared())
 
 
-def aged(settings: Settings, seconds: float, **facts: object) -> None:
-    beat(settings.layout, facts)
-    file = settings.layout.service / "heartbeat.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"at": time.time() - seconds}))
-
-
 def test_a_home_that_was_never_served_or_whose_service_was_stopped_is_no_alarm(settings: Settings) -> None:
     assert watch_service.run(settings)["state"] == "none"
-    aged(settings, 1e6, state="stopped", pid=1)
+    served(settings.layout, "stopped", 1, 1e6)
     assert watch_service.run(settings)["state"] == "none"
 
 
 def test_a_service_that_gets_on_is_told_with_the_steps_that_fail(settings: Settings) -> None:
     step = {"job": "ingest", "name": "readings", "failures": 2}
     with lease(settings.layout.service):
-        beat(settings.layout, {"state": "running", "pid": 1, "steps": [step, step | {"failures": 0}]})
+        served(settings.layout, steps=[step, step | {"failures": 0}])
         found = watch_service.run(settings)
 
     assert (found["state"], found["failing"]) == ("running", ["ingest readings"])
 
 
 def test_an_old_heartbeat_of_a_process_that_has_gone_is_an_alarm(settings: Settings) -> None:
-    aged(settings, 90, state="running", pid=4711)
+    served(settings.layout, "running", 4711, 90)
 
     with pytest.raises(
         ServiceStands, match=r"process 4711\) was 9\d s ago, .* its process has gone without a stop"
@@ -51,7 +43,7 @@ def test_an_old_heartbeat_of_a_process_that_has_gone_is_an_alarm(settings: Setti
 
 
 def test_an_old_heartbeat_of_a_process_that_is_alive_is_an_alarm_too(settings: Settings) -> None:
-    aged(settings, 90, state="stopping", pid=4711)
+    served(settings.layout, "stopping", 4711, 90)
 
     with lease(settings.layout.service), pytest.raises(ServiceStands, match="is alive and stands still"):
         watch_service.run(settings)
@@ -63,8 +55,8 @@ def test_a_health_check_ends_with_what_it_found(
     home = ["--home", str(settings.home)]
     assert watch_service.main(home) == 1
     with lease(settings.layout.service):
-        beat(settings.layout, {"state": "running", "pid": 1})
+        served(settings.layout)
         assert watch_service.main(home) == 0
-        aged(settings, 90, state="running", pid=1)
+        served(settings.layout, "running", 1, 90)
         assert watch_service.main(home) == 1
     assert "stands still" in capsys.readouterr().err

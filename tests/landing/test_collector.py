@@ -43,7 +43,7 @@ def test_samples_land_at_their_interval_and_the_end_leaves_nothing_behind(tmp_pa
         records = [json.loads(line) for path in files for line in path.read_text().splitlines()]
         assert (len(records), len(files)) == (pulse.messages, pulse.files)
         assert len({record["ts"] for record in records}) >= 2 or name == "sockets"
-        beat = json.loads((tmp_path / "var" / "runs" / "live" / f"collect-{name}.json").read_text())
+        beat = json.loads((tmp_path / "var" / "heartbeats" / f"collect-{name}.json").read_text())
         assert (beat["state"], beat["messages"], beat["waiting_bytes"]) == ("stopped", pulse.messages, 0)
     assert any("host: landed host-" in line for line in told)
     assert not list(tmp_path.rglob("*.part"))

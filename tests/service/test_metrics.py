@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from lakehouse.home.heartbeat import beat
 from lakehouse.home.layout import Home
 from lakehouse.home.lease import lease
 from lakehouse.home.outcomes import record
 from lakehouse.service.freshness import Freshness
 from lakehouse.service.metrics import exposition, start_server
 from lakehouse.service.tasks import Turn
+from tests.heartbeats import served
 from tests.queries.chosen import declare as declare_selections
 from tests.queries.chosen import run_by_hand as run_selection_by_hand
 
@@ -85,7 +85,7 @@ def home(tmp_path: Path) -> Home:
     turn.tally.add(1.5)
     turn.tally.add(7.0)
     turn.tally.failures = 3
-    beat(layout, {"state": "running", "pid": 1, "streams": {"alpha": fresh.facts()}, "steps": [turn.facts()]})
+    served(layout, streams={"alpha": fresh.facts()}, steps=[turn.facts()])
     return layout
 
 

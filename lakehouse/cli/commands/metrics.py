@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -26,6 +25,7 @@ def metrics(
 
     Read from the home's files, with or without a service; no JVM is started.
     """
+    from lakehouse.home.atomic_files import write_text
     from lakehouse.home.layout import Home
     from lakehouse.service.metrics import exposition
 
@@ -33,6 +33,4 @@ def metrics(
     if textfile is None:
         print(text, end="")
         return
-    scratch = textfile.with_name(f".{textfile.name}.{os.getpid()}")
-    scratch.write_text(text, encoding="utf-8")
-    scratch.replace(textfile)
+    write_text(textfile, text)

@@ -26,8 +26,9 @@ def print_status(found: Facts) -> None:
         if stream.get("levels"):
             title = f"levels of {stream['stream']}"
             print_table(_LEVEL, [_level(level) for level in stream["levels"]], title=title)
-    if found["live"]:
-        print_table(_LIVE, [_live(beat) for beat in found["live"]], title="bridges and collectors")
+    if found["heartbeats"]:
+        rows = [_heartbeat(each) for each in found["heartbeats"]]
+        print_table(_HEARTBEAT, rows, title="bridges and collectors")
     if found["service"]:
         _print_service(found["service"])
     if found["jobs"]:
@@ -99,10 +100,20 @@ def _level(level: Facts) -> tuple[Any, ...]:
     )
 
 
-_LIVE = ("stream", "kind", "state", "last message", "messages", "repeated", "files", "waiting bytes", "note")
+_HEARTBEAT = (
+    "stream",
+    "kind",
+    "state",
+    "last message",
+    "messages",
+    "repeated",
+    "files",
+    "waiting bytes",
+    "note",
+)
 
 
-def _live(beat: Facts) -> tuple[Any, ...]:
+def _heartbeat(beat: Facts) -> tuple[Any, ...]:
     seen = (
         f"{beat['state']} for {age(beat['age_s'])}"
         if beat["state"] == "silent" and beat["age_s"]

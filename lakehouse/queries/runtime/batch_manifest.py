@@ -8,13 +8,13 @@ plans/<query>/repair-00000001  from which batch of the query to which
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from lakehouse.home.atomic_files import write_text
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import Entry, read_extent
 from lakehouse.home.table_log import bounds
@@ -89,7 +89,7 @@ def _plan(path: Path, changed_ns: int) -> Plan:
 
 def write_plan(folder: Path, kind: Kind, plan: Plan) -> None:
     """Write a plan down, whole or not at all."""
-    _write(_file(folder, kind, plan.number), json.dumps(asdict(plan)))
+    write_text(_file(folder, kind, plan.number), json.dumps(asdict(plan)), durable=True)
 
 
 def definition_of(query: Query, buckets: int) -> str:
@@ -110,7 +110,7 @@ def read_definition(folder: Path) -> str | None:
 
 def replace_definition(folder: Path, definition: str) -> None:
     """Write down what the query's tables belong to, whatever they belonged to before."""
-    _write(folder / "query", definition)
+    write_text(folder / "query", definition, durable=True)
 
 
 def require_same(folder: Path, query: str, definition: str) -> None:
@@ -194,13 +194,3 @@ def _file(folder: Path, kind: Kind, number: int) -> Path:
 def _largest(table: Path, number: str) -> int:
     [(_, largest)] = bounds(table, (number,))
     return largest or 0
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(f".{path.name}.tmp")
-    with scratch.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    scratch.rename(path)

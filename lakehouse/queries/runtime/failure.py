@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
+from lakehouse.home.atomic_files import write_json
 from lakehouse.home.layout import Home
 
 
@@ -41,10 +42,7 @@ def read_stopped(layout: Home, query: str) -> Stopped | None:
 
 def write_stopped(layout: Home, query: str, stopped: Stopped) -> None:
     """Note why a query stands still, in the place of what was noted before."""
-    path = layout.plans(query) / "stopped"
-    scratch = path.with_name(".stopped.tmp")
-    scratch.write_text(json.dumps(asdict(stopped)), encoding="utf-8")
-    scratch.rename(path)
+    write_json(layout.plans(query) / "stopped", asdict(stopped))
 
 
 def clear_stopped(layout: Home, query: str) -> None:

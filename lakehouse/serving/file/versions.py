@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from lakehouse.home.atomic_files import sync, write_text
+
 _RETRIES = 50
 
 
@@ -130,19 +132,15 @@ def place(folder: Path, version: int, written: Path) -> Path:
     """Give a finished file its version's name, durably; readers do not see it before the pointer moves."""
     lock_path(folder, version).touch()
     path = database_path(folder, version)
-    _sync(written)
+    sync(written)
     os.replace(written, path)
-    _sync(folder)
+    sync(folder)
     return path
 
 
 def point_to(folder: Path, version: int) -> None:
     """Make a version the current one, atomically and durably."""
-    draft = folder / f".current.{os.getpid()}"
-    draft.write_text(f"{version:08d}\n", encoding="ascii")
-    _sync(draft)
-    os.replace(draft, folder / "current")
-    _sync(folder)
+    write_text(folder / "current", f"{version:08d}\n", durable=True)
 
 
 def collect(folder: Path, keep: int) -> list[int]:
@@ -182,13 +180,5 @@ def publisher(folder: Path) -> Iterator[None]:
         for draft in (*folder.glob(".draft-*"), *folder.glob(".current.*")):
             draft.unlink()
         yield
-    finally:
-        os.close(descriptor)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
     finally:
         os.close(descriptor)

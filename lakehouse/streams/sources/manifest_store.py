@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from lakehouse.declare.stream import Source
+from lakehouse.home.atomic_files import write_text
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.streams.sources.drift import schema_changes
 from lakehouse.streams.sources.files import Found, groups, landed, matching
@@ -164,14 +165,7 @@ class Landing:
         return tuple(told)
 
     def _add(self, manifest: Manifest) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        target = manifest_file(self.folder, manifest.batch)
-        scratch = self.folder / f".{target.name}.tmp"
-        with scratch.open("w", encoding="utf-8") as file:
-            file.write(manifest.to_json())
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.rename(target)
+        write_text(manifest_file(self.folder, manifest.batch), manifest.to_json(), durable=True)
         self.manifests.append(manifest)
         self._files |= {file.path: file for file in manifest.files}
         crash_point("ingest.manifest-written")

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import psutil
 
-from lakehouse.home.heartbeat import last_beat
+from lakehouse.home.heartbeats import service_heartbeat
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import read_log
 from lakehouse.serving.ask.ask import ask
@@ -180,7 +180,7 @@ def served(folder: Path, config: str, replay: Replay) -> dict[str, Any]:
         return {
             "freshness_p50_s": round(float(np.quantile(fresh, 0.5)), 2),
             "freshness_p95_s": round(float(np.quantile(fresh, 0.95)), 2),
-            "freshness_of_the_service_p50_s": (last_beat(home) or {})["streams"]["readings"]["p50_s"],
+            "freshness_of_the_service_p50_s": (service_heartbeat(home) or {})["streams"]["readings"]["p50_s"],
             "faster": replay.faster,
             "rss_mb": round(watch.memory[-1][1]),
             "rss_growth_mb_per_hour": round(watch.growth_mb_per_hour(begin + replay.seconds / 2, ended)),
@@ -204,7 +204,7 @@ def _served(folder: Path) -> Iterator[psutil.Process]:
         process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
         try:
             home = Home(folder / "var")
-            while (last_beat(home) or {}).get("state") != "running":
+            while (service_heartbeat(home) or {}).get("state") != "running":
                 assert process.poll() is None, (folder / "serve.log").read_text()
                 time.sleep(0.2)
             yield psutil.Process(process.pid)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.home.heartbeats import Beat, write_beat
+from lakehouse.home.heartbeats import Heartbeat, write_heartbeat
 from lakehouse.home.layout import Home
 from tests.cli.conftest import Tidemark
 
@@ -50,13 +50,16 @@ def test_a_bridge_ends_when_its_time_is_over_though_no_broker_is_there(
     assert ended.stderr.count("cannot reach mqtt://localhost:1") == 1
 
 
+COUNTS = {"messages": 1234, "repeated": 5, "files": 6, "waiting_bytes": 789}
+
+
 def test_status_shows_a_bridge_before_anything_is_published(called: Tidemark, tmp_path: Path) -> None:
     now = datetime.now(UTC).isoformat()
-    beat = Beat("bridge", "lora", "running", now, now, now, 1234, 5, 6, 789)
-    write_beat(Home(tmp_path / "var"), beat)
+    beat = Heartbeat("bridge", "lora", "running", now, now, 1, figures=COUNTS | {"last_message": now})
+    write_heartbeat(Home(tmp_path / "var"), beat)
 
     lines = [line.split() for line in called("status").stdout.splitlines()]
 
     row = next(line for line in lines if line[:2] == ["lora", "bridge"])
     assert (row[2], row[-5:]) == ("running", ["1,234", "5", "6", "789", "-"])
-    assert json.loads(called("status", "--json").stdout)["live"][0]["waiting_bytes"] == 789
+    assert json.loads(called("status", "--json").stdout)["heartbeats"][0]["waiting_bytes"] == 789

@@ -1,0 +1,55 @@
+"""Files that whoever looks sees whole or not at all: written beside their place, then renamed into it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+
+@contextmanager
+def replacing(
+    path: Path, *, durable: bool = False, mode: int = 0o666, beside: Path | None = None
+) -> Iterator[IO[bytes]]:
+    """Give a file to write; it takes the place of ``path`` when the block ends without an error.
+
+    A ``durable`` file is on disk before it has its name, and the name before this returns. ``mode`` are its
+    permissions, less the process's mask. The draft lies in the same folder unless ``beside`` names another of the same
+    file system.
+    """
+    folder = beside or path.parent
+    for needed in {folder, path.parent}:
+        needed.mkdir(parents=True, exist_ok=True)
+    draft = folder / f".{path.name}.{os.getpid()}"
+    with open(draft, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+        yield file
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+    draft.replace(path)
+    if durable:
+        sync(path.parent)
+
+
+def write_text(path: Path, text: str, *, durable: bool = False, mode: int = 0o666) -> None:
+    """Replace a file by this text."""
+    with replacing(path, durable=durable, mode=mode) as file:
+        file.write(text.encode("utf-8"))
+
+
+def write_json(path: Path, content: Any, *, durable: bool = False, indent: int | None = None) -> None:
+    """Replace a file by this content as JSON; what JSON has no word for, such as a path, becomes text."""
+    text = json.dumps(content, ensure_ascii=False, default=str, indent=indent)
+    write_text(path, text + "\n", durable=durable)
+
+
+def sync(path: Path) -> None:
+    """Put a file, or the names in a folder, on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
