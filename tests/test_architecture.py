@@ -192,6 +192,18 @@ def test_algorithms_import_numpy_and_numba_and_the_standard_library_only() -> No
         assert imported <= PURE | sys.stdlib_module_names, path
 
 
+def test_yardsticks_are_as_pure_as_what_they_judge() -> None:
+    ours = ("lakehouse.algorithms.", "tests.oracles.")
+    for path in (ROOT / "tests" / "oracles").rglob("*.py"):
+        imported = {name.split(".")[0] for name in _imports(path) if not name.startswith(ours)}
+        assert imported <= PURE | sys.stdlib_module_names, path
+
+
+def test_nothing_of_the_product_imports_tests() -> None:
+    for path in MODULES:
+        assert "tests" not in {name.split(".")[0] for name in _imports(path)}, path
+
+
 @pytest.mark.parametrize(
     ("module", "absent"),
     [

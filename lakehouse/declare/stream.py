@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from lakehouse.algorithms.rollup.contract import Level
+from lakehouse.algorithms.rollup.levels import Level
 from lakehouse.declare.columns import Column
 from lakehouse.declare.durations import EXPECTED, format_duration, parse_duration
 

@@ -16,8 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lakehouse.algorithms.rollup.contract import Level
-from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, horizons
+from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, Level, horizons
 from lakehouse.declare.durations import format_duration, parse_duration
 from lakehouse.declare.stream import Stream
 from lakehouse.declare.timestamps import format_moment

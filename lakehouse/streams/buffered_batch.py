@@ -12,7 +12,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from lakehouse.algorithms.ingest.duplicates_scan import CONFLICT, DUPLICATE
+from lakehouse.algorithms.ingest.duplicates import CONFLICT, DUPLICATE
 from lakehouse.algorithms.ingest.lateness import Lateness
 from lakehouse.spark import tables
 from lakehouse.streams.batch_records import ORIGIN, REJECTED, BatchRecords

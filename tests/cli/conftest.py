@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from lakehouse.algorithms.rollup.contract import Level
+from lakehouse.algorithms.rollup.levels import Level
 from lakehouse.cli.app import call
 from lakehouse.home.layout import Home
 from lakehouse.serving.file.facts import Measure, StreamFacts

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.algorithms.late_join.contract import Clock
-from lakehouse.algorithms.rollup.contract import Level
+from lakehouse.algorithms.rollup.levels import Level
 from lakehouse.declare.columns import Column
 from lakehouse.declare.stream import Source, Stream, TimeColumn
 from lakehouse.home.layout import Home

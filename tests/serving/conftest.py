@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.algorithms.rollup.contract import Level
+from lakehouse.algorithms.rollup.levels import Level
 from lakehouse.home.layout import Home
 from lakehouse.serving.file.publish import publish
 from lakehouse.serving.sandbox.sandbox import PublishedReader, open_published

@@ -16,8 +16,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakehouse.algorithms.rollup.contract import Level
-from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, horizons
+from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, Level, horizons
 from lakehouse.serving.file.facts import Measure, StreamFacts, Total
 
 MEASURES = (Measure("temp", "double"), Measure("hits", "int", 0), Measure("price", "decimal", 2))

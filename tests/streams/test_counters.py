@@ -13,9 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs import build_rollups, maintain
-from lakehouse.algorithms.rollup.counter import CounterTree
 from lakehouse.declare.settings import Settings
 from lakehouse.streams import rollup
+from tests.oracles.rollup.counter import CounterTree
 from tests.readings import declared
 from tests.readings_lake import Lake
 

@@ -7,8 +7,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.rollup.counter_scan import CounterScan
 from lakehouse.streams import counters
+from tests.oracles.rollup.counter_scan import CounterScan
 
 PLACE = ["start_us", "meter"]
 WIDTH = 8

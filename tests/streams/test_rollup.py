@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from jobs import build_rollups, maintain
-from lakehouse.algorithms.rollup.dsmga_tree import DsmgaTree
 from lakehouse.declare.settings import load_settings
 from lakehouse.home.marker import read_marker
 from lakehouse.streams import rollup
+from tests.oracles.rollup.dsmga_tree import DsmgaTree
 from tests.readings_lake import Lake
 
 pytestmark = pytest.mark.spark

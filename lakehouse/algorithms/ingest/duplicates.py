@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lakehouse.algorithms.ingest.duplicates_scan import ACCEPTED, CONFLICT, DUPLICATE
-
+ACCEPTED, DUPLICATE, CONFLICT = 0, 1, 2
 _OPEN = -1
 
 
@@ -17,7 +16,10 @@ def verdicts(
     known: npt.NDArray[np.bool_],
     within_us: int,
 ) -> npt.NDArray[np.int8]:
-    """Return one verdict per row as int8; see ``duplicates_scan.verdicts`` for what it means.
+    """Return one verdict per row as int8.
+
+    A row meets its match when an accepted row of the same identity lies at most ``within_us`` of event time away:
+    with the same payload as one such row it is a DUPLICATE, otherwise a CONFLICT; without a match it is ACCEPTED.
 
     ``identity`` (rows, 2), ``payload`` (rows,), ``event_us`` (rows,) int64 and ``known`` (rows,) bool are sorted by
     identity, and inside an identity known rows come first, then processing order.

@@ -48,12 +48,3 @@ def measure(event_us: npt.NDArray[np.int64], newest_before_us: int | None) -> La
     places = np.minimum(np.log2(np.maximum(late // 1000, 1)).astype(np.int64), BINS - 1)
     bins = tuple(int(count) for count in np.bincount(places, minlength=BINS))
     return Lateness(len(late), int(late.max(initial=0)), bins, int(newest[-1]))
-
-
-def quantile_us(bins: npt.NDArray[np.int64], q: float) -> int:
-    """Return an upper bound of the q-quantile of late rows' lateness, exact to a factor of two; 0 for no late rows."""
-    total = int(bins.sum())
-    if total == 0:
-        return 0
-    place = int(np.searchsorted(np.cumsum(bins), q * total))
-    return int(2 ** (place + 1)) * 1000

@@ -20,8 +20,6 @@ from numba import njit
 
 BITS = 30
 _MASK = (1 << BITS) - 1
-# No value needs a digit below or above these places.
-NO_LOWEST, NO_HIGHEST = 64, -64
 
 
 @njit(cache=True, inline="always")

@@ -105,6 +105,8 @@ def _aggregated(aggregate: Aggregate, values: Float64s) -> tuple[float, float, f
         case "sum":
             high = math.fsum(known)
             low = math.fsum([*known, -high])
+            # A rest that rounds to half of high's last digit may be a tie that high + low rounds the other way.
+            high, low = high + low, low - ((high + low) - high)
         case "min" | "max" if len(known):
             extreme = float(known.min() if aggregate.function == "min" else known.max())
     return len(known), high, low, extreme

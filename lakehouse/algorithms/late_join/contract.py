@@ -12,7 +12,7 @@ and a condition. Times are int64 microseconds. Rows arrive in processing order, 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -177,26 +177,6 @@ class Snapshot:
         return sum(map(len, self.parts.values()))
 
 
-class LateJoin(Protocol):
-    """A continuous join of two streams.
-
-    Laws of all methods: a batch does what its rows do one by one, restoring a snapshot changes nothing, no pair is
-    found twice, and every pair found is one of ``NestedLoop``'s. A method with a log finds the others by repair.
-    """
-
-    def process(self, batch: Batch) -> Outcome:
-        """Take in rows in processing order; return the pairs found by them, the log and the rows refused."""
-
-    def snapshot(self) -> Snapshot:
-        """Return the whole state; later rows do not change it."""
-
-    def restore(self, snapshot: Snapshot) -> None:
-        """Become the join that the snapshot was taken of."""
-
-    def check(self) -> None:
-        """Raise AssertionError if an invariant is broken."""
-
-
 def online_pairs(left: Int64s, right: Int64s, event_us: Int64s, wait_us: Int64s | None = None) -> Pairs:
     """Return pairs found online, at once unless waits are given."""
     n = len(left)
@@ -207,9 +187,3 @@ def online_pairs(left: Int64s, right: Int64s, event_us: Int64s, wait_us: Int64s 
         np.zeros(n, np.bool_),
         np.zeros(n, np.int64) if wait_us is None else wait_us,
     )
-
-
-def empty_log() -> Log:
-    """Return the log of a method that has none."""
-    none = np.empty(0, np.int64)
-    return Log(none, np.empty(0, np.int8), none, none, none)

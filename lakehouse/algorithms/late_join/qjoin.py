@@ -86,8 +86,8 @@ class QJoin:
     """The symmetric window join of two late streams, with a log for exact repair.
 
     >>> from lakehouse.algorithms.late_join.contract import Batch
-    >>> from lakehouse.algorithms.late_join.policy import ConstantSlack
-    >>> join = QJoin(Equality(), window_us=10, policy=ConstantSlack(0, 0))
+    >>> from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
+    >>> join = QJoin(Equality(), window_us=10, policy=NeededSlack(0.9, period_us=1000))
     >>> found = join.process(Batch.of([0, 1, 0, 1, 1], [0, 0, 50, 50, 5], key=[7] * 5))
     >>> found.pairs.left.tolist(), found.pairs.right.tolist()
     ([0, 2], [1, 3])

@@ -1,6 +1,5 @@
-"""What packets of a capture file say, from bytes that come a block at a time.
+"""What packets of a capture file say, from bytes that come a block at a time. Called by streams/sources/packets.py.
 
-struct_scan.py     yardstick: the whole file, packet by packet, with the standard library
 capture.py         where packets lie in a pcap or pcapng stream, and when they were seen
 capture_kernels.py its walks over records
 headers.py         who sent them to whom: addresses, protocol, ports

@@ -1,15 +1,8 @@
-"""The whole history of a stream in bounded space: fine when recent, coarse when old, always with an interval.
+"""What all engines of the rollup agree in: which levels nest, how far back each reaches, how counter nodes combine.
 
-contract.py     what goes in and out: Level, Node, Answer, Snapshot, and the Rollup protocol
-recompute.py    yardstick: keep every row, look at all of them
-dsmga_tree.py   DsmgaTree: declared levels with horizons that never cut a parent
-paper_tree.py   PaperTree: levels that grow with the history, alpha^l + 1 slots each
-level_stack.py  kept levels one above the other, in one array: what both trees do alike
-nodes.py        one level of it: find, fold, check
-descent.py      AAQuery: which nodes answer a range, and which of them it cuts
-bounds.py       what a cut node can hide: the guaranteed interval in closed form
-levels.py       which levels nest and how far back each one reaches, in whole numbers
-counter.py      CounterTree: how far a meter's reading grew, through resets; counter_scan.py is its yardstick
+Rows are folded into nodes by lakehouse/streams/nodes.py, in Arrow; ranges are answered by the macros of sql/serving.
+The trees that they are tested against, the paper's and ours, are in tests/oracles/rollup.
 
-node_kernels.py, query_kernels.py and counter_kernels.py are the compiled loops behind batches of rows and of ranges.
+levels.py            Level, floors and horizons; called wherever a table or an answer has levels
+counter_kernels.py   nodes of a counter joined; called by lakehouse/streams/counters.py
 """

@@ -1,7 +1,4 @@
-"""Compiled loops over counter nodes: readings folded into nodes, and nodes of one interval joined.
-
-The rules, and why they hold, are in counter.py.
-"""
+"""Compiled loops that join counter nodes of one interval; the rollup's partial nodes are combined by them."""
 
 from __future__ import annotations
 
@@ -25,48 +22,10 @@ COUNTER = np.dtype(
 )
 
 
-def fold_readings(times: Any, values: Any, width_us: int) -> Any:
-    """Return readings in order of (time, value) as nodes of one width; cost O(rows)."""
-    out = np.empty(len(times), COUNTER)
-    return out[: _fold_readings(times, values, width_us, out)].copy()
-
-
 def fold_nodes(nodes: Any, width_us: int) -> Any:
     """Return nodes in order of start as nodes of one width, wider or the same; cost O(nodes)."""
     out = np.empty(len(nodes), COUNTER)
     return out[: _fold_nodes(nodes, width_us, out)].copy()
-
-
-@njit(cache=True)
-def _fold_readings(times: Any, values: Any, width: int, out: Any) -> Any:
-    made = 0
-    for row in range(len(times)):
-        start = times[row] - times[row] % width
-        if made and out[made - 1].start == start:
-            _take_reading(out[made - 1], times[row], values[row])
-        else:
-            _start_node(out[made], start, times[row], values[row])
-            made += 1
-    return made
-
-
-@njit(cache=True)
-def _start_node(node: Any, start: int, time_us: int, value: float) -> None:
-    node.start = start
-    node.n = 1
-    node.first_us, node.last_us = time_us, time_us
-    node.first, node.last, node.max = value, value, value
-    node.drops_low, node.drops_high = 0.0, 0.0
-
-
-@njit(cache=True)
-def _take_reading(node: Any, time_us: int, value: float) -> None:
-    node.n += 1
-    fall = _fall(node.last, value)
-    node.drops_low += fall
-    node.drops_high += fall
-    node.last_us, node.last = time_us, value
-    node.max = max(node.max, value)
 
 
 @njit(cache=True)
@@ -84,7 +43,8 @@ def _fold_nodes(nodes: Any, width: int, out: Any) -> Any:
 
 
 @njit(cache=True)
-def _fall(before: float, after: float) -> Any:
+def fall_of(before: float, after: float) -> Any:
+    """Return what a counter that starts again at 0 has lost between two readings."""
     return before if after < before else 0.0
 
 
@@ -97,12 +57,12 @@ def _is_before(time: int, value: float, other_time: int, other_value: float) -> 
 def _join(node: Any, other: Any) -> None:
     """Join two nodes of one interval: exactly if one lies before the other, else with what is sure."""
     if _is_before(node.last_us, node.last, other.first_us, other.first):
-        fall = _fall(node.last, other.first)
+        fall = fall_of(node.last, other.first)
         node.drops_low += other.drops_low + fall
         node.drops_high += other.drops_high + fall
         node.last_us, node.last = other.last_us, other.last
     elif _is_before(other.last_us, other.last, node.first_us, node.first):
-        fall = _fall(other.last, node.first)
+        fall = fall_of(other.last, node.first)
         node.drops_low += other.drops_low + fall
         node.drops_high += other.drops_high + fall
         node.first_us, node.first = other.first_us, other.first
@@ -119,8 +79,8 @@ def _join_overlapping(node: Any, other: Any) -> None:
         first_us, first = other.first_us, other.first
     if _is_before(last_us, last, other.last_us, other.last):
         last_us, last = other.last_us, other.last
-    node_low = node.drops_low + _fall(first, node.first) + _fall(node.last, last)
-    other_low = other.drops_low + _fall(first, other.first) + _fall(other.last, last)
+    node_low = node.drops_low + fall_of(first, node.first) + fall_of(node.last, last)
+    other_low = other.drops_low + fall_of(first, other.first) + fall_of(other.last, last)
     greatest = max(node.max, other.max)
     node_high = node.drops_high + other.n * greatest
     other_high = other.drops_high + node.n * greatest

@@ -16,11 +16,18 @@ Reference: Liu, Jin, Hou, Zhang, DSMGA-Tree, section 2; the aligned horizon is o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
-from lakehouse.algorithms.rollup.contract import Level
-
 KEPT_FOREVER_US = -(2**62)
+
+
+@dataclass(frozen=True)
+class Level:
+    """One granularity: nodes ``width_us`` wide, kept for ``keep_us``; None keeps them forever."""
+
+    width_us: int
+    keep_us: int | None
 
 
 def floor_to(width_us: int, time_us: int) -> int:
@@ -50,20 +57,6 @@ def horizon(level_index: int, levels: Sequence[Level], newest_us: int) -> int:
 def horizons(levels: Sequence[Level], newest_us: int) -> list[int]:
     """Return the horizon of every level, finest first; they never grow from one level to the next."""
     return [horizon(index, levels, newest_us) for index in range(len(levels))]
-
-
-def next_move(levels: Sequence[Level], newest_us: int) -> int:
-    """Return the newest event time at which the next horizon moves.
-
-    >>> next_move([Level(1, 10), Level(4, None)], newest_us=25)
-    26
-    """
-    moves = [
-        floor_to(parent.width_us, newest_us - level.keep_us) + parent.width_us + level.keep_us
-        for level, parent in zip(levels, [*levels[1:], levels[-1]], strict=True)
-        if level.keep_us is not None
-    ]
-    return min(moves, default=2**63 - 1)
 
 
 def validate_levels(levels: Sequence[Level]) -> list[str]:

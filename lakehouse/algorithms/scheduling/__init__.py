@@ -1,22 +1,23 @@
 """Which operator of all registered queries runs next, for how long, and in which order filters stand.
 
+Called by lakehouse/queries/runtime/scan: ``Executor`` under ``MultiFactor``, over Arrow batches. The other policies
+have no caller yet but benchmarks.
+
 contract.py         what goes in and out: Operator, Join, Chain, Query, Statistics, Plan, and the Policy protocol
 network.py          queries laid out as arrays: what feeds what, which filters may change places
 measuring.py        n, S and V of an interval from counts
 interval.py         tau: when the next plan is made, and how long it serves
 flow.py             what reaches each operator in an order, how much work it is, what a join counts as
 ordering.py         which order of filters makes the least work
-fifo.py             Fifo: the yardstick; the written order, each tuple through the whole chain
+multifactor.py      MultiFactor: measured order, rounds, slices from the deadline
+fifo.py             Fifo: the written order, each tuple through the whole chain
 greedy.py           Greedy: the highest (1 - S) n first
 chain.py            ChainScheduling: the steepest piece of the progress chart first
-multifactor.py      MultiFactor: measured order, rounds, slices from the deadline
 deadline_rounds.py  DeadlineRounds: ours; short rounds, and shedding as long as deadlines hold
-simulate.py         a machine on a virtual clock, repeatable to the last tuple
-executor.py         runs queries over batches of rows in bounded memory; alone.py is its yardstick
+executor.py         runs queries over batches of rows in bounded memory
 sampling.py         asks operators that no row reaches of a few rows
 operators.py        operators that can be run: Predicate, Transform, Merge
 chunks.py           batches as they wait, read once for all queries, counted in bytes
-status.py           what can be seen of a running executor
 
-turns_kernels.py and simulate_kernels.py are the compiled loops.
+turns_kernels.py holds the compiled loops.
 """

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import duckdb
 
-from lakehouse.algorithms.rollup.contract import Level
-from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
+from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, Level
 from lakehouse.declare.durations import format_duration
 from lakehouse.declare.stream import COUNTER_PARTS
 from lakehouse.serving.file.facts import (

@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from lakehouse.algorithms.rollup.contract import Level
+from lakehouse.algorithms.rollup.levels import Level
 from lakehouse.declare.stream import Stream
 from lakehouse.serving.file.query_snapshot import QuerySnapshot
 from sql import statement

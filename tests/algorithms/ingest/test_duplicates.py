@@ -4,8 +4,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.ingest import duplicates, duplicates_scan
-from lakehouse.algorithms.ingest.duplicates_scan import ACCEPTED, CONFLICT, DUPLICATE
+from lakehouse.algorithms.ingest import duplicates
+from lakehouse.algorithms.ingest.duplicates import ACCEPTED, CONFLICT, DUPLICATE
+from tests.oracles.ingest import duplicates_scan
 
 ROWS = st.lists(
     st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 30), st.booleans()),

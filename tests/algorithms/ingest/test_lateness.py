@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.ingest.lateness import BINS, measure, quantile_us
+from lakehouse.algorithms.ingest.lateness import BINS, measure
+from tests.oracles.ingest.lateness_quantile import quantile_us
 
 TIMES = st.lists(st.integers(-(10**12), 10**12), max_size=60)
 

@@ -9,8 +9,9 @@ from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
 from lakehouse.algorithms.join_aggregate.contract import Aggregate, Rows, Shape
-from lakehouse.algorithms.join_aggregate.incremental import Incremental, changed_count, join_count
+from lakehouse.algorithms.join_aggregate.incremental import Incremental
 from tests.algorithms.join_aggregate.streams import Case, cases
+from tests.oracles.join_aggregate.theorem_1 import changed_count, join_count
 
 Sides = tuple[Counter[Hashable], Counter[Hashable]]
 

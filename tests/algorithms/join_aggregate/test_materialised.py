@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 from hypothesis import given, settings
 
-from lakehouse.algorithms.join_aggregate.contract import Rows, Shape
+from lakehouse.algorithms.join_aggregate.contract import Aggregate, Rows, Shape
 from lakehouse.algorithms.join_aggregate.materialised import Materialised
 from tests.algorithms.join_aggregate.streams import (
     ROUGH,
@@ -29,6 +31,18 @@ def test_sums_that_float64_would_lose_are_kept(case: Case) -> None:
     found = answers(Materialised(case.shape), case.calls)
 
     assert_right(case.shape, found, answers_by_definition(case.shape, case.calls), bound=2.0**-104)
+
+
+def test_a_rest_that_rounds_to_a_tie_is_below_the_digits_of_high() -> None:
+    """The rest was rounded to half of high's last digit, and high + low was then another number than high."""
+    shape = Shape(((0,), (0,)), (False, False), (Aggregate("sum", 0, 0),))
+    values = np.array([[1 + 2.0**-52, -(2.0**-53), 2.0**-200, 0.0]]).T
+    rows = Rows.of([0, 0, 0, 1], np.zeros(4), np.full(4, 9), np.zeros(4), values=values)
+
+    found = Materialised(shape).advance(rows, np.array([5]))
+
+    assert (found.high + found.low).tolist() == found.high.tolist()
+    assert abs(Fraction(found.high.item()) + Fraction(found.low.item()) - 1 - Fraction(2) ** -53) < 2.0**-105
 
 
 def test_most_random_streams_have_results() -> None:

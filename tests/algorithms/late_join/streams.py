@@ -10,11 +10,13 @@ import numpy as np
 from hypothesis import strategies as st
 
 from lakehouse.algorithms.late_join.conditions import Band, Comparison, Condition, Distance, Equality
-from lakehouse.algorithms.late_join.contract import Batch, Clock, LateJoin, Log, Outcome, Pairs
-from lakehouse.algorithms.late_join.policy import ConstantSlack, SlackPolicy
+from lakehouse.algorithms.late_join.contract import Batch, Clock, Log, Outcome, Pairs
+from lakehouse.algorithms.late_join.policy import SlackPolicy
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.policy_paper import PaperSlack
 from lakehouse.algorithms.late_join.qjoin import QJoin
+from tests.oracles.late_join.constant_slack import ConstantSlack
+from tests.oracles.late_join.contract import LateJoin
 
 WINDOW = 6
 CONDITIONS: dict[str, Condition] = {

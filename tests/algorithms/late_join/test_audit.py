@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.late_join.audit import Waiting, audit, periods_of_steps
+from lakehouse.algorithms.late_join.audit import Waiting, periods_of_steps
+from tests.oracles.late_join.audit import audit
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Int64s

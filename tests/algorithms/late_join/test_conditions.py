@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from lakehouse.algorithms.late_join.conditions import Band, Comparison, Condition, Distance, Equality
 from lakehouse.algorithms.late_join.contract import Batch
-from lakehouse.algorithms.late_join.nested_loop import NestedLoop
-from lakehouse.algorithms.late_join.policy import ConstantSlack
 from lakehouse.algorithms.late_join.probing import Plan
 from lakehouse.algorithms.late_join.qjoin import QJoin
+from tests.oracles.late_join.constant_slack import ConstantSlack
+from tests.oracles.late_join.nested_loop import NestedLoop
 
 ANY = st.floats(allow_nan=True, allow_infinity=True)
 REACH = st.sampled_from([0.0, 1e-100, 1e-3, 0.1, 1.0, 7.3, 1e9, 1e100])

@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.late_join.contract import Batch, Clock, LateJoin
-from lakehouse.algorithms.late_join.k_slack import KSlack, LargestDelay, RecallModel
-from lakehouse.algorithms.late_join.nested_loop import NestedLoop, as_set
+from lakehouse.algorithms.late_join.contract import Batch, Clock
 from lakehouse.algorithms.late_join.qjoin import QJoin
 from tests.algorithms.late_join.streams import (
     CONDITIONS,
@@ -23,6 +21,9 @@ from tests.algorithms.late_join.streams import (
     outcome_of,
     parts,
 )
+from tests.oracles.late_join.contract import LateJoin
+from tests.oracles.late_join.k_slack import KSlack, LargestDelay, RecallModel
+from tests.oracles.late_join.nested_loop import NestedLoop, as_set
 
 METHODS: dict[str, Callable[[str], LateJoin]] = {
     "nested_loop": lambda condition: NestedLoop(CONDITIONS[condition], WINDOW),

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.algorithms.late_join.contract import Batch
-from lakehouse.algorithms.late_join.k_slack import KSlack, LargestDelay, RecallModel
-from lakehouse.algorithms.late_join.nested_loop import NestedLoop, as_set
 from tests.algorithms.late_join.streams import CONDITIONS, WINDOW, batches
 from tests.algorithms.late_join.test_policy_needed_slack import late_stream
+from tests.oracles.late_join.k_slack import KSlack, LargestDelay, RecallModel
+from tests.oracles.late_join.nested_loop import NestedLoop, as_set
 
 SECOND = 1_000_000
 

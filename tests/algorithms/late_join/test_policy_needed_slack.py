@@ -5,14 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.late_join.audit import Periods, audit
+from lakehouse.algorithms.late_join.audit import Periods
 from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.algorithms.late_join.contract import Batch
 from lakehouse.algorithms.late_join.needed_slack_kernels import cheapest
-from lakehouse.algorithms.late_join.policy import ConstantSlack
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.qjoin import QJoin
 from lakehouse.algorithms.late_join.repair import missing_pairs
+from tests.oracles.late_join.audit import audit
+from tests.oracles.late_join.constant_slack import ConstantSlack
 
 SECOND = 1_000_000
 COUNTS = st.lists(st.lists(st.integers(0, 20), min_size=12, max_size=12), min_size=1, max_size=4)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from lakehouse.algorithms.late_join.bucketing import place_in_buckets
 from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.algorithms.late_join.contract import Batch, Clock, Pairs
-from lakehouse.algorithms.late_join.nested_loop import NestedLoop, as_set
-from lakehouse.algorithms.late_join.policy import ConstantSlack
 from lakehouse.algorithms.late_join.qjoin import CHUNK, QJoin
 from lakehouse.algorithms.late_join.repair import missing_pairs
 from tests.algorithms.late_join.streams import CONDITIONS, POLICIES, WINDOW, batches, join_of, parts
+from tests.oracles.late_join.constant_slack import ConstantSlack
+from tests.oracles.late_join.nested_loop import NestedLoop, as_set
 
 moderate = settings(max_examples=40, deadline=None)
 thorough = settings(max_examples=120, deadline=None)

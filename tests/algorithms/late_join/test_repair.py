@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.algorithms.late_join.contract import Batch
-from lakehouse.algorithms.late_join.nested_loop import NestedLoop, as_set
 from lakehouse.algorithms.late_join.repair import missing_pairs
 from tests.algorithms.late_join.streams import CONDITIONS, WINDOW, batches
+from tests.oracles.late_join.nested_loop import NestedLoop, as_set
 
 ROWS = Batch.of([0, 1, 0, 1], [10, 12, 30, 11], row=[5, 6, 7, 8], key=[1, 1, 1, 1])
 

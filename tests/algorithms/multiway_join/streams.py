@@ -9,15 +9,17 @@ import numpy as np
 from hypothesis import strategies as st
 
 from lakehouse.algorithms.multiway_join.centre import Centre
-from lakehouse.algorithms.multiway_join.contract import Block, Ordering, Query, Sending, Sites, Trip
+from lakehouse.algorithms.multiway_join.contract import Ordering, Query, Sending, Sites, Trip
 from lakehouse.algorithms.multiway_join.cost import legs_of
 from lakehouse.algorithms.multiway_join.exhaustive import Smje
-from lakehouse.algorithms.multiway_join.fixed_order import FixedOrder
 from lakehouse.algorithms.multiway_join.heuristic import Smjh
-from lakehouse.algorithms.multiway_join.lottery import Lottery
-from lakehouse.algorithms.multiway_join.nested_loop import NestedLoop
-from lakehouse.algorithms.multiway_join.synopsis import DenseSynopsis, HashedSynopsis, Synopsis
-from lakehouse.algorithms.multiway_join.window_join import MultiwayJoin, Outcome
+from lakehouse.algorithms.multiway_join.synopsis import HashedSynopsis, Synopsis
+from tests.oracles.multiway_join.block import Block
+from tests.oracles.multiway_join.dense_synopsis import DenseSynopsis
+from tests.oracles.multiway_join.fixed_order import FixedOrder
+from tests.oracles.multiway_join.lottery import Lottery
+from tests.oracles.multiway_join.nested_loop import NestedLoop
+from tests.oracles.multiway_join.window_join import MultiwayJoin, Outcome
 
 NAMES = ("north", "east", "south", "west", "far", "high", "low", "deep")
 ORDERINGS: dict[str, Callable[[int], Ordering]] = {

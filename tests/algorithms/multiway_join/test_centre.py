@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 from lakehouse.algorithms.multiway_join.centre import Centre
 from lakehouse.algorithms.multiway_join.contract import Plan, Query, Sending, Sites, Trip, Vector
 from lakehouse.algorithms.multiway_join.cost import legs_of
-from lakehouse.algorithms.multiway_join.every_order import every_order
 from lakehouse.algorithms.multiway_join.exhaustive import Smje
-from lakehouse.algorithms.multiway_join.fixed_order import FixedOrder
-from lakehouse.algorithms.multiway_join.lottery import Lottery
-from lakehouse.algorithms.multiway_join.synopsis import DenseSynopsis, HashedSynopsis
+from lakehouse.algorithms.multiway_join.synopsis import HashedSynopsis
 from tests.algorithms.multiway_join.streams import SENDINGS, join_of, queries, streams
+from tests.oracles.multiway_join.dense_synopsis import DenseSynopsis
+from tests.oracles.multiway_join.every_order import every_order
+from tests.oracles.multiway_join.fixed_order import FixedOrder
+from tests.oracles.multiway_join.lottery import Lottery
 
 PAPER = Query(Sites.of("123", [[0, 18, 25], [18, 0, 20], [25, 20, 0]]), (None, None, None))
 

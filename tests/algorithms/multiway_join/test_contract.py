@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lakehouse.algorithms.multiway_join.contract import Block, Cost, Query, Sending, Sites, Vector
+from lakehouse.algorithms.multiway_join.contract import Cost, Query, Sending, Sites, Vector
+from tests.oracles.multiway_join.block import Block
 
 COSTS = [[0, 1, 2], [1, 0, 3], [2, 3, 0]]
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from lakehouse.algorithms.multiway_join.contract import Legs, Ordering, Query, Sites, Trip
 from lakehouse.algorithms.multiway_join.cost import legs_of, route_cost, sizes_of
 from lakehouse.algorithms.multiway_join.cost_kernels import sizes_by_set
-from lakehouse.algorithms.multiway_join.every_order import every_order
 from lakehouse.algorithms.multiway_join.exhaustive import MOST_STOPS, Smje
 from lakehouse.algorithms.multiway_join.heuristic import Smjh
 from lakehouse.algorithms.multiway_join.heuristic_kernels import without_each
-from lakehouse.algorithms.multiway_join.lottery import Lottery
 from tests.algorithms.multiway_join.streams import ORDERINGS, trips
+from tests.oracles.multiway_join.every_order import every_order
+from tests.oracles.multiway_join.lottery import Lottery
 
 every_ordering = pytest.mark.parametrize("make", ORDERINGS.values(), ids=ORDERINGS.keys())
 quick = settings(max_examples=60, deadline=None)

@@ -8,14 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.multiway_join.synopsis import (
-    DenseSynopsis,
-    HashedSynopsis,
-    Synopsis,
-    passing,
-    slot_of,
-)
+from lakehouse.algorithms.multiway_join.synopsis import HashedSynopsis, Synopsis, passing, slot_of
 from tests.algorithms.multiway_join.streams import SYNOPSES
+from tests.oracles.multiway_join.dense_synopsis import DenseSynopsis
 
 SITES = 3
 KEYS = st.integers(-(2**63), 2**63 - 1) | st.integers(0, 9)

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.algorithms.multiway_join.contract import Query
-from lakehouse.algorithms.multiway_join.nested_loop import NestedLoop
-from lakehouse.algorithms.multiway_join.synopsis import DenseSynopsis
-from lakehouse.algorithms.multiway_join.totals import count_results, sum_results
 from tests.algorithms.multiway_join.streams import Stream, join_of, queries, run, streams
+from tests.oracles.multiway_join.dense_synopsis import DenseSynopsis
+from tests.oracles.multiway_join.nested_loop import NestedLoop
+from tests.oracles.multiway_join.totals import count_results, sum_results
 
 quick = settings(max_examples=40, deadline=None)
 

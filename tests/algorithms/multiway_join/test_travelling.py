@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.multiway_join.travelling import Factorised, Flat, Travelling, matches
+from tests.oracles.multiway_join.travelling import Factorised, Flat, Travelling, matches
 
 KEYS = st.lists(st.integers(0, 3), max_size=6)
 quick = settings(max_examples=50, deadline=None)

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.multiway_join.contract import Block, Cost, Query, Sending, Sites
-from lakehouse.algorithms.multiway_join.window_join import Outcome
+from lakehouse.algorithms.multiway_join.contract import Cost, Query, Sending, Sites
 from tests.algorithms.multiway_join.streams import (
     ORDERINGS,
     SENDINGS,
@@ -24,6 +23,8 @@ from tests.algorithms.multiway_join.streams import (
     streams,
     truth_of,
 )
+from tests.oracles.multiway_join.block import Block
+from tests.oracles.multiway_join.window_join import Outcome
 
 every_ordering = pytest.mark.parametrize("ordering", ORDERINGS)
 every_synopsis = pytest.mark.parametrize("synopsis", SYNOPSES)

@@ -18,8 +18,8 @@ from lakehouse.algorithms.packets.capture import (
     Packets,
 )
 from lakehouse.algorithms.packets.headers import ABSENT, headers_of
-from lakehouse.algorithms.packets.struct_scan import Packet, scan
 from tests.algorithms.packets import made
+from tests.oracles.packets.struct_scan import Packet, scan
 
 CAPTURES = made.pcaps() | made.pcapngs()
 

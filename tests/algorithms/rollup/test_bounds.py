@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.rollup.bounds import (
+from tests.oracles.rollup.bounds import (
     CutNode,
     CutNodes,
     Inside,
@@ -22,7 +22,7 @@ from lakehouse.algorithms.rollup.bounds import (
     sum_range,
     with_forgotten_rows,
 )
-from lakehouse.algorithms.rollup.contract import AGGREGATES, Aggregate
+from tests.oracles.rollup.contract import AGGREGATES, Aggregate
 
 VALUES = st.lists(st.integers(-6, 6), min_size=1, max_size=6)
 Rows = list[tuple[int, float]]

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.rollup.bounds import EPS
-from lakehouse.algorithms.rollup.contract import AGGREGATES, Aggregate, Answer, Level, Rollup, Snapshot
-from lakehouse.algorithms.rollup.dsmga_tree import DsmgaTree
-from lakehouse.algorithms.rollup.paper_tree import PaperTree
-from lakehouse.algorithms.rollup.recompute import Recompute
+from lakehouse.algorithms.rollup.levels import Level
+from tests.oracles.rollup.bounds import EPS
+from tests.oracles.rollup.contract import AGGREGATES, Aggregate, Answer, Rollup, Snapshot
+from tests.oracles.rollup.dsmga_tree import DsmgaTree
+from tests.oracles.rollup.paper_tree import PaperTree
+from tests.oracles.rollup.recompute import Recompute
 
 Row = tuple[int, float | None]
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.rollup.contract import Level
-from lakehouse.algorithms.rollup.counter import CounterTree, Increase
 from lakehouse.algorithms.rollup.counter_kernels import COUNTER
-from lakehouse.algorithms.rollup.counter_scan import CounterScan
+from lakehouse.algorithms.rollup.levels import Level
+from tests.oracles.rollup.counter import CounterTree, Increase
+from tests.oracles.rollup.counter_scan import CounterScan
 
 Row = tuple[int, float | None]
 

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from lakehouse.algorithms.rollup.bounds import CutNode
-from lakehouse.algorithms.rollup.descent import Descent, Spread
-from lakehouse.algorithms.rollup.level_stack import LevelStack
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
+from tests.oracles.rollup.bounds import CutNode
+from tests.oracles.rollup.descent import Descent, Spread
+from tests.oracles.rollup.level_stack import LevelStack
 
 
 def descent(horizon: int, times: range, spread: Spread = "remainder") -> Descent:

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.rollup.contract import Level
-from lakehouse.algorithms.rollup.dsmga_tree import DsmgaTree
-from lakehouse.algorithms.rollup.recompute import Recompute
+from lakehouse.algorithms.rollup.levels import Level
+from tests.oracles.rollup.dsmga_tree import DsmgaTree
+from tests.oracles.rollup.recompute import Recompute
 
 SECOND = 1_000_000
 LEVELS = [Level(1, 6), Level(3, 24), Level(12, None)]

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.rollup.contract import AGGREGATES, Aggregate, Level
-from lakehouse.algorithms.rollup.counter import CounterTree
-from lakehouse.algorithms.rollup.counter_scan import CounterScan
-from lakehouse.algorithms.rollup.dsmga_tree import DsmgaTree
-from lakehouse.algorithms.rollup.recompute import Recompute
+from lakehouse.algorithms.rollup.levels import Level
+from tests.oracles.rollup.contract import AGGREGATES, Aggregate
+from tests.oracles.rollup.counter import CounterTree
+from tests.oracles.rollup.counter_scan import CounterScan
+from tests.oracles.rollup.dsmga_tree import DsmgaTree
+from tests.oracles.rollup.recompute import Recompute
 
 Rows = list[tuple[int, float]]
 LEVELS = [Level(1, 6), Level(3, 24), Level(12, None)]

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lakehouse.algorithms.rollup.level_stack import LevelStack
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
+from tests.oracles.rollup.level_stack import LevelStack
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.rollup.contract import Level
 from lakehouse.algorithms.rollup.levels import (
     KEPT_FOREVER_US,
+    Level,
     floor_to,
     horizon,
     horizons,

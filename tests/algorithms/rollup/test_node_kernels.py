@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from lakehouse.algorithms.rollup.contract import Level
-from lakehouse.algorithms.rollup.dsmga_tree import DsmgaTree
-from lakehouse.algorithms.rollup.level_stack import LevelStack
+from lakehouse.algorithms.rollup.levels import Level
+from tests.oracles.rollup.dsmga_tree import DsmgaTree
+from tests.oracles.rollup.level_stack import LevelStack
 
 Ints = npt.NDArray[np.int64]
 WIDTHS = [7, 70, 1400]

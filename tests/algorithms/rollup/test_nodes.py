@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.rollup.contract import Node
-from lakehouse.algorithms.rollup.level_stack import LevelStack, batch_of
-from lakehouse.algorithms.rollup.nodes import KeptLevel, coarser
+from tests.oracles.rollup.contract import Node
+from tests.oracles.rollup.level_stack import LevelStack, batch_of
+from tests.oracles.rollup.nodes import KeptLevel, coarser
 
 ROWS = st.lists(st.tuples(st.integers(-40, 40), st.integers(-9, 9).map(float)), min_size=1, max_size=30)
 moderate = settings(max_examples=60, deadline=None)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.rollup.descent import Spread
-from lakehouse.algorithms.rollup.paper_tree import PaperTree
+from tests.oracles.rollup.descent import Spread
+from tests.oracles.rollup.paper_tree import PaperTree
 
 SPREADS: tuple[Spread, Spread] = ("remainder", "whole")
 SECONDS_OF_A_CENTURY = 100 * 365 * 24 * 60 * 60

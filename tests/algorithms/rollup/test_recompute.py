@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from lakehouse.algorithms.rollup.contract import AGGREGATES
-from lakehouse.algorithms.rollup.recompute import Recompute
+from tests.oracles.rollup.contract import AGGREGATES
+from tests.oracles.rollup.recompute import Recompute
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from lakehouse.algorithms.scheduling.contract import Policy, Statistics
 from lakehouse.algorithms.scheduling.interval import Interval
 from lakehouse.algorithms.scheduling.network import NOWHERE, Network
-from lakehouse.algorithms.scheduling.simulate import Outcome, Workload, simulate
 from tests.algorithms.scheduling.workloads import POLICIES, SHORT, cases, expected
+from tests.oracles.scheduling.simulate import Outcome, Workload, simulate
 
 every_policy = pytest.mark.parametrize("make", POLICIES.values(), ids=POLICIES.keys())
 moderate = settings(max_examples=40, deadline=None)

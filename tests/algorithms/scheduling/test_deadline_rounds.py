@@ -13,8 +13,8 @@ from lakehouse.algorithms.scheduling.deadline_rounds import (
     round_length_us,
 )
 from lakehouse.algorithms.scheduling.flow import flow
-from lakehouse.algorithms.scheduling.simulate import simulate
 from tests.algorithms.scheduling.workloads import SHORT, filters, measured, one_stream, workload_of
+from tests.oracles.scheduling.simulate import simulate
 
 T = 600_000
 

@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.scheduling.alone import alone
-from lakehouse.algorithms.scheduling.chunks import Columns
 from lakehouse.algorithms.scheduling.contract import Chain, Operator, Plan, Policy, Query
 from lakehouse.algorithms.scheduling.executor import Executor
 from lakehouse.algorithms.scheduling.fifo import Fifo
@@ -20,6 +18,8 @@ from lakehouse.algorithms.scheduling.multifactor import MultiFactor
 from lakehouse.algorithms.scheduling.operators import Predicate, Transform
 from tests.algorithms.scheduling.running import SHORT, VirtualClock, anew, fed, plain, queries, sources
 from tests.algorithms.scheduling.workloads import POLICIES
+from tests.oracles.scheduling.alone import alone
+from tests.oracles.scheduling.columns import Columns
 
 every_policy = pytest.mark.parametrize("make", POLICIES.values(), ids=POLICIES.keys())
 moderate = settings(max_examples=50, deadline=None)

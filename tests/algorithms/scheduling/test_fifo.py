@@ -7,8 +7,8 @@ from hypothesis import given, settings
 
 from lakehouse.algorithms.scheduling.fifo import Fifo
 from lakehouse.algorithms.scheduling.network import Network
-from lakehouse.algorithms.scheduling.simulate import Workload, simulate
 from tests.algorithms.scheduling.workloads import POLICIES, SHORT, filters, fixed_cases, workload_of
+from tests.oracles.scheduling.simulate import Workload, simulate
 
 
 def test_a_tuple_goes_through_the_whole_chain_before_the_next() -> None:

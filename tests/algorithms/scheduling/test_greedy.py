@@ -4,8 +4,8 @@ import pytest
 
 from lakehouse.algorithms.scheduling.contract import Discipline, first_plan
 from lakehouse.algorithms.scheduling.greedy import Greedy
-from lakehouse.algorithms.scheduling.simulate import simulate
 from tests.algorithms.scheduling.workloads import SHORT, filters, measured, workload_of
+from tests.oracles.scheduling.simulate import simulate
 
 
 def test_each_operator_counts_what_it_takes_out_a_second() -> None:

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from lakehouse.algorithms.scheduling.chunks import Columns
 from lakehouse.algorithms.scheduling.contract import Chain, Policy, Query
 from lakehouse.algorithms.scheduling.deadline_rounds import DeadlineRounds
 from lakehouse.algorithms.scheduling.executor import Executor
@@ -15,6 +14,7 @@ from lakehouse.algorithms.scheduling.multifactor import MultiFactor
 from lakehouse.algorithms.scheduling.operators import Predicate
 from lakehouse.algorithms.scheduling.sampling import SAMPLE_ROWS, SAMPLES, SHARE
 from tests.algorithms.scheduling.running import VirtualClock
+from tests.oracles.scheduling.columns import Columns
 
 TAU_US = 100_000
 ROWS = 1000

@@ -9,9 +9,9 @@ from lakehouse.algorithms.scheduling.contract import Chain, Join, Query
 from lakehouse.algorithms.scheduling.fifo import Fifo
 from lakehouse.algorithms.scheduling.multifactor import MultiFactor
 from lakehouse.algorithms.scheduling.network import Network
-from lakehouse.algorithms.scheduling.simulate import Workload, simulate
-from lakehouse.algorithms.scheduling.simulate_kernels import copies, draw_of
 from tests.algorithms.scheduling.workloads import SHORT, filters, one_stream, workload_of
+from tests.oracles.scheduling.simulate import Workload, simulate
+from tests.oracles.scheduling.simulate_kernels import copies, draw_of
 
 
 def test_tuples_in_the_system_are_sampled_just_after_their_number_changes() -> None:

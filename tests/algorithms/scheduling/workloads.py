@@ -16,8 +16,8 @@ from lakehouse.algorithms.scheduling.greedy import Greedy
 from lakehouse.algorithms.scheduling.interval import Interval
 from lakehouse.algorithms.scheduling.multifactor import MultiFactor
 from lakehouse.algorithms.scheduling.network import NOWHERE, Network
-from lakehouse.algorithms.scheduling.simulate import Workload
-from lakehouse.algorithms.scheduling.simulate_kernels import copies, draw_of, draw_of_copy
+from tests.oracles.scheduling.simulate import Workload
+from tests.oracles.scheduling.simulate_kernels import copies, draw_of, draw_of_copy
 
 POLICIES: dict[str, Callable[[], Policy]] = {
     "fifo": Fifo,

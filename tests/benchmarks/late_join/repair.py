@@ -14,11 +14,11 @@ import numpy as np
 
 from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.algorithms.late_join.contract import Batch
-from lakehouse.algorithms.late_join.policy import ConstantSlack
 from lakehouse.algorithms.late_join.qjoin import QJoin
 from lakehouse.algorithms.late_join.repair import missing_pairs
 from tests.benchmarks import page
 from tests.benchmarks.late_join.streams import SECOND, in_event_order
+from tests.oracles.late_join.constant_slack import ConstantSlack
 
 SHARES = (0.01, 0.1, 0.5)
 WINDOW = 10 * SECOND

@@ -10,15 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from lakehouse.algorithms.late_join.audit import Periods, periods_of
+from lakehouse.algorithms.late_join.audit import Periods
 from lakehouse.algorithms.late_join.conditions import Condition
 from lakehouse.algorithms.late_join.contract import Batch, Pairs
-from lakehouse.algorithms.late_join.k_slack import KSlack, LargestDelay, RecallModel
-from lakehouse.algorithms.late_join.policy import ConstantSlack
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.policy_paper import PaperSlack, Reading
 from lakehouse.algorithms.late_join.qjoin import CHUNK, QJoin
 from tests.benchmarks.late_join.streams import SECOND, in_event_order
+from tests.oracles.late_join.audit import periods_of
+from tests.oracles.late_join.constant_slack import ConstantSlack
+from tests.oracles.late_join.k_slack import KSlack, LargestDelay, RecallModel
 
 Join = QJoin | KSlack
 WAITS_UP_TO_MS = 2**18

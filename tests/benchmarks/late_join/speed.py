@@ -13,11 +13,11 @@ import numpy as np
 
 from lakehouse.algorithms.late_join.conditions import Condition, Distance, Equality
 from lakehouse.algorithms.late_join.contract import Batch
-from lakehouse.algorithms.late_join.policy import ConstantSlack
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.qjoin import CHUNK, QJoin
 from tests.benchmarks import page
 from tests.benchmarks.late_join.streams import SECOND, recording
+from tests.oracles.late_join.constant_slack import ConstantSlack
 
 KEYS = (2000, 100_000)
 DISTANCE_S = 30.0

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from lakehouse.algorithms.multiway_join.centre import Centre
-from lakehouse.algorithms.multiway_join.contract import Block, Cost, Query, Sites
-from lakehouse.algorithms.multiway_join.synopsis import DenseSynopsis, HashedSynopsis, Synopsis
-from lakehouse.algorithms.multiway_join.window_join import MultiwayJoin
+from lakehouse.algorithms.multiway_join.contract import Cost, Query, Sites
+from lakehouse.algorithms.multiway_join.synopsis import HashedSynopsis, Synopsis
 from tests.benchmarks import page
 from tests.benchmarks.multiway_join.run import LOTTERY, METHODS, OURS, Estimate, estimate
 from tests.benchmarks.multiway_join.streams import WINDOW, costs
+from tests.oracles.multiway_join.block import Block
+from tests.oracles.multiway_join.dense_synopsis import DenseSynopsis
+from tests.oracles.multiway_join.window_join import MultiwayJoin
 
 SITES, INTERVALS, VALUES, ROWS, SEEDS = 4, 12, 2000, 500, 20
 SLOTS = (16_384, 8192, 4096, 2048, 1024, 512)

@@ -11,11 +11,11 @@ import numpy as np
 from lakehouse.algorithms.multiway_join.centre import Centre
 from lakehouse.algorithms.multiway_join.contract import Cost, Ordering, Sending
 from lakehouse.algorithms.multiway_join.exhaustive import Smje
-from lakehouse.algorithms.multiway_join.fixed_order import FixedOrder
 from lakehouse.algorithms.multiway_join.heuristic import Smjh
-from lakehouse.algorithms.multiway_join.lottery import Lottery
-from lakehouse.algorithms.multiway_join.synopsis import DenseSynopsis
 from tests.benchmarks.multiway_join.streams import STREAMS, Stream
+from tests.oracles.multiway_join.dense_synopsis import DenseSynopsis
+from tests.oracles.multiway_join.fixed_order import FixedOrder
+from tests.oracles.multiway_join.lottery import Lottery
 
 Method = tuple[Callable[[int], Ordering], Sending]
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lakehouse.algorithms.rollup.contract import Aggregate
-from lakehouse.algorithms.rollup.descent import Descent
-from lakehouse.algorithms.rollup.level_stack import LevelStack
-from lakehouse.algorithms.rollup.paper_tree import PaperTree
 from tests.benchmarks import page
 from tests.benchmarks.rollup.streams import HISTORIES, MINUTE, History, load
+from tests.oracles.rollup.contract import Aggregate
+from tests.oracles.rollup.descent import Descent
+from tests.oracles.rollup.level_stack import LevelStack
+from tests.oracles.rollup.paper_tree import PaperTree
 
 EXPONENT = 3
 SUM: Aggregate = "sum"

@@ -15,11 +15,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakehouse.algorithms.rollup.contract import Aggregate, Level
-from lakehouse.algorithms.rollup.dsmga_tree import DsmgaTree
+from lakehouse.algorithms.rollup.levels import Level
 from lakehouse.simulator.arrays import doubles, integers
 from tests.benchmarks import page
 from tests.benchmarks.rollup.streams import DAY, HISTORIES, HOUR, MINUTE, History, load
+from tests.oracles.rollup.contract import Aggregate
+from tests.oracles.rollup.dsmga_tree import DsmgaTree
 
 NODES_A_LEVEL, FACTOR = 128, 4
 EDGES = {"10m": 10 * MINUTE, "1h": HOUR, "6h": 6 * HOUR, "1d": DAY, "1w": 7 * DAY, "30d": 30 * DAY}
@@ -142,7 +143,7 @@ def _ranges(history: History, ages: Any, lengths: Any, wanted: Any) -> tuple[Any
 
 
 def _node_type() -> np.dtype[np.void]:
-    from lakehouse.algorithms.rollup.nodes import NODE
+    from tests.oracles.rollup.nodes import NODE
 
     return NODE
 

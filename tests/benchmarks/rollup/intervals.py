@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lakehouse.algorithms.rollup.contract import AGGREGATES, Level
-from lakehouse.algorithms.rollup.dsmga_tree import DsmgaTree
-from lakehouse.algorithms.rollup.paper_tree import PaperTree
+from lakehouse.algorithms.rollup.levels import Level
 from tests.benchmarks import page
+from tests.oracles.rollup.contract import AGGREGATES
+from tests.oracles.rollup.dsmga_tree import DsmgaTree
+from tests.oracles.rollup.paper_tree import PaperTree
 
 ROWS, SPAN = 100_000, 1_000_000
 RANGES = 100_000

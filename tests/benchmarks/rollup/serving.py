@@ -25,8 +25,7 @@ from typing import Any
 
 import duckdb
 
-from lakehouse.algorithms.rollup.contract import Level
-from lakehouse.algorithms.rollup.levels import horizons
+from lakehouse.algorithms.rollup.levels import Level, horizons
 from lakehouse.home.layout import Home
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import Question

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from lakehouse.algorithms.rollup.paper_tree import PaperTree
 from tests.benchmarks import page
+from tests.oracles.rollup.paper_tree import PaperTree
 
 CENTURY = 100 * 365 * 24 * 3600
 ALPHA, EXPONENT = 2, 2

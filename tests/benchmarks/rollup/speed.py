@@ -13,11 +13,12 @@ import duckdb
 import numpy as np
 import pandas as pd
 
-from lakehouse.algorithms.rollup.contract import AGGREGATES, Level
-from lakehouse.algorithms.rollup.dsmga_tree import DsmgaTree
-from lakehouse.algorithms.rollup.recompute import Recompute
+from lakehouse.algorithms.rollup.levels import Level
 from tests.benchmarks import page
 from tests.benchmarks.rollup.streams import DAY, HOUR, MINUTE, SECOND
+from tests.oracles.rollup.contract import AGGREGATES
+from tests.oracles.rollup.dsmga_tree import DsmgaTree
+from tests.oracles.rollup.recompute import Recompute
 
 LEVELS = [Level(SECOND, HOUR), Level(MINUTE, 2 * DAY), Level(HOUR, 365 * DAY), Level(DAY, None)]
 GAP = SECOND // 10

@@ -12,14 +12,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from lakehouse.algorithms.scheduling.alone import alone
 from lakehouse.algorithms.scheduling.contract import Policy, Query
 from lakehouse.algorithms.scheduling.executor import Executor
-from lakehouse.algorithms.scheduling.status import status
 from tests.benchmarks import page
 from tests.benchmarks.scheduling.predicates import drawn, queries
 from tests.benchmarks.scheduling.rows import absent, batches, connections, interleaved, readings
 from tests.benchmarks.scheduling.run import POLICIES
+from tests.benchmarks.scheduling.status import status
+from tests.oracles.scheduling.alone import alone
 
 Source = list[tuple[str, Any]]
 # The rows come so often over that a run is some seconds long: plans hold for a second or so.

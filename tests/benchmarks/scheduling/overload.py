@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 
-from lakehouse.algorithms.scheduling.alone import alone
 from lakehouse.algorithms.scheduling.contract import SECOND, Policy, Query
 from lakehouse.algorithms.scheduling.executor import Executor
 from tests.benchmarks import page
@@ -31,6 +30,7 @@ from tests.benchmarks.scheduling.predicates import drawn, queries
 from tests.benchmarks.scheduling.rows import absent
 from tests.benchmarks.scheduling.run import POLICIES
 from tests.benchmarks.scheduling.scenarios import DEADLINE_US
+from tests.oracles.scheduling.alone import alone
 
 LOADS = (0.5, 2.0, 0.5)
 PHASE_S, QUICK_PHASE_S = (6.0, 6.0, 18.0), (1.0, 1.0, 3.0)

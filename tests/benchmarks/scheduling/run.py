@@ -14,8 +14,8 @@ from lakehouse.algorithms.scheduling.deadline_rounds import DeadlineRounds
 from lakehouse.algorithms.scheduling.fifo import Fifo
 from lakehouse.algorithms.scheduling.greedy import Greedy
 from lakehouse.algorithms.scheduling.multifactor import MultiFactor
-from lakehouse.algorithms.scheduling.simulate import Outcome, simulate
 from tests.benchmarks.scheduling.scenarios import DEADLINE_US, Scenario
+from tests.oracles.scheduling.simulate import Outcome, simulate
 
 POLICIES: dict[str, Callable[[], Policy]] = {
     policy.name: policy for policy in (Fifo, Greedy, ChainScheduling, MultiFactor, DeadlineRounds)

@@ -24,7 +24,7 @@ from lakehouse.algorithms.scheduling.contract import (
 from lakehouse.algorithms.scheduling.flow import flow
 from lakehouse.algorithms.scheduling.network import Network
 from lakehouse.algorithms.scheduling.ordering import by_filtered
-from lakehouse.algorithms.scheduling.simulate import Workload
+from tests.oracles.scheduling.simulate import Workload
 
 DEADLINE_US = 600 * MILLISECOND
 SWITCH_US = 20

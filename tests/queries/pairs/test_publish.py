@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.late_join.audit import audit
 from lakehouse.home.layout import Home
 from lakehouse.queries.pairs.publish import PairsSnapshot, snapshot_of
 from lakehouse.queries.runtime.publish import queries_to_publish
@@ -20,6 +19,7 @@ from lakehouse.serving.file.build import write_tables
 from lakehouse.serving.file.facts import fingerprint
 from lakehouse.serving.file.publish import publish
 from lakehouse.serving.sandbox.sandbox import SqlFailed, open_published, run_sql
+from tests.oracles.late_join.audit import audit
 from tests.queries.joins import ANSWERS, REPAIRED_AT, SECOND, STREAMS, Joined, Logged, Pair, random_join
 from tests.serving.conftest import STREAMS as ROLLED
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.rollup.contract import Aggregate
-from lakehouse.algorithms.rollup.dsmga_tree import DsmgaTree
 from lakehouse.home.layout import Home
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import AGGREGATES, Answer, AskError, Question, microseconds
 from lakehouse.serving.file.versions import NotPublished
+from tests.oracles.rollup.contract import Aggregate
+from tests.oracles.rollup.dsmga_tree import DsmgaTree
 from tests.serving.conftest import STREAMS, Lakehouse
 from tests.serving.streams import RandomStream
 

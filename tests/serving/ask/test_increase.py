@@ -14,9 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.rollup.contract import Level
-from lakehouse.algorithms.rollup.counter import CounterTree
-from lakehouse.algorithms.rollup.counter_scan import CounterScan
+from lakehouse.algorithms.rollup.levels import Level
 from lakehouse.home.layout import Home
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.macros import answer
@@ -25,6 +23,8 @@ from lakehouse.serving.ask.series import series, series_by
 from lakehouse.serving.file.facts import Measure, StreamFacts
 from lakehouse.serving.file.publish import publish
 from lakehouse.serving.sandbox.sandbox import PublishedReader, open_published
+from tests.oracles.rollup.counter import CounterTree
+from tests.oracles.rollup.counter_scan import CounterScan
 from tests.serving.streams import write_delta
 
 LEVELS = (Level(3, 60), Level(15, 300), Level(60, None))

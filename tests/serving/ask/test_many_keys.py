@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from lakehouse.algorithms.rollup.contract import Level
+from lakehouse.algorithms.rollup.levels import Level
 from lakehouse.home.layout import Home
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import AskError, Question

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lakehouse.algorithms.rollup.bounds import EPS
-from lakehouse.algorithms.rollup.contract import AGGREGATES, Answers
-from lakehouse.algorithms.rollup.descent import Descent
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, floor_to
-from lakehouse.algorithms.rollup.node_kernels import (
+from tests.oracles.rollup.bounds import EPS
+from tests.oracles.rollup.contract import AGGREGATES, Answers
+from tests.oracles.rollup.descent import Descent
+from tests.oracles.rollup.node_kernels import (
     BASE,
     END,
     HEAD,
@@ -27,15 +27,15 @@ from lakehouse.algorithms.rollup.node_kernels import (
     survey,
     take_sorted,
 )
-from lakehouse.algorithms.rollup.nodes import NODE, KeptLevel, coarser
-from lakehouse.algorithms.rollup.query_kernels import ANSWER, answer_ranges
+from tests.oracles.rollup.nodes import NODE, KeptLevel, coarser
+from tests.oracles.rollup.query_kernels import ANSWER, answer_ranges
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from lakehouse.algorithms.rollup.contract import Aggregate, Times, Values
-    from lakehouse.algorithms.rollup.descent import Spread
-    from lakehouse.algorithms.rollup.nodes import Nodes
+    from tests.oracles.rollup.contract import Aggregate, Times, Values
+    from tests.oracles.rollup.descent import Spread
+    from tests.oracles.rollup.nodes import Nodes
 
     Ints = npt.NDArray[np.int64]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.multiway_join.contract import Int64s
-    from lakehouse.algorithms.multiway_join.synopsis import DenseSynopsis
+    from tests.oracles.multiway_join.dense_synopsis import DenseSynopsis
 
 
 def count_results(synopsis: DenseSynopsis) -> int:
@@ -16,7 +16,7 @@ def count_results(synopsis: DenseSynopsis) -> int:
 
     Exact at any size. Cost: O(sites x values).
 
-    >>> from lakehouse.algorithms.multiway_join.synopsis import DenseSynopsis
+    >>> from tests.oracles.multiway_join.dense_synopsis import DenseSynopsis
     >>> synopsis = DenseSynopsis(2, summed=1)
     >>> synopsis.increment(0, synopsis.vector([7, 7, 8], sums=[[10], [20], [30]]))
     >>> synopsis.increment(1, synopsis.vector([7, 7, 7], sums=[[0], [0], [0]]))

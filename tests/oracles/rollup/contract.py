@@ -26,14 +26,6 @@ AGGREGATES: tuple[Aggregate, ...] = ("sum", "count", "avg", "min", "max")
 
 
 @dataclass(frozen=True)
-class Level:
-    """One granularity: nodes ``width_us`` wide, kept for ``keep_us``; None keeps them forever."""
-
-    width_us: int
-    keep_us: int | None
-
-
-@dataclass(frozen=True)
 class Node:
     """What is kept of the ``n`` rows inside ``[start, end)``; a node without rows is never made."""
 

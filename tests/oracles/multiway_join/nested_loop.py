@@ -7,7 +7,8 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakehouse.algorithms.multiway_join.contract import Block, Query
+    from lakehouse.algorithms.multiway_join.contract import Query
+    from tests.oracles.multiway_join.block import Block
 
 Row = tuple[int, int, int]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-ACCEPTED, DUPLICATE, CONFLICT = 0, 1, 2
+from lakehouse.algorithms.ingest.duplicates import ACCEPTED, CONFLICT, DUPLICATE
 
 
 def verdicts(

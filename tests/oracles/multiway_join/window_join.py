@@ -10,12 +10,13 @@ import numpy as np
 
 from lakehouse.algorithms.multiway_join.centre import parts_of
 from lakehouse.algorithms.multiway_join.contract import Snapshot
-from lakehouse.algorithms.multiway_join.travelling import Factorised, Flat
+from tests.oracles.multiway_join.travelling import Factorised, Flat
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.multiway_join.centre import Centre
-    from lakehouse.algorithms.multiway_join.contract import Block, Cost, Float64s, Int64s, Plan
-    from lakehouse.algorithms.multiway_join.travelling import Travelling
+    from lakehouse.algorithms.multiway_join.contract import Cost, Float64s, Int64s, Plan
+    from tests.oracles.multiway_join.block import Block
+    from tests.oracles.multiway_join.travelling import Travelling
 
 
 @dataclass(frozen=True)
@@ -70,9 +71,10 @@ class MultiwayJoin:
     Differs from the paper: blocks of one time also meet each other, in the agreed order; there their results were lost.
 
     >>> from lakehouse.algorithms.multiway_join.centre import Centre
-    >>> from lakehouse.algorithms.multiway_join.contract import Block, Query, Sites
+    >>> from tests.oracles.multiway_join.block import Block
+    >>> from lakehouse.algorithms.multiway_join.contract import Query, Sites
     >>> from lakehouse.algorithms.multiway_join.exhaustive import Smje
-    >>> from lakehouse.algorithms.multiway_join.synopsis import DenseSynopsis
+    >>> from tests.oracles.multiway_join.dense_synopsis import DenseSynopsis
     >>> query = Query(Sites.of("ab", [[0, 5], [5, 0]]), (10, 10))
     >>> join = MultiwayJoin(Centre(query, DenseSynopsis(2), Smje()))
     >>> found = join.advance(0, [Block.of("b", [7, 8], row=[0, 1]), Block.of("a", [7], row=[4])])

@@ -21,15 +21,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from lakehouse.algorithms.late_join.contract import (
-    NO_TIME,
-    Batch,
-    Outcome,
-    Snapshot,
-    empty_log,
-    online_pairs,
-)
-from lakehouse.algorithms.late_join.k_slack_kernels import (
+from lakehouse.algorithms.late_join.contract import NO_TIME, Batch, Outcome, Snapshot, online_pairs
+from lakehouse.algorithms.late_join.policy_paper import step_target, window_rows
+from lakehouse.algorithms.late_join.qjoin import CHUNK, QJoin
+from lakehouse.algorithms.late_join.slack_grid import slack_grid
+from tests.oracles.late_join.constant_slack import ConstantSlack
+from tests.oracles.late_join.contract import empty_log
+from tests.oracles.late_join.k_slack_kernels import (
     LARGEST_DELAY,
     NEWEST_LEFT,
     NEWEST_RIGHT,
@@ -42,10 +40,6 @@ from lakehouse.algorithms.late_join.k_slack_kernels import (
     reorder,
     take_all,
 )
-from lakehouse.algorithms.late_join.policy import ConstantSlack
-from lakehouse.algorithms.late_join.policy_paper import step_target, window_rows
-from lakehouse.algorithms.late_join.qjoin import CHUNK, QJoin
-from lakehouse.algorithms.late_join.slack_grid import slack_grid
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.conditions import Condition

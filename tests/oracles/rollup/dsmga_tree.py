@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakehouse.algorithms.rollup.bounds import open_sides, with_forgotten_rows
-from lakehouse.algorithms.rollup.contract import Snapshot
-from lakehouse.algorithms.rollup.level_stack import LevelStack, batch_of
-from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, floor_to, horizons, next_move, validate_levels
+from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, floor_to, horizons, validate_levels
+from tests.oracles.rollup.bounds import open_sides, with_forgotten_rows
+from tests.oracles.rollup.contract import Snapshot
+from tests.oracles.rollup.level_stack import LevelStack, batch_of
 
 if TYPE_CHECKING:
-    from lakehouse.algorithms.rollup.contract import Aggregate, Answer, Answers, Level, Node, Times, Values
+    from lakehouse.algorithms.rollup.levels import Level
+    from tests.oracles.rollup.contract import Aggregate, Answer, Answers, Node, Times, Values
 
 
 class DsmgaTree:
@@ -28,7 +29,7 @@ class DsmgaTree:
     Guarantee: ``low <= truth <= high``; exact wherever both ends of the range fall on kept node edges.
     State and answers do not depend on arrival order but for the last bit of a sum.
 
-    >>> from lakehouse.algorithms.rollup.contract import Level
+    >>> from lakehouse.algorithms.rollup.levels import Level
     >>> tree = DsmgaTree([Level(1, 4), Level(4, None)])
     >>> tree.insert_batch([0, 1, 2, 3, 11], [5.0, 5.0, 7.0, 7.0, 1.0])
     >>> tree.query(0, 4, "sum").exact, tree.query(0, 2, "count").value, tree.query(0, 2, "count").high
@@ -137,3 +138,17 @@ class DsmgaTree:
     def _name(self) -> str:
         spans = ", ".join(f"{level.width_us} for {level.keep_us}" for level in self.levels)
         return f"DsmgaTree [{spans}]"
+
+
+def next_move(levels: Sequence[Level], newest_us: int) -> int:
+    """Return the newest event time at which the next horizon moves.
+
+    >>> next_move([Level(1, 10), Level(4, None)], newest_us=25)
+    26
+    """
+    moves = [
+        floor_to(parent.width_us, newest_us - level.keep_us) + parent.width_us + level.keep_us
+        for level, parent in zip(levels, [*levels[1:], levels[-1]], strict=True)
+        if level.keep_us is not None
+    ]
+    return min(moves, default=2**63 - 1)

@@ -55,14 +55,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lakehouse.algorithms.rollup.contract import Snapshot
-from lakehouse.algorithms.rollup.counter_kernels import COUNTER, fold_nodes, fold_readings
+from lakehouse.algorithms.rollup.counter_kernels import COUNTER, fold_nodes
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, floor_to, horizons, validate_levels
+from tests.oracles.rollup.contract import Snapshot
+from tests.oracles.rollup.counter_kernels import fold_readings
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from lakehouse.algorithms.rollup.contract import Level, Times, Values
+    from lakehouse.algorithms.rollup.levels import Level
+    from tests.oracles.rollup.contract import Times, Values
 
     Counters = npt.NDArray[np.void]
 
@@ -99,7 +101,7 @@ class CounterTree:
 
     Cost: a batch O(rows log rows + nodes after its first row's), a query O(levels + nodes inside it).
 
-    >>> from lakehouse.algorithms.rollup.contract import Level
+    >>> from lakehouse.algorithms.rollup.levels import Level
     >>> tree = CounterTree([Level(1, 4), Level(4, None)])
     >>> tree.insert_batch([0, 1, 2, 3, 4, 5], [100.0, 104.0, 109.0, 2.0, 3.0, 9.0])
     >>> tree.increase(0, 6).value, tree.increase(0, 3).value, tree.increase(0, 6).exact

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakehouse.algorithms.rollup.contract import Answer, Snapshot
+from tests.oracles.rollup.contract import Answer, Snapshot
 
 if TYPE_CHECKING:
-    from lakehouse.algorithms.rollup.contract import Aggregate, Times, Values
+    from tests.oracles.rollup.contract import Aggregate, Times, Values
 
 
 class Recompute:

@@ -23,13 +23,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from lakehouse.algorithms.rollup.bounds import CutNode, CutNodes, Inside, answer
 from lakehouse.algorithms.rollup.levels import floor_to
-from lakehouse.algorithms.rollup.nodes import as_node
+from tests.oracles.rollup.bounds import CutNode, CutNodes, Inside, answer
+from tests.oracles.rollup.nodes import as_node
 
 if TYPE_CHECKING:
-    from lakehouse.algorithms.rollup.contract import Aggregate, Answer, Node
-    from lakehouse.algorithms.rollup.nodes import Fold, KeptLevel
+    from tests.oracles.rollup.contract import Aggregate, Answer, Node
+    from tests.oracles.rollup.nodes import Fold, KeptLevel
 
 Spread = Literal["remainder", "whole"]
 

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lakehouse.algorithms.rollup.contract import Aggregate, Answer, Answers
+from tests.oracles.rollup.contract import Aggregate, Answer, Answers
 
 if TYPE_CHECKING:
     import numpy.typing as npt

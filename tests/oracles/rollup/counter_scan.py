@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakehouse.algorithms.rollup.contract import Times, Values
+    from tests.oracles.rollup.contract import Times, Values
 
 
 class CounterScan:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakehouse.algorithms.rollup.contract import Snapshot
-from lakehouse.algorithms.rollup.level_stack import LevelStack, batch_of
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, floor_to
+from tests.oracles.rollup.contract import Snapshot
+from tests.oracles.rollup.level_stack import LevelStack, batch_of
 
 if TYPE_CHECKING:
-    from lakehouse.algorithms.rollup.contract import Aggregate, Answer, Answers, Node, Times, Values
-    from lakehouse.algorithms.rollup.descent import Spread
+    from tests.oracles.rollup.contract import Aggregate, Answer, Answers, Node, Times, Values
+    from tests.oracles.rollup.descent import Spread
 
 
 class PaperTree:

@@ -16,7 +16,8 @@ import numpy as np
 
 from lakehouse.algorithms.scheduling.contract import MILLISECOND
 from lakehouse.algorithms.scheduling.interval import Interval, Replanning
-from lakehouse.algorithms.scheduling.simulate_kernels import (
+from lakehouse.algorithms.scheduling.turns_kernels import NONE, empty_queues, first_turn, orders
+from tests.oracles.scheduling.simulate_kernels import (
     ARRIVED,
     FREE,
     LAST,
@@ -37,7 +38,6 @@ from lakehouse.algorithms.scheduling.simulate_kernels import (
     Running,
     run,
 )
-from lakehouse.algorithms.scheduling.turns_kernels import NONE, empty_queues, first_turn, orders
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.scheduling.contract import Float64s, Int64s, Policy

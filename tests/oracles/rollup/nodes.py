@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lakehouse.algorithms.rollup.contract import Node
-from lakehouse.algorithms.rollup.node_kernels import HEAD, TAIL, coarsen, find, fold_range
+from tests.oracles.rollup.contract import Node
+from tests.oracles.rollup.node_kernels import HEAD, TAIL, coarsen, find, fold_range
 
 if TYPE_CHECKING:
     import numpy.typing as npt
