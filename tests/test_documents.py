@@ -18,6 +18,7 @@ DOCUMENTS = sorted(
     + [path for folder in ("docs", "lakehouse", "tests") for path in (ROOT / folder).rglob("*.md")]
 )
 NAMES = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
+MOST_LINES = {"ARCHITECTURE.md": 250, "CONTRIBUTING.md": 200}
 FENCED = re.compile(r"^(```|~~~).*?^\1\s*$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*$", re.MULTILINE)
@@ -67,6 +68,11 @@ def test_every_file_and_benchmark_that_is_named_exists(name: str) -> None:
     assert missing == []
 
 
+@pytest.mark.parametrize("name", MOST_LINES)
+def test_a_document_for_first_readers_stays_short(name: str) -> None:
+    assert len(_text(ROOT / name).splitlines()) <= MOST_LINES[name]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_piece_of_configuration_is_toml(name: str) -> None:
     for piece in TOML.findall(_text(ROOT / name)):
@@ -83,6 +89,16 @@ def test_the_readme_lists_every_command() -> None:
     assert {
         get_command_name(command.callback.__name__) for command in app.registered_commands if command.callback
     } == listed
+
+
+def test_the_architecture_names_every_table() -> None:
+    layout = _text(ROOT / "lakehouse" / "home" / "layout.py")
+    tables = {
+        f"{folder}/<{of}>" for folder, of in re.findall(r'self\.root / "(\w+)" / (stream|query)\b', layout)
+    }
+    others = {"plans/<query>"}
+
+    assert {table for table in tables if table not in _text(ROOT / "ARCHITECTURE.md")} <= others
 
 
 def test_the_site_shows_links_out_of_its_folder_as_text() -> None:
