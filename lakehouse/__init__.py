@@ -1,12 +1,17 @@
-"""Tidemark's library: the map of layers, and who may import whom.
+"""Tidemark's library: the map of its packages, and who may import whom.
 
     algorithms   pure methods over numbers and arrays: numpy and numba only
-    catalog      pure names of things: streams, levels, tables, settings
-    simulator    streams as they come in life: late, repeated, dirty; imports the catalog only
-    spark        adapters to Spark and Delta; above it, jobs and quality may handle DataFrames
-    serving      the only place that imports duckdb for analysts
+    declare      what the user writes: settings, streams, columns, presets
+    home         what is on disk, read and written without an engine
+    spark        the session and Delta tables
+    streams      the way of a row: ingest, rollup, corrections
+    queries      registered queries: one folder per kind, layers by file name
+    serving      answers in DuckDB: build a version, ask it, run other people's SQL on it
+    landing      what is not a file yet, into files
+    service      what runs without pause; metrics, logs, lineage
+    simulator    late and dirty streams, and the truth about them
     cli          the command line, loading each layer only when a command needs it
 
-Imports go one way: algorithms <- catalog <- (spark | serving), siblings never import each other;
-quality, jobs and dags stand above them. ``tests/test_architecture.py`` holds this.
+Imports go one way: algorithms <- declare <- home <- streams | queries | serving; quality, jobs and dags stand above
+them. ``tests/test_architecture.py`` holds this.
 """

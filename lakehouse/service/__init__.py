@@ -1,7 +1,7 @@
-"""What runs without pause, and what is seen of it from outside; knows no engine.
+"""What runs without pause, and what is seen of it from outside; it names no engine.
 
-turns      one step that looks before it works, and waits longer each time it fails
-lanes      threads of turns beside each other, their stop, and the heartbeat
+tasks      one step that probes before it works, and waits longer each time it fails
+workers    threads of tasks beside each other, their stop, and the heartbeat
 stopping   what the first signal and the second one do
 freshness  how long rows take from their arrival to the published answer
 metrics    figures of a home in Prometheus' form, read from its files
