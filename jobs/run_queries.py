@@ -18,7 +18,7 @@ from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.run import Run as AggregateRun
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.multiway.run import Run as MultiwayRun
-from lakehouse.queries.pairs.query import JoinQuery
+from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.run import Run as JoinRun
 from lakehouse.queries.registered import Query
 from lakehouse.queries.runtime.batch_manifest import definition_of, read_definition
@@ -107,7 +107,7 @@ def registered(settings: Settings, spark: SparkSession, query: str) -> JoinRun |
         return AggregateRun(spark, settings.layout, asked, settings.streams, buckets)
     if isinstance(asked, MultiwayQuery):
         return MultiwayRun(spark, settings.layout, asked, settings.streams, settings.sites)
-    assert isinstance(asked, JoinQuery)
+    assert isinstance(asked, PairsQuery)
     return JoinRun(spark, settings.layout, asked, settings.streams, buckets)
 
 

@@ -22,8 +22,8 @@ from lakehouse.home.layout import Home
 from lakehouse.queries.multiway.sites import site_problems
 from lakehouse.queries.registered import (
     AggregateQuery,
-    JoinQuery,
     MultiwayQuery,
+    PairsQuery,
     Query,
     SelectionQuery,
     read_queries,
@@ -160,9 +160,9 @@ class Settings(BaseSettings):
         return self.streams[name]
 
     @property
-    def joins(self) -> dict[str, JoinQuery]:
+    def joins(self) -> dict[str, PairsQuery]:
         """The registered queries that find pairs."""
-        return {name: query for name, query in self.registered.items() if isinstance(query, JoinQuery)}
+        return {name: query for name, query in self.registered.items() if isinstance(query, PairsQuery)}
 
     @property
     def multiway_joins(self) -> dict[str, MultiwayQuery]:
@@ -189,14 +189,14 @@ class Settings(BaseSettings):
             raise KeyError(f"no query {name!r}; registered: {', '.join(self.registered) or 'none'}")
         return self.registered[name]
 
-    def join(self, name: str) -> JoinQuery:
+    def join(self, name: str) -> PairsQuery:
         """Return a registered query that finds pairs.
 
         Raises:
             KeyError: when there is no query of this name, with the registered names, or it is another kind.
         """
         query = self.query(name)
-        if not isinstance(query, JoinQuery):
+        if not isinstance(query, PairsQuery):
             raise KeyError(
                 f"query {name!r} is none of pairs; joins of pairs: {', '.join(self.joins) or 'none'}"
             )

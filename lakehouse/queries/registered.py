@@ -1,6 +1,6 @@
 """Registered queries: files of SQL over the windows of streams, read into what running them needs.
 
-Pairs of two streams, each found once (``JoinQuery``):
+Pairs of two streams, each found once (``PairsQuery``):
 
     -- what it is for
     SELECT r.device, s.temp AS answer
@@ -60,15 +60,15 @@ from lakehouse.queries.language.tree import kind_of, tree_of
 from lakehouse.queries.multiway.parse import read_multiway
 from lakehouse.queries.multiway.query import MultiwayQuery, Windowed
 from lakehouse.queries.pairs.parse import read_join
-from lakehouse.queries.pairs.query import JoinQuery, Output, Side
+from lakehouse.queries.pairs.query import Output, PairsQuery, Side
 from lakehouse.queries.selection.parse import read_selection
 from lakehouse.queries.selection.query import SelectionQuery
 
 __all__ = [
     "AggregateQuery",
-    "JoinQuery",
     "MultiwayQuery",
     "Output",
+    "PairsQuery",
     "Query",
     "QueryError",
     "SelectionQuery",
@@ -78,7 +78,7 @@ __all__ = [
     "read_queries",
 ]
 
-Query = JoinQuery | MultiwayQuery | AggregateQuery | SelectionQuery
+Query = PairsQuery | MultiwayQuery | AggregateQuery | SelectionQuery
 _READERS = {
     "join": read_join,
     "multiway": read_multiway,

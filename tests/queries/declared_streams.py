@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakehouse.declare.stream import Stream
-from lakehouse.queries.registered import AggregateQuery, JoinQuery, MultiwayQuery, parse_query
+from lakehouse.queries.registered import AggregateQuery, MultiwayQuery, PairsQuery, parse_query
 
 SECOND = 1_000_000
 MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86_400 * SECOND
@@ -27,10 +27,10 @@ def stream_of(**changes: Any) -> Stream:
     return Stream.model_validate(declared | changes)
 
 
-def join_of(name: str, text: str, streams: Mapping[str, Stream]) -> JoinQuery:
+def join_of(name: str, text: str, streams: Mapping[str, Stream]) -> PairsQuery:
     """Return the query of pairs that a text is."""
     query = parse_query(name, text, streams)
-    assert isinstance(query, JoinQuery)
+    assert isinstance(query, PairsQuery)
     return query
 
 

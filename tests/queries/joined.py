@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.layout import Home
-from lakehouse.queries.registered import JoinQuery
+from lakehouse.queries.registered import PairsQuery
 from lakehouse.queries.runtime.batch_manifest import Plan, definition_of, replace_definition, write_plan
 from tests.serving.streams import write_delta
 
@@ -76,7 +76,7 @@ def run_by_hand(settings: Settings, query: str = "replies") -> None:
     )
 
 
-def write_plans(layout: Home, query: JoinQuery, buckets: int, batches: int = 2, repairs: int = 1) -> None:
+def write_plans(layout: Home, query: PairsQuery, buckets: int, batches: int = 2, repairs: int = 1) -> None:
     """Write which ingest batches the query took: the n-th of both streams in its n-th."""
     folder = layout.plans(query.name)
     replace_definition(folder, definition_of(query, buckets))

@@ -16,7 +16,7 @@ from lakehouse.algorithms.rollup.levels import Level
 from lakehouse.declare.columns import Column
 from lakehouse.declare.stream import Source, Stream, TimeColumn
 from lakehouse.home.layout import Home
-from lakehouse.queries.registered import JoinQuery, Output, Side
+from lakehouse.queries.registered import Output, PairsQuery, Side
 from lakehouse.queries.runtime.batch_manifest import require_same
 from tests.serving.streams import write_delta
 
@@ -54,7 +54,7 @@ def stream(name: str, latest_us: int = 20 * SECOND) -> Stream:
 
 
 STREAMS = {"asks": stream("asks"), "replies": stream("replies", 5 * SECOND)}
-ANSWERS = JoinQuery(
+ANSWERS = PairsQuery(
     name="answers",
     text="",
     description="Which reply answers which question",
@@ -102,7 +102,7 @@ class Joined:
     repairs: Sequence[int] = ()
     time_us: int | None = 100 * SECOND
     newest_us: int = 100 * SECOND
-    query: JoinQuery = ANSWERS
+    query: PairsQuery = ANSWERS
 
     def write(self, home: Home) -> Home:
         """Write the tables; unfinished batches have pairs and log, and no figures."""

@@ -19,7 +19,7 @@ from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.policy_paper import PaperSlack
 from lakehouse.algorithms.late_join.qjoin import QJoin
 from lakehouse.queries.pairs.rows import as_batch, in_order
-from lakehouse.queries.registered import JoinQuery
+from lakehouse.queries.registered import PairsQuery
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Int64s
@@ -38,7 +38,7 @@ class BucketJoin:
     ``told``: by bucket, up to which stream time repairs have come, and the missed pairs that they found.
     """
 
-    query: JoinQuery
+    query: PairsQuery
     schema: pa.Schema
     newest_us: Newest
     told: Mapping[int, Told] = field(default_factory=dict)
@@ -150,7 +150,7 @@ def filled(part: pa.Table, rows: int, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def policy_of(query: JoinQuery) -> SlackPolicy:
+def policy_of(query: PairsQuery) -> SlackPolicy:
     """Return a new policy as the query asks for."""
     if query.policy == "paper":
         return PaperSlack(query.recall, query.period_us, query.step_us)
@@ -158,7 +158,7 @@ def policy_of(query: JoinQuery) -> SlackPolicy:
 
 
 def pair_columns(
-    query: JoinQuery, pairs: Pairs, left: pa.Table, right: pa.Table
+    query: PairsQuery, pairs: Pairs, left: pa.Table, right: pa.Table
 ) -> dict[str, pa.Array | pa.ChunkedArray]:
     """Return what is told of pairs; ``left`` and ``right`` are their rows, one for each pair."""
     columns = {

@@ -24,7 +24,7 @@ from lakehouse.spark.deviations import Frame
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Bools
     from lakehouse.home.layout import Home
-    from lakehouse.queries.pairs.query import JoinQuery
+    from lakehouse.queries.pairs.query import PairsQuery
 
 _NEWEST = ("left_newest_us", "right_newest_us")
 
@@ -33,7 +33,7 @@ _NEWEST = ("left_newest_us", "right_newest_us")
 class Joined(QueryTables):
     """A join's tables; ``found`` counts pairs by step of event time too, of which ``published_us`` back are audited."""
 
-    query: JoinQuery
+    query: PairsQuery
     published_us: int | None
 
     @property
@@ -42,7 +42,7 @@ class Joined(QueryTables):
         return isinstance(self.query.condition, Equality)
 
 
-def open_joined(layout: Home, query: JoinQuery, published_us: int | None) -> Joined | None:
+def open_joined(layout: Home, query: PairsQuery, published_us: int | None) -> Joined | None:
     """Return what a query's tables hold, None where no batch is finished; ``published_us``: None for everything."""
     figures = read_figures(layout, query.name, ("batch", "bucket", *COUNTS, "pairs", *_NEWEST))
     if not figures.finished:

@@ -7,24 +7,24 @@ from collections.abc import Iterator
 from lakehouse.algorithms.late_join.conditions import Band, Comparison, Distance, Equality
 from lakehouse.algorithms.late_join.margin import judged_share, usual_margin
 from lakehouse.declare.durations import format_duration
-from lakehouse.queries.registered import JoinQuery, Side
+from lakehouse.queries.registered import PairsQuery, Side
 
 _SIGNS = {"==": "=", "!=": "<>"}
 
 
-def streams_in_words(query: JoinQuery) -> str:
+def streams_in_words(query: PairsQuery) -> str:
     """Return both streams, with their alias where it says more than the name."""
     return " join ".join(
         side.stream if side.alias == side.stream else f"{side.stream} {side.alias}" for side in query.sides
     )
 
 
-def condition_in_words(query: JoinQuery) -> str:
+def condition_in_words(query: PairsQuery) -> str:
     """Return what must hold for two rows to join, besides the window."""
     return " and ".join(_conjuncts(query))
 
 
-def _conjuncts(query: JoinQuery) -> Iterator[str]:
+def _conjuncts(query: PairsQuery) -> Iterator[str]:
     left, right = query.sides
     yield from (f"{left.alias}.{a} = {right.alias}.{b}" for a, b in zip(left.keys, right.keys, strict=True))
     match query.condition:
@@ -39,7 +39,7 @@ def _conjuncts(query: JoinQuery) -> Iterator[str]:
     yield from (_compared(query, each) for each in query.condition.where)
 
 
-def _compared(query: JoinQuery, each: Comparison) -> str:
+def _compared(query: PairsQuery, each: Comparison) -> str:
     left, right = query.sides
     plus = f" {'+' if each.plus > 0 else '-'} {abs(each.plus):g}" if each.plus else ""
     sign = _SIGNS.get(each.operator, each.operator)
@@ -50,7 +50,7 @@ def _number(side: Side, column: int) -> str:
     return f"{side.alias}.{side.numbers[column]}"
 
 
-def buckets_in_words(query: JoinQuery, buckets: int) -> str:
+def buckets_in_words(query: PairsQuery, buckets: int) -> str:
     """Return how rows are spread over buckets."""
     spread = {
         "Equality": "by hash of the keys",
@@ -60,7 +60,7 @@ def buckets_in_words(query: JoinQuery, buckets: int) -> str:
     return f"{buckets}, {spread[type(query.condition).__name__]}"
 
 
-def policy_in_words(query: JoinQuery) -> str:
+def policy_in_words(query: PairsQuery) -> str:
     """Return by which rule slack is chosen, and for which recall."""
     every, period = format_duration(query.step_us), format_duration(query.period_us)
     if query.policy == "paper":
@@ -69,7 +69,7 @@ def policy_in_words(query: JoinQuery) -> str:
     return f"needed_slack: every {every} the least memory with which each past {period} would have reached {share:.6g}"
 
 
-def clock_in_words(query: JoinQuery) -> str:
+def clock_in_words(query: PairsQuery) -> str:
     """Return when a side counts as silent, and which clocks are not believed."""
     clock = query.clock
     idle = "waits for a silent side"

@@ -15,7 +15,7 @@ from lakehouse.algorithms.late_join.margin import judged_share, usual_margin
 from lakehouse.queries.language.row_conditions import where_of
 from lakehouse.queries.pairs.completeness import Completeness
 from lakehouse.queries.pairs.describe import buckets_in_words, clock_in_words, policy_in_words
-from lakehouse.queries.pairs.query import JoinQuery
+from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.state import JoinState
 from lakehouse.queries.runtime.batch_manifest import read_plan
 from lakehouse.queries.runtime.batch_metrics import is_open
@@ -47,7 +47,7 @@ def explain(state: JoinState, completeness: Completeness) -> Facts:
     }
 
 
-def _plan(query: JoinQuery, buckets: int) -> Facts:
+def _plan(query: PairsQuery, buckets: int) -> Facts:
     margin = None if query.policy == "paper" else usual_margin(query.recall)
     return {
         "sides": [

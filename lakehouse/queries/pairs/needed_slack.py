@@ -16,13 +16,13 @@ from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import read_columns, read_log
 from lakehouse.queries.pairs.bucket import Told, policy_of
-from lakehouse.queries.registered import JoinQuery
+from lakehouse.queries.registered import PairsQuery
 from lakehouse.queries.runtime.batch_manifest import Plan, require_plan
 
 COUNTS = ("from_us", "side", "slack_us", "pairs")
 
 
-def told_by_bucket(layout: Home, query: JoinQuery, plan: Plan) -> Mapping[int, Told]:
+def told_by_bucket(layout: Home, query: PairsQuery, plan: Plan) -> Mapping[int, Told]:
     """Return what a batch is told of each bucket: up to which stream time it is repaired, and what it had missed.
 
     Nothing where the batch before was told of the same repairs, or the query's policy does not listen.

@@ -17,7 +17,7 @@ from lakehouse.queries.language.row_conditions import of_side
 from lakehouse.queries.language.text import Parts, description_of
 from lakehouse.queries.language.tokens import Span
 from lakehouse.queries.language.tree import clauses_on, sources_of, tables_of, windows_of
-from lakehouse.queries.pairs.query import JoinQuery, Side
+from lakehouse.queries.pairs.query import PairsQuery, Side
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -36,7 +36,7 @@ def read_join(
     streams: Mapping[str, Stream],
     predicates: Path | None,
     faults: Faults,
-) -> JoinQuery | None:
+) -> PairsQuery | None:
     """Return the join that a SELECT asks for; None, with every reason noted, where it cannot be run.
 
     ``predicates``: the folder of the operator's own ones.
@@ -64,7 +64,7 @@ def read_join(
         )
         for side, source in enumerate(sources)
     )
-    return JoinQuery(
+    return PairsQuery(
         name=name,
         text=parts.text,
         description=description_of(parts.text),

@@ -41,7 +41,7 @@ class Output:
 
 
 @dataclass(frozen=True)
-class JoinQuery:
+class PairsQuery:
     """A registered join. Rows join when their event times are at most ``window_us`` apart and the condition holds.
 
     ``recall`` of the pairs of any ``period_us`` are found at once; slack is chosen every ``step_us``.

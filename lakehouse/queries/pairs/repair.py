@@ -27,7 +27,7 @@ from lakehouse.queries.pairs.bucket import filled, pair_columns, policy_of
 from lakehouse.queries.pairs.needed_slack import COUNTS
 from lakehouse.queries.pairs.rows import as_batch, in_buckets, in_order, raw_rows
 from lakehouse.queries.pairs.run import PAIR_COLUMNS, Run
-from lakehouse.queries.registered import JoinQuery
+from lakehouse.queries.registered import PairsQuery
 from lakehouse.queries.runtime.batch import taken_in
 from lakehouse.queries.runtime.batch_manifest import Plan, require_plan
 from lakehouse.queries.runtime.lookup import found_at
@@ -143,7 +143,7 @@ class BucketRepair:
     Answers pairs, how many of them needed which slack, and a row of nulls for each logged row looked at.
     """
 
-    query: JoinQuery
+    query: PairsQuery
     schema: pa.Schema
     time_us: int
 

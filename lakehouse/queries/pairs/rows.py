@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from lakehouse.algorithms.late_join.bucketing import place_in_buckets
 from lakehouse.algorithms.late_join.contract import NO_TIME, Batch
 from lakehouse.declare.stream import Stream
-from lakehouse.queries.registered import JoinQuery
+from lakehouse.queries.registered import PairsQuery
 from lakehouse.queries.runtime.source import Intake
 from lakehouse.queries.runtime.tables import output_columns
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 ORDER = ("batch", "source_file", "source_line", "source_item")
 
 
-def raw_rows(intake: Intake, query: JoinQuery, streams: Mapping[str, Stream]) -> DataFrame:
+def raw_rows(intake: Intake, query: PairsQuery, streams: Mapping[str, Stream]) -> DataFrame:
     """Return the rows of both streams, before they are cut into buckets."""
     return reduce(DataFrame.unionByName, [_side(intake, query, streams, side) for side in (0, 1)])
 
 
-def in_buckets(rows: DataFrame, query: JoinQuery, buckets: int) -> DataFrame:
+def in_buckets(rows: DataFrame, query: PairsQuery, buckets: int) -> DataFrame:
     """Return the rows with the bucket in which each is used; some are used in several."""
     schema = (
         f"bucket int, {', '.join(f'`{field.name}` {field.dataType.simpleString()}' for field in rows.schema)}"
@@ -68,7 +68,7 @@ def in_order(rows: pa.Table, first: Sequence[str] = ()) -> pa.Table:
     return rows.take(pc.sort_indices(rows.append_column("came", came), keys))
 
 
-def _side(intake: Intake, query: JoinQuery, streams: Mapping[str, Stream], number: int) -> DataFrame:
+def _side(intake: Intake, query: PairsQuery, streams: Mapping[str, Stream], number: int) -> DataFrame:
     side = query.sides[number]
     # A null key joins nothing; to a hash it would be a value like any other.
     complete = reduce(lambda one, name: one & F.col(name).isNotNull(), side.keys, F.lit(True))

@@ -25,7 +25,7 @@ from lakehouse.queries.pairs.bucket import FIGURES, LATE, PAIR, STATE, BucketJoi
 from lakehouse.queries.pairs.needed_slack import told_by_bucket
 from lakehouse.queries.pairs.rows import in_buckets, raw_rows
 from lakehouse.queries.pairs.tables import create_tables
-from lakehouse.queries.registered import JoinQuery
+from lakehouse.queries.registered import PairsQuery
 from lakehouse.queries.runtime.batch import MOST_ROWS, Through, next_batch
 from lakehouse.queries.runtime.batch_manifest import Plan, definition_of, last_repair, require_same
 from lakehouse.queries.runtime.drain import drain
@@ -42,7 +42,7 @@ class Run:
 
     spark: SparkSession
     layout: Home
-    query: JoinQuery
+    query: PairsQuery
     streams: Mapping[str, Stream]
     buckets: int
 

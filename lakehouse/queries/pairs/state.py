@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakehouse.queries.pairs.describe import condition_in_words, streams_in_words
-from lakehouse.queries.pairs.query import JoinQuery
+from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.state import Facts, QueryState
 
 
@@ -13,7 +13,7 @@ from lakehouse.queries.runtime.state import Facts, QueryState
 class JoinState(QueryState):
     """One join, as its tables have it."""
 
-    query: JoinQuery
+    query: PairsQuery
     kind = "pairs"
     own_figures = ("pairs", "late_after_silence", "most_held", "left_slack_us", "right_slack_us")
 

@@ -8,12 +8,14 @@ from pyspark.sql import SparkSession
 
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
-from lakehouse.queries.registered import JoinQuery
+from lakehouse.queries.registered import PairsQuery
 from lakehouse.queries.runtime.tables import output_types
 from lakehouse.spark import tables
 
 
-def create_tables(spark: SparkSession, layout: Home, query: JoinQuery, streams: Mapping[str, Stream]) -> None:
+def create_tables(
+    spark: SparkSession, layout: Home, query: PairsQuery, streams: Mapping[str, Stream]
+) -> None:
     """Create the query's tables where they are not there; the one that counts its batches is last."""
     if tables.exists(layout.queries(query.name)):
         return

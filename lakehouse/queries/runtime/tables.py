@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from lakehouse.declare.columns import sql_type
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
-from lakehouse.queries.registered import JoinQuery, MultiwayQuery, SelectionQuery
+from lakehouse.queries.registered import MultiwayQuery, PairsQuery, SelectionQuery
 from lakehouse.queries.runtime.batch_manifest import finished
 from lakehouse.spark import tables
 
@@ -20,7 +20,7 @@ _TIMES = ("event_us", "arrival_us")
 
 
 def output_types(
-    query: JoinQuery | MultiwayQuery | SelectionQuery, streams: Mapping[str, Stream]
+    query: PairsQuery | MultiwayQuery | SelectionQuery, streams: Mapping[str, Stream]
 ) -> dict[str, str]:
     """Return the query's own columns with their stored types."""
     return {
@@ -32,7 +32,7 @@ def output_types(
 
 
 def output_columns(
-    query: JoinQuery | MultiwayQuery, streams: Mapping[str, Stream], side: int
+    query: PairsQuery | MultiwayQuery, streams: Mapping[str, Stream], side: int
 ) -> Iterator[Column]:
     """Yield the query's own columns as rows of a side have them: of other sides null."""
     types = output_types(query, streams)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.queries.aggregate.query import AggregateQuery, GroupColumn, Input, Measure, Method
-from lakehouse.queries.registered import JoinQuery, QueryError, parse_query
+from lakehouse.queries.registered import PairsQuery, QueryError, parse_query
 from tests.queries.asked import MODEL_STREAMS, Model, models
 from tests.queries.declared_streams import HOUR, MINUTE, SECOND, aggregate_of, stream_of
 
@@ -487,7 +487,7 @@ def test_clauses_of_aggregates_are_none_of_pairs(clause: str, told: str) -> None
 
 
 def test_an_aggregate_in_select_or_a_group_makes_the_difference() -> None:
-    assert isinstance(parse_query("asked", PAIRS, STREAMS), JoinQuery)
+    assert isinstance(parse_query("asked", PAIRS, STREAMS), PairsQuery)
     assert _of_two("src", "GROUP BY src").measures == ()
 
 

@@ -12,7 +12,7 @@ from lakehouse.declare.settings import load_settings
 from lakehouse.queries.aggregate.query import AggregateQuery, Input
 from lakehouse.queries.language.row_conditions import Conjunct, PythonCall
 from lakehouse.queries.multiway.query import MultiwayQuery, Windowed
-from lakehouse.queries.pairs.query import JoinQuery, Side
+from lakehouse.queries.pairs.query import PairsQuery, Side
 from lakehouse.queries.registered import Query, QueryError, parse_query
 from tests.queries.declared_streams import SECOND, stream_of
 
@@ -48,7 +48,7 @@ def even(predicates: Path) -> Conjunct:
 
 
 def sides_of(query: Query) -> tuple[Side | Windowed | Input, ...]:
-    assert isinstance(query, JoinQuery | MultiwayQuery | AggregateQuery)
+    assert isinstance(query, PairsQuery | MultiwayQuery | AggregateQuery)
     return query.sides
 
 
@@ -95,7 +95,7 @@ def test_calls_stand_beside_bands_and_distances(predicates: Path, odd: Conjunct,
     plain = parse_query("q", f"{head} {condition}{RECALL}", STREAMS)
     query = parse_query("q", f"{head} odd(a.kind, a.x) AND {condition}{RECALL}", STREAMS, predicates)
 
-    assert isinstance(plain, JoinQuery) and isinstance(query, JoinQuery)
+    assert isinstance(plain, PairsQuery) and isinstance(query, PairsQuery)
     assert query.condition == plain.condition
     assert [side.numbers for side in query.sides] == [side.numbers for side in plain.sides]
     assert query.sides[0].conjuncts == (odd,)

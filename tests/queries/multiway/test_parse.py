@@ -6,7 +6,7 @@ import pytest
 
 from lakehouse.queries.multiway.query import MultiwayQuery, Windowed
 from lakehouse.queries.pairs.query import Output
-from lakehouse.queries.registered import JoinQuery, QueryError, parse_query
+from lakehouse.queries.registered import PairsQuery, QueryError, parse_query
 from lakehouse.queries.runtime.batch_manifest import definition_of
 from tests.queries.declared_streams import HOUR, MINUTE, SECOND, multiway_of, stream_of
 
@@ -72,8 +72,8 @@ def test_two_streams_are_pairs_and_a_count_is_an_aggregate() -> None:
     two = "SELECT a.x FROM s [1 SECOND] a JOIN t b ON a.id = b.id RECALL 0.9 OVER 1 MINUTE"
     counted = f"SELECT COUNT(*) {THREE} EVERY 1 MINUTE"
 
-    assert isinstance(parse_query("two", two, STREAMS), JoinQuery)
-    assert not isinstance(parse_query("counted", counted, STREAMS), JoinQuery | MultiwayQuery)
+    assert isinstance(parse_query("two", two, STREAMS), PairsQuery)
+    assert not isinstance(parse_query("counted", counted, STREAMS), PairsQuery | MultiwayQuery)
 
 
 def test_what_slack_and_windows_say_is_part_of_what_it_means_and_words_are_not() -> None:

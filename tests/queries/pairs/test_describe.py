@@ -9,11 +9,11 @@ from lakehouse.queries.pairs.describe import (
     policy_in_words,
     streams_in_words,
 )
-from lakehouse.queries.registered import JoinQuery
+from lakehouse.queries.registered import PairsQuery
 from tests.queries.declared_streams import join_of, stream_of
 
 
-def _query(on: str, clauses: str = "") -> JoinQuery:
+def _query(on: str, clauses: str = "") -> PairsQuery:
     columns = {"x": "double", "y": "double", "count": "int"}
     streams = {name: stream_of(name=name, columns=columns) for name in ("left_one", "right_one")}
     text = f"SELECT a.x FROM left_one [RANGE 2 SECONDS] a JOIN right_one ON {on} RECALL 0.95 OVER 1 MINUTE {clauses}"

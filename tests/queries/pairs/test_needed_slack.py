@@ -13,7 +13,7 @@ import pytest
 from lakehouse.declare.settings import Settings
 from lakehouse.home.layout import Home
 from lakehouse.queries.pairs.needed_slack import told_by_bucket
-from lakehouse.queries.registered import JoinQuery
+from lakehouse.queries.registered import PairsQuery
 from lakehouse.queries.runtime.batch_manifest import Plan, require_plan, write_plan
 from tests.queries.joined import declare
 from tests.serving.streams import write_delta
@@ -41,7 +41,7 @@ def settings(tmp_path: Path) -> Settings:
     return declare(tmp_path)
 
 
-def repaired(settings: Settings, *plans: Plan) -> tuple[Home, JoinQuery]:
+def repaired(settings: Settings, *plans: Plan) -> tuple[Home, PairsQuery]:
     """Write two repairs and these plans of batches."""
     layout, query = settings.layout, settings.join("replies")
     for plan in plans:
@@ -57,7 +57,7 @@ def repaired(settings: Settings, *plans: Plan) -> tuple[Home, JoinQuery]:
     return layout, query
 
 
-def told(layout: Home, query: JoinQuery) -> dict[int, tuple[int, list[Any]]]:
+def told(layout: Home, query: PairsQuery) -> dict[int, tuple[int, list[Any]]]:
     last = require_plan(
         layout.plans(query.name), "batch", len(list(layout.plans(query.name).glob("batch-*")))
     )

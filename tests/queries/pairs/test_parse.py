@@ -15,7 +15,7 @@ from lakehouse.algorithms.late_join.probing import Plan
 from lakehouse.declare.problems import ConfigError, Problem
 from lakehouse.declare.settings import load_settings
 from lakehouse.declare.stream import Stream
-from lakehouse.queries.registered import JoinQuery, Output, QueryError, Side, read_queries
+from lakehouse.queries.registered import Output, PairsQuery, QueryError, Side, read_queries
 from tests.queries.declared_streams import HOUR, MINUTE, SECOND, join_of, stream_of
 
 ROOT = Path(__file__).parents[3]
@@ -45,16 +45,16 @@ RECALL 0.95 OVER 1 MINUTE EVERY 0.5 SECONDS IDLE 10 MINUTES AHEAD 1 HOUR POLICY 
 """
 
 
-def _parsed(text: str) -> JoinQuery:
+def _parsed(text: str) -> PairsQuery:
     return join_of("late", text, STREAMS)
 
 
-def _on(condition: str) -> JoinQuery:
+def _on(condition: str) -> PairsQuery:
     return _parsed(f"{HEAD}ON {condition}{TAIL}")
 
 
 def test_a_whole_query_is_read() -> None:
-    assert _parsed(WHOLE) == JoinQuery(
+    assert _parsed(WHOLE) == PairsQuery(
         name="late",
         text=WHOLE,
         description="Answers to requests, hotter than those.",

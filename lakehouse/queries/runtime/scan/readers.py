@@ -15,7 +15,7 @@ from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.language.row_conditions import Conjunct, scanned
 from lakehouse.queries.language.text import DIALECT
 from lakehouse.queries.multiway.query import MultiwayQuery
-from lakehouse.queries.pairs.query import JoinQuery
+from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.scan.calls import Call, Source
 from lakehouse.queries.runtime.scan.masks import mask_of
 from lakehouse.queries.selection.query import DEADLINE_US, SelectionQuery
@@ -61,7 +61,7 @@ def readers_of(query: Registered) -> dict[int, Reader]:
     return {number: _reader(query, number) for number in scanned(query.sides)}
 
 
-def _reader(query: JoinQuery | MultiwayQuery | AggregateQuery, number: int) -> Reader:
+def _reader(query: PairsQuery | MultiwayQuery | AggregateQuery, number: int) -> Reader:
     side = query.sides[number]
     return Reader(query.name, number, side.stream, side.conjuncts, tuple(sorted(_wanted(query, number))))
 
@@ -122,13 +122,13 @@ def _chain(reader: Reader, operators: Sequence[Operator]) -> Query:
     return Query(reader.name, Chain(reader.stream, tuple(operators)), reader.deadline_us)
 
 
-def _wanted(query: JoinQuery | MultiwayQuery | AggregateQuery, side: int) -> set[str]:
+def _wanted(query: PairsQuery | MultiwayQuery | AggregateQuery, side: int) -> set[str]:
     """Return the columns that a join needs of a side's raw rows."""
     if isinstance(query, AggregateQuery):
         own = query.sides[side]
         shown = {group.column for group in query.groups if group.side == side}
         return {*KEPT, *(column for _, column in own.keys), *_columns_in(own.values), *shown}
-    numbers = query.sides[side].numbers if isinstance(query, JoinQuery) else ()
+    numbers = query.sides[side].numbers if isinstance(query, PairsQuery) else ()
     shown = {output.column for output in query.outputs if output.side == side}
     return {*KEPT, *query.sides[side].keys, *numbers, *shown}
 
