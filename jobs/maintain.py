@@ -19,6 +19,7 @@ from jobs.command import run_for_streams
 from lakehouse.declare.settings import Settings
 from lakehouse.home.heartbeats import lease_timeout_s
 from lakehouse.home.ledger import read_extent
+from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime.batch_manifest import is_behind
 from lakehouse.spark import maintenance, tables
 from lakehouse.streams import corrections, retention, rollup
@@ -75,7 +76,7 @@ def _waiting(settings: Settings, stream: str) -> list[str]:
     """Return the queries that still need raw rows of the stream, for their next batch or their repair."""
     found = []
     for name, query in settings.registered.items():
-        is_repaired = name not in settings.selections
+        is_repaired = kind_of(query).has("repair")
         if stream in query.streams and is_behind(settings.layout, name, query.streams, is_repaired):
             found.append(name)
     return found

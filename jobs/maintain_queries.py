@@ -14,8 +14,7 @@ from pyspark.sql import SparkSession
 from jobs.command import run_for_queries
 from lakehouse.declare.settings import Settings
 from lakehouse.home.heartbeats import lease_timeout_s
-from lakehouse.queries.multiway.query import MultiwayQuery
-from lakehouse.queries.multiway.tables import drop_old_windows
+from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime.tables import drop_old_states
 from lakehouse.spark import maintenance, tables
 
@@ -30,8 +29,9 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
     with tables.lease(layout.queries(query), lease_timeout_s(layout)), tables.lease(layout.repairs(query)):
         drop_old_states(spark, layout, query)
         asked = settings.query(query)
-        if isinstance(asked, MultiwayQuery):
-            drop_old_windows(spark, layout, asked)
+        of_kind = kind_of(asked).file("tables")
+        if hasattr(of_kind, "drop_old_rows"):
+            of_kind.drop_old_rows(spark, layout, asked)
         for path in filter(tables.exists, layout.tables_of(query)):
             figures.update(maintenance.tend(spark, path, settings.tables.history))
     return dict(figures)

@@ -14,21 +14,12 @@ from pyspark.sql import SparkSession
 
 from jobs.command import run_for_queries
 from lakehouse.declare.settings import Settings
-from lakehouse.queries.aggregate.query import AggregateQuery
-from lakehouse.queries.aggregate.run import Run as AggregateRun
-from lakehouse.queries.multiway.query import MultiwayQuery
-from lakehouse.queries.multiway.run import Run as MultiwayRun
-from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.pairs.run import Run as JoinRun
-from lakehouse.queries.registered import Query
+from lakehouse.queries.kind import Query, kind_of
 from lakehouse.queries.runtime.batch_manifest import definition_of, read_definition
-from lakehouse.queries.runtime.drain import Run
 from lakehouse.queries.runtime.failure import QueryStopped, read_stopped
-from lakehouse.queries.runtime.scan.readers import readers_of, tied_to
+from lakehouse.queries.runtime.run import QueryRun
+from lakehouse.queries.runtime.scan.readers import readers_of, scan_group
 from lakehouse.queries.runtime.scan.rounds import Rounds
-from lakehouse.queries.runtime.scan.shared import Shared
-from lakehouse.queries.selection.query import SelectionQuery
-from lakehouse.queries.selection.run import Run as SelectionRun
 from lakehouse.spark import tables
 
 # How long a query waits for others that share its scans and are run, repaired or maintained now.
@@ -50,16 +41,16 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
     if readers_of(asked):
         return _run_together(settings, spark, asked)
     with tables.lease(settings.layout.queries(query)):
-        return registered(settings, spark, query).drain()
+        return run_of(settings, spark, query).drain()
 
 
 def _run_together(settings: Settings, spark: SparkSession, asked: Query) -> dict[str, Any]:
     """Run a query with all that are tied to it and have no reason to stand still."""
-    tied, end = tied_to(asked, settings.registered.values()), time.monotonic() + PATIENCE_S
+    group, end = scan_group(asked, settings.registered.values()), time.monotonic() + PATIENCE_S
     with ExitStack() as leases:
         # In one order for all, so that jobs of two tied queries cannot wait for each other.
-        together = [query.name for query in tied if _comes_along(settings, query, asked, leases, end)]
-        runs = tuple(_run_of(settings, spark, name) for name in together)
+        together = [query.name for query in group if _comes_along(settings, query, asked, leases, end)]
+        runs = tuple(run_of(settings, spark, name) for name in together)
         done = Rounds(spark, settings.layout, runs).drain()
     if stopped := read_stopped(settings.layout, asked.name):
         raise QueryStopped(f"query {asked.name} is stopped: {stopped}")
@@ -89,26 +80,19 @@ def _goes_on(settings: Settings, query: Query) -> bool:
     return is_same and read_stopped(layout, query.name) is None
 
 
-def _run_of(settings: Settings, spark: SparkSession, query: str) -> Run[Shared]:
-    asked = settings.query(query)
-    if isinstance(asked, SelectionQuery):
-        return SelectionRun(spark, settings.layout, asked, settings.streams)
-    return registered(settings, spark, query)
-
-
-def registered(settings: Settings, spark: SparkSession, query: str) -> JoinRun | MultiwayRun | AggregateRun:
-    """Return a registered query that a repair looks after, and where it runs.
+def run_of(settings: Settings, spark: SparkSession, query: str) -> QueryRun[Any]:
+    """Return a registered query, and where it runs.
 
     Raises:
         KeyError: with the registered names, when there is none of this name.
     """
-    asked, buckets = settings.query(query), settings.queries.buckets
-    if isinstance(asked, AggregateQuery):
-        return AggregateRun(spark, settings.layout, asked, settings.streams, buckets)
-    if isinstance(asked, MultiwayQuery):
-        return MultiwayRun(spark, settings.layout, asked, settings.streams, settings.sites)
-    assert isinstance(asked, PairsQuery)
-    return JoinRun(spark, settings.layout, asked, settings.streams, buckets)
+    asked = settings.query(query)
+    run: QueryRun[Any] = (
+        kind_of(asked)
+        .file("run")
+        .run_of(spark, settings.layout, asked, settings.streams, settings.queries.buckets, settings.sites)
+    )
+    return run
 
 
 def main(argv: Sequence[str] | None = None) -> int:

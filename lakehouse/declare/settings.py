@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -19,15 +19,8 @@ from lakehouse.declare.problems import ConfigError, Problem
 from lakehouse.declare.refusals import problems_of, stream_refusals
 from lakehouse.declare.stream import Kept, Microseconds, Source, Stream
 from lakehouse.home.layout import Home
-from lakehouse.queries.multiway.sites import site_problems
-from lakehouse.queries.registered import (
-    AggregateQuery,
-    MultiwayQuery,
-    PairsQuery,
-    Query,
-    SelectionQuery,
-    read_queries,
-)
+from lakehouse.queries.kind import Query, kinds
+from lakehouse.queries.registered import read_queries
 
 if TYPE_CHECKING:
     Registered = dict[str, Query]
@@ -35,6 +28,7 @@ else:
     # Pydantic need not look into what it is never given to check.
     Registered = dict
 
+Q = TypeVar("Q", bound=Query)
 _LEAST_HISTORY_US = parse_duration("10m")
 _PATHS = ("path", "schema_file", "ca", "cert", "key")
 _SECTIONS = ("home", "streams", "spark", "tables", "serving", "quality", "queries", "lineage", "sites")
@@ -159,25 +153,9 @@ class Settings(BaseSettings):
             raise KeyError(f"no stream {name!r}; declared: {', '.join(sorted(self.streams)) or 'none'}")
         return self.streams[name]
 
-    @property
-    def joins(self) -> dict[str, PairsQuery]:
-        """The registered queries that find pairs."""
-        return {name: query for name, query in self.registered.items() if isinstance(query, PairsQuery)}
-
-    @property
-    def multiway_joins(self) -> dict[str, MultiwayQuery]:
-        """The registered queries that find results of three streams or more."""
-        return {name: query for name, query in self.registered.items() if isinstance(query, MultiwayQuery)}
-
-    @property
-    def aggregates(self) -> dict[str, AggregateQuery]:
-        """The registered queries that keep aggregates."""
-        return {name: query for name, query in self.registered.items() if isinstance(query, AggregateQuery)}
-
-    @property
-    def selections(self) -> dict[str, SelectionQuery]:
-        """The registered queries that select rows of one stream."""
-        return {name: query for name, query in self.registered.items() if isinstance(query, SelectionQuery)}
+    def of_kind(self, kind: type[Q]) -> dict[str, Q]:
+        """Return the registered queries of one kind."""
+        return {name: cast(Q, query) for name, query in self.registered.items() if query.kind == kind.kind}
 
     def query(self, name: str) -> Query:
         """Return a registered query.
@@ -189,22 +167,9 @@ class Settings(BaseSettings):
             raise KeyError(f"no query {name!r}; registered: {', '.join(self.registered) or 'none'}")
         return self.registered[name]
 
-    def join(self, name: str) -> PairsQuery:
-        """Return a registered query that finds pairs.
-
-        Raises:
-            KeyError: when there is no query of this name, with the registered names, or it is another kind.
-        """
-        query = self.query(name)
-        if not isinstance(query, PairsQuery):
-            raise KeyError(
-                f"query {name!r} is none of pairs; joins of pairs: {', '.join(self.joins) or 'none'}"
-            )
-        return query
-
 
 def load_settings(config: Path | None = None, home: Path | None = None) -> Settings:
-    """Read the configuration file and the environment; ``places.py`` says which file and which home.
+    """Read the configuration file and the environment; ``config_paths.py`` says which file and which home.
 
     Relative paths of sources, and a relative home or folder of queries, are taken from the file's folder. ``home`` wins
     over file and environment.
@@ -223,8 +188,9 @@ def load_settings(config: Path | None = None, home: Path | None = None) -> Setti
     refused = set(tables) - set(streams) if isinstance(tables, dict) else set()
     registered = read_queries(queries.folder, streams, problems, refused)
     if settings is not None:
-        joins = [query for query in registered.values() if isinstance(query, MultiwayQuery)]
-        problems.extend(site_problems(settings.sites, streams, joins))
+        for kind in filter(lambda kind: kind.has("sites"), kinds()):
+            own = [query for query in registered.values() if query.kind == kind.name]
+            problems.extend(kind.file("sites").site_problems(settings.sites, streams, own))
     if problems or settings is None:
         raise ConfigError(str(path), problems)
     where = given_home(home) or (path.parent / settings.home.expanduser()).resolve()

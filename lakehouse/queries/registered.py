@@ -50,41 +50,14 @@ from pathlib import Path
 from lakehouse.declare.columns import NAME
 from lakehouse.declare.problems import Problem
 from lakehouse.declare.stream import Stream
-from lakehouse.queries.aggregate.parse import read_aggregate
-from lakehouse.queries.aggregate.query import AggregateQuery
+from lakehouse.queries.kind import Query, kinds
 from lakehouse.queries.language.clauses import check_clauses
 from lakehouse.queries.language.faults import Faults, QueryError
 from lakehouse.queries.language.predicates import FOLDER
 from lakehouse.queries.language.text import cut
-from lakehouse.queries.language.tree import kind_of, tree_of
-from lakehouse.queries.multiway.parse import read_multiway
-from lakehouse.queries.multiway.query import MultiwayQuery, Windowed
-from lakehouse.queries.pairs.parse import read_join
-from lakehouse.queries.pairs.query import Output, PairsQuery, Side
-from lakehouse.queries.selection.parse import read_selection
-from lakehouse.queries.selection.query import SelectionQuery
+from lakehouse.queries.language.tree import Asked, tree_of
 
-__all__ = [
-    "AggregateQuery",
-    "MultiwayQuery",
-    "Output",
-    "PairsQuery",
-    "Query",
-    "QueryError",
-    "SelectionQuery",
-    "Side",
-    "Windowed",
-    "parse_query",
-    "read_queries",
-]
-
-Query = PairsQuery | MultiwayQuery | AggregateQuery | SelectionQuery
-_READERS = {
-    "join": read_join,
-    "multiway": read_multiway,
-    "aggregate": read_aggregate,
-    "selection": read_selection,
-}
+__all__ = ["Query", "QueryError", "parse_query", "read_queries"]
 
 
 def read_queries(
@@ -113,7 +86,7 @@ def read_queries(
 
 
 def parse_query(name: str, text: str, streams: Mapping[str, Stream], predicates: Path | None = None) -> Query:
-    """Return the query that a text is: of aggregates where SELECT has one or groups, else of rows, pairs or more.
+    """Return the query that a text is, of the kind that its SELECT asks for.
 
     ``predicates``: the folder of the operator's own ones.
 
@@ -134,6 +107,11 @@ def _query(
     tree = tree_of(parts, faults) if parts and parts.is_plain else None
     if parts is None or tree is None:
         return None
-    kind = kind_of(tree, parts)
-    check_clauses(parts.clauses, kind, faults)
-    return _READERS[kind](name, parts, tree, streams, predicates, faults)
+    for kind in reversed([*kinds()]):
+        # Kinds that were registered later are asked first: they may take texts away from those before.
+        parse = kind.file("parse")
+        if parse.is_asked(tree, parts):
+            check_clauses(parts.clauses, parse.GRAMMAR, faults)
+            query: Query | None = parse.read(Asked(name, parts, tree, streams, predicates, faults))
+            return query
+    raise LookupError(f"no kind of query reads {parts.sql!r}")

@@ -34,6 +34,7 @@ from lakehouse.home.crashpoint import (
 from lakehouse.home.lease import is_held, lease
 from lakehouse.home.table_log import read_rows
 from lakehouse.queries.runtime.batch_manifest import finished
+from lakehouse.queries.selection.query import SelectionQuery
 from lakehouse.spark import tables
 from tests.readings import declared
 
@@ -382,7 +383,9 @@ def require_all(settings: Settings, spark: SparkSession, rows: list[dict[str, An
     }
     for name, wanted in places.items():
         layout = settings.layout
-        told = read_rows(layout.queries(name) if name in settings.selections else layout.operators(name))
+        told = read_rows(
+            layout.queries(name) if name in settings.of_kind(SelectionQuery) else layout.operators(name)
+        )
         batches = range(1, finished(layout, name) + 1)
         assert Counter((row["batch"], row.get("side"), row["operator"]) for row in told) == Counter(
             (batch, *place) for batch in batches for place in wanted

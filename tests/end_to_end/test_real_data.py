@@ -14,6 +14,7 @@ import pytest
 from jobs import build_rollups, check_quality, ingest, maintain, publish, repair_late, run_queries
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.table_log import read_log
+from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.serving.file.versions import hold_current
 from lakehouse.serving.sandbox.locked import connect_locked
 from lakehouse.serving.sandbox.sandbox import open_published
@@ -268,7 +269,7 @@ def test_every_interval_of_a_thousand_ranges_holds_the_truth(
 def test_pairs_found_online_and_by_repair_are_all_pairs_of_the_real_rows(
     settings: Settings, spark: SparkSession, query: str
 ) -> None:
-    joined, layout = settings.join(query), settings.layout
+    joined, layout = settings.of_kind(PairsQuery)[query], settings.layout
     pairs = tables.read(spark, layout.joins(query)).select(
         "left_us", "right_us", "left_row", "right_row", "found"
     )
@@ -284,7 +285,7 @@ def test_pairs_found_online_and_by_repair_are_all_pairs_of_the_real_rows(
 
 def true_pairs(settings: Settings, query: str, condition: str) -> list[tuple[int, int]]:
     """Return the times of all pairs of raw rows of which a condition holds."""
-    log = read_log(settings.layout.raw(settings.join(query).sides[0].stream))
+    log = read_log(settings.layout.raw(settings.of_kind(PairsQuery)[query].sides[0].stream))
     assert log is not None
     files = [str(path) for path in log.files]
     with duckdb.connect() as connection:

@@ -13,6 +13,7 @@ import pytest
 
 from jobs import build_rollups, check_queries, ingest, publish, repair_late, run_queries
 from lakehouse.declare.settings import Settings
+from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.serving.sandbox.sandbox import open_published, run_sql
 from quality import GateFailed
 
@@ -124,7 +125,7 @@ def told(settings: Settings) -> list[tuple[Any, ...]]:
 def test_too_many_periods_below_their_recall_and_lost_pairs_fail_the_check(
     settings: Settings, spark: SparkSession
 ) -> None:
-    asks_much = replace(settings.join("answers"), recall=1.0)
+    asks_much = replace(settings.of_kind(PairsQuery)["answers"], recall=1.0)
     strict = settings.model_copy(update={"registered": {"answers": asks_much}})
     land(settings, spark, 0)
     repair_late.run(settings, spark, "answers")

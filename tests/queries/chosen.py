@@ -74,7 +74,7 @@ def declare(folder: Path) -> Settings:
 
 def query_of(settings: Settings) -> SelectionQuery:
     """Return the query that has tables."""
-    return settings.selections["hot"]
+    return settings.of_kind(SelectionQuery)["hot"]
 
 
 def run_by_hand(settings: Settings) -> None:

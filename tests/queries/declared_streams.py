@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakehouse.declare.stream import Stream
-from lakehouse.queries.registered import AggregateQuery, MultiwayQuery, PairsQuery, parse_query
+from lakehouse.queries.aggregate.query import AggregateQuery
+from lakehouse.queries.multiway.query import MultiwayQuery
+from lakehouse.queries.pairs.query import PairsQuery
+from lakehouse.queries.registered import parse_query
 
 SECOND = 1_000_000
 MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86_400 * SECOND

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.layout import Home
-from lakehouse.queries.registered import PairsQuery
+from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.batch_manifest import Plan, definition_of, replace_definition, write_plan
 from tests.serving.streams import write_delta
 
@@ -62,7 +62,7 @@ def run_by_hand(settings: Settings, query: str = "replies") -> None:
     Ten pairs a second for five minutes; from second 100 to 129 half of them were found by the repair, 7 s late. A row
     of second 120 was logged by the second batch and waits.
     """
-    layout, joined = settings.layout, settings.join(query)
+    layout, joined = settings.layout, settings.of_kind(PairsQuery)[query]
     write_plans(layout, joined, settings.queries.buckets)
     for stream in ("telemetry", "flows"):
         write_ledger(layout, stream, 2)

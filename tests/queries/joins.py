@@ -16,7 +16,8 @@ from lakehouse.algorithms.rollup.levels import Level
 from lakehouse.declare.columns import Column
 from lakehouse.declare.stream import Source, Stream, TimeColumn
 from lakehouse.home.layout import Home
-from lakehouse.queries.registered import Output, PairsQuery, Side
+from lakehouse.queries.kind import Output
+from lakehouse.queries.pairs.query import PairSide, PairsQuery
 from lakehouse.queries.runtime.batch_manifest import require_same
 from tests.serving.streams import write_delta
 
@@ -59,8 +60,8 @@ ANSWERS = PairsQuery(
     text="",
     description="Which reply answers which question",
     sides=(
-        Side("asks", "a", ("device",), (), None),
-        Side("replies", "r", ("device",), (), None),
+        PairSide("asks", "a", ("device",), (), None),
+        PairSide("replies", "r", ("device",), (), None),
     ),
     window_us=3 * SECOND,
     condition=Equality(),

@@ -72,7 +72,7 @@ def declare(folder: Path, text: str = TEXT) -> Settings:
 
 def query_of(settings: Settings) -> MultiwayQuery:
     """Return the query."""
-    return settings.multiway_joins["passing"]
+    return settings.of_kind(MultiwayQuery)["passing"]
 
 
 def run_by_hand(settings: Settings) -> None:

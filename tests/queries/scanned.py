@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse.declare.settings import Settings
+from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.runtime.batch_manifest import Plan, write_plan
 from lakehouse.queries.runtime.failure import Stopped, write_stopped
 from tests.queries import answered, chosen, joined, moved
@@ -70,7 +71,7 @@ def run_by_hand(settings: Settings, kind: str) -> None:
         moved.run_by_hand(settings)
     else:
         found = [answered.Answer(5), answered.Answer(10, batch=2)]
-        query = settings.aggregates["busy"]
+        query = settings.of_kind(AggregateQuery)["busy"]
         answered.Aggregated(query, settings.streams, found, batches=2).write(settings.layout)
     rows = [row for batch in (1, 2, 3) for row in _measured(settings, kind, batch)]
     write_delta(pa.Table.from_pylist(rows, FIGURES), settings.layout.operators(KINDS[kind][0]))

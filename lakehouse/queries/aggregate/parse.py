@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from lakehouse.declare.stream import Stream
 from lakehouse.queries.aggregate.canonical_form import Draft, in_one_form
 from lakehouse.queries.aggregate.parse_answers import Answers
 from lakehouse.queries.aggregate.query import AggregateQuery, Method
 from lakehouse.queries.aggregate.shape import shape_of
 from lakehouse.queries.language.attributes import attributes_of, check_connected, read_filters
-from lakehouse.queries.language.clauses import Clauses
+from lakehouse.queries.language.clauses import (
+    Clauses,
+    Grammar,
+    duration,
+    duration_or_zero,
+    nothing_more,
+    one_of,
+)
 from lakehouse.queries.language.faults import Faults
 from lakehouse.queries.language.names import Names, offset_of
 from lakehouse.queries.language.text import Parts
-from lakehouse.queries.language.tree import check_ahead, clauses_on, own_windows, sources_of, tables_of
+from lakehouse.queries.language.tree import (
+    Asked,
+    check_ahead,
+    clauses_on,
+    is_grouped,
+    own_windows,
+    sources_of,
+    tables_of,
+)
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -25,18 +37,33 @@ if TYPE_CHECKING:
 MOST_STREAMS = 6
 
 
-def read_aggregate(
-    name: str,
-    parts: Parts,
-    tree: exp.Select,
-    streams: Mapping[str, Stream],
-    predicates: Path | None,
-    faults: Faults,
-) -> AggregateQuery | None:
-    """Return the aggregates that a SELECT asks for; None, with every reason noted, where they cannot be run.
+GRAMMAR = Grammar(
+    "an aggregate",
+    {
+        "EVERY": duration,
+        "SLACK": duration_or_zero,
+        "IDLE": duration,
+        "AHEAD": duration,
+        "METHOD": one_of(tuple(method.upper() for method in get_args(Method))),
+        "ALARM": nothing_more,
+    },
+    {
+        "RECALL": "no RECALL: the answer at a tick is exact",
+        "POLICY": "no POLICY: slack is what SLACK says",
+        "DEADLINE": "no DEADLINE: selections alone are run in slices of time",
+    },
+    ("EVERY", "EVERY <interval>, how far ticks are apart, such as EVERY 1 MINUTE"),
+)
 
-    ``predicates``: the folder of the operator's own ones.
-    """
+
+def is_asked(tree: exp.Select, parts: Parts) -> bool:
+    """Tell if a SELECT asks for aggregates."""
+    return is_grouped(tree)
+
+
+def read(asked: Asked) -> AggregateQuery | None:
+    """Return the aggregates that a SELECT asks for; None, with every reason noted, where they cannot be run."""
+    parts, tree, streams, faults = asked.parts, asked.tree, asked.streams, asked.faults
     _check_alarm(parts.clauses, tree, faults)
     tables = tables_of(tree, ("group", "having"), faults)
     sources = sources_of(tables, streams, MOST_STREAMS, "two to six streams, or one several times", faults)
@@ -46,14 +73,14 @@ def read_aggregate(
     windows = own_windows(tables, parts, faults)
     names = Names(sources, faults)
     count = len(faults.found)
-    filters = read_filters(clauses_on(tree), names, predicates)
+    filters = read_filters(clauses_on(tree), names, asked.predicates)
     attributes = attributes_of(names)
     if count == len(faults.found):
         check_connected(attributes, [offset_of(table) for table in tables], names)
     answers = Answers(tree, names)
     if faults.found:
         return None
-    query = in_one_form(Draft(name, parts, sources, windows, filters, attributes, answers))
+    query = in_one_form(Draft(asked.name, parts, sources, windows, filters, attributes, answers))
     return _with_method(query, parts.clauses, faults)
 
 
@@ -68,14 +95,14 @@ def _with_method(query: AggregateQuery, clauses: Clauses, faults: Faults) -> Agg
     from lakehouse.algorithms.join_aggregate.choice import cheapest, methods_for
 
     shape = shape_of(query)
-    if clauses.method is None:
+    if "METHOD" not in clauses.words:
         name, why = cheapest(shape)
         return replace(query, method=_method(name), why=why)
     why_not = dict(methods_for(shape))
-    method = _method(clauses.method.lower())
+    method = _method(clauses.words["METHOD"].lower())
     if why_not[method]:
         able = ", ".join(name.upper() for name, reason in why_not.items() if reason is None)
-        found = f"METHOD {clauses.method}, but {why_not[method]}"
+        found = f"METHOD {clauses.words['METHOD']}, but {why_not[method]}"
         faults.add(clauses.places["METHOD"], found, f"one of {able}")
     return replace(query, method=method, is_forced=True, why="METHOD asks for it")
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from lakehouse.declare.durations import format_duration
+from lakehouse.queries.kind import Query
 from lakehouse.queries.language.row_conditions import Conjunct, told
+from lakehouse.queries.language.text import DIALECT
 
 Function = Literal["count", "sum", "avg", "min", "max"]
 Method = Literal["factorised", "multiway", "tuple_count", "incremental", "materialised"]
@@ -56,7 +58,7 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class AggregateQuery:
+class AggregateQuery(Query):
     """A registered join-aggregate, answered every ``every_us`` at whole multiples of that since 1970.
 
     Sides, join attributes and values are in an order that does not depend on how the query is written.
@@ -68,9 +70,7 @@ class AggregateQuery:
     """
 
     kind: ClassVar[str] = "aggregate"
-    name: str
-    text: str
-    description: str
+    kernel: ClassVar[str | None] = "its aggregates"
     sides: tuple[Input, ...]
     groups: tuple[GroupColumn, ...]
     measures: tuple[Measure, ...]
@@ -89,11 +89,6 @@ class AggregateQuery:
         """The join attributes that all sides carry: rows that join agree in them. None: one bucket holds all."""
         carried = [{number for number, _ in side.keys} for side in self.sides]
         return tuple(sorted(set.intersection(*carried)))
-
-    @property
-    def streams(self) -> tuple[str, ...]:
-        """The stream of each side."""
-        return tuple(side.stream for side in self.sides)
 
     def definition(self) -> str:
         """What the answers and the state depend on, as one line; texts that mean the same give the same line."""
@@ -115,3 +110,20 @@ class AggregateQuery:
             f" SLACK {slack} IDLE {idle} AHEAD {ahead} ALARM {self.is_alarm}"
         )
         return whole.replace("\n", "\\n")
+
+    def how(self, buckets: int) -> str:
+        """Which method keeps the aggregates, and in how many buckets rows are."""
+        return f"METHOD {self.method} IN {buckets} BUCKETS"
+
+    def columns_of(self, side: int) -> set[str]:
+        """Return the columns of the keys, of GROUP BY, and those that aggregates read."""
+        from sqlglot import exp, parse_one
+
+        own = self.sides[side]
+        values = (parse_one(sql, dialect=DIALECT).find_all(exp.Column) for sql in own.values)
+        groups = (group.column for group in self.groups if group.side == side)
+        return {
+            *(column for _, column in own.keys),
+            *(each.name for found in values for each in found),
+            *groups,
+        }

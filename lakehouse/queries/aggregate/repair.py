@@ -1,9 +1,7 @@
 """What logged rows still add to answers at ticks that were behind the slack when they came, found in raw.
 
-A repair takes whole batches of the query's log, all that are finished and not repaired. Of raw it reads the rows that
-those batches and the ones before had taken, in the buckets and around the times of logged rows. From when each has
-counted follows from the log, so nothing is compared with the answers that are there. Finished when its row is in
-``repairs``.
+Of raw it reads the rows that the repaired batches and the ones before had taken, in the buckets and around the times of
+logged rows. From when each has counted follows from the log, so nothing is compared with the answers that are there.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -20,105 +18,72 @@ from lakehouse.algorithms.join_aggregate.repair import missing
 from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.queries.aggregate.alarms import Changed
-from lakehouse.queries.aggregate.bucket import figure_row, gathered, groups_of, part_rows
+from lakehouse.queries.aggregate.bucket import groups_of, metrics_with_ticks, part_rows
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.rows import as_rows, is_used, raw_rows
-from lakehouse.queries.aggregate.run import Run
+from lakehouse.queries.aggregate.run import AggregateRun
 from lakehouse.queries.language.row_conditions import scanned
-from lakehouse.queries.runtime.batch_manifest import Plan, require_plan
+from lakehouse.queries.runtime.bucket import gathered
 from lakehouse.queries.runtime.lookup import found_at
-from lakehouse.queries.runtime.progress import progress_before
-from lakehouse.queries.runtime.repair import beyond_raw, drain_repairs, finish_repair
+from lakehouse.queries.runtime.repair import QueryRepair
+from lakehouse.queries.runtime.run import by_bucket
 from lakehouse.queries.runtime.source import FromRaw
 from lakehouse.queries.runtime.tables import parsed
-from lakehouse.spark import tables
-
-
-def repair(run: Run) -> dict[str, int]:
-    """Add to answers what finished batches have missed; return how many logged rows were looked at, and changes.
-
-    To be run while no batch of the query runs: both revise the same answers.
-    """
-    return drain_repairs(run.layout, run.query.name, lambda plan: _Repair(run, plan).finish())
 
 
 @dataclass(frozen=True)
-class _Repair:
-    run: Run
-    plan: Plan
+class Repair(QueryRepair[AggregateRun]):
+    """A repair of a join-aggregate: batches revise the same answers, so none may run meanwhile."""
 
-    def finish(self) -> dict[str, int]:
-        """Append parts, answers and alarms, then the row that says so; return its figures."""
-        run, name = self.run, self.run.query.name
-        after, through = self.plan.spans[0]
-        late = tables.read(run.spark, run.layout.late(name)).where(f"what = 'missed' AND batch <= {through}")
-        logged = late.where(f"batch > {after}")
-        counted = {"looked_at": logged.count(), "found": 0, "gone": 0}
-        until_us = progress_before(run.layout, run.query, through + 1).until_us
-        if counted["looked_at"] and until_us is not None:
-            counted |= self._look(logged, counted["looked_at"], until_us)
-        finish_repair(run.spark, run.layout, name, self.plan, counted, until_us)
-        return counted
+    between_batches = True
 
-    def _look(self, logged: DataFrame, looked_at: int, until_us: int) -> dict[str, int]:
+    @property
+    def reach_us(self) -> int:
+        """The widest window."""
+        return max(side.window_us for side in self.run.query.sides)
+
+    def find(self, logged: DataFrame) -> tuple[int, int]:
+        """Append parts, answers and alarms."""
         run, number = self.run, self.plan.number
         found = self._found(logged).persist()
         try:
-            buckets, ticks = run.figures(found)
+            buckets, ticks = run.metrics(found)
             answered = run.answer(found, ticks, "repair", number)
             crash_point("repair.answers-appended")
-            if ticks.first_us is not None:
-                run.follow_alarms(
-                    Changed(ticks.first_us, floor_to(run.query.every_us, until_us)), "repair", number
-                )
+            if ticks.first_us is not None and self.time_us is not None:
+                last = floor_to(run.query.every_us, self.time_us)
+                run.follow_alarms(Changed(ticks.first_us, last), "repair", number)
         finally:
             found.unpersist()
-        lost = looked_at - sum(row["rows"] for row in buckets)
-        widest = max(side.window_us for side in run.query.sides)
-        gone = beyond_raw(run.layout, run.query, logged, widest)
-        return {"found": answered.new + answered.revised, "gone": max(gone, lost)}
+        return answered.new + answered.revised, sum(row["rows"] for row in buckets)
 
     def _found(self, logged: DataFrame) -> DataFrame:
         run, query = self.run, self.run.query
-        schema = parsed(run.columns())
-        work = BucketRepair(query, run.shape, to_arrow_schema(schema))
-        rows = self._candidates(logged)
+        work = BucketRepair(query, run.shape, to_arrow_schema(parsed(run.columns())))
         late = logged.select("bucket", "side", "row", "horizon_us")
-
-        def one(key: tuple[pa.Scalar, ...], rows: pa.Table, late: pa.Table) -> pa.Table:
-            return work(key, rows, late)
-
-        return rows.groupBy("bucket").cogroup(late.groupBy("bucket")).applyInArrow(one, schema)
+        return by_bucket(self._candidates(logged), late, work, run.columns())
 
     def _candidates(self, logged: DataFrame) -> DataFrame:
         """Return the raw rows that batches so far have taken, in the buckets and around the times of logged rows."""
         run, query = self.run, self.run.query
-        through = self.plan.spans[0][1]
-        plan = require_plan(run.layout.plans(query.name), "batch", through)
-        spans = [(0, last) for _, last in plan.spans]
-        widest = max(side.window_us for side in query.sides)
-        granule = max(widest, 1_000_000)
-        first, last = F.col("event_us") - widest, F.least(F.col("event_us") + widest, F.col("horizon_us"))
-        times = F.sequence(_granule(first, granule), _granule(F.greatest(first, last), granule))
-        reached = logged.select("bucket", F.explode(times).alias("granule")).distinct()
-
-        def placed(rows: DataFrame) -> DataFrame:
-            return rows.withColumn("granule", _granule(F.col("event_us"), granule))
+        first, last = F.col("event_us") - self.reach_us, F.col("event_us") + self.reach_us
+        near = self.granules(first, F.greatest(first, F.least(last, F.col("horizon_us"))))
+        reached = logged.select("bucket", near).distinct()
 
         def around(raw: DataFrame, side: int) -> DataFrame:
             granules = F.broadcast(reached.select("granule").distinct())
-            return placed(raw).join(granules, "granule", "left_semi").drop("granule")
+            return self.in_granules(raw).join(granules, "granule", "left_semi").drop("granule")
 
         # Rows of other buckets go below; only predicates are worth looking at the times twice for.
-        near = around if scanned(query.sides) else None
-        intake = FromRaw(run.spark, run.layout, query, spans, near)
-        rows = placed(raw_rows(intake, query, run.streams, run.buckets))
+        near_rows = around if scanned(query.sides) else None
+        source = FromRaw(run.spark, run.layout, query, self.spans, near_rows)
+        rows = self.in_granules(raw_rows(source, query, run.streams, run.buckets))
         return rows.join(F.broadcast(reached), ["bucket", "granule"], "left_semi").drop("granule")
 
 
 @dataclass(frozen=True)
 class BucketRepair:
-    """What a task must know to repair one bucket. Its figures count as rows the logged ones that it has seen."""
+    """What a task must know to repair one bucket. Its metrics count as rows the logged ones that it has seen."""
 
     query: AggregateQuery
     shape: Shape
@@ -134,9 +99,5 @@ class BucketRepair:
         counted_from[is_logged] = late["horizon_us"].to_numpy()[at[is_logged]]
         partials = missing(self.shape, whole, counted_from, self.query.every_us)
         parts = part_rows(self.query, partials, groups_of(rows))
-        seen = figure_row({"rows": int(is_logged.sum())}, partials[:0], partials)
+        seen = metrics_with_ticks({"rows": int(is_logged.sum())}, partials[:0], partials)
         return gathered([parts, seen], self.schema, key[0].as_py())
-
-
-def _granule(time: Column, width: int) -> Column:
-    return F.floor(time / F.lit(float(width))).cast("bigint")

@@ -10,47 +10,33 @@ Keys and groups are hashes of the values: equal where the values are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.algorithms.join_aggregate.contract import LARGEST_VALUE, Rows
 from lakehouse.declare.stream import Stream
-from lakehouse.home.layout import Home
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.tables import group_types
-from lakehouse.queries.multiway.query import MultiwayQuery
-from lakehouse.queries.runtime.batch_manifest import Span
-from lakehouse.queries.runtime.scan.scan import read_raw
-from lakehouse.queries.runtime.source import Intake
+from lakehouse.queries.runtime.progress import is_refused
+from lakehouse.queries.runtime.source import RowSource
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.join_aggregate.contract import Bools
 
 
-def raw_rows(intake: Intake, query: AggregateQuery, streams: Mapping[str, Stream], buckets: int) -> DataFrame:
+def raw_rows(
+    source: RowSource, query: AggregateQuery, streams: Mapping[str, Stream], buckets: int
+) -> DataFrame:
     """Return the rows of all sides, in their buckets."""
     sides = [
-        _side(intake, query, streams, side).withColumn("bucket", _bucket(query, buckets))
+        _side(source, query, streams, side).withColumn("bucket", _bucket(query, buckets))
         for side in range(len(query.sides))
-    ]
-    return reduce(DataFrame.unionByName, sides)
-
-
-def believed_times(
-    spark: SparkSession, layout: Home, query: AggregateQuery | MultiwayQuery, spans: Sequence[Span]
-) -> DataFrame:
-    """Return side and event time of all rows whose clock is believed, whether or not WHERE lets them through."""
-    sides = [
-        read_raw(spark, layout, stream, span)
-        .where(~is_refused(query))
-        .select(F.lit(number).alias("side"), "event_us")
-        for number, (stream, span) in enumerate(zip(query.streams, spans, strict=True))
     ]
     return reduce(DataFrame.unionByName, sides)
 
@@ -85,11 +71,11 @@ def _numbers(column: pa.ChunkedArray) -> Any:
         return np.where(np.abs(numbers) <= LARGEST_VALUE, numbers, np.nan)
 
 
-def _side(intake: Intake, query: AggregateQuery, streams: Mapping[str, Stream], number: int) -> DataFrame:
+def _side(source: RowSource, query: AggregateQuery, streams: Mapping[str, Stream], number: int) -> DataFrame:
     side = query.sides[number]
     # A null key joins nothing; to a hash it would be a value like any other.
     missing = reduce(lambda one, key: one | F.col(key[1]).isNull(), side.keys, F.lit(False))
-    return intake.rows(number).select(
+    return source.rows(number).select(
         F.lit(number).alias("side"),
         "event_us",
         F.xxhash64("source_file", "source_line", "source_item").alias("row"),
@@ -101,13 +87,6 @@ def _side(intake: Intake, query: AggregateQuery, streams: Mapping[str, Stream], 
         *_group_columns(query, streams, number),
         "batch",
     )
-
-
-def is_refused(query: AggregateQuery | MultiwayQuery) -> Column:
-    """Tell which rows have a clock that is further ahead of their own arrival than AHEAD allows."""
-    if query.ahead_us is None:
-        return F.lit(False)
-    return F.coalesce(F.col("event_us") - F.col("arrival_us") > query.ahead_us, F.lit(False))
 
 
 def _keys(query: AggregateQuery, number: int) -> list[Column]:

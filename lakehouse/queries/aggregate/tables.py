@@ -6,24 +6,19 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
-from lakehouse.declare.columns import sql_type
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.queries.aggregate.query import AggregateQuery
-from lakehouse.spark import tables
+from lakehouse.queries.aggregate.shape import shape_of
+from lakehouse.queries.runtime import tables
+from lakehouse.queries.runtime.tables import NewTable, as_columns, column_type, tables_of_repairs
 
-_TIMES = ("event_us", "arrival_us")
 PARTS = {"counted": "bigint", "high": "double", "low": "double", "extreme": "double"}
 
 
 def group_types(query: AggregateQuery, streams: Mapping[str, Stream]) -> dict[str, str]:
     """Return the columns of GROUP BY, by the names that answers have for them, with their stored types."""
-    return {
-        group.name: "bigint"
-        if group.column in _TIMES
-        else sql_type(streams[query.sides[group.side].stream].all_columns[group.column])
-        for group in query.groups
-    }
+    return {group.name: column_type(streams, query.sides[group.side], group.column) for group in query.groups}
 
 
 def measure_types(query: AggregateQuery) -> dict[str, str]:
@@ -37,29 +32,13 @@ def part_types(aggregates: int) -> dict[str, str]:
 
 
 def create_tables(
-    spark: SparkSession,
-    layout: Home,
-    query: AggregateQuery,
-    streams: Mapping[str, Stream],
-    aggregates: int,
+    spark: SparkSession, layout: Home, query: AggregateQuery, streams: Mapping[str, Stream]
 ) -> None:
-    """Create the query's tables where they are not there; the one that counts its batches is last."""
-    if tables.exists(layout.queries(query.name)):
-        return
-    groups = _columns(group_types(query, streams))
-    create, name = tables.create, query.name
-    columns, parts = groups + _columns(measure_types(query)), _columns(part_types(aggregates))
-    steps = [
-        lambda: create(spark, layout.answers(name), "answers", columns=columns, parts=parts),
-        lambda: create(spark, layout.late(name), "late"),
-        lambda: create(spark, layout.states(name), "states"),
-        lambda: create(spark, layout.repairs(name), "repairs"),
-    ]
+    """Create the query's tables where they are not there."""
+    name, groups = query.name, as_columns(group_types(query, streams))
+    parts = as_columns(part_types(len(shape_of(query).aggregates)))
+    columns = {"columns": groups + as_columns(measure_types(query)), "parts": parts}
+    own = [NewTable(layout.answers(name), "answers", columns), *tables_of_repairs(layout, name)]
     if query.is_alarm:
-        steps.append(lambda: create(spark, layout.alarms(name), "alarms", groups=groups))
-    tables.side_by_side(*steps)
-    create(spark, layout.queries(name), "aggregates")
-
-
-def _columns(types: Mapping[str, str]) -> str:
-    return "".join(f",\n    `{name}` {kind}" for name, kind in types.items())
+        own.append(NewTable(layout.alarms(name), "alarms", {"groups": groups}))
+    tables.create_tables(spark, layout, name, own, "aggregates")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakehouse.queries.kind import Output
 from lakehouse.queries.language.names import TIMES, Names, offset_of
 from lakehouse.queries.language.text import DIALECT
 from lakehouse.queries.language.tree import check_output
-from lakehouse.queries.pairs.query import Output
 
 if TYPE_CHECKING:
     from sqlglot import exp

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lakehouse.queries.language.clauses import CLAUSES, Clauses, read_clauses
+from lakehouse.queries.language.clauses import Clauses, clauses_of_all_kinds, read_clauses
 from lakehouse.queries.language.faults import Faults
 from lakehouse.queries.language.tokens import Reader, Span, kind_of, word_of
 
@@ -146,13 +146,13 @@ def _is_bare(tokens: Sequence[Token], at: int) -> bool:
 
 
 def _clauses_start(tokens: Sequence[Token]) -> int:
-    depth, is_after_from = 0, False
+    depth, is_after_from, clauses = 0, False, clauses_of_all_kinds()
     for at, token in enumerate(tokens):
         word = word_of(token)
         depth += (word == "(") - (word == ")")
         is_after_from |= word == "FROM"
         is_name = kind_of(tokens[at - 1]) in _BEFORE_NAMES or not _is_bare(tokens, at)
-        if is_after_from and depth == 0 and word in CLAUSES and not is_name:
+        if is_after_from and depth == 0 and word in clauses and not is_name:
             return at
     return len(tokens)
 

@@ -1,8 +1,10 @@
-"""The SELECT of a query as a tree: what kind of query it is, its streams and their windows, names of its outputs."""
+"""The SELECT of a query as a tree: its streams and their windows, names of its outputs."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse.declare.columns import NAME, RESERVED
@@ -16,7 +18,22 @@ from lakehouse.queries.language.tokens import Span
 if TYPE_CHECKING:
     from sqlglot import exp
 
-    from lakehouse.queries.language.clauses import Clauses, Kind
+    from lakehouse.queries.language.clauses import Clauses
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A registered text on its way to a query: its parts and its SELECT, and what it is read with.
+
+    ``predicates``: the folder of the operator's own ones. ``faults`` notes every reason why it cannot be run.
+    """
+
+    name: str
+    parts: Parts
+    tree: exp.Select
+    streams: Mapping[str, Stream]
+    predicates: Path | None
+    faults: Faults
 
 
 def tree_of(parts: Parts, faults: Faults) -> exp.Select | None:
@@ -43,20 +60,17 @@ def tree_of(parts: Parts, faults: Faults) -> exp.Select | None:
     return tree
 
 
-def kind_of(tree: exp.Select, parts: Parts) -> Kind:
-    """Return what a SELECT asks for: aggregates of a join, its pairs, results of more than two streams, or rows of one.
-
-    One stream with a window, or with a RECALL, is taken for a join that lacks its other side.
-    """
+def is_grouped(tree: exp.Select) -> bool:
+    """Tell if a SELECT asks for aggregates."""
     from sqlglot import exp
 
-    is_grouped = bool(tree.args.get("group") or tree.args.get("having"))
-    if is_grouped or any(each.find(exp.AggFunc) for each in tree.expressions):
-        return "aggregate"
-    joins = len(tree.args.get("joins") or [])
-    if not joins and not parts.windows and not {"RECALL", "POLICY"} & parts.clauses.places.keys():
-        return "selection"
-    return "multiway" if joins > 1 else "join"
+    has_groups = bool(tree.args.get("group") or tree.args.get("having"))
+    return has_groups or any(each.find(exp.AggFunc) for each in tree.expressions)
+
+
+def joins_of(tree: exp.Select) -> int:
+    """Return how many joins a SELECT has."""
+    return len(tree.args.get("joins") or [])
 
 
 def tables_of(tree: exp.Select, more: Collection[str], faults: Faults) -> list[exp.Expr]:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lakehouse.declare.stream import Stream
 from lakehouse.queries.language.attributes import Attribute, attributes_of, check_connected, read_filters
-from lakehouse.queries.language.faults import Faults
+from lakehouse.queries.language.clauses import Grammar, duration, duration_or_zero
 from lakehouse.queries.language.names import Names, offset_of
 from lakehouse.queries.language.outputs import read_outputs
 from lakehouse.queries.language.row_conditions import of_side
 from lakehouse.queries.language.text import Parts, description_of
-from lakehouse.queries.language.tree import check_ahead, clauses_on, own_windows, sources_of, tables_of
+from lakehouse.queries.language.tree import (
+    Asked,
+    check_ahead,
+    clauses_on,
+    is_grouped,
+    joins_of,
+    own_windows,
+    sources_of,
+    tables_of,
+)
 from lakehouse.queries.multiway.query import MultiwayQuery, Windowed
 
 if TYPE_CHECKING:
@@ -24,18 +31,28 @@ MOST_STREAMS = 8
 RESULT_COLUMNS = frozenset({"times_us", "row_ids", "found", "event_at"})
 
 
-def read_multiway(
-    name: str,
-    parts: Parts,
-    tree: exp.Select,
-    streams: Mapping[str, Stream],
-    predicates: Path | None,
-    faults: Faults,
-) -> MultiwayQuery | None:
-    """Return the join that a SELECT asks for; None, with every reason noted, where it cannot be run.
+GRAMMAR = Grammar(
+    "a join of three streams or more",
+    {"SLACK": duration_or_zero, "IDLE": duration, "AHEAD": duration},
+    {
+        "RECALL": "no RECALL: late rows find what SLACK holds at once, the repair all the rest",
+        "POLICY": "no POLICY: slack is what SLACK says",
+        "EVERY": "no EVERY: results come as they are found",
+        "METHOD": "no METHOD: results are found in one way",
+        "ALARM": "no ALARM: groups that HAVING lets through raise alarms",
+        "DEADLINE": "no DEADLINE: selections alone are run in slices of time",
+    },
+)
 
-    ``predicates``: the folder of the operator's own ones.
-    """
+
+def is_asked(tree: exp.Select, parts: Parts) -> bool:
+    """Tell if a SELECT joins three streams or more."""
+    return not is_grouped(tree) and joins_of(tree) > 1
+
+
+def read(asked: Asked) -> MultiwayQuery | None:
+    """Return the join that a SELECT asks for; None, with every reason noted, where it cannot be run."""
+    parts, tree, streams, faults = asked.parts, asked.tree, asked.streams, asked.faults
     tables = tables_of(tree, (), faults)
     sources = sources_of(
         tables, streams, MOST_STREAMS, "three to eight streams, or one several times", faults
@@ -46,7 +63,7 @@ def read_multiway(
     windows = own_windows(tables, parts, faults)
     names = Names(sources, faults)
     count = len(faults.found)
-    filters = read_filters(clauses_on(tree), names, predicates)
+    filters = read_filters(clauses_on(tree), names, asked.predicates)
     attributes = sorted(attributes_of(names), key=lambda each: sorted(each.items()))
     if count == len(faults.found):
         _check_attributes(attributes, tables, names)
@@ -54,7 +71,7 @@ def read_multiway(
     if faults.found:
         return None
     return MultiwayQuery(
-        name=name,
+        name=asked.name,
         text=parts.text,
         description=description_of(parts.text),
         sides=tuple(

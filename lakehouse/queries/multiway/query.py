@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lakehouse.declare.durations import format_duration
+from lakehouse.queries.kind import Output, Query
 from lakehouse.queries.language.row_conditions import Conjunct, told
-from lakehouse.queries.pairs.query import Output
 
 # In how many slots rows are counted by the hash of their keys: a megabyte of counts a stream where keys are many.
 SLOTS = 2**20
@@ -32,7 +32,7 @@ class Windowed:
 
 
 @dataclass(frozen=True)
-class MultiwayQuery:
+class MultiwayQuery(Query):
     """A registered join of three to eight streams. A result is one row of each side: keys equal, each in its window.
 
     ``slack_us``: how far behind the time that all streams have passed late rows still find every partner at once;
@@ -41,19 +41,11 @@ class MultiwayQuery:
     """
 
     kind: ClassVar[str] = "multiway"
-    name: str
-    text: str
-    description: str
     sides: tuple[Windowed, ...]
     outputs: tuple[Output, ...]
     slack_us: int
     idle_us: int | None
     ahead_us: int | None
-
-    @property
-    def streams(self) -> tuple[str, ...]:
-        """The stream of each side."""
-        return tuple(side.stream for side in self.sides)
 
     def definition(self) -> str:
         """What the results and the state depend on, as one line; texts that mean the same give the same line."""
@@ -67,3 +59,11 @@ class MultiwayQuery:
         slack, idle, ahead = ("never" if us is None else format_duration(us) for us in limits)
         whole = f"{sides} OUTPUTS [{outputs}] SLACK {slack} IDLE {idle} AHEAD {ahead}"
         return whole.replace("\n", "\\n")
+
+    def how(self, buckets: int) -> str:
+        """In how many slots rows are counted."""
+        return f"IN {SLOTS} SLOTS"
+
+    def columns_of(self, side: int) -> set[str]:
+        """Return the columns of the keys and of the outputs."""
+        return {*self.sides[side].keys, *(each.column for each in self.outputs if each.side == side)}

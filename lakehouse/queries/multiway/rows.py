@@ -17,16 +17,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.declare.stream import Stream
-from lakehouse.queries.aggregate.rows import is_refused
 from lakehouse.queries.multiway.query import MultiwayQuery
-from lakehouse.queries.runtime.source import Intake
+from lakehouse.queries.runtime.progress import is_refused
+from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tables import output_columns
 
 
-def raw_rows(intake: Intake, query: MultiwayQuery, streams: Mapping[str, Stream], slots: int) -> DataFrame:
+def raw_rows(source: RowSource, query: MultiwayQuery, streams: Mapping[str, Stream], slots: int) -> DataFrame:
     """Return the rows of all sides."""
     rows = reduce(
-        DataFrame.unionByName, [_side(intake, query, streams, side) for side in range(len(query.sides))]
+        DataFrame.unionByName, [_side(source, query, streams, side) for side in range(len(query.sides))]
     )
     return rows.withColumn("slot", F.pmod(F.col("key"), F.lit(slots)).cast("int"))
 
@@ -43,11 +43,11 @@ def kind_of_row(horizon_us: int | None) -> Column:
     return kind.when(late, "missed").otherwise("used")
 
 
-def _side(intake: Intake, query: MultiwayQuery, streams: Mapping[str, Stream], number: int) -> DataFrame:
+def _side(source: RowSource, query: MultiwayQuery, streams: Mapping[str, Stream], number: int) -> DataFrame:
     side = query.sides[number]
     # A null key joins nothing; to a hash it would be a value like any other.
     complete = reduce(lambda one, name: one & F.col(name).isNotNull(), side.keys, F.lit(True))
-    return intake.rows(number).select(
+    return source.rows(number).select(
         F.lit(number).alias("side"),
         "event_us",
         F.xxhash64("source_file", "source_line", "source_item").alias("row"),

@@ -6,19 +6,16 @@
         rows that can join       -> joins       along their ways; late: rows that may have missed partners
         queries N                               figures per side; written last: the batch is finished
 
-All that a batch reads was fixed before it began, its state is that of the batch before, and each table is appended once
-per batch: so a batch that died anywhere is simply made again.
+Counts and blocks are the centre's; what rows join is found on their ways.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from functools import reduce
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
@@ -28,26 +25,22 @@ from lakehouse.declare.stream import Stream
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import read_columns
-from lakehouse.queries.aggregate.rows import believed_times
 from lakehouse.queries.multiway.centre import Block, Planner, counted, taken
 from lakehouse.queries.multiway.query import SLOTS, MultiwayQuery
 from lakehouse.queries.multiway.route import MOST_SENT, Trip, Windows, travel
 from lakehouse.queries.multiway.rows import is_used, kind_of_row, raw_rows
 from lakehouse.queries.multiway.shuffle_metrics import Meter
 from lakehouse.queries.multiway.sites import Costs, transfer_of
-from lakehouse.queries.multiway.tables import create_tables
-from lakehouse.queries.runtime.batch import MOST_ROWS, Through, next_batch
-from lakehouse.queries.runtime.batch_manifest import Plan, definition_of, require_same
-from lakehouse.queries.runtime.drain import drain
+from lakehouse.queries.runtime.batch_manifest import Plan
 from lakehouse.queries.runtime.progress import Progress, progress, progress_before
-from lakehouse.queries.runtime.source import Intake
+from lakehouse.queries.runtime.run import QueryRun
+from lakehouse.queries.runtime.source import RowSource
 from lakehouse.spark import tables
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.multiway_join.contract import Float64s
 
 TAKEN = ("rows", "missed", "refused", "unusable")
-COUNTS = (*TAKEN, "results")
 # Of rows that a column can hold; bounds of many streams may be beyond.
 LARGEST = 2.0**62
 _EXCLUDED = "spark.sql.adaptive.optimizer.excludedRules"
@@ -55,46 +48,30 @@ _EMPTY = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
 
 
 @dataclass(frozen=True)
-class Run:
+class MultiwayRun(QueryRun[MultiwayQuery]):
     """A registered join of three streams or more, and where it runs; ``costs`` are those of ways between sites."""
 
-    spark: SparkSession
-    layout: Home
-    query: MultiwayQuery
-    streams: Mapping[str, Stream]
-    costs: Costs
+    counts = (*TAKEN, "results")
+    costs: Costs = field(default_factory=dict)
     slots: int = SLOTS
     most_sent: int = MOST_SENT
 
-    counts = COUNTS
+    @classmethod
+    def of(
+        cls,
+        spark: SparkSession,
+        layout: Home,
+        query: MultiwayQuery,
+        streams: Mapping[str, Stream],
+        buckets: int,
+        sites: Costs,
+    ) -> Self:
+        """Return a query and where it runs; its rows are in slots, so the number of buckets says nothing."""
+        return cls(spark, layout, query, streams, costs=sites)
 
-    def drain(self, most_rows: int = MOST_ROWS) -> dict[str, int]:
-        """Take in, by itself, all finished ingest batches that no batch of the query holds yet; see ``query_run``."""
-        return drain(self, most_rows)
-
-    def begin(self) -> None:
-        """Create the tables that are not there.
-
-        Raises:
-            QueryChanged: when the query means something else than its tables.
-        """
-        layout, query = self.layout, self.query
-        require_same(layout.plans(query.name), query.name, definition_of(query, 1))
-        create_tables(self.spark, layout, query, self.streams)
-
-    def next(self, most_rows: int, through: Through | None = None) -> Plan | None:
-        """Return the batch that was begun, or write down the next one; None when all is taken."""
-        return next_batch(self.layout, self.query, most_rows, through)
-
-    def finish(self, plan: Plan, intake: Intake) -> dict[str, Any]:
-        """Append all that a batch comes to, its figures last; return these."""
-        return _Batch(self, plan, intake).finish()
-
-    def append(self, rows: DataFrame, table: Path, found: str, batch: int) -> bool:
-        """Append rows of a batch, or of a repair, once; return False where that was done before."""
-        writer = f"{'query' if found == 'online' else 'repair'}-{self.query.name}"
-        stamped = rows.withColumn("batch", F.lit(batch).cast("bigint"))
-        return tables.append_once(stamped, table, writer, batch) is not None
+    def finish(self, plan: Plan, source: RowSource) -> dict[str, Any]:
+        """Append all that a batch comes to, its metrics last; return its totals."""
+        return _Batch(self, plan, source).finish()
 
     def horizon_us(self, before: Progress) -> int | None:
         """Return up to when rows are late for a batch, given how far those before it have come; None for never."""
@@ -103,18 +80,17 @@ class Run:
 
 @dataclass(frozen=True)
 class _Batch:
-    run: Run
+    run: MultiwayRun
     plan: Plan
-    intake: Intake
+    source: RowSource
 
     def finish(self) -> dict[str, int]:
         """Append rows, state, results and log, then the figures that say so; return these."""
         run, query = self.run, self.run.query
         meter = Meter(run.spark)
         before = progress_before(run.layout, query, self.plan.number)
-        believed = believed_times(run.spark, run.layout, query, self.plan.spans)
-        after = progress(run.layout, query, self.plan, before, believed)
-        rows = raw_rows(self.intake, query, run.streams, run.slots).persist()
+        after = progress(run.spark, run.layout, query, self.plan, before)
+        rows = raw_rows(self.source, query, run.streams, run.slots).persist()
         try:
             counts = counted(rows, query, run.horizon_us(before), run.horizon_us(after))
             crash_point("queries.counted")
@@ -134,8 +110,9 @@ class _Batch:
         whole |= {"shuffled": sent.shuffled, "collected": sent.collected + filters}
         whole |= {"bytes": sum(map(len, state.values()))}
         totals = {name: sum(each[name] for each in figures) for name in TAKEN} | whole
-        self.intake.note(totals["rows"], totals["results"])
-        self._append_figures([*figures, {"side": -1, **whole}], after)
+        self.source.record_metrics(totals["rows"], totals["results"])
+        times = {"time_us": after.until_us, "newest_us": list(after.newest_us)}
+        run.append_metrics([*figures, {"side": -1, **whole}], self.plan.number, **times)
         return totals
 
     def _write(
@@ -228,14 +205,6 @@ class _Batch:
             "held": block.held,
         }
 
-    def _append_figures(self, rows: Sequence[Mapping[str, Any]], after: Progress) -> None:
-        run, number = self.run, self.plan.number
-        times = {"time_us": after.until_us, "newest_us": list(after.newest_us)}
-        stamp = {"batch": number, **times, "committed_at": datetime.now(UTC)}
-        table, writer = run.layout.queries(run.query.name), f"query-{run.query.name}"
-        tables.append_rows(run.spark, [{**row, **stamp} for row in rows], table, writer, number)
-        crash_point("queries.finished")
-
 
 def _trips(windows: Windows, blocks: Sequence[Block], most_sent: int) -> list[Trip]:
     """Return the ways of the blocks of which something can join."""
@@ -258,3 +227,6 @@ def _nothing_left_out(spark: SparkSession) -> Iterator[None]:
             spark.conf.unset(_EXCLUDED)
         else:
             spark.conf.set(_EXCLUDED, before)
+
+
+run_of = MultiwayRun.of

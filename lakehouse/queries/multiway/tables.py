@@ -9,36 +9,30 @@ from pyspark.sql import SparkSession
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.queries.multiway.query import MultiwayQuery
+from lakehouse.queries.runtime import tables as query_tables
 from lakehouse.queries.runtime.batch_manifest import finished
-from lakehouse.queries.runtime.progress import progress_before
-from lakehouse.queries.runtime.tables import output_types
+from lakehouse.queries.runtime.progress import until_us_of
+from lakehouse.queries.runtime.tables import NewTable, as_columns, output_types, tables_of_repairs
 from lakehouse.spark import tables
 
 
 def create_tables(
     spark: SparkSession, layout: Home, query: MultiwayQuery, streams: Mapping[str, Stream]
 ) -> None:
-    """Create the query's tables where they are not there; the one that counts its batches is last."""
-    if tables.exists(layout.queries(query.name)):
-        return
-    types = output_types(query, streams)
-    shown = "".join(f",\n    `{name}` {kind}" for name, kind in types.items())
-    held = "".join(f",\n    `o_{name}` {kind}" for name, kind in types.items())
-    create, name = tables.create, query.name
-    tables.side_by_side(
-        lambda: create(spark, layout.joins(name), "results", columns=shown),
-        lambda: create(spark, layout.windows(name), "windows", columns=held),
-        lambda: create(spark, layout.late(name), "late"),
-        lambda: create(spark, layout.states(name), "states"),
-        lambda: create(spark, layout.repairs(name), "repairs"),
+    """Create the query's tables where they are not there."""
+    types, name = output_types(query, streams), query.name
+    own = (
+        NewTable(layout.joins(name), "results", {"columns": as_columns(types)}),
+        NewTable(layout.windows(name), "windows", {"columns": as_columns(types, "o_")}),
+        *tables_of_repairs(layout, name),
     )
-    create(spark, layout.queries(name), "moves")
+    query_tables.create_tables(spark, layout, name, own, "moves")
 
 
-def drop_old_windows(spark: SparkSession, layout: Home, query: MultiwayQuery) -> None:
+def drop_old_rows(spark: SparkSession, layout: Home, query: MultiwayQuery) -> None:
     """Delete the rows that no later batch meets: those beyond their windows once the last batch was finished."""
     done = finished(layout, query.name)
-    until_us = progress_before(layout, query, done + 1).until_us
+    until_us = until_us_of(layout, query.name, done)
     if until_us is None or not tables.exists(layout.windows(query.name)):
         return
     horizon = until_us - query.slack_us

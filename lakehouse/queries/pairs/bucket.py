@@ -1,4 +1,4 @@
-"""One bucket of one batch of a window join: its state and new rows in; pairs, log, state and figures out. No JVM.
+"""One bucket of one batch of a window join: its state and new rows in; pairs, log, state and metrics out. No JVM.
 
 Everything comes back as rows of one table, ``kind`` says of what: a task of Spark returns one table. The columns that
 pairs show of rows are held beside the kernel's state as long as the kernel holds the rows.
@@ -18,13 +18,23 @@ from lakehouse.algorithms.late_join.policy import SlackPolicy
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.policy_paper import PaperSlack
 from lakehouse.algorithms.late_join.qjoin import QJoin
+from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.rows import as_batch, in_order
-from lakehouse.queries.registered import PairsQuery
+from lakehouse.queries.runtime.bucket import (
+    gathered,
+    log_rows,
+    metrics_row,
+    of_kind,
+    packed,
+    parts_of,
+    state_rows,
+    unpacked,
+)
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Int64s
 
-PAIR, LATE, STATE, FIGURES = "pair", "late", "state", "figures"
+PAIR = "pair"
 _SHOWN, _METHOD, _NEXT = "shown", "method", "next"
 _SIDES = ("left", "right")
 Newest = tuple[int | None, int | None]
@@ -60,21 +70,19 @@ class BucketJoin:
         held = _held(snapshot)
         parts = [
             self._pairs(outcome, shown),
-            self._late(outcome, numbered, shown),
+            self._log(outcome, numbered, shown),
             self._state(snapshot, held, shown, first + rows.num_rows),
-            self._figures(join, outcome, before, len(held), snapshot.size),
+            self._metrics(join, outcome, before, len(held), snapshot.size),
         ]
-        whole = pa.concat_tables([filled(part, part.num_rows, self.schema) for part in parts])
-        bucket = pa.repeat(pa.scalar(key[0].as_py(), pa.int32()), whole.num_rows)
-        return whole.set_column(whole.schema.get_field_index("bucket"), self.schema.field("bucket"), bucket)
+        return gathered(parts, self.schema, key[0].as_py())
 
     def _restored(self, state: pa.Table) -> tuple[QJoin, pa.Table | None, int]:
         """Return the join, what its rows show, and the number of the next row."""
         join = QJoin(self.query.condition, self.query.window_us, policy_of(self.query), self.query.clock)
         if not state.num_rows:
             return join, None, 0
-        parts = dict(zip(state["part"].to_pylist(), state["content"].to_pylist(), strict=True))
-        shown = pa.ipc.open_stream(parts.pop(_SHOWN)).read_all()
+        parts = parts_of(state)
+        shown = unpacked(parts.pop(_SHOWN))
         method, following = parts.pop(_METHOD).decode(), int(parts.pop(_NEXT))
         join.restore(Snapshot(method, parts))
         return join, shown, following
@@ -90,39 +98,24 @@ class BucketJoin:
     def _pairs(self, outcome: Outcome, shown: pa.Table) -> pa.Table:
         pairs = outcome.pairs
         left, right = (_found(shown, numbers) for numbers in (pairs.left, pairs.right))
-        return _of_kind(PAIR, pair_columns(self.query, pairs, left, right), len(pairs))
+        return of_kind(PAIR, pair_columns(self.query, pairs, left, right), len(pairs))
 
-    def _late(self, outcome: Outcome, numbered: pa.Table, shown: pa.Table) -> pa.Table:
+    def _log(self, outcome: Outcome, numbered: pa.Table, shown: pa.Table) -> pa.Table:
         log, refused = outcome.log, numbered.take(pa.array(outcome.refused))
         numbers = np.concatenate([log.row, refused["row"].to_numpy()])
-        nothing = pa.nulls(refused.num_rows, pa.int64())
-        columns = {
-            "part": pa.array(["missed"] * len(log) + ["refused"] * refused.num_rows, pa.string()),
-            "side": pa.array(np.concatenate([log.side, refused["side"].to_numpy()]).astype(np.int32)),
-            "row": _found(shown, numbers)["row"],
-            "event_us": pa.array(np.concatenate([log.event_us, refused["event_us"].to_numpy()])),
-            "horizon_us": pa.chunked_array([pa.array(log.horizon_us), nothing]),
-            "time_us": pa.chunked_array([pa.array(log.time_us), nothing]),
-        }
-        return _of_kind(LATE, columns, len(numbers))
+        return log_rows(log, refused, _found(shown, numbers)["row"], ("horizon_us", "time_us"))
 
     def _state(self, snapshot: Snapshot, held: Int64s, shown: pa.Table, following: int) -> pa.Table:
         kept = _found(shown, np.sort(held))
-        parts: Mapping[str, bytes] = {
-            **snapshot.parts,
-            _METHOD: snapshot.method.encode(),
-            _NEXT: str(following).encode(),
-            _SHOWN: _packed(kept),
-        }
-        columns = {"part": pa.array(list(parts)), "content": pa.array(list(parts.values()), pa.binary())}
-        return _of_kind(STATE, columns, len(parts))
+        own = {_METHOD: snapshot.method.encode(), _NEXT: str(following).encode(), _SHOWN: packed(kept)}
+        return state_rows({**snapshot.parts, **own})
 
-    def _figures(
+    def _metrics(
         self, join: QJoin, outcome: Outcome, before: Mapping[str, int], held: int, size: int
     ) -> pa.Table:
         new = {name: count - before[name] for name, count in join.counts.items()}
         (left, right), (left_newest, right_newest) = join.slacks_us, join.newest_us
-        figures = {
+        metrics = {
             "rows": new["processed"] + new["refused"],
             "pairs": len(outcome.pairs),
             "missed": new["logged"],
@@ -138,16 +131,7 @@ class BucketJoin:
             "left_newest_us": left_newest,
             "right_newest_us": right_newest,
         }
-        columns = {f"f_{name}": pa.array([value], pa.int64()) for name, value in figures.items()}
-        return _of_kind(FIGURES, columns, 1)
-
-
-def filled(part: pa.Table, rows: int, schema: pa.Schema) -> pa.Table:
-    """Return a part of an answer with all columns; those that it has nothing for are null."""
-    columns = [
-        part[f.name].cast(f.type) if f.name in part.column_names else pa.nulls(rows, f.type) for f in schema
-    ]
-    return pa.table(columns, schema=schema)
+        return metrics_row(metrics)
 
 
 def policy_of(query: PairsQuery) -> SlackPolicy:
@@ -183,14 +167,3 @@ def _held(snapshot: Snapshot) -> Int64s:
 def _found(shown: pa.Table, numbers: np.ndarray) -> pa.Table:
     """Return the rows of these numbers."""
     return shown.take(pa.array(np.searchsorted(shown["number"].to_numpy(), numbers)))
-
-
-def _of_kind(kind: str, columns: Mapping[str, pa.Array | pa.ChunkedArray], rows: int) -> pa.Table:
-    return pa.table({"kind": pa.repeat(kind, rows), **columns})
-
-
-def _packed(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table.combine_chunks())
-    return bytes(sink.getvalue())

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from lakehouse.algorithms.late_join.conditions import Band, Comparison, Distance, Equality
 from lakehouse.algorithms.late_join.margin import judged_share, usual_margin
 from lakehouse.declare.durations import format_duration
-from lakehouse.queries.registered import PairsQuery, Side
+from lakehouse.queries.pairs.query import PairSide, PairsQuery
 
 _SIGNS = {"==": "=", "!=": "<>"}
 
@@ -46,7 +46,7 @@ def _compared(query: PairsQuery, each: Comparison) -> str:
     return f"{_number(left, each.left)} {sign} {_number(right, each.right)}{plus}"
 
 
-def _number(side: Side, column: int) -> str:
+def _number(side: PairSide, column: int) -> str:
     return f"{side.alias}.{side.numbers[column]}"
 
 

@@ -16,7 +16,7 @@ from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import read_columns, read_log
 from lakehouse.queries.pairs.bucket import Told, policy_of
-from lakehouse.queries.registered import PairsQuery
+from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.batch_manifest import Plan, require_plan
 
 COUNTS = ("from_us", "side", "slack_us", "pairs")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse.declare.durations import format_duration
-from lakehouse.declare.stream import Stream
-from lakehouse.queries.language.clauses import Clauses
+from lakehouse.queries.language.clauses import ClauseReader, Clauses, Grammar, duration, one_of
 from lakehouse.queries.language.conditions import Matching, add_conjunct, conjuncts
 from lakehouse.queries.language.faults import Faults
 from lakehouse.queries.language.names import Names, offset_of
@@ -16,8 +14,16 @@ from lakehouse.queries.language.outputs import read_outputs
 from lakehouse.queries.language.row_conditions import of_side
 from lakehouse.queries.language.text import Parts, description_of
 from lakehouse.queries.language.tokens import Span
-from lakehouse.queries.language.tree import clauses_on, sources_of, tables_of, windows_of
-from lakehouse.queries.pairs.query import PairsQuery, Side
+from lakehouse.queries.language.tree import (
+    Asked,
+    clauses_on,
+    is_grouped,
+    joins_of,
+    sources_of,
+    tables_of,
+    windows_of,
+)
+from lakehouse.queries.pairs.query import PairSide, PairsQuery
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -29,18 +35,52 @@ _SECOND = 1_000_000
 PAIR_COLUMNS = frozenset({"left_us", "right_us", "left_row", "right_row", "found", "wait_us", "event_at"})
 
 
-def read_join(
-    name: str,
-    parts: Parts,
-    tree: exp.Select,
-    streams: Mapping[str, Stream],
-    predicates: Path | None,
-    faults: Faults,
-) -> PairsQuery | None:
-    """Return the join that a SELECT asks for; None, with every reason noted, where it cannot be run.
+def _recall(reader: ClauseReader, clause: str) -> bool:
+    """Read a share, OVER and a period."""
+    offset = reader.offset()
+    share = reader.number("a share between 0 and 1, such as 0.95")
+    if share is None:
+        return False
+    if not 0 < share < 1:
+        reader.faults.add(offset, f"a recall of {float(share):g}", "a share between 0 and 1, both left out")
+    reader.clauses.numbers[clause] = float(share)
+    if not reader.take("OVER"):
+        reader.refuse("OVER and the period, such as OVER 1 MINUTE")
+        return False
+    return duration(reader, "OVER")
 
-    ``predicates``: the folder of the operator's own ones.
+
+GRAMMAR = Grammar(
+    "a join of pairs",
+    {
+        "RECALL": _recall,
+        "EVERY": duration,
+        "IDLE": duration,
+        "AHEAD": duration,
+        "POLICY": one_of(("NEEDED_SLACK", "PAPER")),
+    },
+    {
+        "SLACK": "no SLACK: it is chosen by the RECALL asked for",
+        "METHOD": "no METHOD: pairs are found in one way",
+        "ALARM": "no ALARM: groups that HAVING lets through raise alarms",
+        "DEADLINE": "no DEADLINE: selections alone are run in slices of time",
+    },
+    ("RECALL", "RECALL <share> OVER <period>, such as RECALL 0.95 OVER 1 MINUTE"),
+)
+
+
+def is_asked(tree: exp.Select, parts: Parts) -> bool:
+    """Tell if a SELECT joins two streams.
+
+    One stream with a window, or with a RECALL, is taken for a join that lacks its other side.
     """
+    is_one_side = not joins_of(tree) and (parts.windows or {"RECALL", "POLICY"} & parts.clauses.places.keys())
+    return not is_grouped(tree) and (joins_of(tree) == 1 or bool(is_one_side))
+
+
+def read(asked: Asked) -> PairsQuery | None:
+    """Return the join that a SELECT asks for; None, with every reason noted, where it cannot be run."""
+    parts, tree, streams, faults = asked.parts, asked.tree, asked.streams, asked.faults
     tables = tables_of(tree, (), faults)
     sources = sources_of(tables, streams, 2, "two streams, or one stream twice", faults)
     if sources is None:
@@ -48,14 +88,14 @@ def read_join(
     names = Names(sources, faults)
     outputs = read_outputs(tree, names, PAIR_COLUMNS)
     window_us = _window(tables, parts, faults)
-    matching = _matching(tree, names, predicates, offset_of(tables[1]))
+    matching = _matching(tree, names, asked.predicates, offset_of(tables[1]))
     timing = _timing(parts.clauses, faults)
     if faults.found or window_us is None:
         return None
     condition, *numbers = matching.condition()
     keys = sorted(matching.keys)
     left, right = (
-        Side(
+        PairSide(
             source.stream,
             source.alias,
             tuple(key[side] for key in keys),
@@ -65,18 +105,18 @@ def read_join(
         for side, source in enumerate(sources)
     )
     return PairsQuery(
-        name=name,
+        name=asked.name,
         text=parts.text,
         description=description_of(parts.text),
         sides=(left, right),
         window_us=window_us,
         condition=condition,
         outputs=outputs,
-        recall=parts.clauses.recall or 0.0,
+        recall=parts.clauses.numbers.get("RECALL", 0.0),
         period_us=timing[0],
         step_us=timing[1],
         clock=_clock(parts.clauses, all(streams[side.stream].arrival_time for side in (left, right))),
-        policy="paper" if parts.clauses.policy == "PAPER" else "needed_slack",
+        policy="paper" if parts.clauses.words.get("POLICY") == "PAPER" else "needed_slack",
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from lakehouse.declare.durations import format_duration
+from lakehouse.queries.kind import Output, Query
 from lakehouse.queries.language.row_conditions import Conjunct, told
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Side:
+class PairSide:
     """One side of a join.
 
     ``keys``: columns of the equality, in the same order on both sides; none for band and distance. ``numbers``:
@@ -32,26 +33,14 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Output:
-    """A column of the results: a side's (0 left, 1 right, or in the order of FROM) column of the raw table."""
-
-    name: str
-    side: int
-    column: str
-
-
-@dataclass(frozen=True)
-class PairsQuery:
+class PairsQuery(Query):
     """A registered join. Rows join when their event times are at most ``window_us`` apart and the condition holds.
 
     ``recall`` of the pairs of any ``period_us`` are found at once; slack is chosen every ``step_us``.
     """
 
     kind: ClassVar[str] = "pairs"
-    name: str
-    text: str
-    description: str
-    sides: tuple[Side, Side]
+    sides: tuple[PairSide, PairSide]
     window_us: int
     condition: Equality | Band | Distance
     outputs: tuple[Output, ...]
@@ -60,11 +49,6 @@ class PairsQuery:
     step_us: int
     clock: Clock
     policy: Literal["needed_slack", "paper"]
-
-    @property
-    def streams(self) -> tuple[str, ...]:
-        """The stream of each side."""
-        return tuple(side.stream for side in self.sides)
 
     def definition(self) -> str:
         """What the results and the state depend on, as one line; texts that mean the same give the same line."""
@@ -84,3 +68,12 @@ class PairsQuery:
             f" CLOCK [{limits}]"
         )
         return whole.replace("\n", "\\n")
+
+    def how(self, buckets: int) -> str:
+        """How slack is chosen, and in how many buckets rows are."""
+        return f"POLICY {self.policy} IN {buckets} BUCKETS"
+
+    def columns_of(self, side: int) -> set[str]:
+        """Return the columns of the condition and of the outputs."""
+        own = self.sides[side]
+        return {*own.keys, *own.numbers, *(each.column for each in self.outputs if each.side == side)}

@@ -22,8 +22,8 @@ from pyspark.sql import functions as F
 from lakehouse.algorithms.late_join.bucketing import place_in_buckets
 from lakehouse.algorithms.late_join.contract import NO_TIME, Batch
 from lakehouse.declare.stream import Stream
-from lakehouse.queries.registered import PairsQuery
-from lakehouse.queries.runtime.source import Intake
+from lakehouse.queries.pairs.query import PairsQuery
+from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tables import output_columns
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 ORDER = ("batch", "source_file", "source_line", "source_item")
 
 
-def raw_rows(intake: Intake, query: PairsQuery, streams: Mapping[str, Stream]) -> DataFrame:
+def raw_rows(source: RowSource, query: PairsQuery, streams: Mapping[str, Stream]) -> DataFrame:
     """Return the rows of both streams, before they are cut into buckets."""
-    return reduce(DataFrame.unionByName, [_side(intake, query, streams, side) for side in (0, 1)])
+    return reduce(DataFrame.unionByName, [_side(source, query, streams, side) for side in (0, 1)])
 
 
 def in_buckets(rows: DataFrame, query: PairsQuery, buckets: int) -> DataFrame:
@@ -68,12 +68,12 @@ def in_order(rows: pa.Table, first: Sequence[str] = ()) -> pa.Table:
     return rows.take(pc.sort_indices(rows.append_column("came", came), keys))
 
 
-def _side(intake: Intake, query: PairsQuery, streams: Mapping[str, Stream], number: int) -> DataFrame:
+def _side(source: RowSource, query: PairsQuery, streams: Mapping[str, Stream], number: int) -> DataFrame:
     side = query.sides[number]
     # A null key joins nothing; to a hash it would be a value like any other.
     complete = reduce(lambda one, name: one & F.col(name).isNotNull(), side.keys, F.lit(True))
     key = F.when(complete, F.xxhash64(*side.keys)) if side.keys else F.lit(0).cast("bigint")
-    return intake.rows(number).select(
+    return source.rows(number).select(
         F.lit(number).alias("side"),
         "event_us",
         "arrival_us",

@@ -1,4 +1,4 @@
-"""The tables of a window join, and the columns of its own that pairs have."""
+"""The tables of a window join."""
 
 from __future__ import annotations
 
@@ -8,24 +8,15 @@ from pyspark.sql import SparkSession
 
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
-from lakehouse.queries.registered import PairsQuery
-from lakehouse.queries.runtime.tables import output_types
-from lakehouse.spark import tables
+from lakehouse.queries.pairs.query import PairsQuery
+from lakehouse.queries.runtime import tables
+from lakehouse.queries.runtime.tables import NewTable, as_columns, output_types, tables_of_repairs
 
 
 def create_tables(
     spark: SparkSession, layout: Home, query: PairsQuery, streams: Mapping[str, Stream]
 ) -> None:
-    """Create the query's tables where they are not there; the one that counts its batches is last."""
-    if tables.exists(layout.queries(query.name)):
-        return
-    types = output_types(query, streams)
-    columns = "".join(f",\n    `{name}` {kind}" for name, kind in types.items())
-    create = tables.create
-    tables.side_by_side(
-        lambda: create(spark, layout.joins(query.name), "joins", columns=columns),
-        lambda: create(spark, layout.late(query.name), "late"),
-        lambda: create(spark, layout.states(query.name), "states"),
-        lambda: create(spark, layout.repairs(query.name), "repairs"),
-    )
-    create(spark, layout.queries(query.name), "queries")
+    """Create the query's tables where they are not there."""
+    columns = {"columns": as_columns(output_types(query, streams))}
+    own = (NewTable(layout.joins(query.name), "joins", columns), *tables_of_repairs(layout, query.name))
+    tables.create_tables(spark, layout, query.name, own, "queries")

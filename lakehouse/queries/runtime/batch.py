@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_ledger
-from lakehouse.queries.registered import Query
+from lakehouse.queries.kind import Query
 from lakehouse.queries.runtime.batch_manifest import Plan, finished, last_plan, next_spans, write_plan
 from lakehouse.spark import tables
 

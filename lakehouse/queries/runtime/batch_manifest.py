@@ -18,12 +18,9 @@ from lakehouse.home.atomic_files import write_text
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import Entry, read_extent
 from lakehouse.home.table_log import bounds
-from lakehouse.queries.aggregate.query import AggregateQuery
-from lakehouse.queries.multiway.query import SLOTS, MultiwayQuery
-from lakehouse.queries.selection.query import SelectionQuery
 
 if TYPE_CHECKING:
-    from lakehouse.queries.registered import Query
+    from lakehouse.queries.kind import Query
 
 Kind = Literal["batch", "repair"]
 Span = tuple[int, int]
@@ -94,12 +91,7 @@ def write_plan(folder: Path, kind: Kind, plan: Plan) -> None:
 
 def definition_of(query: Query, buckets: int) -> str:
     """Return what the tables of a query depend on, as one line."""
-    if isinstance(query, MultiwayQuery):
-        return f"{query.definition()} IN {SLOTS} SLOTS"
-    if isinstance(query, SelectionQuery):
-        return f"{query.definition()} ROW BY ROW"
-    how = f"METHOD {query.method}" if isinstance(query, AggregateQuery) else f"POLICY {query.policy}"
-    return f"{query.definition()} {how} IN {buckets} BUCKETS"
+    return f"{query.definition()} {query.how(buckets)}"
 
 
 def read_definition(folder: Path) -> str | None:

@@ -8,18 +8,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import reduce
+from typing import TYPE_CHECKING, Protocol
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from lakehouse.home.ledger import read_ledger
 from lakehouse.home.table_log import read_columns
+from lakehouse.queries.runtime.scan.scan import read_raw
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from lakehouse.home.layout import Home
-    from lakehouse.queries.aggregate.query import AggregateQuery
-    from lakehouse.queries.multiway.query import MultiwayQuery
     from lakehouse.queries.runtime.batch_manifest import Plan
+
+
+class Timed(Protocol):
+    """A query whose streams move its time on.
+
+    ``idle_us``: a stream whose newest row is further behind another's no longer holds that time back; None for never.
+    ``ahead_us``: rows further ahead of their own arrival are refused; None for none.
+    """
+
+    @property
+    def name(self) -> str:
+        """The query."""
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The stream of each side."""
+
+    @property
+    def idle_us(self) -> int | None:
+        """The limit of IDLE."""
+
+    @property
+    def ahead_us(self) -> int | None:
+        """The limit of AHEAD."""
 
 
 @dataclass(frozen=True)
@@ -30,27 +55,49 @@ class Progress:
     until_us: int | None
 
 
-def progress_before(layout: Home, query: AggregateQuery | MultiwayQuery, batch: int) -> Progress:
+def progress_before(layout: Home, query: Timed, batch: int) -> Progress:
     """Return how far the batches before this one have come."""
     rows = read_columns(layout.queries(query.name), ("newest_us", "time_us"), ("batch", batch - 1, batch - 1))
     if not rows:
-        return Progress((None,) * len(query.sides), None)
+        return Progress((None,) * len(query.streams), None)
     newest_us, until_us = rows[0]
     return Progress(tuple(newest_us), until_us)
 
 
-def progress(
-    layout: Home, query: AggregateQuery | MultiwayQuery, plan: Plan, before: Progress, believed: DataFrame
-) -> Progress:
-    """Return how far a batch comes; ``believed`` are side and event time of all its rows whose clock is believed."""
+def until_us_of(layout: Home, query: str, batch: int) -> int | None:
+    """Return the time that all streams have passed after a finished batch, None before there is one."""
+    rows = read_columns(layout.queries(query), ("time_us",), ("batch", batch, batch))
+    return rows[0][0] if rows else None
+
+
+def progress(spark: SparkSession, layout: Home, query: Timed, plan: Plan, before: Progress) -> Progress:
+    """Return how far a batch comes, from the ledgers, or with AHEAD from all its raw rows."""
     if query.ahead_us is None:
         found = [
             _newest_of(layout, stream, *span) for stream, span in zip(query.streams, plan.spans, strict=True)
         ]
     else:
-        found = _newest_believed(believed, len(query.sides))
+        found = _newest_believed(_believed_times(spark, layout, query, plan), len(query.streams))
     newest = tuple(_later(one, two) for one, two in zip(before.newest_us, found, strict=True))
     return Progress(newest, _later(before.until_us, _passed(newest, query.idle_us)))
+
+
+def is_refused(query: Timed) -> Column:
+    """Tell which rows have a clock that is further ahead of their own arrival than AHEAD allows."""
+    if query.ahead_us is None:
+        return F.lit(False)
+    return F.coalesce(F.col("event_us") - F.col("arrival_us") > query.ahead_us, F.lit(False))
+
+
+def _believed_times(spark: SparkSession, layout: Home, query: Timed, plan: Plan) -> DataFrame:
+    """Return side and event time of all rows whose clock is believed, whether or not WHERE lets them through."""
+    sides = [
+        read_raw(spark, layout, stream, span)
+        .where(~is_refused(query))
+        .select(F.lit(number).alias("side"), "event_us")
+        for number, (stream, span) in enumerate(zip(query.streams, plan.spans, strict=True))
+    ]
+    return reduce(DataFrame.unionByName, sides)
 
 
 def _newest_of(layout: Home, stream: str, after: int, through: int) -> int | None:

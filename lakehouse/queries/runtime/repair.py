@@ -1,43 +1,142 @@
-"""Repairs of a registered query, one after the other: which is next, and the row that finishes it."""
+"""Repairs of a registered query, one after the other: what all kinds do alike, around how a kind finds what was missed.
+
+A repair takes whole batches of the query's log, all that are finished and not repaired. It is finished when its row is
+in ``repairs``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.home.corrections import raw_from, read_corrections
 from lakehouse.home.crashpoint import crash_point
+from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime.batch_manifest import (
     Plan,
     finished,
     last_repair,
     read_plan,
     repaired,
+    require_plan,
     write_plan,
 )
+from lakehouse.queries.runtime.progress import until_us_of
+from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.spark import tables
 
 if TYPE_CHECKING:
     from lakehouse.home.layout import Home
-    from lakehouse.queries.registered import Query
+    from lakehouse.queries.kind import Query
+    from lakehouse.queries.runtime.batch_manifest import Span
+
+R = TypeVar("R", bound=QueryRun[Any])
+NOTHING = {"repairs": 0, "looked_at": 0, "found": 0, "gone": 0}
 
 
-def drain_repairs(layout: Home, query: str, finish: Callable[[Plan], Mapping[str, int]]) -> dict[str, int]:
+@dataclass(frozen=True)
+class QueryRepair(ABC, Generic[R]):
+    """One repair of a query. ``between_batches``: whether no batch of the query may run meanwhile."""
+
+    between_batches: ClassVar[bool] = False
+    run: R
+    plan: Plan
+
+    @abstractmethod
+    def find(self, logged: DataFrame) -> tuple[int, int]:
+        """Append what logged rows have missed; return how much that is, and how many logged rows are still in raw."""
+
+    @property
+    @abstractmethod
+    def reach_us(self) -> int:
+        """How much older than a logged row its partners may be."""
+
+    @cached_property
+    def time_us(self) -> int | None:
+        """The stream time of the repair, None before there is one."""
+        return until_us_of(self.run.layout, self.run.query.name, self.through)
+
+    @property
+    def after(self) -> int:
+        """The last batch that was repaired before."""
+        return self.plan.spans[0][0]
+
+    @property
+    def through(self) -> int:
+        """The last batch that this repair takes."""
+        return self.plan.spans[0][1]
+
+    @property
+    def log(self) -> DataFrame:
+        """The log of all batches up to the last that this repair takes."""
+        table = self.run.layout.late(self.run.query.name)
+        return tables.read(self.run.spark, table).where(f"batch <= {self.through}")
+
+    @property
+    def batches(self) -> list[Plan]:
+        """What each batch that is repaired took.
+
+        Which of the batches before took in a row makes no difference: a logged row came later.
+        """
+        folder = self.run.layout.plans(self.run.query.name)
+        return [require_plan(folder, "batch", number) for number in range(self.after + 1, self.through + 1)]
+
+    @property
+    def spans(self) -> list[Span]:
+        """The ingest batches of each side that batches have taken so far."""
+        last = require_plan(self.run.layout.plans(self.run.query.name), "batch", self.through)
+        return [(0, through) for _, through in last.spans]
+
+    def finish(self) -> dict[str, int]:
+        """Append what is found, then the row that says so; return its counts."""
+        logged = self.log.where(f"what = 'missed' AND batch > {self.after}")
+        counted = {"looked_at": logged.count(), "found": 0, "gone": 0}
+        if counted["looked_at"] and self.time_us is not None:
+            found, seen = self.find(logged)
+            gone = beyond_raw(self.run.layout, self.run.query, logged, self.reach_us)
+            counted |= {"found": found, "gone": max(gone, counted["looked_at"] - seen)}
+        self._append_row(counted)
+        return counted
+
+    def granules(self, first: Column, last: Column) -> Column:
+        """Return the times between two as granules, one a row: raw rows near logged ones are found by them."""
+        return F.explode(F.sequence(self._granule(first), self._granule(last))).alias("granule")
+
+    def in_granules(self, rows: DataFrame) -> DataFrame:
+        """Return rows with the granule that each is in."""
+        return rows.withColumn("granule", self._granule(F.col("event_us")))
+
+    def _granule(self, time: Column) -> Column:
+        return F.floor(time / F.lit(float(max(self.reach_us, 1_000_000)))).cast("bigint")
+
+    def _append_row(self, counted: Mapping[str, int]) -> None:
+        number, query = self.plan.number, self.run.query.name
+        row = {"repair": number, "through": self.through, **counted, "time_us": self.time_us}
+        stamped = {**row, "committed_at": datetime.now(UTC)}
+        tables.append_row(self.run.spark, stamped, self.run.layout.repairs(query), f"repair-{query}", number)
+        crash_point("repair.finished")
+
+
+def drain_repairs(run: QueryRun[Any]) -> dict[str, int]:
     """Make all repairs that are due; return how many, and in sum what was looked at, what was found and what is gone.
 
     Batches that finish meanwhile are taken by another one.
     """
-    figures = {"repairs": 0, "looked_at": 0, "found": 0, "gone": 0}
-    while (plan := next_repair(layout, query)) is not None:
-        done = finish(plan)
-        figures["repairs"] += 1
-        for name, value in done.items():
-            figures[name] += value
-    return figures
+    repair: type[QueryRepair[Any]] = kind_of(run.query).file("repair").Repair
+    totals = dict(NOTHING)
+    while (plan := next_repair(run.layout, run.query.name)) is not None:
+        counted = repair(run, plan).finish()
+        totals["repairs"] += 1
+        for name, value in counted.items():
+            totals[name] += value
+    return totals
 
 
 def next_repair(layout: Home, query: str) -> Plan | None:
@@ -55,16 +154,6 @@ def next_repair(layout: Home, query: str) -> Plan | None:
     write_plan(folder, "repair", plan)
     crash_point("repair.planned")
     return plan
-
-
-def finish_repair(
-    spark: SparkSession, layout: Home, query: str, plan: Plan, counted: Mapping[str, int], time_us: int | None
-) -> None:
-    """Append the row that says what a repair has done, so that it is finished."""
-    figures = {"repair": plan.number, "through": plan.spans[0][1], **counted, "time_us": time_us}
-    row = {**figures, "committed_at": datetime.now(UTC)}
-    tables.append_row(spark, row, layout.repairs(query), f"repair-{query}", plan.number)
-    crash_point("repair.finished")
 
 
 def beyond_raw(layout: Home, query: Query, logged: DataFrame, reach_us: int) -> int:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -15,18 +15,25 @@ from lakehouse.queries.runtime.scan.scan import Scan, read_raw
 
 if TYPE_CHECKING:
     from lakehouse.home.layout import Home
-    from lakehouse.queries.registered import Query
+    from lakehouse.queries.kind import Query
     from lakehouse.queries.runtime.batch_manifest import Span
 
 
-class Intake(Protocol):
+class RowSource(Protocol):
     """The rows of a batch."""
 
     def rows(self, side: int) -> DataFrame:
         """Return the raw rows of a side that WHERE lets through."""
 
-    def note(self, rows: int, results: int) -> None:
-        """Note what the batch came to, right before its figures finish it."""
+    def measured(self, side: int) -> Mapping[str, Any]:
+        """Return what the scan of a side has measured.
+
+        Raises:
+            LookupError: where no shared scan has read it.
+        """
+
+    def record_metrics(self, rows: int, results: int) -> None:
+        """Record what the batch came to, right before its own metrics finish it."""
 
 
 @dataclass(frozen=True)
@@ -56,5 +63,13 @@ class FromRaw:
         )
         return scan.rows(scan.found(near), 0)
 
-    def note(self, rows: int, results: int) -> None:
-        """Note nothing: only scans that are shared are measured."""
+    def measured(self, side: int) -> Mapping[str, Any]:
+        """Return nothing: only scans that are shared are measured.
+
+        Raises:
+            LookupError: always.
+        """
+        raise LookupError(f"side {side} of {self.query.name} was read for it alone, which measures nothing")
+
+    def record_metrics(self, rows: int, results: int) -> None:
+        """Record nothing: only scans that are shared are measured."""

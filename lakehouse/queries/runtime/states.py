@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from lakehouse.home.layout import Home
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.state import AggregateState
+from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.multiway.state import MultiwayState
 from lakehouse.queries.pairs.state import JoinState
-from lakehouse.queries.registered import MultiwayQuery, Query, SelectionQuery
+from lakehouse.queries.registered import Query
 from lakehouse.queries.runtime.reset_query import known_queries
 from lakehouse.queries.runtime.state import Facts
+from lakehouse.queries.selection.query import SelectionQuery
 from lakehouse.queries.selection.state import SelectionState
 
 State = AggregateState | MultiwayState | SelectionState | JoinState

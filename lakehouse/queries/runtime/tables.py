@@ -1,9 +1,12 @@
-"""What the tables of all kinds of query have in common: columns of the query's own, schemas, and old states."""
+"""What the tables of all kinds of query have in common: columns of the query's own, creation, and old states."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import cast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Protocol, cast
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
@@ -12,33 +15,76 @@ from pyspark.sql.types import StructType
 from lakehouse.declare.columns import sql_type
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
-from lakehouse.queries.registered import MultiwayQuery, PairsQuery, SelectionQuery
+from lakehouse.queries.kind import Output, Side
 from lakehouse.queries.runtime.batch_manifest import finished
 from lakehouse.spark import tables
 
 _TIMES = ("event_us", "arrival_us")
 
 
-def output_types(
-    query: PairsQuery | MultiwayQuery | SelectionQuery, streams: Mapping[str, Stream]
-) -> dict[str, str]:
+class Shown(Protocol):
+    """A query that shows columns of its streams' rows."""
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """Its streams."""
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        """The columns that it shows."""
+
+
+@dataclass(frozen=True)
+class NewTable:
+    """A table of a query that may not be there: where, what sql/tables calls it, and the columns it has room for."""
+
+    path: Path
+    statement: str
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+
+def create_tables(
+    spark: SparkSession, layout: Home, query: str, own: Sequence[NewTable], batches: str
+) -> None:
+    """Create a query's tables where they are not there: its ``own``, and last the one that counts its batches."""
+    if tables.exists(layout.queries(query)):
+        return
+    tables.side_by_side(
+        *(partial(tables.create, spark, new.path, new.statement, **new.columns) for new in own)
+    )
+    tables.create(spark, layout.queries(query), batches)
+
+
+def tables_of_repairs(layout: Home, query: str) -> tuple[NewTable, ...]:
+    """Return the tables of a query that holds rows and is repaired: log, state and repairs."""
+    return (
+        NewTable(layout.late(query), "late"),
+        NewTable(layout.states(query), "states"),
+        NewTable(layout.repairs(query), "repairs"),
+    )
+
+
+def column_type(streams: Mapping[str, Stream], side: Side, column: str) -> str:
+    """Return the stored type of a column of a side's raw rows."""
+    return "bigint" if column in _TIMES else sql_type(streams[side.stream].all_columns[column])
+
+
+def output_types(query: Shown, streams: Mapping[str, Stream]) -> dict[str, str]:
     """Return the query's own columns with their stored types."""
-    return {
-        output.name: "bigint"
-        if output.column in _TIMES
-        else sql_type(streams[query.sides[output.side].stream].all_columns[output.column])
-        for output in query.outputs
-    }
+    return {each.name: column_type(streams, query.sides[each.side], each.column) for each in query.outputs}
 
 
-def output_columns(
-    query: PairsQuery | MultiwayQuery, streams: Mapping[str, Stream], side: int
-) -> Iterator[Column]:
+def output_columns(query: Shown, streams: Mapping[str, Stream], side: int) -> Iterator[Column]:
     """Yield the query's own columns as rows of a side have them: of other sides null."""
     types = output_types(query, streams)
     for output in query.outputs:
         value = F.col(output.column) if output.side == side else F.lit(None)
         yield value.cast(types[output.name]).alias(f"o_{output.name}")
+
+
+def as_columns(types: Mapping[str, str], prefix: str = "") -> str:
+    """Return columns with types as they follow others in CREATE TABLE."""
+    return "".join(f",\n    `{prefix}{name}` {kind}" for name, kind in types.items())
 
 
 def parsed(columns: str) -> StructType:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakehouse.declare.stream import Stream
+from lakehouse.queries.kind import DEADLINE_US
 from lakehouse.queries.language.calls import read_condition
+from lakehouse.queries.language.clauses import Grammar, duration
 from lakehouse.queries.language.conditions import conjuncts
-from lakehouse.queries.language.faults import Faults
 from lakehouse.queries.language.names import Names
 from lakehouse.queries.language.outputs import read_outputs
 from lakehouse.queries.language.text import Parts, description_of
-from lakehouse.queries.language.tree import sources_of, tables_of
-from lakehouse.queries.selection.query import DEADLINE_US, Selected, SelectionQuery
+from lakehouse.queries.language.tree import Asked, is_grouped, joins_of, sources_of, tables_of
+from lakehouse.queries.selection.query import Selected, SelectionQuery
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -23,18 +21,25 @@ if TYPE_CHECKING:
 SELECTED_COLUMNS = frozenset({"row_id", "event_at"})
 
 
-def read_selection(
-    name: str,
-    parts: Parts,
-    tree: exp.Select,
-    streams: Mapping[str, Stream],
-    predicates: Path | None,
-    faults: Faults,
-) -> SelectionQuery | None:
-    """Return the selection that a SELECT asks for; None, with every reason noted, where it cannot be run.
+GRAMMAR = Grammar(
+    "a selection",
+    {"DEADLINE": duration},
+    dict.fromkeys(
+        ("RECALL", "EVERY", "IDLE", "AHEAD", "POLICY", "SLACK", "METHOD", "ALARM"),
+        "DEADLINE or nothing: each row alone decides, whenever it comes",
+    ),
+)
 
-    ``predicates``: the folder of the operator's own ones.
-    """
+
+def is_asked(tree: exp.Select, parts: Parts) -> bool:
+    """Tell if a SELECT reads one stream without a window, and asks for no recall."""
+    is_join = joins_of(tree) or parts.windows or {"RECALL", "POLICY"} & parts.clauses.places.keys()
+    return not is_grouped(tree) and not is_join
+
+
+def read(asked: Asked) -> SelectionQuery | None:
+    """Return the selection that a SELECT asks for; None, with every reason noted, where it cannot be run."""
+    parts, tree, streams, faults = asked.parts, asked.tree, asked.streams, asked.faults
     tables = tables_of(tree, (), faults)
     where = tree.args.get("where")
     if where is None:
@@ -44,11 +49,13 @@ def read_selection(
         return None
     names = Names(sources, faults)
     outputs = read_outputs(tree, names, SELECTED_COLUMNS)
-    found = [read_condition(node, names, predicates) for node in conjuncts(where.this if where else None)]
+    found = [
+        read_condition(node, names, asked.predicates) for node in conjuncts(where.this if where else None)
+    ]
     if faults.found:
         return None
     return SelectionQuery(
-        name=name,
+        name=asked.name,
         text=parts.text,
         description=description_of(parts.text),
         sides=(Selected(sources[0].stream, sources[0].alias),),

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from lakehouse.queries.kind import Output, Query, RowScan
 from lakehouse.queries.language.row_conditions import Conjunct
-from lakehouse.queries.pairs.query import Output
-
-# What DEADLINE is where a query does not say.
-DEADLINE_US = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -23,16 +21,14 @@ class Selected:
 
 
 @dataclass(frozen=True)
-class SelectionQuery:
+class SelectionQuery(Query):
     """A registered selection: the rows of a stream for which all conjuncts hold, which are in the written order.
 
     ``deadline_us``: T, how long after the work on a batch began its rows are to be out.
     """
 
     kind: ClassVar[str] = "selection"
-    name: str
-    text: str
-    description: str
+    kernel: ClassVar[str | None] = None
     sides: tuple[Selected]
     conjuncts: tuple[Conjunct, ...]
     outputs: tuple[Output, ...]
@@ -42,11 +38,6 @@ class SelectionQuery:
     def stream(self) -> str:
         """The stream that it reads."""
         return self.sides[0].stream
-
-    @property
-    def streams(self) -> tuple[str, ...]:
-        """The stream of each side."""
-        return (self.stream,)
 
     @property
     def read(self) -> tuple[str, ...]:
@@ -62,3 +53,12 @@ class SelectionQuery:
         where = " AND ".join(sorted(each.text for each in self.conjuncts))
         outputs = ", ".join(f"{each.name} = {each.column}" for each in self.outputs)
         return f"{self.stream} WHERE {where} OUTPUTS [{outputs}]".replace("\n", "\\n")
+
+    def how(self, buckets: int) -> str:
+        """Each row is decided alone."""
+        return "ROW BY ROW"
+
+    def row_scans(self) -> Mapping[int, RowScan]:
+        """Return how the stream is read: row by row, whatever the conditions are."""
+        columns = dict.fromkeys(output.column for output in self.outputs)
+        return {0: RowScan(self.conjuncts, tuple(columns), self.deadline_us)}

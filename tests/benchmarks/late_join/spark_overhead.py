@@ -27,6 +27,7 @@ from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.qjoin import QJoin
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.queries.pairs import run as online
+from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.rows import in_buckets, raw_rows
 from lakehouse.queries.runtime.batch_manifest import finished, require_plan
 from lakehouse.queries.runtime.source import FromRaw
@@ -109,7 +110,9 @@ def _measured(spark: SparkSession, folder: Path, rows: int) -> Measured:
     parts = whole[:FIRST], whole[FIRST:]
     kernel_s, pairs = min(_kernel(*parts) for _ in range(3))
     settings = _declared(folder)
-    run = online.Run(spark, settings.layout, settings.join("answers"), settings.streams, BUCKETS)
+    run = online.Run(
+        spark, settings.layout, settings.of_kind(PairsQuery)["answers"], settings.streams, BUCKETS
+    )
     for number, part in enumerate(parts):
         _ingest(spark, settings, folder, part, number)
         if number == 0:

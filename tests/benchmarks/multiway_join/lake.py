@@ -19,8 +19,8 @@ from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import read_rows
 from lakehouse.queries.multiway.query import MultiwayQuery
-from lakehouse.queries.multiway.repair import repair
-from lakehouse.queries.multiway.run import Run
+from lakehouse.queries.runtime.repair import drain_repairs
+from lakehouse.queries.multiway.run import MultiwayRun
 from lakehouse.queries.multiway.shuffle_metrics import Meter
 from lakehouse.queries.registered import parse_query
 from lakehouse.spark import tables
@@ -113,7 +113,7 @@ class Lake:
             ValueError: both did not come to the same results.
         """
         query, streams = self._registered()
-        ours, plain = Run(self.spark, self.layout, query, streams, {}), self.home / "plain"
+        ours, plain = MultiwayRun(self.spark, self.layout, query, streams), self.home / "plain"
         taken: tuple[list[Used], list[Used]] = ([], [])
         for batch in range(1, self.case.batches + 1):
             for name, batches in self.case.streams.items():
@@ -123,7 +123,7 @@ class Lake:
                     taken[0].append(self._drained(ours))
                 else:
                     taken[1].append(self._plain(plain, batch))
-        repair(ours)
+        drain_repairs(ours)
         self._compare(query, plain)
         return taken
 
@@ -164,7 +164,7 @@ class Lake:
         )
         return self.spark.createDataFrame(pa.Table.from_pandas(rows, schema, preserve_index=False))
 
-    def _drained(self, ours: Run) -> Used:
+    def _drained(self, ours: MultiwayRun) -> Used:
         def drain() -> int:
             assert ours.drain()["batches"] == 1
             rows = [row for row in read_rows(self.layout.queries("joined")) if row["side"] == -1]

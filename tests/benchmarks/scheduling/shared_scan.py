@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.table_log import read_log, read_rows
+from lakehouse.queries.selection.query import SelectionQuery
 from tests.benchmarks import page
 from tests.benchmarks.scheduling.rows import REAL, absent
 
@@ -183,9 +184,9 @@ class Lake:
     def run_of(self, query: str) -> Run[Shared]:
         """Return a query as it is run."""
         from jobs.run_queries import registered
-        from lakehouse.queries.selection.run import Run as SelectionRun
+        from lakehouse.queries.selection.run import SelectionRun as SelectionRun
 
-        asked = self.settings.selections.get(query)
+        asked = self.settings.of_kind(SelectionQuery).get(query)
         if asked is None:
             return registered(self.settings, self.spark, query)
         return SelectionRun(self.spark, self.settings.layout, asked, self.settings.streams)
@@ -200,9 +201,10 @@ class Lake:
 
     def compared_s(self) -> dict[str, float]:
         """Return the seconds for the rows of a side under comparisons alone, by Spark and by the executor."""
+        from lakehouse.queries.kind import KEPT
         from lakehouse.queries.language.row_conditions import Conjunct
         from lakehouse.queries.runtime.scan.measurements import Before
-        from lakehouse.queries.runtime.scan.readers import KEPT, Reader
+        from lakehouse.queries.runtime.scan.readers import Reader
         from lakehouse.queries.runtime.scan.scan import Scan, read_raw
 
         texts = {"`proto` = 'tcp'": ("proto",), "`orig_bytes` > 100": ("orig_bytes",)}

@@ -12,13 +12,14 @@ from lakehouse.cli.pages.explain_page import page
 from lakehouse.declare.settings import Settings
 from lakehouse.queries.pairs.completeness import Completeness
 from lakehouse.queries.pairs.explain import explain
+from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.state import JoinState
 from tests.cli.charts.test_html_chart import BROWSER, EVIL, Tags, opened
 from tests.queries.joined import AT, TEXT, declare, run_by_hand
 
 
 def _page(settings: Settings) -> str:
-    completeness = Completeness(JoinState(settings.layout, settings.join("replies"), 8))
+    completeness = Completeness(JoinState(settings.layout, settings.of_kind(PairsQuery)["replies"], 8))
     return page(explain(completeness.state, completeness), completeness)
 
 

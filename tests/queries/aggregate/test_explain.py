@@ -10,6 +10,7 @@ from lakehouse.declare.settings import Settings
 from lakehouse.queries.aggregate.explain import explain_aggregate
 from lakehouse.queries.aggregate.live_answers import over_time
 from lakehouse.queries.aggregate.publish import AggregateSnapshot, snapshot_of
+from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.state import AggregateState
 from lakehouse.queries.runtime.batch_manifest import Plan, write_plan
 from lakehouse.queries.runtime.states import overview
@@ -41,18 +42,18 @@ def told(settings: Settings) -> Aggregated:
         Alarm("d", 95, batch=3),
     ]
     late = [Logged(1, 9), Logged(80, 99, 2), Logged(91, 99, 2), Logged(3, 9, 2, "refused")]
-    query = settings.aggregates["busy"]
+    query = settings.of_kind(AggregateQuery)["busy"]
     return Aggregated(query, settings.streams, answers, alarms, late, batches=2, repairs=(1,))
 
 
 def facts_of(settings: Settings, name: str = "busy") -> dict[str, Any]:
-    query = settings.aggregates[name]
+    query = settings.of_kind(AggregateQuery)[name]
     state = AggregateState(settings.layout, query, settings.queries.buckets)
     return explain_aggregate(state, answers_of(settings, name))
 
 
 def answers_of(settings: Settings, name: str = "busy") -> AggregateSnapshot:
-    return snapshot_of(settings.layout, settings.aggregates[name], settings.streams, None)
+    return snapshot_of(settings.layout, settings.of_kind(AggregateQuery)[name], settings.streams, None)
 
 
 def test_one_line_tells_of_answers_alarms_and_what_is_owed(settings: Settings) -> None:
@@ -210,7 +211,7 @@ def test_over_time_revisions_are_counted_by_how_they_were_found(settings: Settin
 
 def test_over_time_there_is_nothing_before_the_first_answer(tmp_path: Path) -> None:
     settings = declare(tmp_path, plain=PLAIN)
-    empty = Aggregated(settings.aggregates["plain"], settings.streams)
+    empty = Aggregated(settings.of_kind(AggregateQuery)["plain"], settings.streams)
 
     before = over_time(answers_of(settings, "plain"), 5)
     empty.write(settings.layout)

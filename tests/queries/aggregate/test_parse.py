@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.queries.aggregate.query import AggregateQuery, GroupColumn, Input, Measure, Method
-from lakehouse.queries.registered import PairsQuery, QueryError, parse_query
+from lakehouse.queries.pairs.query import PairsQuery
+from lakehouse.queries.registered import QueryError, parse_query
 from tests.queries.asked import MODEL_STREAMS, Model, models
 from tests.queries.declared_streams import HOUR, MINUTE, SECOND, aggregate_of, stream_of
 

@@ -19,8 +19,8 @@ from jobs import ingest, repair_late, run_queries
 from lakehouse.declare.settings import Settings
 from lakehouse.home.table_log import read_columns
 from lakehouse.queries.aggregate.query import AggregateQuery
-from lakehouse.queries.aggregate.repair import repair
-from lakehouse.queries.aggregate.run import Run
+from lakehouse.queries.runtime.repair import drain_repairs
+from lakehouse.queries.aggregate.run import AggregateRun
 from lakehouse.queries.registered import parse_query
 from lakehouse.queries.runtime.batch_manifest import QueryChanged
 from lakehouse.spark import tables
@@ -104,16 +104,18 @@ class Streams:
             self.rows[name] += some
             ingest.run(self.settings, self.spark, name)
 
-    def run(self, query: str, buckets: int) -> Run:
+    def run(self, query: str, buckets: int) -> AggregateRun:
         """Return a query under this number of buckets."""
         settings = self.settings
-        return Run(self.spark, settings.layout, settings.aggregates[query], settings.streams, buckets)
+        return AggregateRun(
+            self.spark, settings.layout, settings.of_kind(AggregateQuery)[query], settings.streams, buckets
+        )
 
     def answers(self, query: str) -> list[tuple[Any, ...]]:
         """Return the newest answers that hold, sorted."""
         found = tables.read(self.spark, self.settings.layout.answers(query)).toArrow()
-        shown = [each.name for each in self.settings.aggregates[query].measures if each.is_shown]
-        groups = [each.name for each in self.settings.aggregates[query].groups]
+        shown = [each.name for each in self.settings.of_kind(AggregateQuery)[query].measures if each.is_shown]
+        groups = [each.name for each in self.settings.of_kind(AggregateQuery)[query].groups]
         columns = ", ".join(["tick_us // 1000", *groups, *shown])
         newest = f"PARTITION BY {', '.join(['tick_us', *groups])} ORDER BY revision DESC"
         with duckdb.connect() as connection:
@@ -203,13 +205,13 @@ def test_after_repair_every_tick_is_that_of_all_rows(streams: Streams) -> None:
         for run in runs:
             assert run.drain()["answered"] > 0
         if part == 1:
-            assert repair(runs[0])["found"] > 0
+            assert drain_repairs(runs[0])["found"] > 0
     at_once = [streams.run("totals_at_once", 1)]
     for run in at_once:
         assert run.drain(most_rows=1)["batches"] == 3
     for run in (*runs, *at_once):
         before = streams.answers(run.query.name)
-        assert repair(run)["found"] > 0
+        assert drain_repairs(run)["found"] > 0
         after = streams.answers(run.query.name)
         assert before != after
         expected = streams.expected(run.query.name)
@@ -236,7 +238,7 @@ def test_alarms_are_the_runs_of_ticks_at_which_having_holds(streams: Streams) ->
     for part, rows in enumerate(parts_of(5, 270)):
         streams.land(part, rows)
         run.drain()
-    repair(run)
+    drain_repairs(run)
 
     expected = streams.expected("fires")
     held = {(place, kind, tick) for tick, place, kind, _ in expected}
@@ -260,7 +262,7 @@ def test_each_tick_and_group_has_each_revision_once(streams: Streams) -> None:
     for part, rows in enumerate(parts_of(6, 180)):
         streams.land(part, rows)
         run.drain()
-        repair(run)
+        drain_repairs(run)
     found = tables.read(streams.spark, streams.settings.layout.answers("totals")).collect()
     revisions: dict[int, list[int]] = {}
     for row in found:
@@ -290,5 +292,5 @@ def test_a_silent_stream_holds_ticks_back_unless_it_may_idle(streams: Streams, t
     streams.land(1, {"heat": [], "smoke": rows["smoke"]})
     for run in (patient, idle):
         run.drain()
-        repair(run)
+        drain_repairs(run)
         assert same(streams.answers(run.query.name), streams.expected(run.query.name))

@@ -10,10 +10,11 @@ import pytest
 from lakehouse.declare.problems import ConfigError
 from lakehouse.declare.settings import load_settings
 from lakehouse.queries.aggregate.query import AggregateQuery, Input
+from lakehouse.queries.kind import Query
 from lakehouse.queries.language.row_conditions import Conjunct, PythonCall
 from lakehouse.queries.multiway.query import MultiwayQuery, Windowed
-from lakehouse.queries.pairs.query import PairsQuery, Side
-from lakehouse.queries.registered import Query, QueryError, parse_query
+from lakehouse.queries.pairs.query import PairSide, PairsQuery
+from lakehouse.queries.registered import QueryError, parse_query
 from tests.queries.declared_streams import SECOND, stream_of
 
 COLUMNS = {"id": "int", "kind": "string", "x": "double", "y": "double"}
@@ -47,7 +48,7 @@ def even(predicates: Path) -> Conjunct:
     return Conjunct("even(id)", ("id",), PythonCall("even", predicates / "even.py", by_row=False))
 
 
-def sides_of(query: Query) -> tuple[Side | Windowed | Input, ...]:
+def sides_of(query: Query) -> tuple[PairSide | Windowed | Input, ...]:
     assert isinstance(query, PairsQuery | MultiwayQuery | AggregateQuery)
     return query.sides
 

@@ -10,7 +10,7 @@ from lakehouse.queries.language.row_conditions import (
     told,
     where_of,
 )
-from lakehouse.queries.pairs.query import Side
+from lakehouse.queries.pairs.query import PairSide
 
 PLAIN = (Conjunct("`y` < 1", ("y",)), Conjunct("`x` > 5", ("x",)))
 CALL = Conjunct("odd(kind, x)", ("kind", "x"), PythonCall("odd", Path("odd.py"), by_row=True))
@@ -28,7 +28,7 @@ def test_a_side_has_conjuncts_only_where_one_calls() -> None:
 
 
 def test_what_where_says_of_a_side_has_its_calls() -> None:
-    sides = [Side("s", "a", (), (), *of_side(each)) for each in ((), PLAIN, (PLAIN[0], CALL))]
+    sides = [PairSide("s", "a", (), (), *of_side(each)) for each in ((), PLAIN, (PLAIN[0], CALL))]
 
     assert [where_of(side) for side in sides] == [
         None,

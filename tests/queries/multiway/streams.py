@@ -16,7 +16,7 @@ import pyarrow as pa
 from jobs import ingest
 from lakehouse.declare.settings import Settings
 from lakehouse.queries.multiway.query import MultiwayQuery
-from lakehouse.queries.multiway.run import Run
+from lakehouse.queries.multiway.run import MultiwayRun
 from lakehouse.spark import tables
 
 if TYPE_CHECKING:
@@ -86,11 +86,12 @@ class Streams:
             self.rows[name] += some
             ingest.run(self.settings, self.spark, name)
 
-    def run(self, query: str, slots: int = 5, most_sent: int = 500_000) -> Run:
+    def run(self, query: str, slots: int = 5, most_sent: int = 500_000) -> MultiwayRun:
         """Return a query; with few slots several keys share one."""
         settings = self.settings
-        asked = settings.multiway_joins[query]
-        return Run(self.spark, settings.layout, asked, settings.streams, settings.sites, slots, most_sent)
+        asked = settings.of_kind(MultiwayQuery)[query]
+        where = (self.spark, settings.layout, asked, settings.streams)
+        return MultiwayRun(*where, costs=settings.sites, slots=slots, most_sent=most_sent)
 
     def results(self, query: str, found: str = "") -> Counter[tuple[int, ...]]:
         """Return the times of the rows of all results, or of those that were found so."""

@@ -12,7 +12,7 @@ import pytest
 from jobs import build_rollups, maintain, maintain_queries, repair_late, run_queries
 from lakehouse.declare.settings import Settings
 from lakehouse.home.table_log import read_rows
-from lakehouse.queries.multiway.repair import repair
+from lakehouse.queries.runtime.repair import drain_repairs
 from lakehouse.queries.runtime.batch_manifest import QueryChanged
 from lakehouse.spark import tables
 from tests.queries.declared_streams import multiway_of
@@ -45,7 +45,7 @@ def test_online_and_repaired_results_are_all_results_each_once(streams: Streams)
     streams.land(some_rows(1, 0, 40))
     sent.drain()
     brought.drain()
-    assert repair(sent)["found"] > 0
+    assert drain_repairs(sent)["found"] > 0
     streams.land({"badges": some_rows(1, 0, 30)["badges"]})
     sent.drain()
     brought.drain()
@@ -54,7 +54,7 @@ def test_online_and_repaired_results_are_all_results_each_once(streams: Streams)
     for run in (sent, brought, at_once):
         expected = Counter(tuple(times) for (times,) in streams.expected(run.query))
         assert not streams.results(run.query.name) - expected
-        repair(run)
+        drain_repairs(run)
         assert streams.results(run.query.name) == expected
         assert len(expected) > 50
     assert streams.results("three", "repair") and streams.results("three", "online")
@@ -126,7 +126,7 @@ def test_a_query_that_means_something_else_is_refused_and_other_costs_are_not(st
         run_queries.run(settings.model_copy(update={"registered": registered}), streams.spark, "three")
     streams.land(some_rows(5, 1, 30))
     assert Streams(streams.spark, dearer).run("three").drain()["batches"] == 1
-    repair(run)
+    drain_repairs(run)
     assert streams.results("three") == Counter(tuple(times) for (times,) in streams.expected(run.query))
 
 
@@ -159,7 +159,7 @@ def test_maintaining_drops_what_no_row_can_meet_any_more_and_changes_no_result(s
     left = tables.read(streams.spark, windows).count()
     streams.land(some_rows(7, 2, 40))
     run.drain()
-    repair(run)
+    drain_repairs(run)
 
     assert waits["waits_for_queries"] == 1 and waits["raw_dropped"] == 0
     assert 0 < left < held

@@ -8,6 +8,7 @@ import pytest
 
 from lakehouse.declare.problems import ConfigError
 from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.multiway.sites import transfer_of
 
 STREAM = """
@@ -37,7 +38,7 @@ def _loaded(folder: Path, sites: dict[str, str], costs: str = COSTS) -> Settings
 
 
 def _transfer(settings: Settings) -> tuple[tuple[float, ...], ...]:
-    return transfer_of(settings.multiway_joins["three"], settings.streams, settings.sites)
+    return transfer_of(settings.of_kind(MultiwayQuery)["three"], settings.streams, settings.sites)
 
 
 def test_a_cost_stands_for_both_ways_where_the_way_back_has_none_of_its_own(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from lakehouse.queries.pairs.describe import (
     policy_in_words,
     streams_in_words,
 )
-from lakehouse.queries.registered import PairsQuery
+from lakehouse.queries.pairs.query import PairsQuery
 from tests.queries.declared_streams import join_of, stream_of
 
 

@@ -7,6 +7,7 @@ import pytest
 from lakehouse.declare.settings import Settings
 from lakehouse.queries.pairs.completeness import Completeness
 from lakehouse.queries.pairs.explain import Facts, explain
+from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.state import JoinState
 from lakehouse.queries.runtime.batch_manifest import Plan, write_plan
 from tests.queries.joined import (
@@ -31,7 +32,9 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def _completeness(settings: Settings) -> Completeness:
-    return Completeness(JoinState(settings.layout, settings.join("replies"), settings.queries.buckets))
+    return Completeness(
+        JoinState(settings.layout, settings.of_kind(PairsQuery)["replies"], settings.queries.buckets)
+    )
 
 
 def _facts(settings: Settings) -> Facts:

@@ -13,7 +13,7 @@ import pytest
 from lakehouse.declare.settings import Settings
 from lakehouse.home.layout import Home
 from lakehouse.queries.pairs.needed_slack import told_by_bucket
-from lakehouse.queries.registered import PairsQuery
+from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.batch_manifest import Plan, require_plan, write_plan
 from tests.queries.joined import declare
 from tests.serving.streams import write_delta
@@ -43,7 +43,7 @@ def settings(tmp_path: Path) -> Settings:
 
 def repaired(settings: Settings, *plans: Plan) -> tuple[Home, PairsQuery]:
     """Write two repairs and these plans of batches."""
-    layout, query = settings.layout, settings.join("replies")
+    layout, query = settings.layout, settings.of_kind(PairsQuery)["replies"]
     for plan in plans:
         write_plan(layout.plans(query.name), "batch", plan)
     small = pa.int32()

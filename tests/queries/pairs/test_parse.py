@@ -15,7 +15,10 @@ from lakehouse.algorithms.late_join.probing import Plan
 from lakehouse.declare.problems import ConfigError, Problem
 from lakehouse.declare.settings import load_settings
 from lakehouse.declare.stream import Stream
-from lakehouse.queries.registered import Output, PairsQuery, QueryError, Side, read_queries
+from lakehouse.queries.aggregate.query import AggregateQuery
+from lakehouse.queries.kind import Output
+from lakehouse.queries.pairs.query import PairSide, PairsQuery
+from lakehouse.queries.registered import QueryError, read_queries
 from tests.queries.declared_streams import HOUR, MINUTE, SECOND, join_of, stream_of
 
 ROOT = Path(__file__).parents[3]
@@ -59,8 +62,8 @@ def test_a_whole_query_is_read() -> None:
         text=WHOLE,
         description="Answers to requests, hotter than those.",
         sides=(
-            Side("requests", "r", ("id",), ("temp",), "`kind` = 'A'"),
-            Side("replies", "s", ("id",), ("temp",), "`strength` > 0.6"),
+            PairSide("requests", "r", ("id",), ("temp",), "`kind` = 'A'"),
+            PairSide("replies", "s", ("id",), ("temp",), "`strength` > 0.6"),
         ),
         window_us=2 * SECOND,
         condition=Equality((Comparison(0, "<", 0, -0.5),)),
@@ -469,11 +472,11 @@ def test_settings_tell_joins_from_aggregates(tmp_path: Path) -> None:
     stream = STREAM.format(name="s", format="csv")
     settings = load_settings(_config(tmp_path, stream, counted=COUNTED, one=SELF.format(name="s")))
 
-    assert (list(settings.registered), list(settings.joins)) == (["counted", "one"], ["one"])
-    assert list(settings.aggregates) == ["counted"]
-    assert settings.join("one") == settings.query("one")
+    assert (list(settings.registered), list(settings.of_kind(PairsQuery))) == (["counted", "one"], ["one"])
+    assert list(settings.of_kind(AggregateQuery)) == ["counted"]
+    assert settings.of_kind(PairsQuery)["one"] == settings.query("one")
     with pytest.raises(KeyError, match="'counted' is none of pairs; joins of pairs: one"):
-        settings.join("counted")
+        settings.of_kind(PairsQuery)["counted"]
 
 
 def test_problems_of_queries_and_streams_are_told_together(tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ import pytest
 
 from jobs import build_rollups, ingest, maintain, maintain_queries, repair_late, run_queries
 from lakehouse.declare.settings import Settings
-from lakehouse.queries.pairs.repair import repair
-from lakehouse.queries.pairs.run import Run
+from lakehouse.queries.pairs.query import PairsQuery
+from lakehouse.queries.runtime.repair import drain_repairs
+from lakehouse.queries.pairs.run import PairsRun
 from lakehouse.queries.runtime.batch_manifest import Plan, QueryChanged, require_plan, write_plan
 from lakehouse.spark import tables
 from tests.queries.declared_streams import join_of
@@ -71,10 +72,14 @@ class Streams:
             self.rows[name] += some
             ingest.run(self.settings, self.spark, name)
 
-    def run(self, query: str, buckets: int) -> Run:
+    def run(self, query: str, buckets: int) -> PairsRun:
         """Return a query under this number of buckets."""
-        return Run(
-            self.spark, self.settings.layout, self.settings.join(query), self.settings.streams, buckets
+        return PairsRun(
+            self.spark,
+            self.settings.layout,
+            self.settings.of_kind(PairsQuery)[query],
+            self.settings.streams,
+            buckets,
         )
 
     def pairs(self, query: str, *columns: str) -> list[tuple[Any, ...]]:
@@ -152,13 +157,13 @@ def test_online_and_repaired_pairs_are_all_pairs_each_once(streams: Streams) -> 
         step.drain()
         near.drain()
         if part == 1:
-            assert repair(step)["found"] > 0
+            assert drain_repairs(step)["found"] > 0
     at_once = streams.run("ids_at_once", 1)
     assert at_once.drain(most_rows=1)["batches"] == 3
     runs = (step, near, at_once)
     online = {run.query.name: len(streams.pairs(run.query.name, "found")) for run in runs}
     for run in runs:
-        repair(run)
+        drain_repairs(run)
 
     columns = ("left_us", "right_us", "id", "asked", "answered")
     pairs = streams.expected(have_one_id, 2000)
@@ -211,7 +216,7 @@ def test_a_batch_is_told_of_the_repairs_that_its_plan_names_and_chooses_slack_by
     streams.land(1, some_rows(6, 1, 300))
     # Begun and died; then a repair is finished.
     write_plan(streams.settings.layout.plans("ids"), "batch", Plan(2, ((1, 2), (1, 2))))
-    found = repair(run)["found"]
+    found = drain_repairs(run)["found"]
     for each in (run, untold):
         each.drain()
     assert streams.policies("ids") == streams.policies("ids_at_once")
@@ -233,7 +238,7 @@ def test_one_stream_that_is_silent_costs_no_pair(streams: Streams) -> None:
     run.drain()
     streams.land(1, {"requests": [], "replies": rows["replies"]})
     run.drain()
-    repair(run)
+    drain_repairs(run)
 
     assert len(streams.pairs("ids", "left_us")) == len(streams.expected(have_one_id, 2000))
     assert len(list(streams.settings.layout.plans("ids").glob("batch-*"))) == 2

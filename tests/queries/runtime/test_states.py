@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.declare.settings import Settings
+from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.state import JoinState
 from lakehouse.queries.runtime.batch_manifest import Plan, replace_definition, write_plan
 from lakehouse.queries.runtime.state import Facts
@@ -18,7 +19,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def _facts(settings: Settings) -> Facts:
-    (facts,) = overview(settings.layout, settings.joins, settings.queries.buckets)["queries"]
+    (facts,) = overview(settings.layout, settings.of_kind(PairsQuery), settings.queries.buckets)["queries"]
     found: Facts = facts
     return found
 
@@ -80,7 +81,7 @@ def test_a_query_that_means_something_else_than_its_tables_is_changed(
 def test_a_change_of_the_number_of_buckets_is_one_too(settings: Settings) -> None:
     run_by_hand(settings)
 
-    assert JoinState(settings.layout, settings.join("replies"), 9).state == "changed"
+    assert JoinState(settings.layout, settings.of_kind(PairsQuery)["replies"], 9).state == "changed"
 
 
 def test_a_batch_in_which_no_bucket_had_anything_to_do_counts_and_holds_nothing(settings: Settings) -> None:
@@ -95,5 +96,5 @@ def test_tables_of_a_query_that_is_registered_no_longer_are_told(settings: Setti
     run_by_hand(settings)
     replace_definition(settings.layout.plans("old"), "something")
 
-    assert overview(settings.layout, settings.joins, 8)["unregistered"] == ["old"]
+    assert overview(settings.layout, settings.of_kind(PairsQuery), 8)["unregistered"] == ["old"]
     assert overview(settings.layout, {}, 8)["unregistered"] == ["old", "replies"]

@@ -6,10 +6,11 @@ import pytest
 
 from lakehouse.declare.problems import Problem
 from lakehouse.queries.language.row_conditions import Conjunct, PythonCall
-from lakehouse.queries.pairs.query import Output
+from lakehouse.queries.kind import Output
 from lakehouse.queries.registered import QueryError, parse_query, read_queries
 from lakehouse.queries.runtime.batch_manifest import definition_of
-from lakehouse.queries.selection.query import DEADLINE_US, Selected, SelectionQuery
+from lakehouse.queries.kind import DEADLINE_US
+from lakehouse.queries.selection.query import Selected, SelectionQuery
 from tests.queries.declared_streams import stream_of
 
 STREAMS = {"readings": stream_of()}

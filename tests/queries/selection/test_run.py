@@ -20,7 +20,8 @@ from lakehouse.queries.runtime.scan.readers import readers_of
 from lakehouse.queries.runtime.scan.rounds import Rounds
 from lakehouse.queries.runtime.states import state_of
 from lakehouse.queries.selection.checks import measure_selected, open_selected
-from lakehouse.queries.selection.run import Run
+from lakehouse.queries.selection.query import SelectionQuery
+from lakehouse.queries.selection.run import SelectionRun
 from lakehouse.serving.file.build import write_tables
 from tests.readings import declared, write
 
@@ -126,7 +127,8 @@ def test_any_split_into_batches_selects_the_same_and_the_history_of_statistics_s
         land(settings, part)
         ingest.run(settings, spark, "readings")
     runs = {
-        name: Run(spark, settings.layout, settings.selections[name], settings.streams) for name in QUERIES
+        name: SelectionRun(spark, settings.layout, settings.of_kind(SelectionQuery)[name], settings.streams)
+        for name in QUERIES
     }
 
     both = Rounds(spark, settings.layout, (runs["warm"], runs["even"]), limit_bytes=1)
@@ -152,7 +154,7 @@ def test_any_split_into_batches_selects_the_same_and_the_history_of_statistics_s
     for name in QUERIES:
         assert [row["event_us"] for row in selected(settings, name)] == times(rows, name)
         told = read_rows(settings.layout.queries(name))
-        assert len(told) == len(whole[name]) * (1 + len(settings.selections[name].conjuncts))
+        assert len(told) == len(whole[name]) * (1 + len(settings.of_kind(SelectionQuery)[name].conjuncts))
         assert all(
             row["handled_per_s"] > 0 and 0 <= row["selectivity"] <= 1 for row in told if row["operator"] >= 0
         )
@@ -198,7 +200,7 @@ def test_a_query_that_raises_stands_still_with_its_error_and_catches_up_once_it_
     assert read_stopped(settings.layout, "brief") is None
     for name in QUERIES:
         assert [row["event_us"] for row in selected(settings, name)] == times(rows, name)
-    chosen = open_selected(settings.layout, settings.selections["brief"])
+    chosen = open_selected(settings.layout, settings.of_kind(SelectionQuery)["brief"])
     assert chosen is not None
     frames = measure_selected(chosen, rows_to_take(spark, chosen, 0))
     assert [

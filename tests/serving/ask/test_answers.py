@@ -10,7 +10,8 @@ import pytest
 
 from lakehouse.home.layout import Home
 from lakehouse.queries.aggregate.publish import AggregateSnapshot, snapshot_of
-from lakehouse.queries.registered import Query, QueryError
+from lakehouse.queries.kind import Query
+from lakehouse.queries.registered import QueryError
 from lakehouse.queries.runtime.publish import queries_to_publish
 from lakehouse.serving.file.facts import LAST_FILE, fingerprint
 from lakehouse.serving.file.publish import publish

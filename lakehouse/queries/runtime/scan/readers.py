@@ -5,26 +5,19 @@ Conditions of equal text are one predicate, which is asked once a row, whoever h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.algorithms.scheduling.contract import Chain, Operator, Query
 from lakehouse.algorithms.scheduling.operators import Predicate
-from lakehouse.queries.aggregate.query import AggregateQuery
-from lakehouse.queries.language.row_conditions import Conjunct, scanned
-from lakehouse.queries.language.text import DIALECT
-from lakehouse.queries.multiway.query import MultiwayQuery
-from lakehouse.queries.pairs.query import PairsQuery
+from lakehouse.queries.kind import DEADLINE_US
+from lakehouse.queries.language.row_conditions import Conjunct
 from lakehouse.queries.runtime.scan.calls import Call, Source
 from lakehouse.queries.runtime.scan.masks import mask_of
-from lakehouse.queries.selection.query import DEADLINE_US, SelectionQuery
 
 if TYPE_CHECKING:
-    from lakehouse.queries.registered import Query as Registered
-
-# What of a raw row a join needs, whatever its query says.
-KEPT = ("event_us", "arrival_us", "batch", "source_file", "source_line", "source_item")
+    from lakehouse.queries.kind import Query as Registered
 
 
 @dataclass(frozen=True)
@@ -55,18 +48,20 @@ class Reader:
 
 def readers_of(query: Registered) -> dict[int, Reader]:
     """Return, by side, what of a query is read row by row; sides whose conditions are left to Spark's SQL are not."""
-    if isinstance(query, SelectionQuery):
-        columns = tuple(dict.fromkeys(output.column for output in query.outputs))
-        return {0: Reader(query.name, None, query.stream, query.conjuncts, columns, query.deadline_us)}
-    return {number: _reader(query, number) for number in scanned(query.sides)}
+    return {
+        side: Reader(
+            query.name,
+            None if query.kernel is None else side,
+            query.sides[side].stream,
+            scan.conjuncts,
+            scan.columns,
+            scan.deadline_us,
+        )
+        for side, scan in query.row_scans().items()
+    }
 
 
-def _reader(query: PairsQuery | MultiwayQuery | AggregateQuery, number: int) -> Reader:
-    side = query.sides[number]
-    return Reader(query.name, number, side.stream, side.conjuncts, tuple(sorted(_wanted(query, number))))
-
-
-def tied_to(query: Registered, others: Collection[Registered]) -> list[Registered]:
+def scan_group(query: Registered, others: Collection[Registered]) -> list[Registered]:
     """Return the query and all that share scans with it, or with one of those, by name; no others are looked at."""
     streams = {each.name: {reader.stream for reader in readers_of(each).values()} for each in others}
     reached, grows = set(streams[query.name]), True
@@ -120,20 +115,3 @@ def _predicate(conjunct: Conjunct, run: Callable[[Any], Any]) -> Predicate:
 
 def _chain(reader: Reader, operators: Sequence[Operator]) -> Query:
     return Query(reader.name, Chain(reader.stream, tuple(operators)), reader.deadline_us)
-
-
-def _wanted(query: PairsQuery | MultiwayQuery | AggregateQuery, side: int) -> set[str]:
-    """Return the columns that a join needs of a side's raw rows."""
-    if isinstance(query, AggregateQuery):
-        own = query.sides[side]
-        shown = {group.column for group in query.groups if group.side == side}
-        return {*KEPT, *(column for _, column in own.keys), *_columns_in(own.values), *shown}
-    numbers = query.sides[side].numbers if isinstance(query, PairsQuery) else ()
-    shown = {output.column for output in query.outputs if output.side == side}
-    return {*KEPT, *query.sides[side].keys, *numbers, *shown}
-
-
-def _columns_in(values: Iterable[str]) -> set[str]:
-    from sqlglot import exp, parse_one
-
-    return {column.name for sql in values for column in parse_one(sql, dialect=DIALECT).find_all(exp.Column)}

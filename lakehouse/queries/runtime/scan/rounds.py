@@ -35,14 +35,13 @@ from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.ledger import read_extent
 from lakehouse.queries.runtime.batch import MOST_ROWS
 from lakehouse.queries.runtime.batch_manifest import QueryChanged, finished
-from lakehouse.queries.runtime.drain import Run, add
 from lakehouse.queries.runtime.failure import Stopped, clear_stopped, read_stopped, write_stopped
+from lakehouse.queries.runtime.run import QueryRun, add
 from lakehouse.queries.runtime.scan.measurements import Measured, read_before
 from lakehouse.queries.runtime.scan.readers import Reader, readers_of
 from lakehouse.queries.runtime.scan.scan import Scan, told
 from lakehouse.queries.runtime.scan.shared import Kernel, Scanned, Shared, kernel_before
 from lakehouse.queries.runtime.scan.task import LIMIT_BYTES
-from lakehouse.queries.selection.query import SelectionQuery
 from lakehouse.spark import tables
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ class Rounds:
 
     spark: SparkSession
     layout: Home
-    runs: tuple[Run[Shared], ...]
+    runs: tuple[QueryRun[Any], ...]
     limit_bytes: int = LIMIT_BYTES
 
     def drain(self, most_rows: int = MOST_ROWS) -> dict[str, dict[str, int]]:
@@ -83,12 +82,12 @@ class Rounds:
                 add(totals[name], figures)
         return totals
 
-    def _is_begun(self, run: Run[Shared]) -> bool:
+    def _is_begun(self, run: QueryRun[Any]) -> bool:
         """Create what a query lacks of its tables; tell if it can be run, else it is stopped."""
         name = run.query.name
         try:
             run.begin()
-            if not isinstance(run.query, SelectionQuery):
+            if run.query.kernel is not None:
                 tables.create(self.spark, self.layout.operators(name), "operators")
             self._forget_stop(name)
         except QueryChanged:
@@ -98,7 +97,7 @@ class Rounds:
             return False
         return True
 
-    def _batches(self, going: Iterable[Run[Shared]], most_rows: int) -> Iterable[Batch]:
+    def _batches(self, going: Iterable[QueryRun[Any]], most_rows: int) -> Iterable[Batch]:
         """Yield the next batch of each query, all planned up to the same ingest batches."""
         streams = {stream for run in self.runs for stream in run.query.streams}
         through = {stream: read_extent(self.layout, stream).batch for stream in streams}
@@ -136,18 +135,18 @@ class Rounds:
 class Batch:
     """A batch of a query in a round."""
 
-    run: Run[Shared]
+    run: QueryRun[Any]
     plan: Plan
 
     @property
     def name(self) -> str:
         """The query's."""
-        return self.run.query.name
+        return str(self.run.query.name)
 
     @property
-    def is_selection(self) -> bool:
-        """Whether what is let through is all that it is about."""
-        return isinstance(self.run.query, SelectionQuery)
+    def has_kernel(self) -> bool:
+        """Whether more is done with rows that are let through than to append them."""
+        return self.run.query.kernel is not None
 
     @cached_property
     def readers(self) -> dict[int, Reader]:
@@ -170,11 +169,11 @@ class Round:
             going = [
                 batch for batch in self.batches if all(r.name in scanned for r in batch.readers.values())
             ]
-            intakes = [(batch, self._intake(batch, scanned)) for batch in going]
+            sources = [(batch, self._source(batch, scanned)) for batch in going]
             with ThreadPoolExecutor(_WRITERS) as pool:
-                selections = [each for each in intakes if each[0].is_selection]
+                selections = [each for each in sources if not each[0].has_kernel]
                 done = list(pool.map(lambda each: self._finish(*each), selections))
-            kernels = [each for each in intakes if not each[0].is_selection]
+            kernels = [each for each in sources if each[0].has_kernel]
             done += [self._finish(*each) for each in sorted(kernels, key=lambda each: -each[1].priority)]
         return {name: figures for name, figures in done if figures is not None}
 
@@ -224,19 +223,19 @@ class Round:
             found |= self._scan((reader,), span, held)
         return found
 
-    def _intake(self, batch: Batch, scanned: Mapping[str, Scanned]) -> Shared:
+    def _source(self, batch: Batch, scanned: Mapping[str, Scanned]) -> Shared:
         rounds = self.rounds
         by_side = {side: scanned[reader.name] for side, reader in batch.readers.items()}
-        is_new = batch.is_selection or batch.plan.number == 1
+        is_new = not batch.has_kernel or batch.plan.number == 1
         before = Kernel() if is_new else kernel_before(rounds.layout, batch.name, batch.plan.number)
         return Shared(rounds.spark, rounds.layout, batch.run.query, batch.plan, by_side, before)
 
-    def _finish(self, batch: Batch, intake: Shared) -> tuple[str, dict[str, Any] | None]:
+    def _finish(self, batch: Batch, source: Shared) -> tuple[str, dict[str, Any] | None]:
         try:
-            figures = batch.run.finish(batch.plan, intake.begun())
+            figures = batch.run.finish(batch.plan, source.begun())
         except Exception as error:
             log.exception("query %s raised", batch.name)
-            self._stop(batch.name, intake.kernel, _in_one_line(error))
+            self._stop(batch.name, source.kernel, _in_one_line(error))
             return batch.name, None
         clear_stopped(self.rounds.layout, batch.name)
         return batch.name, figures

@@ -14,16 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.table_log import read_columns
-from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.runtime.source import FromRaw
-from lakehouse.queries.selection.query import SelectionQuery
 from lakehouse.spark import tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakehouse.home.layout import Home
-    from lakehouse.queries.registered import Query
+    from lakehouse.queries.kind import Query
     from lakehouse.queries.runtime.batch_manifest import Plan
 
 Facts = dict[str, Any]
@@ -71,9 +69,7 @@ class Shared:
     @property
     def kernel(self) -> str:
         """What takes the rows in, in words."""
-        if isinstance(self.query, SelectionQuery):
-            return "its tables"
-        return "its aggregates" if isinstance(self.query, AggregateQuery) else "its join"
+        return self.query.kernel or "its tables"
 
     @property
     def priority(self) -> float:
@@ -91,13 +87,17 @@ class Shared:
             return self.scanned[side].rows
         return FromRaw(self.spark, self.layout, self.query, self.plan.spans).rows(side)
 
-    def note(self, rows: int, results: int) -> None:
+    def measured(self, side: int) -> Facts:
+        """Return what the scan of a side has measured of the whole batch."""
+        return self.scanned[side].figures[0]
+
+    def record_metrics(self, rows: int, results: int) -> None:
         """Append what was measured of the conditions on each side, and of the kernel.
 
-        Of a selection that is all there is to tell, so it finishes the batch.
+        Without a kernel that is all there is to tell, so it finishes the batch.
         """
         number, name, layout = self.plan.number, self.query.name, self.layout
-        if isinstance(self.query, SelectionQuery):
+        if self.query.kernel is None:
             table, told = layout.queries(name), self.scanned[0].figures
         else:
             table = layout.operators(name)

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakehouse.queries.registered import SelectionQuery, parse_query
+from lakehouse.queries.registered import parse_query
 from lakehouse.queries.runtime.scan.masks import mask_of
+from lakehouse.queries.selection.query import SelectionQuery
 from tests.queries.declared_streams import stream_of
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from lakehouse.declare.settings import Settings
 from lakehouse.home.table_log import read_rows
 from lakehouse.queries.runtime.failure import QueryStopped, read_stopped
 from lakehouse.queries.runtime.scan.checks import measure_scans
-from lakehouse.queries.runtime.scan.readers import readers_of, tied_to
+from lakehouse.queries.runtime.scan.readers import readers_of, scan_group
 from quality.rules import load_rules
 from tests.readings import declared, write
 
@@ -246,7 +246,7 @@ def test_what_is_tied_by_streams_is_found_and_what_is_left_to_spark_is_not(
     settings = lakehouse_of(declared())
     registered = settings.registered
 
-    tied = tied_to(registered["pairs"], registered.values())
+    tied = scan_group(registered["pairs"], registered.values())
 
     assert [query.name for query in tied] == sorted(QUERIES)
     assert readers_of(registered["plain"]) == {}
