@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lakehouse.declare.settings import Settings
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.multiway.query import MultiwayQuery
+from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.selection.query import SelectionQuery
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def _measured(
         if chosen is None:
             return None
         return chosen, measure_selected(chosen, rows_to_take(spark, chosen, since))
+    assert isinstance(query, PairsQuery)
     joined = open_joined(settings.layout, query, settings.queries.published)
     return None if joined is None else (joined, measure_joined(joined, rows_to_take(spark, joined, since)))
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from lakehouse.algorithms.late_join.audit import Waiting, periods_of_steps
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
-from lakehouse.queries.pairs.query import JoinQuery
+from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.batch_metrics import read_figures
 from lakehouse.queries.runtime.snapshot import (
     RowsSnapshot,
@@ -61,7 +61,7 @@ class PairsSnapshot(RowsSnapshot):
 
 
 def snapshot_of(
-    layout: Home, query: JoinQuery, streams: Mapping[str, Stream], published_us: int | None
+    layout: Home, query: PairsQuery, streams: Mapping[str, Stream], published_us: int | None
 ) -> PairsSnapshot:
     """Return what a publisher is told of a query; ``published_us`` back from its newest time, None for all."""
     # Before the files, so that these have all that the figures speak of.

@@ -9,6 +9,7 @@ from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.state import AggregateState
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.multiway.state import MultiwayState
+from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.state import JoinState
 from lakehouse.queries.registered import Query
 from lakehouse.queries.runtime.reset_query import known_queries
@@ -27,6 +28,7 @@ def state_of(layout: Home, query: Query, buckets: int) -> State:
         return AggregateState(layout, query, buckets)
     if isinstance(query, MultiwayQuery):
         return MultiwayState(layout, query, buckets)
+    assert isinstance(query, PairsQuery)
     return JoinState(layout, query, buckets)
 
 

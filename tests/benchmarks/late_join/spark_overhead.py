@@ -29,6 +29,7 @@ from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.queries.pairs import run as online
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.rows import in_buckets, raw_rows
+from lakehouse.queries.runtime import run as runtime
 from lakehouse.queries.runtime.batch_manifest import finished, require_plan
 from lakehouse.queries.runtime.source import FromRaw
 from lakehouse.spark import tables
@@ -110,7 +111,7 @@ def _measured(spark: SparkSession, folder: Path, rows: int) -> Measured:
     parts = whole[:FIRST], whole[FIRST:]
     kernel_s, pairs = min(_kernel(*parts) for _ in range(3))
     settings = _declared(folder)
-    run = online.Run(
+    run = online.PairsRun(
         spark, settings.layout, settings.of_kind(PairsQuery)["answers"], settings.streams, BUCKETS
     )
     for number, part in enumerate(parts):
@@ -165,16 +166,15 @@ def _ingest(spark: SparkSession, settings: Settings, folder: Path, batch: Batch,
 
 def _watched() -> Stopwatch:
     watch = Stopwatch()
-    watch.time(online, "next_spans", "what is next")
-    watch.time(online, "next_batch", "what is next")
-    watch.time(online.Run, "answers", "plan of Spark")
+    watch.time(runtime, "next_batch", "what is next")
+    watch.time(online.PairsRun, "answers", "plan of Spark")
     watch.time(online, "newest", "newest times known")
-    watch.time(online.Run, "_figures", "figures collected")
+    watch.time(online, "bucket_metrics", "metrics collected")
     watch.time(tables, "append_once", append_to)
     return watch
 
 
-def _stages(run: online.Run, kernel_s: float) -> list[list[Any]]:
+def _stages(run: online.PairsRun, kernel_s: float) -> list[list[Any]]:
     """Return a row per stage of the work of the buckets: seconds of all up to it, and of it alone."""
     name = run.query.name
     plan = require_plan(run.layout.plans(name), "batch", finished(run.layout, name))

@@ -19,10 +19,10 @@ from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import read_rows
 from lakehouse.queries.multiway.query import MultiwayQuery
-from lakehouse.queries.runtime.repair import drain_repairs
 from lakehouse.queries.multiway.run import MultiwayRun
 from lakehouse.queries.multiway.shuffle_metrics import Meter
 from lakehouse.queries.registered import parse_query
+from lakehouse.queries.runtime.repair import drain_repairs
 from lakehouse.spark import tables
 
 if TYPE_CHECKING:

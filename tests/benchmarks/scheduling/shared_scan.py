@@ -25,14 +25,13 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.table_log import read_log, read_rows
-from lakehouse.queries.selection.query import SelectionQuery
 from tests.benchmarks import page
 from tests.benchmarks.scheduling.rows import REAL, absent
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakehouse.queries.runtime.drain import Run
+    from lakehouse.queries.runtime.run import QueryRun
     from lakehouse.queries.runtime.scan.shared import Shared
 
 DAYS, QUICK_DAYS = 20, 2
@@ -179,17 +178,13 @@ class Lake:
             run = self.run_of(name)
             run.begin()
             while plan := run.next(2**62):
-                run.finish(plan, _udf_intake(self, run, plan))
+                run.finish(plan, _udf_source(self, run, plan))
 
-    def run_of(self, query: str) -> Run[Shared]:
+    def run_of(self, query: str) -> QueryRun[Any]:
         """Return a query as it is run."""
-        from jobs.run_queries import registered
-        from lakehouse.queries.selection.run import SelectionRun as SelectionRun
+        from jobs.run_queries import run_of
 
-        asked = self.settings.of_kind(SelectionQuery).get(query)
-        if asked is None:
-            return registered(self.settings, self.spark, query)
-        return SelectionRun(self.spark, self.settings.layout, asked, self.settings.streams)
+        return run_of(self.settings, self.spark, query)
 
     def counts(self) -> dict[str, int]:
         """Return how many rows, pairs or answers each query has."""
@@ -253,7 +248,7 @@ def _measured(base: Lake, folder: Path, way: Callable[[Lake], None]) -> dict[str
     }
 
 
-def _udf_intake(lake: Lake, run: Run[Shared], plan: Any) -> Shared:
+def _udf_source(lake: Lake, run: QueryRun[Any], plan: Any) -> Shared:
     """Return a batch's rows as Spark filters them with a UDF for each call."""
     from lakehouse.queries.runtime.scan.readers import readers_of
     from lakehouse.queries.runtime.scan.shared import Scanned, Shared

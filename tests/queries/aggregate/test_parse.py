@@ -329,7 +329,7 @@ FAULTS = [
     (f"{PATHS}{EVERY} METHOD ^FACTORIZED", r"'FACTORIZED'; .*\(did you mean FACTORISED\?\)"),
     (f"{PATHS}{EVERY} METHOD^", "the end; expected one of FACTORISED, MULTIWAY"),
     (f"{PATHS}{EVERY} ^ALARM", "ALARM without HAVING; expected HAVING"),
-    (f"{FIRES}{EVERY} ALARM ^ON", "'ON'; expected one of .* ALARM or the end"),
+    (f"{FIRES}{EVERY} ALARM ^ON", "'ON'; expected one of .* ALARM, DEADLINE or the end"),
     (
         f"SELECT COUNT(*) {THREE}{EVERY} ^METHOD TUPLE_COUNT",
         "TUPLE_COUNT, but .* has 3; expected one of FACT",

@@ -19,10 +19,10 @@ from jobs import ingest, repair_late, run_queries
 from lakehouse.declare.settings import Settings
 from lakehouse.home.table_log import read_columns
 from lakehouse.queries.aggregate.query import AggregateQuery
-from lakehouse.queries.runtime.repair import drain_repairs
 from lakehouse.queries.aggregate.run import AggregateRun
 from lakehouse.queries.registered import parse_query
 from lakehouse.queries.runtime.batch_manifest import QueryChanged
+from lakehouse.queries.runtime.repair import drain_repairs
 from lakehouse.spark import tables
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lakehouse.queries.multiway.query import MultiwayQuery, Windowed
 from lakehouse.queries.kind import Output
+from lakehouse.queries.multiway.query import MultiwayQuery, Windowed
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.registered import QueryError, parse_query
 from lakehouse.queries.runtime.batch_manifest import definition_of

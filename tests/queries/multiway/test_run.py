@@ -12,8 +12,8 @@ import pytest
 from jobs import build_rollups, maintain, maintain_queries, repair_late, run_queries
 from lakehouse.declare.settings import Settings
 from lakehouse.home.table_log import read_rows
-from lakehouse.queries.runtime.repair import drain_repairs
 from lakehouse.queries.runtime.batch_manifest import QueryChanged
+from lakehouse.queries.runtime.repair import drain_repairs
 from lakehouse.spark import tables
 from tests.queries.declared_streams import multiway_of
 from tests.queries.multiway.streams import FOUR, NAMES, THREE, Streams, some_rows, streams_of

@@ -475,7 +475,7 @@ def test_settings_tell_joins_from_aggregates(tmp_path: Path) -> None:
     assert (list(settings.registered), list(settings.of_kind(PairsQuery))) == (["counted", "one"], ["one"])
     assert list(settings.of_kind(AggregateQuery)) == ["counted"]
     assert settings.of_kind(PairsQuery)["one"] == settings.query("one")
-    with pytest.raises(KeyError, match="'counted' is none of pairs; joins of pairs: one"):
+    with pytest.raises(KeyError, match="'counted'"):
         settings.of_kind(PairsQuery)["counted"]
 
 

@@ -15,9 +15,9 @@ import pytest
 from jobs import build_rollups, ingest, maintain, maintain_queries, repair_late, run_queries
 from lakehouse.declare.settings import Settings
 from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.runtime.repair import drain_repairs
 from lakehouse.queries.pairs.run import PairsRun
 from lakehouse.queries.runtime.batch_manifest import Plan, QueryChanged, require_plan, write_plan
+from lakehouse.queries.runtime.repair import drain_repairs
 from lakehouse.spark import tables
 from tests.queries.declared_streams import join_of
 

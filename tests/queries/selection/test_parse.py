@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 
 from lakehouse.declare.problems import Problem
+from lakehouse.queries.kind import DEADLINE_US, Output
 from lakehouse.queries.language.row_conditions import Conjunct, PythonCall
-from lakehouse.queries.kind import Output
 from lakehouse.queries.registered import QueryError, parse_query, read_queries
 from lakehouse.queries.runtime.batch_manifest import definition_of
-from lakehouse.queries.kind import DEADLINE_US
 from lakehouse.queries.selection.query import Selected, SelectionQuery
 from tests.queries.declared_streams import stream_of
 
