@@ -32,7 +32,7 @@ def maintain() -> None:
         return chosen_streams(params)
 
     @task(map_index_template="{{ task.op_kwargs['stream'] }}")
-    def tend(stream: str, params: Any = None) -> dict[str, Any]:
+    def compact_and_vacuum(stream: str, params: Any = None) -> dict[str, Any]:
         from jobs import maintain
         from jobs.scheduled import run_one
 
@@ -48,7 +48,7 @@ def maintain() -> None:
     # A group, so that a stream that fails keeps no other from being merged.
     @task_group
     def by_stream(stream: str) -> None:
-        tend(stream=stream) >> merge(stream=stream)
+        compact_and_vacuum(stream=stream) >> merge(stream=stream)
 
     @task
     def choose_queries(params: Any = None) -> list[str]:

@@ -13,8 +13,8 @@ from typing import Any
 
 from airflow.sdk import dag, task
 
-from dags._beside import leave_to_service
 from dags._defaults import CHECKED, SERVING, dag_defaults
+from dags._service_skip import leave_to_service
 
 
 @dag(dag_id="publish", schedule=[CHECKED], doc_md=__doc__, tags=["tidemark", "serving"], **dag_defaults())

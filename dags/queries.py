@@ -14,8 +14,8 @@ from typing import Any
 
 from airflow.sdk import dag, task
 
-from dags._beside import unserved
 from dags._defaults import RAW, dag_defaults
+from dags._service_skip import unserved
 
 
 @dag(dag_id="queries", schedule=[RAW], doc_md=__doc__, tags=["tidemark", "queries"], **dag_defaults())

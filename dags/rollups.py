@@ -15,8 +15,8 @@ from typing import Any
 
 from airflow.sdk import dag, task
 
-from dags._beside import unserved
 from dags._defaults import RAW, ROLLUP, dag_defaults, range_end
+from dags._service_skip import unserved
 
 
 @dag(

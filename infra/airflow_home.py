@@ -43,7 +43,7 @@ def environment(settings: Settings) -> dict[str, str]:
 
 
 @contextmanager
-def entered(settings: Settings) -> Iterator[None]:
+def airflow_environment(settings: Settings) -> Iterator[None]:
     """Let this process's Airflow use the home during the block, its metadata made where there are none.
 
     Takes 4 s the first time in a process, and 2 s more for a new home. The variables are put back at the end.

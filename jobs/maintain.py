@@ -48,14 +48,14 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
         declared, streams = settings.stream(stream), settings.streams.values()
         figures["landed_files_deleted"] = drop_old_files(spark, layout, declared, streams)
         for path in filter(tables.exists, [*by_ingest, built]):
-            figures.update(maintenance.tend(spark, path, history_us))
+            figures.update(maintenance.compact_and_vacuum(spark, path, history_us))
         if tables.exists(raw):
             # Only while nobody is about to append a file that looks unused.
             figures.update(maintenance.clear(spark, raw, history_us))
     if tables.exists(layout.quality):
         # One table for all streams: whoever comes second leaves it to the first.
         with suppress(tables.LeaseHeld), tables.lease(layout.quality):
-            figures.update(maintenance.tend(spark, layout.quality, history_us))
+            figures.update(maintenance.compact_and_vacuum(spark, layout.quality, history_us))
     return dict(figures)
 
 

@@ -33,7 +33,7 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
         if hasattr(of_kind, "drop_old_rows"):
             of_kind.drop_old_rows(spark, layout, asked)
         for path in filter(tables.exists, layout.tables_of(query)):
-            figures.update(maintenance.tend(spark, path, settings.tables.history))
+            figures.update(maintenance.compact_and_vacuum(spark, path, settings.tables.history))
     return dict(figures)
 
 

@@ -69,9 +69,8 @@ def run(settings: Settings, spark: SparkSession, *, unchecked: bool = False) -> 
 
 def _facts(settings: Settings, spark: SparkSession, stream: Stream) -> StreamFacts:
     """Return what a publisher is told of a stream, without its nodes."""
-    from lakehouse.streams import quarantine
-    from lakehouse.streams import schema_check as declared
-    from lakehouse.streams.level_counts import entered
+    from lakehouse.streams import quarantine, schema_check
+    from lakehouse.streams.level_counts import level_counts
     from lakehouse.streams.sources.manifest_store import Landing
 
     layout = settings.layout
@@ -80,22 +79,22 @@ def _facts(settings: Settings, spark: SparkSession, stream: Stream) -> StreamFac
     if contained.batch:
         rejected = quarantine.open_records(spark, layout, stream, Landing(layout.landing(stream.name)))
         waiting = {row["reason"]: row["count"] for row in rejected.groupBy("reason").count().collect()}
-    built = declared.require_current(spark, layout, stream)
+    schema = schema_check.require_current(spark, layout, stream)
     return StreamFacts(
         name=stream.name,
         definition=stream.definition(),
         groupings=stream.groupings,
         measures=measures_of(stream),
         levels=stream.levels,
-        horizons=built.horizons(contained.newest_us),
+        horizons=schema.horizons(contained.newest_us),
         newest_us=contained.newest_us,
         batch=contained.batch,
         latest_us=stream.latest,
         raw_path=str(layout.raw(stream.name).relative_to(layout.root)),
         earliest_us=read_extent(layout, stream.name, contained.batch).earliest_us,
         quarantine=waiting,
-        entered=entered(layout, stream) if contained.batch else (),
-        since=built.since,
+        entered=level_counts(layout, stream) if contained.batch else (),
+        since=schema.since,
         **published_facts(read_corrections(layout, stream.name)),
     )
 

@@ -20,7 +20,7 @@ from lakehouse.queries.runtime.repair import NOTHING, drain_repairs
 from lakehouse.spark import tables
 
 # A batch of a query takes seconds, rarely a minute.
-PATIENCE_S = 600
+TIMEOUT_S = 600
 
 
 def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
 
     Raises:
         LeaseHeld: when another process repairs this query now, or runs one that must not run meanwhile for longer than
-            PATIENCE_S.
+            TIMEOUT_S.
     """
     layout, kind = settings.layout, kind_of(settings.query(query))
     if not kind.has("repair"):
@@ -37,7 +37,7 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
     with tables.lease(layout.repairs(query)):
         if not tables.exists(layout.queries(query)):
             return dict(NOTHING)
-        batches = tables.lease(layout.queries(query), patience_s=PATIENCE_S)
+        batches = tables.lease(layout.queries(query), timeout_s=TIMEOUT_S)
         with batches if repair.between_batches else nullcontext():
             return drain_repairs(run_of(settings, spark, query))
 

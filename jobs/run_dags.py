@@ -49,7 +49,7 @@ def run(
         KeyError: when a stream is not declared.
         RunFailed: when a DAG failed and no job did, with the log to read.
     """
-    from infra.airflow_home import entered
+    from infra.airflow_home import airflow_environment
 
     asked = {"streams": ",".join(settings.stream(name).name for name in streams or ()) or ALL_STREAMS}
     log = settings.layout.airflow / "logs" / "run.log"
@@ -59,7 +59,7 @@ def run(
     with (
         _words_to(log) as aloud,
         _session_meanwhile(settings, log),
-        entered(settings),
+        airflow_environment(settings),
         reporting(outcomes.append),
         reporting(lambda outcome: _tell(outcome, progress, aloud)),
     ):
@@ -95,10 +95,10 @@ def _run_dag(name: str, asked: Mapping[str, str]) -> bool:
 def _session_meanwhile(settings: Settings, log: Path) -> Iterator[None]:
     """Start the JVM beside Airflow's imports; whoever needs the session first waits for it."""
     # Imported here, not in the thread: two threads that import the same modules can meet half of one.
-    from lakehouse.spark.session import build_session_aside
+    from lakehouse.spark.session import build_session_with_log
 
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(build_session_aside, settings, _opened(log).fileno())
+        pool.submit(build_session_with_log, settings, _opened(log).fileno())
         yield
 
 

@@ -23,7 +23,7 @@ from lakehouse.queries.runtime.scan.rounds import Rounds
 from lakehouse.spark import tables
 
 # How long a query waits for others that share its scans and are run, repaired or maintained now.
-PATIENCE_S = 600
+TIMEOUT_S = 600
 
 
 def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
 
 def _run_together(settings: Settings, spark: SparkSession, asked: Query) -> dict[str, Any]:
     """Run a query with all that are tied to it and have no reason to stand still."""
-    group, end = scan_group(asked, settings.registered.values()), time.monotonic() + PATIENCE_S
+    group, end = scan_group(asked, settings.registered.values()), time.monotonic() + TIMEOUT_S
     with ExitStack() as leases:
         # In one order for all, so that jobs of two tied queries cannot wait for each other.
         together = [query.name for query in group if _comes_along(settings, query, asked, leases, end)]

@@ -1,9 +1,9 @@
 """Serve without pause: ingest, rollups, queries and publish again and again, in one process with one Spark session.
 
-Each step is the job that the DAGs call, looked at every few seconds and run where something is new; each stream has a
-lane of its own, so one that fails or hangs holds up no other. Stop it by a signal, or kill it anywhere: the next start
-goes on. What is shown has passed the gate of totals; the rules of quality are checked beside it, and one that does not
-hold stops the publish until it does.
+Each task is a job that the DAGs call, too. It is probed every few seconds and run where something is new. Each stream
+has a worker of its own, so one that fails or hangs holds up no other. Stop it by a signal, or kill it anywhere: the
+next start goes on. What is published has passed the gate of totals. The rules of quality are checked apart from it; one
+that does not hold stops the publish until it does.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def run(
 
     Raises:
         AlreadyServed: when another process serves this home.
-        LaneEnded: when Spark or a lane has ended; start again.
+        WorkerEnded: when Spark or a worker has ended; start again.
         KeyError: when a stream is not declared.
     """
     names = [settings.stream(name).name for name in streams or settings.streams]
@@ -63,24 +63,24 @@ def _serve(
     stop: Stop,
     stops_within_s: float,
 ) -> list[str]:
-    from jobs.served import Served
-    from lakehouse.spark.session import build_session_aside, is_running
+    from jobs.service_tasks import ServiceTasks
+    from lakehouse.spark.session import build_session_with_log, is_running
 
     with (settings.layout.service / "spark.log").open("w") as words:
-        spark = build_session_aside(settings, words.fileno())
+        spark = build_session_with_log(settings, words.fileno())
     # A session takes Ctrl-C for itself when it starts.
     stop.listen()
-    served = Served(settings, spark, streams, every_s, publish_s)
+    served = ServiceTasks(settings, spark, streams, every_s, publish_s)
 
     def tell(state: str) -> None:
-        _tell(settings, state, every_s, served.facts())
+        _tell(settings, state, every_s, served.snapshot())
 
-    service = Service(served.lanes, every_s, tell, lambda: is_running(spark), stop)
+    service = Service(served.workers, every_s, tell, lambda: is_running(spark), stop)
     tell("running")
     notify("READY=1")
     paces = f"looking every {every_s:.3g} s, publishing at most every {publish_s:.3g} s"
     log.info("serving %s, %s", ", ".join(streams), paces)
-    cut_off = [f"{turn.job} {turn.name}" for turn in service.run(stops_within_s)]
+    cut_off = [f"{task.job} {task.name}" for task in service.run(stops_within_s)]
     if not cut_off:
         spark.stop()
     tell("stopped")
@@ -110,7 +110,7 @@ def _alone(settings: Settings) -> Iterator[None]:
     with ExitStack() as held:
         try:
             # Whoever asks if a home is served holds the lease for a moment.
-            held.enter_context(lease(settings.layout.service, patience_s=1))
+            held.enter_context(lease(settings.layout.service, timeout_s=1))
         except LeaseHeld:
             told = (
                 served_by(settings.layout) or f"another process holds the lease on {settings.layout.service}"

@@ -15,7 +15,7 @@ from lakehouse.home.heartbeats import OLD_S, service_heartbeat
 from lakehouse.home.layout import Home
 
 
-class ServiceStands(RuntimeError):
+class ServiceStalled(RuntimeError):
     """A service was started on this home, not stopped, and does not get on."""
 
 
@@ -23,7 +23,7 @@ def run(settings: Settings, older_than_s: float = OLD_S) -> dict[str, Any]:
     """Return the state of the home's service and the age of its heartbeat; ``none`` where there is none to get on.
 
     Raises:
-        ServiceStands: when the heartbeat is older than ``older_than_s``, or its process has gone without a stop.
+        ServiceStalled: when the heartbeat is older than ``older_than_s``, or its process has gone without a stop.
     """
     return _look(settings.layout, older_than_s)
 
@@ -38,12 +38,12 @@ def _look(layout: Home, older_than_s: float) -> dict[str, Any]:
             if told["is_alive"]
             else "its process has gone without a stop"
         )
-        raise ServiceStands(
+        raise ServiceStalled(
             f"{layout.root}: the last heartbeat of `tidemark serve` (process {told.get('pid')}) was "
             f"{told['age_s']:.0f} s ago, expected at most {older_than_s:.0f} s; "
             f"{how}: look at its log and start it again"
         )
-    failing = [f"{step['job']} {step['name']}" for step in told.get("steps", []) if step["failures"]]
+    failing = [f"{task['job']} {task['name']}" for task in told.get("tasks", []) if task["failures"]]
     return {"state": told["state"], "age_s": told["age_s"], "failing": failing}
 
 
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(argv)
     try:
         found = _look(Home(home_folder(asked.home, asked.config)), OLD_S)
-    except ServiceStands as failure:
+    except ServiceStalled as failure:
         print(failure, file=sys.stderr)
         return 1
     print(json.dumps(found))

@@ -13,55 +13,55 @@ from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
 from lakehouse.declare.durations import format_duration
 from lakehouse.declare.stream import Stream
 from lakehouse.declare.timestamps import format_moment
-from lakehouse.home.rollup_schema import Built, declared, descending
+from lakehouse.home.rollup_schema import RollupSchema, declared_schema, descending
 
 
 @dataclass(frozen=True)
-class Carried:
+class Backfill:
     """Which old level feeds each level, and which grouping each grouping, before ``from_us``; raw rows do after it.
 
     ``built`` is what the new table is, with what older times lack. ``refusals`` say why it cannot be made.
     """
 
     from_us: int
-    built: Built
+    schema: RollupSchema
     sources: Mapping[int, int] = field(default_factory=dict)
     groupings: Mapping[int, int] = field(default_factory=dict)
     refusals: Sequence[str] = ()
 
 
-def new_columns(stream: Stream, built: Built | None) -> list[str]:
+def new_columns(stream: Stream, schema: RollupSchema | None) -> list[str]:
     """Return the measures and keys that no old node knows: raw rows may lack them too."""
-    if built is None:
+    if schema is None:
         return []
-    known = {key for keys in built.groupings for key in keys}
-    now = declared(stream).measures
-    measures = [name for name, kind in now.items() if built.measures.get(name) != kind]
+    known = {key for keys in schema.groupings for key in keys}
+    now = declared_schema(stream).measures
+    measures = [name for name, kind in now.items() if schema.measures.get(name) != kind]
     return [*measures, *(key for key in stream.grouping_keys if key not in known)]
 
 
-def carried(
+def plan_backfill(
     stream: Stream,
-    built: Built | None,
+    schema: RollupSchema | None,
     raw_us: int | None,
     earliest_us: int | None,
     later: Mapping[str, int] | None = None,
-) -> Carried:
+) -> Backfill:
     """Return what goes over when all raw rows from ``raw_us`` on (None: all) are there.
 
     ``later`` tells of new columns that older raw rows lack since when these are there.
     """
-    now, later = declared(stream), later or {}
+    now, later = declared_schema(stream), later or {}
     lacking = list(_lacking(now, later))
     unknown = {name: since for name, since in later.items() if name in now.measures}
-    if raw_us is None or built is None:
-        made = Built(now.levels, now.groupings, now.measures, now.floors, unknown)
-        return Carried(KEPT_FOREVER_US, made, refusals=lacking)
+    if raw_us is None or schema is None:
+        made = RollupSchema(now.levels, now.groupings, now.measures, now.floors, unknown)
+        return Backfill(KEPT_FOREVER_US, made, refusals=lacking)
     top = now.levels[-1].width_us
     from_us = -(-raw_us // top) * top
-    sources, floors, refusals = _levels(now, built, from_us, earliest_us)
+    sources, floors, refusals = _levels(now, schema, from_us, earliest_us)
     groupings = {
-        new: old for new, keys in enumerate(now.groupings) if (old := _grouping(keys, built)) is not None
+        new: old for new, keys in enumerate(now.groupings) if (old := _grouping(keys, schema)) is not None
     }
     for keys in (keys for new, keys in enumerate(now.groupings) if new not in groupings):
         refusals.append(
@@ -69,15 +69,15 @@ def carried(
             "declare it without, or as a stream of its own"
         )
     since = {
-        name: min(built.since.get(name, from_us), from_us) for name in now.measures if name in built.since
+        name: min(schema.since.get(name, from_us), from_us) for name in now.measures if name in schema.since
     }
-    new = {name: from_us for name, kind in now.measures.items() if built.measures.get(name) != kind}
+    new = {name: from_us for name, kind in now.measures.items() if schema.measures.get(name) != kind}
     new = {name: max(start, unknown.get(name, start)) for name, start in new.items()}
-    made = Built(now.levels, now.groupings, now.measures, tuple(floors), since | new)
-    return Carried(from_us, made, sources, groupings, [*lacking, *refusals])
+    made = RollupSchema(now.levels, now.groupings, now.measures, tuple(floors), since | new)
+    return Backfill(from_us, made, sources, groupings, [*lacking, *refusals])
 
 
-def _lacking(now: Built, later: Mapping[str, int]) -> Iterator[str]:
+def _lacking(now: RollupSchema, later: Mapping[str, int]) -> Iterator[str]:
     """Tell which groupings have a key that older raw rows lack: their series would be wrong for those times."""
     for keys in now.groupings:
         lacked = [key for key in keys if key in later]
@@ -87,22 +87,22 @@ def _lacking(now: Built, later: Mapping[str, int]) -> Iterator[str]:
 
 
 def _levels(
-    now: Built, built: Built, from_us: int, earliest_us: int | None
+    now: RollupSchema, schema: RollupSchema, from_us: int, earliest_us: int | None
 ) -> tuple[dict[int, int], list[int], list[str]]:
     sources: dict[int, int] = {}
     floors: list[int] = []
     for number, level in enumerate(now.levels, start=1):
-        fitting = [n for n, old in enumerate(built.levels, start=1) if level.width_us % old.width_us == 0]
+        fitting = [n for n, old in enumerate(schema.levels, start=1) if level.width_us % old.width_us == 0]
         parent = now.levels[min(number, len(now.levels) - 1)].width_us
         start = from_us
         if fitting:
             sources[number] = fitting[-1]
-            start = min(start, built.floors[fitting[-1] - 1])
+            start = min(start, schema.floors[fitting[-1] - 1])
         floors.append(start if start == KEPT_FOREVER_US else -(-start // parent) * parent)
     refusals = []
     oldest = KEPT_FOREVER_US if earliest_us is None else earliest_us
-    if floors[-1] > max(oldest, built.floors[-1]):
-        width, old = format_duration(now.levels[-1].width_us), format_duration(built.levels[-1].width_us)
+    if floors[-1] > max(oldest, schema.floors[-1]):
+        width, old = format_duration(now.levels[-1].width_us), format_duration(schema.levels[-1].width_us)
         refusals.append(
             f"nodes of {width} cannot hold the history older than raw, which is kept in nodes of {old}: "
             f"keep a last level of {old} or a multiple of it"
@@ -110,6 +110,6 @@ def _levels(
     return sources, descending(floors), refusals
 
 
-def _grouping(keys: Sequence[str], built: Built) -> int | None:
-    fitting = [old for old, known in enumerate(built.groupings) if set(keys) <= set(known)]
-    return min(fitting, key=lambda old: len(built.groupings[old]), default=None)
+def _grouping(keys: Sequence[str], schema: RollupSchema) -> int | None:
+    fitting = [old for old, known in enumerate(schema.groupings) if set(keys) <= set(known)]
+    return min(fitting, key=lambda old: len(schema.groupings[old]), default=None)

@@ -29,7 +29,7 @@ CORRECTION_POINTS = (
     "correction.begun",
     "correction.raw-deleted",
     "correction.rollup-replaced",
-    "correction.ledger-mended",
+    "correction.ledger-corrected",
     "correction.done",
 )
 # Passed by the jobs of registered joins.

@@ -17,15 +17,15 @@ class LeaseHeld(RuntimeError):
 
 
 @contextmanager
-def lease(table: Path, patience_s: float = 0) -> Iterator[None]:
+def lease(table: Path, timeout_s: float = 0) -> Iterator[None]:
     """Hold a table for one writer; the lock goes with the process, however it ends.
 
     Raises:
-        LeaseHeld: when another process holds it, and goes on holding it for ``patience_s``.
+        LeaseHeld: when another process holds it, and goes on holding it for ``timeout_s``.
     """
     table.parent.mkdir(parents=True, exist_ok=True)
     path = _file(table)
-    end = time.monotonic() + patience_s
+    end = time.monotonic() + timeout_s
     with path.open("w") as file:
         while not _is_locked(file):
             if time.monotonic() >= end:

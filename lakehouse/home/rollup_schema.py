@@ -26,7 +26,7 @@ _DEFINITION = re.compile(r"levels \[(.*)\] groupings \[(.*)\] measures \[(.*)\]"
 
 
 @dataclass(frozen=True)
-class Built:
+class RollupSchema:
     """Levels, groupings and measures (name -> type and scale) of a rollup table, floors and since-times in us."""
 
     levels: tuple[Level, ...]
@@ -71,12 +71,12 @@ def descending(starts: Sequence[int]) -> list[int]:
     return found[::-1]
 
 
-def declared(stream: Stream) -> Built:
+def declared_schema(stream: Stream) -> RollupSchema:
     """Return what a stream's rollup would be built for now, nothing lacking."""
-    return parsed(stream.definition())
+    return parse_definition(stream.definition())
 
 
-def parsed(definition: str) -> Built:
+def parse_definition(definition: str) -> RollupSchema:
     """Read a definition back.
 
     Raises:
@@ -90,21 +90,21 @@ def parsed(definition: str) -> Built:
     levels = tuple(_level(text) for text in found[1].split(", "))
     groupings = tuple(tuple(key for key in text.split(",") if key) for text in found[2].split("; "))
     measures = dict(text.split(":", 1) for text in found[3].split(", ") if text)
-    return Built(levels, groupings, measures)
+    return RollupSchema(levels, groupings, measures)
 
 
-def read_built(table: Path) -> Built | None:
+def read_rollup_schema(table: Path) -> RollupSchema | None:
     """Return what a rollup table was built for, None where there is no table."""
     log = read_log(table)
-    return None if log is None else of_properties(log.properties)
+    return None if log is None else schema_of_properties(log.properties)
 
 
-def of_properties(properties: Mapping[str, str]) -> Built:
+def schema_of_properties(properties: Mapping[str, str]) -> RollupSchema:
     """Return what a rollup table with these properties was built for."""
-    built = parsed(properties["tidemark.definition"])
+    schema = parse_definition(properties["tidemark.definition"])
     floors = tuple(json.loads(properties.get("tidemark.floors", "[]")))
     since = json.loads(properties.get("tidemark.since", "{}"))
-    return Built(built.levels, built.groupings, built.measures, floors, since)
+    return RollupSchema(schema.levels, schema.groupings, schema.measures, floors, since)
 
 
 def _level(text: str) -> Level:

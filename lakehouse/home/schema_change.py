@@ -14,12 +14,12 @@ from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, horizons
 from lakehouse.declare.durations import format_duration
 from lakehouse.declare.stream import Stream
 from lakehouse.declare.timestamps import format_moment
-from lakehouse.home.backfill import carried
-from lakehouse.home.rollup_schema import Built, declared
+from lakehouse.home.backfill import plan_backfill
+from lakehouse.home.rollup_schema import RollupSchema, declared_schema
 
 
 @dataclass(frozen=True)
-class Redeclared:
+class SchemaChange:
     """What will happen, a sentence each: ``told`` in general, ``lacks`` of older times, ``refusals`` why it cannot."""
 
     needs_rebuild: bool
@@ -28,46 +28,46 @@ class Redeclared:
     refusals: tuple[str, ...] = ()
 
 
-def redeclared(
+def compare_schemas(
     stream: Stream,
-    built: Built,
+    schema: RollupSchema,
     newest_us: int | None,
     raw_us: int | None,
     earliest_us: int | None,
     later: Mapping[str, int] | None = None,
-) -> Redeclared:
+) -> SchemaChange:
     """Compare a stream with what its rollup was built for.
 
     ``raw_us`` is since when all raw rows are kept (None: all are), ``earliest_us`` the earliest event time accepted,
     ``later`` since when new columns are in raw that older rows lack.
     """
-    now = declared(stream)
+    now = declared_schema(stream)
     if newest_us is None:
-        return Redeclared(not same_but_keeps(now, built))
-    held = replace(built, floors=tuple(built.horizons(newest_us)))
-    if same_but_keeps(now, built):
+        return SchemaChange(not same_but_keeps(now, schema))
+    held = replace(schema, floors=tuple(schema.horizons(newest_us)))
+    if same_but_keeps(now, schema):
         told = tuple(_keeps(now, held, newest_us))
-        return Redeclared(False, told, (), tuple(_erased(now, held, newest_us, earliest_us)))
-    plan = carried(stream, held, raw_us, earliest_us, later)
+        return SchemaChange(False, told, (), tuple(_erased(now, held, newest_us, earliest_us)))
+    plan = plan_backfill(stream, held, raw_us, earliest_us, later)
     source = (
         f"raw rows since {format_moment(plan.from_us)}, and before that from the nodes that are there"
         if raw_us
         else "raw rows"
     )
     told = (
-        *_structure(now, built),
+        *_structure(now, schema),
         f"`tidemark rebuild {stream.name}` builds all nodes again, from {source}",
     )
-    return Redeclared(True, told, tuple(plan.built.lacks(newest_us)), tuple(plan.refusals))
+    return SchemaChange(True, told, tuple(plan.schema.lacks(newest_us)), tuple(plan.refusals))
 
 
-def same_but_keeps(now: Built, built: Built) -> bool:
+def same_but_keeps(now: RollupSchema, schema: RollupSchema) -> bool:
     """Return whether nothing but how long levels keep their nodes differs."""
-    widths = [[level.width_us for level in one.levels] for one in (now, built)]
-    return widths[0] == widths[1] and (now.groupings, now.measures) == (built.groupings, built.measures)
+    widths = [[level.width_us for level in one.levels] for one in (now, schema)]
+    return widths[0] == widths[1] and (now.groupings, now.measures) == (schema.groupings, schema.measures)
 
 
-def _keeps(now: Built, held: Built, newest_us: int) -> Iterator[str]:
+def _keeps(now: RollupSchema, held: RollupSchema, newest_us: int) -> Iterator[str]:
     ahead = horizons(now.levels, newest_us)
     for place, (level, old) in enumerate(zip(now.levels, held.levels, strict=True)):
         if level.keep_us == old.keep_us:
@@ -81,7 +81,7 @@ def _keeps(now: Built, held: Built, newest_us: int) -> Iterator[str]:
             yield f"{changed}: from now on; its nodes before {format_moment(held.floors[place])} are gone and stay gone"
 
 
-def _erased(now: Built, held: Built, newest_us: int, earliest_us: int | None) -> Iterator[str]:
+def _erased(now: RollupSchema, held: RollupSchema, newest_us: int, earliest_us: int | None) -> Iterator[str]:
     """Tell when the last level would forget what no coarser one holds."""
     start = horizons(now.levels, newest_us)[-1]
     if start > max(held.floors[-1], KEPT_FOREVER_US if earliest_us is None else earliest_us):
@@ -91,16 +91,16 @@ def _erased(now: Built, held: Built, newest_us: int, earliest_us: int | None) ->
         )
 
 
-def _structure(now: Built, built: Built) -> Iterator[str]:
-    widths = [[format_duration(level.width_us) for level in one.levels] for one in (now, built)]
-    groupings = [[str(list(keys)) for keys in one.groupings] for one in (now, built)]
+def _structure(now: RollupSchema, schema: RollupSchema) -> Iterator[str]:
+    widths = [[format_duration(level.width_us) for level in one.levels] for one in (now, schema)]
+    groupings = [[str(list(keys)) for keys in one.groupings] for one in (now, schema)]
     for what, (new, old) in {"level": widths, "grouping": groupings}.items():
         yield from (f"{what} {name} is new" for name in new if name not in old)
         yield from (f"{what} {name} goes" for name in old if name not in new)
-    for name in {**now.measures, **built.measures}:
-        if name not in built.measures:
+    for name in {**now.measures, **schema.measures}:
+        if name not in schema.measures:
             yield f"measure {name} is new"
         elif name not in now.measures:
             yield f"measure {name} goes"
-        elif now.measures[name] != built.measures[name]:
+        elif now.measures[name] != schema.measures[name]:
             yield f"measure {name} has another type: counted as new"

@@ -39,7 +39,7 @@ class Freshness:
         self.through = max(self.through, through)
         self.samples.extend(max(0.0, now_s - arrived) for arrived in arrived_s if arrived is not None)
 
-    def facts(self) -> dict[str, float | int | None]:
+    def snapshot(self) -> dict[str, float | int | None]:
         """Return the last sample, the median and the 95th percentile in seconds, and of how many batches."""
         last = self.samples[-1] if self.samples else None
         found = {"last_s": last, "p50_s": quantile(self.samples, 0.5), "p95_s": quantile(self.samples, 0.95)}

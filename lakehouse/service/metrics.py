@@ -72,14 +72,14 @@ class HomeMetrics:
     def collect(self) -> Iterator[Metric]:
         """Return every metric as it stands now."""
         streams = {path.name: self._figures(path) for path in _tables(self._layout.ledger(""))}
-        outcomes, beat = read_all(self._layout), service_heartbeat(self._layout)
+        outcomes, heartbeat = read_all(self._layout), service_heartbeat(self._layout)
         yield from _of_streams(streams)
         yield from _of_lateness(streams)
         yield from _of_jobs(outcomes)
         yield from _of_queries(self._layout)
         yield from _of_publish(self._layout)
-        yield from _of_service(beat)
-        yield from _of_steps((beat or {}).get("steps", ()))
+        yield from _of_service(heartbeat)
+        yield from _of_tasks((heartbeat or {}).get("tasks", ()))
 
     def _figures(self, ledger: Path) -> StreamFigures:
         """Return what a ledger adds up to; of one that has only grown since the last time, its new rows are read."""
@@ -196,42 +196,44 @@ def _of_publish(layout: Home) -> Iterator[Metric]:
     yield from (age, version)
 
 
-def _of_service(beat: Facts | None) -> Iterator[Metric]:
+def _of_service(heartbeat: Facts | None) -> Iterator[Metric]:
     up = GaugeMetricFamily("tidemark_service_up", "Whether `tidemark serve` runs on this home.")
-    up.add_metric([], float(bool(beat and beat["is_alive"])))
-    age = GaugeMetricFamily("tidemark_heartbeat_age_seconds", "How long ago the service last told of itself.")
-    if beat:
-        age.add_metric([], beat["age_s"])
+    up.add_metric([], float(bool(heartbeat and heartbeat["is_alive"])))
+    age = GaugeMetricFamily(
+        "tidemark_heartbeat_age_seconds", "How long ago the service wrote its last heartbeat."
+    )
+    if heartbeat:
+        age.add_metric([], heartbeat["age_s"])
     fresh = GaugeMetricFamily(
         "tidemark_freshness_seconds",
         "From the arrival of a batch's newest row to the published answer, over the last batches.",
         labels=["stream", "quantile"],
     )
-    for name, told in (beat or {}).get("streams", {}).items():
+    for name, told in (heartbeat or {}).get("streams", {}).items():
         for quantile, part in (("0.5", "p50_s"), ("0.95", "p95_s")):
             if told.get(part) is not None:
                 fresh.add_metric([name, quantile], told[part])
     yield from (up, age, fresh)
 
 
-def _of_steps(steps: Iterable[Facts]) -> Iterator[Metric]:
+def _of_tasks(tasks: Iterable[Facts]) -> Iterator[Metric]:
     labels = ["job", "stream"]
     seconds = HistogramMetricFamily(
-        "tidemark_batch_seconds", "How long a step of the service took.", labels=labels
+        "tidemark_batch_seconds", "How long a task of the service took.", labels=labels
     )
     failures = CounterMetricFamily(
-        "tidemark_step_failures", "How often a step of the service failed.", labels=labels
+        "tidemark_task_failures", "How often a task of the service failed.", labels=labels
     )
     of_queries = CounterMetricFamily("tidemark_query_failures", "How often a query failed.", labels=["query"])
     running = GaugeMetricFamily(
-        "tidemark_step_running_seconds", "Since when a step runs; 0 where not.", labels=labels
+        "tidemark_task_running_seconds", "How long a task has been running; 0 while it is not.", labels=labels
     )
-    for step in steps:
-        place, tally = [step["job"], step["name"]], step["tally"]
+    for task in tasks:
+        place, tally = [task["job"], task["name"]], task["tally"]
         buckets = zip((*map(str, SECONDS), "+Inf"), accumulate(tally["bins"]), strict=True)
         seconds.add_metric(place, list(buckets), tally["seconds"])
         failures.add_metric(place, tally["failures"])
-        running.add_metric(place, step["running_s"] or 0.0)
-        if step["job"] == "run_queries":
-            of_queries.add_metric([step["name"]], tally["failures"])
+        running.add_metric(place, task["running_s"] or 0.0)
+        if task["job"] == "run_queries":
+            of_queries.add_metric([task["name"]], tally["failures"])
     yield from (seconds, failures, of_queries, running)

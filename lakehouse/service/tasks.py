@@ -1,7 +1,7 @@
-"""One step of a service: it looks first, works only where something is new, and waits longer each time it fails.
+"""One task of a service: a probe tells whether something is new, a job runs when it is, and failures are retried later.
 
-What a look shows decides: the same as before the last work that ended well means that there is nothing to do. A look
-is taken before the work, so whatever comes meanwhile is seen by the next one.
+While a probe returns the same value as before the last run that ended well, there is nothing to do. The value is taken
+before the run, so whatever comes in meanwhile is seen by the next probe.
 """
 
 from __future__ import annotations
@@ -36,31 +36,31 @@ def wait_s(failures: int, every_s: float) -> float:
 
 @dataclass
 class Tally:
-    """What a turn has come to since the service began: works, failures, and how long the works took."""
+    """Counts of a task since the service started: runs that ended well, failures, and how long the runs took."""
 
-    works: int = 0
+    runs: int = 0
     failures: int = 0
     seconds: float = 0.0
     bins: list[int] = field(default_factory=lambda: [0] * (len(SECONDS) + 1))
 
     def add(self, seconds: float) -> None:
-        """Count one work that ended well."""
-        self.works += 1
+        """Count one run that ended well."""
+        self.runs += 1
         self.seconds += seconds
         self.bins[bisect_left(SECONDS, seconds)] += 1
 
 
 @dataclass
-class Turn:
-    """A job for one stream or query, taken again and again.
+class Task:
+    """A job for one stream or query, run whenever its probe shows something new.
 
-    ``look`` must be cheap and may raise; ``work`` is killed anywhere and run again by its own guarantees.
-    ``pace_s``: at least this long from the start of one work to the next. ``alone``: held while it works.
+    ``probe`` must be cheap and may raise. ``work`` may be killed anywhere: running it again completes it.
+    ``pace_s`` is the least time from the start of one run to the next. ``alone`` gives what is held during a run.
     """
 
     job: str
     name: str
-    look: Callable[[], Hashable]
+    probe: Callable[[], Hashable]
     work: Callable[[], Any]
     every_s: float = 2.0
     pace_s: float = 0.0
@@ -73,14 +73,14 @@ class Turn:
     running_since: float | None = None
     tally: Tally = field(default_factory=Tally)
 
-    def take(self) -> bool:
-        """Look and, where something is new, work; return whether it worked. Never raises an ``Exception``."""
+    def run_if_new(self) -> bool:
+        """Probe, and run where something is new; return whether it ran. Never raises an ``Exception``."""
         if self.clock() < self.not_before:
             return False
         try:
-            return self._looked()
+            return self._probe_and_run()
         except LeaseHeld as busy:
-            # Someone else does just this now, such as a repair beside it: no failure, it is looked again.
+            # Another process holds the table at this time, such as a repair: no failure, the next probe tries again.
             log.debug("%s %s waits: %s", self.job, self.name, busy)
         except Exception as error:
             self._failed(error)
@@ -90,13 +90,13 @@ class Turn:
 
     @property
     def state(self) -> str:
-        """What it does now: ``running``, ``failing`` (waits to be tried again) or ``waiting`` (for something new)."""
+        """``running``, ``failing`` (waits to be tried again) or ``waiting`` (for something new)."""
         if self.running_since is not None:
             return "running"
         return "failing" if self.failures else "waiting"
 
-    def facts(self) -> dict[str, Any]:
-        """Return how it stands, as plain values; seconds are from now on, or up to now."""
+    def snapshot(self) -> dict[str, Any]:
+        """Return its state as plain values; seconds count from now on, or up to now."""
         now, since = self.clock(), self.running_since
         return {
             "job": self.job,
@@ -109,13 +109,13 @@ class Turn:
             "tally": asdict(self.tally),
         }
 
-    def _looked(self) -> bool:
-        shown = self.look()
+    def _probe_and_run(self) -> bool:
+        shown = self.probe()
         is_new = shown != self.seen
         if is_new:
             with self.alone():
-                # What came while it waited is part of this work.
-                shown = self.look()
+                # What came while it waited is part of this run.
+                shown = self.probe()
                 self._work()
         self.seen, self.failures, self.error = shown, 0, None
         return is_new

@@ -1,7 +1,7 @@
-"""Lanes beside each other, each a thread that takes its turns one after the other, and the beat that shows them.
+"""The workers of a service: threads that each run their tasks one after the other, and the heartbeat that shows them.
 
-A lane that fails, or hangs, holds up no other. Lanes that follow others (queries, the publish) wake as soon as one has
-worked; the others look every so often. A stop lets the running works end and begins none.
+A worker that fails or hangs holds up no other. Workers that follow others (queries, the publish) wake as soon as a task
+of another has run; the others wake every few seconds. A stop lets the running tasks end and starts no other.
 """
 
 from __future__ import annotations
@@ -13,78 +13,80 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakehouse.service.tasks import Turn
+from lakehouse.service.tasks import Task
 
 log = logging.getLogger(__name__)
 BEAT_S = 1.0
-# How long a stop waits for running works; what takes longer is cut off, and made again by the next start.
+# How long a stop waits for running tasks; what takes longer is cut off, and run again after the next start.
 STOPS_WITHIN_S = 30.0
 
 
-class LaneEnded(RuntimeError):
+class WorkerEnded(RuntimeError):
     """The service cannot go on in this process: whoever supervises it starts it again."""
 
 
 @dataclass
-class Lane:
-    """Turns that come one after the other; ``follows`` says that it wakes when another lane has worked."""
+class Worker:
+    """Tasks that one thread runs in order; one that ``follows`` wakes when a task of another worker has run."""
 
     name: str
-    turns: Sequence[Turn]
+    tasks: Sequence[Task]
     follows: bool = False
     wake: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass
 class Service:
-    """Lanes and what is done with them until a stop.
+    """Workers that run until a stop.
 
-    ``beat`` hears the state (``running``, ``stopping``, ``stopped``) every ``BEAT_S``; ``is_alive`` tells whether the
-    engine that the works need still runs.
+    ``heartbeat`` is called with the state (``running``, ``stopping``, ``stopped``) every ``BEAT_S``. ``is_alive`` tells
+    whether the engine that the tasks need still runs.
     """
 
-    lanes: Sequence[Lane]
+    workers: Sequence[Worker]
     every_s: float
-    beat: Callable[[str], Any]
+    heartbeat: Callable[[str], Any]
     is_alive: Callable[[], bool] = lambda: True
     stop: threading.Event = field(default_factory=threading.Event)
 
-    def run(self, stops_within_s: float = STOPS_WITHIN_S) -> list[Turn]:
-        """Take turns until ``stop`` is set; return those that were still running when the time for it was over.
+    def run(self, stops_within_s: float = STOPS_WITHIN_S) -> list[Task]:
+        """Run tasks until ``stop`` is set; return those that still ran when the time for the stop was over.
 
         Raises:
-            LaneEnded: when a lane's thread or the engine has ended.
+            WorkerEnded: when a worker's thread or the engine has ended.
         """
-        threads = [threading.Thread(target=self._loop, args=(lane,), name=lane.name) for lane in self.lanes]
+        threads = [
+            threading.Thread(target=self._loop, args=(worker,), name=worker.name) for worker in self.workers
+        ]
         for thread in threads:
             thread.daemon = True
             thread.start()
         while not self.stop.wait(BEAT_S):
-            self.beat("running")
+            self.heartbeat("running")
             ended = [thread.name for thread in threads if not thread.is_alive()]
             if ended or not self.is_alive():
-                raise LaneEnded(f"{', '.join(ended) or 'the engine'} has ended; start the service again")
+                raise WorkerEnded(f"{', '.join(ended) or 'the engine'} has ended; start the service again")
         return self._stopped(threads, stops_within_s)
 
-    def _stopped(self, threads: Sequence[threading.Thread], within_s: float) -> list[Turn]:
+    def _stopped(self, threads: Sequence[threading.Thread], within_s: float) -> list[Task]:
         end = time.monotonic() + within_s
         while any(thread.is_alive() for thread in threads) and time.monotonic() < end:
-            self.beat("stopping")
-            for lane in self.lanes:
-                lane.wake.set()
+            self.heartbeat("stopping")
+            for worker in self.workers:
+                worker.wake.set()
             next((thread for thread in threads if thread.is_alive()), threads[0]).join(BEAT_S / 2)
-        return [turn for lane in self.lanes for turn in lane.turns if turn.running_since is not None]
+        return [task for worker in self.workers for task in worker.tasks if task.running_since is not None]
 
-    def _loop(self, lane: Lane) -> None:
+    def _loop(self, worker: Worker) -> None:
         while not self.stop.is_set():
             began = time.monotonic()
-            for turn in lane.turns:
-                if not self.stop.is_set() and turn.take():
+            for task in worker.tasks:
+                if not self.stop.is_set() and task.run_if_new():
                     self._ring()
-            lane.wake.wait(max(0.0, began + self.every_s - time.monotonic()))
-            lane.wake.clear()
+            worker.wake.wait(max(0.0, began + self.every_s - time.monotonic()))
+            worker.wake.clear()
 
     def _ring(self) -> None:
-        for lane in self.lanes:
-            if lane.follows:
-                lane.wake.set()
+        for worker in self.workers:
+            if worker.follows:
+                worker.wake.set()

@@ -19,8 +19,8 @@ from lakehouse.home.corrections import raw_from, read_corrections
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
 from lakehouse.home.marker import read_marker
-from lakehouse.home.rollup_schema import Built, declared, of_properties
-from lakehouse.home.schema_change import redeclared
+from lakehouse.home.rollup_schema import RollupSchema, declared_schema, schema_of_properties
+from lakehouse.home.schema_change import compare_schemas
 from lakehouse.home.table_log import TableFacts, read_log
 from lakehouse.serving.literals import name, parquet
 
@@ -30,29 +30,29 @@ Facts = dict[str, Any]
 def plan(layout: Home, stream: Stream) -> Facts:
     """Return what the stream keeps and what will change, as plain values; times in microseconds, None for no limit."""
     log = read_log(layout.rollup(stream.name))
-    built = of_properties(log.properties) if log else declared(stream)
+    schema = schema_of_properties(log.properties) if log else declared_schema(stream)
     newest = read_marker(layout.rollup(stream.name)).newest_us
-    placed = _nodes(log, built, newest) if log else {}
+    placed = _nodes(log, schema, newest) if log else {}
     raw_us = raw_from(read_corrections(layout, stream.name))
     first = read_extent(layout, stream.name).earliest_us
-    later = _later(layout, stream, newest, new_columns(stream, built)) if log else {}
-    change = redeclared(stream, built, newest, raw_us, first, later)
+    later = _later(layout, stream, newest, new_columns(stream, schema)) if log else {}
+    change = compare_schemas(stream, schema, newest, raw_us, first, later)
     share = (log.bytes / max(1, sum(placed.values()))) if log else 0.0
     return {
         "stream": stream.name,
         "newest_us": newest,
         "earliest_us": first,
-        "levels": list(_levels(built, newest, placed, share)),
+        "levels": list(_levels(schema, newest, placed, share)),
         "raw": _raw(layout, stream, newest, raw_us),
-        "lacks_now": built.lacks(newest),
+        "lacks_now": schema.lacks(newest),
         "change": asdict(change),
     }
 
 
-def _nodes(log: TableFacts, built: Built, newest_us: int | None) -> dict[int, int]:
+def _nodes(log: TableFacts, schema: RollupSchema, newest_us: int | None) -> dict[int, int]:
     """Return how many nodes each level keeps."""
     keys = "".join(
-        f", {name(key)}" for key in sorted({key for grouping in built.groupings for key in grouping})
+        f", {name(key)}" for key in sorted({key for grouping in schema.groupings for key in grouping})
     )
     if not log.files:
         return {}
@@ -60,7 +60,7 @@ def _nodes(log: TableFacts, built: Built, newest_us: int | None) -> dict[int, in
     with duckdb.connect(":memory:") as connection:
         kept = " OR ".join(
             f"(level = {number} AND start_us >= {start})"
-            for number, start in enumerate(built.horizons(newest_us), start=1)
+            for number, start in enumerate(schema.horizons(newest_us), start=1)
         )
         counted = connection.execute(
             f'SELECT level, count(*) FROM (SELECT DISTINCT level, "grouping", start_us{keys} FROM {source} '
@@ -69,8 +69,10 @@ def _nodes(log: TableFacts, built: Built, newest_us: int | None) -> dict[int, in
     return dict(counted)
 
 
-def _levels(built: Built, newest_us: int | None, placed: Mapping[int, int], share: float) -> Sequence[Facts]:
-    starts = built.horizons(newest_us)
+def _levels(
+    schema: RollupSchema, newest_us: int | None, placed: Mapping[int, int], share: float
+) -> Sequence[Facts]:
+    starts = schema.horizons(newest_us)
     return [
         {
             "level": number,
@@ -80,7 +82,7 @@ def _levels(built: Built, newest_us: int | None, placed: Mapping[int, int], shar
             "nodes": placed.get(number, 0),
             "bytes": round(share * placed.get(number, 0)),
         }
-        for number, (level, start) in enumerate(zip(built.levels, starts, strict=True), start=1)
+        for number, (level, start) in enumerate(zip(schema.levels, starts, strict=True), start=1)
     ]
 
 

@@ -29,7 +29,7 @@ _MERGES = {
 }
 
 
-def tend(spark: SparkSession, table: Path, history_us: int = HISTORY_US) -> dict[str, int]:
+def compact_and_vacuum(spark: SparkSession, table: Path, history_us: int = HISTORY_US) -> dict[str, int]:
     """Merge small files, delete unused ones and bound the log; contents stay the same.
 
     ``history_us``: how far back versions can be read.

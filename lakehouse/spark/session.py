@@ -33,7 +33,7 @@ def build_session(settings: Settings) -> SparkSession:
     return spark
 
 
-def build_session_aside(settings: Settings, words: int) -> SparkSession:
+def build_session_with_log(settings: Settings, words: int) -> SparkSession:
     """Return the session as ``build_session``; what the JVM says in its life goes to the file of this descriptor."""
     # Its bridge tells of every connection it closes, the last ones after the log is closed.
     logging.getLogger("py4j").setLevel(logging.WARNING)

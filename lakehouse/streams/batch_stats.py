@@ -14,7 +14,7 @@ from lakehouse.declare.stream import Stream
 
 
 @dataclass(frozen=True)
-class Counted:
+class BatchStats:
     """What a batch's rows come to; times and missing values are those of accepted rows."""
 
     rows: int
@@ -28,12 +28,12 @@ class Counted:
     lateness: Lateness
 
 
-def nothing_counted(stream: Stream) -> Counted:
+def empty_stats(stream: Stream) -> BatchStats:
     """Return what a batch without rows comes to."""
-    return Counted(0, 0, 0, 0, {}, dict.fromkeys(stream.measures, 0), None, None, NOTHING_LATE)
+    return BatchStats(0, 0, 0, 0, {}, dict.fromkeys(stream.measures, 0), None, None, NOTHING_LATE)
 
 
-def totals(stream: Stream, good: Column) -> list[Column]:
+def stat_columns(stream: Stream, good: Column) -> list[Column]:
     """Return aggregates of a batch's rows: all, records, then of good ones how many, their times, missing values."""
     missing = [F.count_if(good & _is_missing(stream, m)).alias(f"missing_{m}") for m in stream.measures]
     time = F.when(good, F.col("event_us"))
@@ -52,21 +52,21 @@ def _is_missing(stream: Stream, measure: str) -> Column:
     return value.isNull() | (value < 0) if measure in stream.counters else value.isNull()
 
 
-def counted_of(
+def combined_stats(
     stream: Stream,
-    totals_found: Sequence[Row | dict[str, Any]],
+    parts: Sequence[Row | dict[str, Any]],
     reasons: dict[str, int],
     duplicates: int,
     lateness: Lateness,
-) -> Counted:
+) -> BatchStats:
     """Put the totals of a batch's parts together."""
-    times = [(row["low"], row["high"]) for row in totals_found if row["low"] is not None]
-    added = {name: sum(row[name] for row in totals_found) for name in ("rows", "records", "accepted")}
-    return Counted(
+    times = [(row["low"], row["high"]) for row in parts if row["low"] is not None]
+    added = {name: sum(row[name] for row in parts) for name in ("rows", "records", "accepted")}
+    return BatchStats(
         **added,
         duplicates=duplicates,
         reasons=reasons,
-        missing={m: sum(row[f"missing_{m}"] for row in totals_found) for m in stream.measures},
+        missing={m: sum(row[f"missing_{m}"] for row in parts) for m in stream.measures},
         low=min((low for low, _ in times), default=None),
         high=max((high for _, high in times), default=None),
         lateness=lateness,

@@ -16,7 +16,7 @@ from lakehouse.algorithms.ingest.duplicates import CONFLICT, DUPLICATE
 from lakehouse.algorithms.ingest.lateness import Lateness
 from lakehouse.spark import tables
 from lakehouse.streams.batch_records import ORIGIN, REJECTED, BatchRecords
-from lakehouse.streams.batch_stats import Counted, counted_of, totals
+from lakehouse.streams.batch_stats import BatchStats, combined_stats, stat_columns
 from lakehouse.streams.duplicates import verdicts_on
 from lakehouse.streams.lateness import lateness_by_arrival, lateness_of
 from lakehouse.streams.sources.messages import with_message
@@ -46,7 +46,7 @@ class BufferedBatch:
         return self.rows.where(F.col("reason").isNull())
 
     @cached_property
-    def stats(self) -> Counted:
+    def stats(self) -> BatchStats:
         """The counts of the batch; the first to ask reads and parses it."""
         reasons: dict[str, int] = {}
         for row in self.by_file:
@@ -56,11 +56,11 @@ class BufferedBatch:
         reasons |= {"conflict": conflicts} if conflicts else {}
         # Facts on accepted rows are counted anew only when some usable rows were repeats.
         good = (
-            self.accepted.agg(*totals(self.records.stream, F.lit(True))).collect()
+            self.accepted.agg(*stat_columns(self.records.stream, F.lit(True))).collect()
             if self.repeat_counts
             else None
         )
-        found = counted_of(
+        found = combined_stats(
             self.records.stream,
             good or self._good,
             reasons,
@@ -73,7 +73,7 @@ class BufferedBatch:
     @cached_property
     def by_file(self) -> list[Row]:
         """Counts and times per file and reason: the one pass that also reads and parses the batch."""
-        sums = totals(self.records.stream, F.lit(True))
+        sums = stat_columns(self.records.stream, F.lit(True))
         return self.rows.groupBy("source_file", "reason").agg(*sums).collect()
 
     @cached_property

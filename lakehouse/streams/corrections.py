@@ -25,7 +25,7 @@ from lakehouse.home.layout import Home
 from lakehouse.home.marker import read_marker
 from lakehouse.spark import tables
 from lakehouse.streams.rebuild import check_range, plan_all, rebuild_all, rebuild_range, widened
-from lakehouse.streams.retract_effects import retracted
+from lakehouse.streams.retract_effects import apply_retract_effects
 from lakehouse.streams.schema_check import require_current
 
 
@@ -67,7 +67,7 @@ def carry_out(spark: SparkSession, layout: Home, stream: Stream, begun: Correcti
     elif begun.kind == REBUILD:
         rebuild_range(spark, layout, stream, *widened(stream, begun.from_us, begun.to_us))
     elif begun.kind == RETRACT:
-        retracted(spark, layout, stream, begun)
+        apply_retract_effects(spark, layout, stream, begun)
     _append(spark, layout, stream, replace(begun, done=True))
     crash_point("correction.done")
 

@@ -20,10 +20,10 @@ class IngestRefused(RuntimeError):
 
 
 @contextmanager
-def writing(target: StreamTables, patience_s: float = 0) -> Iterator[None]:
+def writing(target: StreamTables, timeout_s: float = 0) -> Iterator[None]:
     """Be the one writer of a stream's tables; a correction that was begun is finished first."""
     layout, stream = target.layout, target.stream
-    with tables.lease(layout.raw(stream.name), patience_s):
+    with tables.lease(layout.raw(stream.name), timeout_s):
         corrections.finish_open(target.spark, layout, stream, also=layout.rollup(stream.name))
         yield
 

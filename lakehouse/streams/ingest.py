@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.spark import tables
 from lakehouse.streams.batch_records import BatchRecords, StreamTables
-from lakehouse.streams.batch_stats import Counted, counted_of, nothing_counted, totals
+from lakehouse.streams.batch_stats import BatchStats, combined_stats, empty_stats, stat_columns
 from lakehouse.streams.buffered_batch import BufferedBatch
 from lakehouse.streams.lateness import lateness_in_order, written_lateness_by_arrival
 
@@ -74,22 +74,22 @@ def commit(records: BatchRecords) -> dict[str, Any]:
     return entry
 
 
-def _written(records: BatchRecords, target: BatchTables) -> Counted:
+def _written(records: BatchRecords, target: BatchTables) -> BatchStats:
     """Append raw and quarantine; return the counts."""
     if records.manifest.kind == "lost":
         # The batch may have written some of its messages before they were given up.
         target.take_back()
-        return nothing_counted(records.stream)
-    counted = _streamed(records, target) if records.can_stream else None
-    return counted or _buffered(records, target)
+        return empty_stats(records.stream)
+    stats = _streamed(records, target) if records.can_stream else None
+    return stats or _buffered(records, target)
 
 
-def _streamed(records: BatchRecords, target: BatchTables) -> Counted | None:
+def _streamed(records: BatchRecords, target: BatchTables) -> BatchStats | None:
     """Append raw and quarantine, counting on the way; None when raw was appended before, so nothing was read."""
     crash_point("ingest.batch-parsed")
     seen, is_good = Observation(), F.col("reason").isNull()
-    counted = records.rows.observe(seen, *totals(records.stream, is_good))
-    written = target.append_raw(counted.where(is_good))
+    stats = records.rows.observe(seen, *stat_columns(records.stream, is_good))
+    written = target.append_raw(stats.where(is_good))
     if written is None:
         return None
     found = seen.get
@@ -97,7 +97,7 @@ def _streamed(records: BatchRecords, target: BatchTables) -> Counted | None:
     # Tasks take files in path order, and each writes one file of the table: read on, they are in processing order.
     in_order = records.manifest.kind == "files"
     late = (lateness_in_order if in_order else written_lateness_by_arrival)(written, records.before.newest_us)
-    return counted_of(records.stream, [found], reasons, 0, late)
+    return combined_stats(records.stream, [found], reasons, 0, late)
 
 
 def _reject(records: BatchRecords, target: BatchTables) -> dict[str, int]:
@@ -111,41 +111,41 @@ def _reject(records: BatchRecords, target: BatchTables) -> dict[str, int]:
     return reasons
 
 
-def _buffered(records: BatchRecords, target: BatchTables) -> Counted:
+def _buffered(records: BatchRecords, target: BatchTables) -> BatchStats:
     """Append raw and quarantine side by side, once the buffered rows are judged; return the counts."""
     judged = BufferedBatch(records)
     try:
-        counted = judged.stats
+        stats = judged.stats
         crash_point("ingest.batch-parsed")
-        steps = [lambda: target.append_quarantine(judged.rejected)] if counted.reasons else []
+        steps = [lambda: target.append_quarantine(judged.rejected)] if stats.reasons else []
         tables.side_by_side(lambda: target.append_raw(judged.accepted), *steps)
-        return counted
+        return stats
     finally:
         judged.release()
 
 
-def _ledger_row(records: BatchRecords, counted: Counted) -> dict[str, Any]:
+def _ledger_row(records: BatchRecords, stats: BatchStats) -> dict[str, Any]:
     manifest, requeue = records.manifest, records.manifest.kind == "requeue"
     lost = manifest.ranges if manifest.kind == "lost" else ()
-    newest = [value for value in (records.before.newest_us, counted.high) if value is not None]
+    newest = [value for value in (records.before.newest_us, stats.high) if value is not None]
     return {
         "batch": manifest.batch,
         "kind": manifest.kind,
         "files": len(manifest.files),
-        "records": 0 if requeue else counted.records,
-        "received": 0 if requeue else counted.rows,
-        "requeued": counted.rows if requeue else 0,
-        "accepted": counted.accepted,
-        "quarantined": sum(counted.reasons.values()),
-        "duplicates": counted.duplicates,
-        "reasons": dict(sorted(counted.reasons.items())),
-        "missing": counted.missing,
-        "min_event_us": counted.low,
-        "max_event_us": counted.high,
+        "records": 0 if requeue else stats.records,
+        "received": 0 if requeue else stats.rows,
+        "requeued": stats.rows if requeue else 0,
+        "accepted": stats.accepted,
+        "quarantined": sum(stats.reasons.values()),
+        "duplicates": stats.duplicates,
+        "reasons": dict(sorted(stats.reasons.items())),
+        "missing": stats.missing,
+        "min_event_us": stats.low,
+        "max_event_us": stats.high,
         "newest_us": max(newest, default=None),
-        "late": counted.lateness.late,
-        "lateness": list(counted.lateness.bins),
-        "max_lateness_us": counted.lateness.max_us,
+        "late": stats.lateness.late,
+        "lateness": list(stats.lateness.bins),
+        "max_lateness_us": stats.lateness.max_us,
         "schema_changes": list(manifest.schema_changes),
         "lost": {f"{each.topic}/{each.partition}": each.count for each in lost},
     }

@@ -20,7 +20,7 @@ def folded_counts(table: DataFrame) -> DataFrame:
     return counts.agg(F.max("batch").alias("batch"), F.sum("rows").alias("rows"))
 
 
-def entered(layout: Home, stream: Stream) -> list[int]:
+def level_counts(layout: Home, stream: Stream) -> list[int]:
     """Return how many rows entered at each level, finest first."""
     table, levels = layout.rollup(stream.name), range(1, len(stream.levels) + 1)
     return [

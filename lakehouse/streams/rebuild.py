@@ -5,11 +5,11 @@
 
         older than raw                    raw rows kept
     ------------------------------)[-----------------------------
-      old nodes, carried over         nodes of the raw rows
+      backfilled old nodes             nodes of the raw rows
 
-History older than raw is carried over as it is: a coarser level is combined from a finer one, a coarser grouping
-from a finer one. What cannot be had is told: floors of levels, since-times of measures; or it is refused.
-Readers see the table before or after, never between.
+History older than raw is backfilled from the old nodes: a coarser level is combined from a finer one, a coarser
+grouping from a finer one. What cannot be had is recorded (floors of levels, since-times of measures), or the rebuild is
+refused. Readers see the table before or after, never between.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, floor_to
 from lakehouse.declare.columns import sql_type
 from lakehouse.declare.stream import Stream
 from lakehouse.declare.timestamps import format_moment
-from lakehouse.home.backfill import Carried, carried, new_columns
+from lakehouse.home.backfill import Backfill, new_columns, plan_backfill
 from lakehouse.home.corrections import raw_from, read_corrections
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent, read_ledger
 from lakehouse.home.marker import Marker, read_marker
-from lakehouse.home.rollup_schema import Built, declared, read_built
+from lakehouse.home.rollup_schema import RollupSchema, declared_schema, read_rollup_schema
 from lakehouse.spark import tables
 from lakehouse.streams import rollup
 from lakehouse.streams.level_counts import folded_counts
@@ -94,10 +94,10 @@ def rebuild_all(spark: SparkSession, layout: Home, stream: Stream) -> None:
     """Replace the stream's rollup by one of today's declaration.
 
     Raises:
-        RawIncomplete: when history older than raw cannot be carried over.
+        RawIncomplete: when history older than raw cannot be backfilled.
     """
     path = layout.rollup(stream.name)
-    built, plan = plan_all(spark, layout, stream)
+    schema, plan = plan_all(spark, layout, stream)
     extent = read_extent(layout, stream.name)
     last, newest_us = extent.batch, extent.newest_us
     contained = read_marker(layout.rollup(stream.name))
@@ -106,46 +106,48 @@ def rebuild_all(spark: SparkSession, layout: Home, stream: Stream) -> None:
     frames = [mark]
     if newest_us is not None:
         fresh = rows.where(f"event_us >= {plan.from_us} OR batch > {contained.batch}")
-        nodes = nodes_of(fresh if built else rows, stream, newest_us)
+        nodes = nodes_of(fresh if schema else rows, stream, newest_us)
         frames = [nodes.withColumn("batch", F.lit(last).cast("bigint")), mark]
-        if built and [v.width_us for v in built.levels] == [v.width_us for v in stream.levels]:
+        if schema and [v.width_us for v in schema.levels] == [v.width_us for v in stream.levels]:
             # What came how late stays true; under other widths it would be a count of other levels.
             frames.append(folded_counts(tables.read(spark, path)))
-        if built and plan.sources:
-            old = rollup.kept_nodes(spark, layout, stream, built)
-            frames.append(_carried_over(old, stream, built, plan))
+        if schema and plan.sources:
+            old = rollup.kept_nodes(spark, layout, stream, schema)
+            frames.append(_backfilled(old, stream, schema, plan))
     whole = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
-    tables.replace_rollup(spark, path, stream, whole, plan.built.properties())
+    tables.replace_rollup(spark, path, stream, whole, plan.schema.properties())
     crash_point("correction.rollup-replaced")
 
 
-def plan_all(spark: SparkSession, layout: Home, stream: Stream) -> tuple[Built | None, Carried]:
+def plan_all(spark: SparkSession, layout: Home, stream: Stream) -> tuple[RollupSchema | None, Backfill]:
     """Return what the rollup was built for, with its horizons as floors, and what a whole rebuild takes from where.
 
     Raises:
-        RawIncomplete: when history older than raw cannot be carried over, with the reason.
+        RawIncomplete: when history older than raw cannot be backfilled, with the reason.
     """
-    built = read_built(layout.rollup(stream.name))
+    schema = read_rollup_schema(layout.rollup(stream.name))
     kept_us = raw_from(read_corrections(layout, stream.name))
-    if built:
-        built = replace(
-            built, floors=tuple(built.horizons(read_marker(layout.rollup(stream.name)).newest_us))
+    if schema:
+        schema = replace(
+            schema, floors=tuple(schema.horizons(read_marker(layout.rollup(stream.name)).newest_us))
         )
-    if kept_us is not None and built is None:
+    if kept_us is not None and schema is None:
         raise RawIncomplete(
             f"stream {stream.name}: {layout.rollup(stream.name)} is gone, and so are raw rows before "
             f"{format_moment(kept_us, 'T')}: restore that folder; without it older history would be lost"
         )
     first = read_extent(layout, stream.name).earliest_us
-    plan = carried(stream, built, kept_us, first, _later(spark, layout, stream, new_columns(stream, built)))
+    plan = plan_backfill(
+        stream, schema, kept_us, first, _later(spark, layout, stream, new_columns(stream, schema))
+    )
     if plan.refusals:
         raise RawIncomplete(f"stream {stream.name}: " + "; ".join(plan.refusals))
-    return built, plan
+    return schema, plan
 
 
-def _carried_over(nodes: DataFrame, stream: Stream, built: Built, plan: Carried) -> DataFrame:
+def _backfilled(nodes: DataFrame, stream: Stream, schema: RollupSchema, plan: Backfill) -> DataFrame:
     """Return old nodes of times before raw as nodes of today's levels, groupings and measures."""
-    frame = _with_measures(nodes.where(F.col("start_us") < plan.from_us), stream, built)
+    frame = _with_measures(nodes.where(F.col("start_us") < plan.from_us), stream, schema)
     parts = [frame.where("false")]
     for level, source_level in plan.sources.items():
         for grouping, source_grouping in plan.groupings.items():
@@ -160,15 +162,15 @@ def _carried_over(nodes: DataFrame, stream: Stream, built: Built, plan: Carried)
     )
 
 
-def _with_measures(old: DataFrame, stream: Stream, built: Built) -> DataFrame:
+def _with_measures(old: DataFrame, stream: Stream, schema: RollupSchema) -> DataFrame:
     """Add the columns of measures and keys that are new, without values."""
-    now, schema = declared(stream).measures, tables.rollup_schema(stream)
-    for column in schema:
+    now, columns = declared_schema(stream).measures, tables.rollup_schema(stream)
+    for column in columns:
         measure = column.name.rpartition("__")[0]
-        if column.name not in old.columns or (measure and built.measures.get(measure) != now[measure]):
+        if column.name not in old.columns or (measure and schema.measures.get(measure) != now[measure]):
             empty = F.lit(0 if column.name.endswith("__n") else None)
             old = old.withColumn(column.name, empty.cast(column.dataType))
-    return old.select(*schema.names)
+    return old.select(*columns.names)
 
 
 def _rows(spark: SparkSession, layout: Home, stream: Stream, through: int) -> DataFrame:

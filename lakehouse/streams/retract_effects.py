@@ -31,7 +31,7 @@ from lakehouse.streams.schema_check import require_current, set_properties
 Times = tuple[int | None, int | None]
 
 
-def retracted(spark: SparkSession, layout: Home, stream: Stream, begun: Correction) -> None:
+def apply_retract_effects(spark: SparkSession, layout: Home, stream: Stream, begun: Correction) -> None:
     """Bring rollup and ledger to what they would be without the rows, which have left raw.
 
     A correction without an end is one whose rows include the newest.
@@ -41,22 +41,22 @@ def retracted(spark: SparkSession, layout: Home, stream: Stream, begun: Correcti
         _move_back(spark, layout, stream, begun, low)
     else:
         rebuild_range(spark, layout, stream, low, high)
-    _mend_ledger(spark, layout, stream, begun)
-    crash_point("correction.ledger-mended")
+    _correct_ledger(spark, layout, stream, begun)
+    crash_point("correction.ledger-corrected")
 
 
 def _move_back(spark: SparkSession, layout: Home, stream: Stream, begun: Correction, low: int) -> None:
     """Replace all nodes from ``low`` on, or from where levels hold again, together with the newest time."""
     newest = _newest_left(spark, layout, stream, begun.through, low)
-    built = require_current(spark, layout, stream)
+    schema = require_current(spark, layout, stream)
     contained = read_marker(layout.rollup(stream.name))
-    held = built.horizons(contained.newest_us)
+    held = schema.horizons(contained.newest_us)
     # Held fast while the newest time moves back: nodes that are not there yet must not seem to be.
-    set_properties(spark, layout, stream, replace(built, floors=tuple(held)))
+    set_properties(spark, layout, stream, replace(schema, floors=tuple(held)))
     low = min(low, _held_again_from(layout, stream, newest))
     rebuild_range(spark, layout, stream, low, ENDLESS_US, Marker(newest, contained.batch))
     floors = tuple(min(start, low) for start in held)
-    set_properties(spark, layout, stream, replace(built, floors=floors))
+    set_properties(spark, layout, stream, replace(schema, floors=floors))
 
 
 def _newest_left(spark: SparkSession, layout: Home, stream: Stream, through: int, low: int) -> int | None:
@@ -84,16 +84,20 @@ def _held_again_from(layout: Home, stream: Stream, newest_us: int | None) -> int
     return wanted if kept is None else max(wanted, kept)
 
 
-def _mend_ledger(spark: SparkSession, layout: Home, stream: Stream, begun: Correction) -> None:
+def _correct_ledger(spark: SparkSession, layout: Home, stream: Stream, begun: Correction) -> None:
     path = layout.ledger(stream.name)
     times = ("batch", "min_event_us", "max_event_us", "newest_us")
     ledger = [tuple(row) for row in tables.read(spark, path).select(*times).orderBy("batch").collect()]
-    mended = list(_mended(ledger, _left(spark, layout, stream, begun), layout, stream))
-    if mended:
-        frame = spark.createDataFrame(mended, "batch bigint, low bigint, high bigint, newest bigint")
+    corrected = list(_corrected(ledger, _left(spark, layout, stream, begun), layout, stream))
+    if corrected:
+        frame = spark.createDataFrame(corrected, "batch bigint, low bigint, high bigint, newest bigint")
         table = DeltaTable.forPath(spark, str(path)).alias("ledger")
-        changed = {"min_event_us": "mended.low", "max_event_us": "mended.high", "newest_us": "mended.newest"}
-        matched = table.merge(frame.alias("mended"), "ledger.batch = mended.batch")
+        changed = {
+            "min_event_us": "corrected.low",
+            "max_event_us": "corrected.high",
+            "newest_us": "corrected.newest",
+        }
+        matched = table.merge(frame.alias("corrected"), "ledger.batch = corrected.batch")
         matched.whenMatchedUpdate(set=dict(changed)).execute()
 
 
@@ -108,7 +112,7 @@ def _left(spark: SparkSession, layout: Home, stream: Stream, begun: Correction) 
     return {batch: left.get(batch, (None, None)) for batch in begun.batches}
 
 
-def _mended(
+def _corrected(
     ledger: Sequence[tuple[Any, ...]], left: Mapping[int, Times], layout: Home, stream: Stream
 ) -> Iterator[tuple[Any, ...]]:
     """Return the rows of the ledger whose times are others now."""

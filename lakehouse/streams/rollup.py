@@ -17,7 +17,7 @@ from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_ledger
 from lakehouse.home.marker import read_marker
-from lakehouse.home.rollup_schema import Built
+from lakehouse.home.rollup_schema import RollupSchema
 from lakehouse.spark import tables
 from lakehouse.streams.level_counts import folded_counts
 from lakehouse.streams.nodes import folded_with_counters, nodes_and_counts
@@ -71,11 +71,11 @@ def folded_nodes(spark: SparkSession, layout: Home, stream: Stream) -> DataFrame
     Raises:
         RollupOutdated: when levels, groupings or measures are not those the table was built for.
     """
-    built = require_current(spark, layout, stream)
-    return combined(kept_nodes(spark, layout, stream, built), stream)
+    schema = require_current(spark, layout, stream)
+    return combined(kept_nodes(spark, layout, stream, schema), stream)
 
 
-def kept_nodes(spark: SparkSession, layout: Home, stream: Stream, built: Built) -> DataFrame:
+def kept_nodes(spark: SparkSession, layout: Home, stream: Stream, schema: RollupSchema) -> DataFrame:
     """Return partial nodes at or above their level's horizon, as the table was built."""
     table = tables.read(spark, layout.rollup(stream.name)).where("level > 0")
     contained = read_marker(layout.rollup(stream.name))
@@ -83,7 +83,7 @@ def kept_nodes(spark: SparkSession, layout: Home, stream: Stream, built: Built) 
         return table.where("false")
     kept = reduce(
         lambda condition, pair: condition | ((F.col("level") == pair[0]) & (F.col("start_us") >= pair[1])),
-        enumerate(built.horizons(contained.newest_us), start=1),
+        enumerate(schema.horizons(contained.newest_us), start=1),
         F.lit(False),
     )
     return table.where(kept)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from lakehouse.home.rollup_schema import Built, read_built
+from lakehouse.home.rollup_schema import RollupSchema, read_rollup_schema
 from lakehouse.spark import tables as delta_tables
 from lakehouse.spark.deviations import Frame, any_of, collect, count_if, is_not_a_number
 from lakehouse.streams.checks import Tables
@@ -34,16 +34,16 @@ DISORDERS = ("disordered_values", "disordered_counts", "disordered_times", "not_
 def measure_rollup(spark: SparkSession, home: Home, tables: Tables) -> list[Frame]:
     """Return the frame of the stream's rollup; none where nothing was rolled up yet."""
     table, version = home.rollup(tables.stream.name), tables.rollup_version
-    built = None if version is None else read_built(table)
-    return rollup_frames(delta_tables.read(spark, table, version), tables, built) if built else []
+    schema = None if version is None else read_rollup_schema(table)
+    return rollup_frames(delta_tables.read(spark, table, version), tables, schema) if schema else []
 
 
-def rollup_frames(nodes: DataFrame, tables: Tables, built: Built) -> list[Frame]:
+def rollup_frames(nodes: DataFrame, tables: Tables, schema: RollupSchema) -> list[Frame]:
     """Return the frame of these nodes, judged as of the newest marker among them; none without a marker."""
     newest = nodes.where("level = 0").agg(F.max("start_us"), F.max("batch")).first()
     if newest is None or newest[0] is None:
         return []
-    kept = built.horizons(newest[0])
+    kept = schema.horizons(newest[0])
     found = collect(_by_level(nodes.where("level > 0"), tables.stream, kept))
     rows = list(_rows(tables.stream, found, tables.accepted(newest[1])))
     return [Frame("rollup", ("level", "grouping"), rows)]

@@ -12,9 +12,8 @@ from lakehouse.home.corrections import raw_from, read_corrections
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
 from lakehouse.home.marker import read_marker
-from lakehouse.home.rollup_schema import Built, read_built
-from lakehouse.home.rollup_schema import declared as declared_now
-from lakehouse.home.schema_change import redeclared, same_but_keeps
+from lakehouse.home.rollup_schema import RollupSchema, declared_schema, read_rollup_schema
+from lakehouse.home.schema_change import compare_schemas, same_but_keeps
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +26,7 @@ class HistoryErased(RuntimeError):
     """The last level would forget what no other level holds."""
 
 
-def require_current(spark: SparkSession, layout: Home, stream: Stream) -> Built:
+def require_current(spark: SparkSession, layout: Home, stream: Stream) -> RollupSchema:
     """Return what the stream's rollup was built for, with what it lacks; other keeps are taken on.
 
     Whoever calls holds the rollup's lease.
@@ -36,37 +35,37 @@ def require_current(spark: SparkSession, layout: Home, stream: Stream) -> Built:
         RollupOutdated: when widths, groupings or measures are not those the table was built for.
         HistoryErased: when the last level is to keep less than it holds.
     """
-    built, now = read_built(layout.rollup(stream.name)), declared_now(stream)
-    if built is None:
+    schema, now = read_rollup_schema(layout.rollup(stream.name)), declared_schema(stream)
+    if schema is None:
         return now
-    if not same_but_keeps(now, built):
+    if not same_but_keeps(now, schema):
         raise RollupOutdated(
             f"stream {stream.name}: its rollups were built for other levels, groupings or measures; it is now declared "
             f"as {stream.definition()}; `tidemark plan {stream.name}` tells what that means, "
             f"`tidemark rebuild {stream.name}` builds them again"
         )
-    if now.levels == built.levels:
-        return built
-    return _keep_otherwise(spark, layout, stream, built)
+    if now.levels == schema.levels:
+        return schema
+    return _keep_otherwise(spark, layout, stream, schema)
 
 
-def set_properties(spark: SparkSession, layout: Home, stream: Stream, built: Built) -> None:
+def set_properties(spark: SparkSession, layout: Home, stream: Stream, schema: RollupSchema) -> None:
     """Write the stream's definition, and what its rollup lacks, into the table's properties, in one commit."""
-    properties = {"tidemark.definition": stream.definition(), **built.properties()}
+    properties = {"tidemark.definition": stream.definition(), **schema.properties()}
     told = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
     spark.sql(f"ALTER TABLE delta.`{layout.rollup(stream.name)}` SET TBLPROPERTIES ({told})")
 
 
-def _keep_otherwise(spark: SparkSession, layout: Home, stream: Stream, built: Built) -> Built:
+def _keep_otherwise(spark: SparkSession, layout: Home, stream: Stream, schema: RollupSchema) -> RollupSchema:
     """Take on how long levels keep their nodes; nodes that are gone already stay gone, as floors."""
     newest = read_marker(layout.rollup(stream.name)).newest_us
     first = read_extent(layout, stream.name).earliest_us
-    change = redeclared(stream, built, newest, raw_from(read_corrections(layout, stream.name)), first)
+    change = compare_schemas(stream, schema, newest, raw_from(read_corrections(layout, stream.name)), first)
     if change.refusals:
         raise HistoryErased(f"stream {stream.name}: " + "; ".join(change.refusals))
     for sentence in change.told:
         log.warning("stream %s: %s", stream.name, sentence)
-    floors = () if newest is None else tuple(built.horizons(newest))
-    kept = replace(declared_now(stream), floors=floors, since=built.since)
+    floors = () if newest is None else tuple(schema.horizons(newest))
+    kept = replace(declared_schema(stream), floors=floors, since=schema.since)
     set_properties(spark, layout, stream, kept)
     return kept

@@ -9,9 +9,9 @@ from lakehouse.declare.settings import Settings
 
 def dag_run(name: str, settings: Settings) -> dict[str, str]:
     """Run a DAG by itself; return the state of each of its tasks, and of the whole under no name."""
-    from infra.airflow_home import entered
+    from infra.airflow_home import airflow_environment
 
-    with entered(settings):
+    with airflow_environment(settings):
         dag = getattr(import_module(f"dags.{name}"), name)()
         for task in dag.tasks:
             task.retries = 0

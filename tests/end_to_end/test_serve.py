@@ -136,8 +136,8 @@ class Lake:
         return told
 
     def step(self, job: str, name: str) -> dict[str, Any]:
-        steps = (service_heartbeat(self.home) or {}).get("steps", [])
-        return next((s for s in steps if (s["job"], s["name"]) == (job, name)), {})
+        tasks = (service_heartbeat(self.home) or {}).get("tasks", [])
+        return next((s for s in tasks if (s["job"], s["name"]) == (job, name)), {})
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
-from lakehouse.home.rollup_schema import Built, declared, descending, of_properties, parsed
+from lakehouse.home.rollup_schema import (
+    RollupSchema,
+    declared_schema,
+    descending,
+    parse_definition,
+    schema_of_properties,
+)
 from tests.queries.declared_streams import SECOND, stream_of
 
 WIDTHS = ("1s", "1m", "1h", "1d")
@@ -30,27 +36,31 @@ def test_a_definition_is_read_back_as_it_was_declared(
         levels=declared_levels, measures=measures, groupings=[["device"], [], ["device", "room"]]
     )
 
-    built = parsed(stream.definition())
+    schema = parse_definition(stream.definition())
 
-    assert built == declared(stream)
-    assert (built.levels, built.groupings) == (stream.levels, stream.groupings)
-    assert list(built.measures) == measures
+    assert schema == declared_schema(stream)
+    assert (schema.levels, schema.groupings) == (stream.levels, stream.groupings)
+    assert list(schema.measures) == measures
 
 
 def test_floors_and_since_times_survive_the_tables_properties() -> None:
     stream = stream_of()
-    built = Built(
-        stream.levels, stream.groupings, declared(stream).measures, (7, 5, KEPT_FOREVER_US), {"temp": 3}
+    schema = RollupSchema(
+        stream.levels,
+        stream.groupings,
+        declared_schema(stream).measures,
+        (7, 5, KEPT_FOREVER_US),
+        {"temp": 3},
     )
 
-    found = of_properties({"tidemark.definition": stream.definition(), **built.properties()})
+    found = schema_of_properties({"tidemark.definition": stream.definition(), **schema.properties()})
 
-    assert found == built
+    assert found == schema
 
 
 def test_a_text_that_is_no_definition_is_told() -> None:
     with pytest.raises(ValueError, match=r"expected a definition .* found 'levels'"):
-        parsed("levels")
+        parse_definition("levels")
 
 
 @given(st.lists(st.integers(-100, 100), min_size=1))
@@ -63,11 +73,11 @@ def test_no_level_reaches_further_back_than_the_coarser_one(starts: list[int]) -
 
 
 def test_a_floor_holds_until_the_horizon_has_passed_it() -> None:
-    built = parsed("levels [1s for 1m, 1m for forever] groupings [] measures [temp:double:None]")
-    floored = Built(built.levels, built.groupings, built.measures, (600 * SECOND, KEPT_FOREVER_US))
+    schema = parse_definition("levels [1s for 1m, 1m for forever] groupings [] measures [temp:double:None]")
+    floored = RollupSchema(schema.levels, schema.groupings, schema.measures, (600 * SECOND, KEPT_FOREVER_US))
 
-    assert built.horizons(630 * SECOND) == [540 * SECOND, KEPT_FOREVER_US]
+    assert schema.horizons(630 * SECOND) == [540 * SECOND, KEPT_FOREVER_US]
     assert floored.horizons(630 * SECOND) == [600 * SECOND, KEPT_FOREVER_US]
-    assert floored.horizons(800 * SECOND) == built.horizons(800 * SECOND)
+    assert floored.horizons(800 * SECOND) == schema.horizons(800 * SECOND)
     assert floored.lacks(630 * SECOND) == ["level 1s: its nodes are kept since 1970-01-01 00:10:00 only"]
     assert floored.lacks(800 * SECOND) == []

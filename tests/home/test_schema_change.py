@@ -1,21 +1,23 @@
 from __future__ import annotations
 
-from lakehouse.home.rollup_schema import declared
-from lakehouse.home.schema_change import redeclared
+from lakehouse.home.rollup_schema import declared_schema
+from lakehouse.home.schema_change import compare_schemas
 from tests.queries.declared_streams import DAY, HOUR, stream_of
 
 NEWEST = 1000 * DAY + 5 * HOUR
-BUILT = declared(stream_of())
+BUILT = declared_schema(stream_of())
 
 
 def test_the_same_declaration_changes_nothing() -> None:
-    found = redeclared(stream_of(latest="2d", keep_raw="5d"), BUILT, NEWEST, None, 0)
+    found = compare_schemas(stream_of(latest="2d", keep_raw="5d"), BUILT, NEWEST, None, 0)
 
     assert (found.needs_rebuild, found.told, found.lacks, found.refusals) == (False, (), (), ())
 
 
 def test_a_shorter_time_kept_says_which_nodes_go_and_what_is_finest_then() -> None:
-    found = redeclared(stream_of(levels=["1s for 2m", "1m for 1d", "1d forever"]), BUILT, NEWEST, None, 0)
+    found = compare_schemas(
+        stream_of(levels=["1s for 2m", "1m for 1d", "1d forever"]), BUILT, NEWEST, None, 0
+    )
 
     assert not found.needs_rebuild and not found.refusals
     assert found.told == (
@@ -25,7 +27,7 @@ def test_a_shorter_time_kept_says_which_nodes_go_and_what_is_finest_then() -> No
 
 
 def test_a_longer_time_kept_holds_from_now_on() -> None:
-    (told,) = redeclared(
+    (told,) = compare_schemas(
         stream_of(levels=["1s for 9h", "1m for 2d", "1d forever"]), BUILT, NEWEST, None, 0
     ).told
 
@@ -37,15 +39,15 @@ def test_a_longer_time_kept_holds_from_now_on() -> None:
 def test_a_last_level_that_would_forget_history_is_refused() -> None:
     shorter = stream_of(levels=["1s for 1h", "1m for 2d", "1d for 30d"])
 
-    assert "which no other holds" in redeclared(shorter, BUILT, NEWEST, None, 0).refusals[0]
-    assert redeclared(shorter, BUILT, NEWEST, None, 999 * DAY).refusals == ()
+    assert "which no other holds" in compare_schemas(shorter, BUILT, NEWEST, None, 0).refusals[0]
+    assert compare_schemas(shorter, BUILT, NEWEST, None, 999 * DAY).refusals == ()
 
 
 def test_a_change_of_structure_needs_a_rebuild_and_says_from_what() -> None:
     changed = stream_of(measures=["count"], levels=["1m for 2d", "1d forever"], groupings=[["device"]])
 
-    from_raw = redeclared(changed, BUILT, NEWEST, None, 0)
-    from_both = redeclared(changed, BUILT, NEWEST, 990 * DAY, 0)
+    from_raw = compare_schemas(changed, BUILT, NEWEST, None, 0)
+    from_both = compare_schemas(changed, BUILT, NEWEST, 990 * DAY, 0)
 
     assert from_raw.needs_rebuild
     assert from_raw.told == (
@@ -62,6 +64,6 @@ def test_a_change_of_structure_needs_a_rebuild_and_says_from_what() -> None:
 
 
 def test_before_the_first_row_nothing_can_be_lost() -> None:
-    assert not redeclared(
+    assert not compare_schemas(
         stream_of(levels=["1s for 9h", "1m for 2d", "1d forever"]), BUILT, None, None, None
     ).told

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from jobs import watch_service
-from jobs.watch_service import ServiceStands
+from jobs.watch_service import ServiceStalled
 from lakehouse.declare.settings import Settings
 from lakehouse.home.lease import lease
 from tests.heartbeats import served
@@ -27,7 +27,7 @@ def test_a_home_that_was_never_served_or_whose_service_was_stopped_is_no_alarm(s
 def test_a_service_that_gets_on_is_told_with_the_steps_that_fail(settings: Settings) -> None:
     step = {"job": "ingest", "name": "readings", "failures": 2}
     with lease(settings.layout.service):
-        served(settings.layout, steps=[step, step | {"failures": 0}])
+        served(settings.layout, tasks=[step, step | {"failures": 0}])
         found = watch_service.run(settings)
 
     assert (found["state"], found["failing"]) == ("running", ["ingest readings"])
@@ -37,7 +37,7 @@ def test_an_old_heartbeat_of_a_process_that_has_gone_is_an_alarm(settings: Setti
     served(settings.layout, "running", 4711, 90)
 
     with pytest.raises(
-        ServiceStands, match=r"process 4711\) was 9\d s ago, .* its process has gone without a stop"
+        ServiceStalled, match=r"process 4711\) was 9\d s ago, .* its process has gone without a stop"
     ):
         watch_service.run(settings)
 
@@ -45,7 +45,7 @@ def test_an_old_heartbeat_of_a_process_that_has_gone_is_an_alarm(settings: Setti
 def test_an_old_heartbeat_of_a_process_that_is_alive_is_an_alarm_too(settings: Settings) -> None:
     served(settings.layout, "stopping", 4711, 90)
 
-    with lease(settings.layout.service), pytest.raises(ServiceStands, match="is alive and stands still"):
+    with lease(settings.layout.service), pytest.raises(ServiceStalled, match="is alive and stands still"):
         watch_service.run(settings)
 
 

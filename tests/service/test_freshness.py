@@ -24,7 +24,7 @@ def test_every_batch_is_measured_once_by_the_version_that_first_holds_it(
         fresh.add(through, [1000.0 for _ in batches], 1000.0 + delay)
 
     assert measured == list(range(4, through + 1))
-    assert fresh.facts()["published_batch"] == through
+    assert fresh.snapshot()["published_batch"] == through
     assert len(fresh.samples) == min(SAMPLES, len(measured))
 
 
@@ -36,4 +36,4 @@ def test_batches_without_an_arrival_and_clocks_that_jump_back_do_no_harm() -> No
     fresh = Freshness(0)
     fresh.add(3, [None, 100.0, 99.0], 99.5)
 
-    assert fresh.facts() == {"published_batch": 3, "last_s": 0.5, "p50_s": 0.0, "p95_s": 0.5, "batches": 2}
+    assert fresh.snapshot() == {"published_batch": 3, "last_s": 0.5, "p50_s": 0.0, "p95_s": 0.5, "batches": 2}

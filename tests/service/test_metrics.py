@@ -17,7 +17,7 @@ from lakehouse.home.lease import lease
 from lakehouse.home.outcomes import record
 from lakehouse.service.freshness import Freshness
 from lakehouse.service.metrics import exposition, start_server
-from lakehouse.service.tasks import Turn
+from lakehouse.service.tasks import Task
 from tests.heartbeats import served
 from tests.queries.chosen import declare as declare_selections
 from tests.queries.chosen import run_by_hand as run_selection_by_hand
@@ -80,12 +80,12 @@ def home(tmp_path: Path) -> Home:
     record(layout, "publish", "all", False, datetime.now(UTC), 2.5, {}, "no")
     layout.serving.mkdir(parents=True)
     (layout.serving / "current").write_text("00000007\n")
-    fresh, turn = Freshness(0), Turn("run_queries", "q", object, int)
+    fresh, task = Freshness(0), Task("run_queries", "q", object, int)
     fresh.add(2, [100.0, 98.0], 101.0)
-    turn.tally.add(1.5)
-    turn.tally.add(7.0)
-    turn.tally.failures = 3
-    served(layout, streams={"alpha": fresh.facts()}, steps=[turn.facts()])
+    task.tally.add(1.5)
+    task.tally.add(7.0)
+    task.tally.failures = 3
+    served(layout, streams={"alpha": fresh.snapshot()}, tasks=[task.snapshot()])
     return layout
 
 
@@ -108,7 +108,7 @@ def test_metrics_say_what_ledger_queries_outcomes_and_heartbeat_hold(home: Home)
     assert value(found, "tidemark_freshness_seconds", stream="alpha", quantile="0.5") == 1
     assert value(found, "tidemark_freshness_seconds", stream="alpha", quantile="0.95") == 3
     assert value(found, "tidemark_query_failures_total", query="q") == 3
-    assert value(found, "tidemark_step_failures_total", job="run_queries", stream="q") == 3
+    assert value(found, "tidemark_task_failures_total", job="run_queries", stream="q") == 3
     assert value(found, "tidemark_service_up") == 0
     assert value(found, "tidemark_heartbeat_age_seconds") < 60
 

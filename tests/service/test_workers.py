@@ -6,18 +6,18 @@ from collections.abc import Callable, Hashable
 
 import pytest
 
-from lakehouse.service import workers as lanes
-from lakehouse.service.tasks import Turn
-from lakehouse.service.workers import Lane, LaneEnded, Service
+from lakehouse.service import workers as workers
+from lakehouse.service.tasks import Task
+from lakehouse.service.workers import Service, Worker, WorkerEnded
 
 
 @pytest.fixture(autouse=True)
 def _short_beats(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lanes, "BEAT_S", 0.02)
+    monkeypatch.setattr(workers, "BEAT_S", 0.02)
 
 
-def turn(name: str, work: Callable[[], object], look: Callable[[], Hashable] = object) -> Turn:
-    return Turn("job", name, look, work, every_s=0.01)
+def task(name: str, work: Callable[[], object], probe: Callable[[], Hashable] = object) -> Task:
+    return Task("job", name, probe, work, every_s=0.01)
 
 
 def until(what: Callable[[], bool]) -> None:
@@ -32,14 +32,14 @@ class Running:
 
     def __init__(
         self,
-        *served: Lane,
+        *served: Worker,
         is_alive: Callable[[], bool] = lambda: True,
         within_s: float = 5.0,
         every_s: float = 0.01,
     ) -> None:
         self.states: list[str] = []
         self.service = Service(served, every_s, self.states.append, is_alive)
-        self.cut_off: list[Turn] = []
+        self.cut_off: list[Task] = []
         self.error: Exception | None = None
         self._within_s = within_s
         self._thread = threading.Thread(target=self._run)
@@ -48,7 +48,7 @@ class Running:
     def _run(self) -> None:
         try:
             self.cut_off = self.service.run(self._within_s)
-        except LaneEnded as error:
+        except WorkerEnded as error:
             self.error = error
             self.service.stop.set()
 
@@ -64,8 +64,10 @@ def test_a_lane_that_hangs_or_fails_holds_up_no_other() -> None:
     def fail() -> None:
         raise OSError("gone")
 
-    bad, good = turn("failing", fail), turn("good", lambda: done.append("good"))
-    running = Running(Lane("hangs", [turn("hanging", free.wait)]), Lane("fails", [bad]), Lane("good", [good]))
+    bad, good = task("failing", fail), task("good", lambda: done.append("good"))
+    running = Running(
+        Worker("hangs", [task("hanging", free.wait)]), Worker("fails", [bad]), Worker("good", [good])
+    )
     until(lambda: len(done) > 5 and bad.failures > 0)
     free.set()
     running.stop()
@@ -82,7 +84,7 @@ def test_a_stop_lets_the_running_work_end_and_begins_no_other() -> None:
         may_end.wait(10)
         done.append("first")
 
-    running = Running(Lane("one", [turn("first", long), turn("second", lambda: done.append("second"))]))
+    running = Running(Worker("one", [task("first", long), task("second", lambda: done.append("second"))]))
     began.wait(10)
     running.service.stop.set()
     until(lambda: "stopping" in running.states)
@@ -99,7 +101,7 @@ def test_what_does_not_end_in_time_is_told_as_cut_off() -> None:
         began.set()
         may_end.wait(30)
 
-    running = Running(Lane("one", [turn("endless", endless)]), within_s=0.2)
+    running = Running(Worker("one", [task("endless", endless)]), within_s=0.2)
     began.wait(10)
     started = time.monotonic()
     running.stop()
@@ -120,8 +122,8 @@ def test_what_follows_wakes_as_soon_as_another_lane_has_worked() -> None:
         seen.append(state[0])
         idle.set()
 
-    follower = Lane("follower", [turn("follower", follow, lambda: state[0])], follows=True)
-    running = Running(follower, Lane("first", [turn("first", first, lambda: 0)]), every_s=60)
+    follower = Worker("follower", [task("follower", follow, lambda: state[0])], follows=True)
+    running = Running(follower, Worker("first", [task("first", first, lambda: 0)]), every_s=60)
     until(lambda: seen == [0, 1])
     running.stop()
 
@@ -131,9 +133,9 @@ def test_a_lane_or_an_engine_that_has_ended_ends_the_service() -> None:
     def leave() -> None:
         raise SystemExit
 
-    dead = Running(Lane("dies", [turn("dies", leave)]))
+    dead = Running(Worker("dies", [task("dies", leave)]))
     until(lambda: dead.error is not None)
-    alone = Running(Lane("idle", [turn("idle", lambda: None)]), is_alive=lambda: False)
+    alone = Running(Worker("idle", [task("idle", lambda: None)]), is_alive=lambda: False)
     until(lambda: alone.error is not None)
 
     assert "dies has ended" in str(dead.error)

@@ -46,7 +46,7 @@ def test_tables_stay_small_and_no_reader_of_the_last_week_is_broken(spark: Spark
     for path in table.glob("*.parquet"):
         os.utime(path, (time.time() - 8 * 86_400,) * 2)
 
-    figures = maintenance.tend(spark, table)
+    figures = maintenance.compact_and_vacuum(spark, table)
 
     assert (figures["files_merged"], figures["files"], figures["files_deleted"]) == (APPENDS, 1, 1)
     assert not abandoned.exists()
@@ -58,7 +58,7 @@ def test_tables_stay_small_and_no_reader_of_the_last_week_is_broken(spark: Spark
         == versions(spark, table, after.version)
         == list(range(APPENDS))
     )
-    again = maintenance.tend(spark, table)
+    again = maintenance.compact_and_vacuum(spark, table)
     assert (again["files_merged"], again["files_deleted"]) == (0, 0)
     assert read_log(table) == after
 
@@ -117,7 +117,7 @@ def test_after_the_history_that_is_asked_for_files_that_no_version_uses_are_gone
     )
     time.sleep(2)
 
-    figures = maintenance.tend(spark, table, history_us=1_000_000)
+    figures = maintenance.compact_and_vacuum(spark, table, history_us=1_000_000)
 
     assert figures["files_deleted"] >= 1
     assert figures["files"] == len(list(table.glob("*.parquet"))) == 1

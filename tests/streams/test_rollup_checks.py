@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from lakehouse.home.rollup_schema import parsed
+from lakehouse.home.rollup_schema import parse_definition
 from lakehouse.spark.deviations import Frame
 from lakehouse.streams.rollup_checks import rollup_frames
 from quality.rules import load_rules
 from tests.quality.conftest import SECOND, Lake
 
 pytestmark = pytest.mark.spark
-BUILT = parsed("levels [1s for 1m, 1m for forever] groupings [device; ] measures [temp:double:None]")
+BUILT = parse_definition(
+    "levels [1s for 1m, 1m for forever] groupings [device; ] measures [temp:double:None]"
+)
 
 
 def _deviations(frames: list[Frame]) -> set[tuple[str, int, int]]:

@@ -43,14 +43,14 @@ def serve(
     set_up(settings, sys.stdout, log_json)
     from jobs import serve_streams
     from jobs.outcome import logged, reporting
-    from lakehouse.service.workers import LaneEnded
+    from lakehouse.service.workers import WorkerEnded
 
     if metrics:
         _show_metrics(settings.layout, metrics)
     try:
         with reporting(logged):
             done = serve_streams.run(settings, stream, every_s, publish_s)
-    except LaneEnded:
+    except WorkerEnded:
         logging.getLogger(__name__).exception("the service cannot go on")
         _leave(1)
     if done["cut_off"]:

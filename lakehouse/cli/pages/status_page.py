@@ -128,18 +128,18 @@ _FRESH = ("stream", "fresh within p50", "p95", "last", "of batches", "published 
 
 
 def _print_service(service: Facts) -> None:
-    """Print who serves the home, how fresh its answers are, and which steps fail."""
+    """Print who serves the home, how fresh its answers are, and which tasks fail."""
     print(f"\n{_served(service)}")
     streams = service.get("streams", {}).items()
     fresh = [(name, *_fresh(told)) for name, told in streams if told]
     if fresh:
         print_table(_FRESH, fresh, title="from the arrival of rows to the published answer")
     failing = [
-        (s["job"], s["name"], s["failures"], s["error"]) for s in service.get("steps", []) if s["error"]
+        (s["job"], s["name"], s["failures"], s["error"]) for s in service.get("tasks", []) if s["error"]
     ]
     if failing:
         print_table(
-            ("job", "stream", "times in a row", "error"), failing, title="steps that fail, to be tried again"
+            ("job", "stream", "times in a row", "error"), failing, title="tasks that fail, to be tried again"
         )
 
 

@@ -19,7 +19,7 @@ from lakehouse.streams.sources.drift import Columns
 from lakehouse.streams.sources.manifest import LandedFile, Manifest, OffsetRange, Partition
 from lakehouse.streams.sources.offsets import read_until
 
-_PATIENCE_S = 60
+_TIMEOUT_S = 60
 # A batch makes one of these each; of other kinds are few, and they stay as they are.
 KINDS = ("files", "kafka")
 _TABLES = """
@@ -104,7 +104,7 @@ class FoldedManifests:
     def _opened(self) -> Iterator[sqlite3.Connection]:
         # Not read-only: whoever comes after one that was killed must take back what it had begun.
         try:
-            with closing(sqlite3.connect(self._path, timeout=_PATIENCE_S)) as database:
+            with closing(sqlite3.connect(self._path, timeout=_TIMEOUT_S)) as database:
                 database.executescript(_TABLES)
                 yield database
         except sqlite3.OperationalError:

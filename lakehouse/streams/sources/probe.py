@@ -15,10 +15,10 @@ from lakehouse.streams.sources.files import matching
 from lakehouse.streams.sources.kafka import Broker
 from lakehouse.streams.sources.manifest import Manifest, manifest_file
 
-Look = Callable[[], Hashable]
+Probe = Callable[[], Hashable]
 
 
-def watch(spark: SparkSession, source: Source) -> Look:
+def probe_of(spark: SparkSession, source: Source) -> Probe:
     """Return a function that looks at a source; it may raise what reading the source raises.
 
     Cost of a look: of files, their listing; of topics, three questions to a broker over a connection that stays open.

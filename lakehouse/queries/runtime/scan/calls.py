@@ -42,8 +42,8 @@ class Source:
 class Call:
     """The predicate of one task. Its file is run before it is first asked; what that raises is raised when it is."""
 
-    def __init__(self, source: Source, patience_s: float) -> None:
-        self.source, self.patience_s = source, patience_s
+    def __init__(self, source: Source, timeout_s: float) -> None:
+        self.source, self.timeout_s = source, timeout_s
         self._function: Callable[..., Any] | None = None
 
     def __call__(self, rows: pa.RecordBatch) -> Any:
@@ -51,12 +51,12 @@ class Call:
 
         Raises:
             TypeError: it returned something else than truth values.
-            TimeoutError: it took longer than ``patience_s``.
+            TimeoutError: it took longer than ``timeout_s``.
             Exception: whatever the predicate raises.
         """
         function = self._loaded()
         arrays = [rows.column(name) for name in self.source.columns]
-        with within(self.patience_s, f"{self.source.name} of {rows.num_rows:,} rows"):
+        with within(self.timeout_s, f"{self.source.name} of {rows.num_rows:,} rows"):
             found = _by_row(function, arrays) if self.source.by_row else function(*arrays)
         return _truths(found, self.source.name)
 
@@ -69,7 +69,7 @@ class Call:
         if self._function is None:
             module = ModuleType(f"predicate_{self.source.name}")
             module.__file__ = self.source.path
-            with within(self.patience_s, f"running {Path(self.source.path).name}"):
+            with within(self.timeout_s, f"running {Path(self.source.path).name}"):
                 exec(compile(self.source.text, self.source.path, "exec"), module.__dict__)
             self._function = getattr(module, self.source.name)
         return self._function

@@ -76,10 +76,10 @@ def written(readers: Sequence[Reader]) -> list[Query]:
     return [_chain(reader, [_named(each) for each in reader.conjuncts]) for reader in readers]
 
 
-def runnable(readers: Sequence[Reader], sources: Mapping[str, Source], patience_s: float) -> list[Query]:
+def runnable(readers: Sequence[Reader], sources: Mapping[str, Source], timeout_s: float) -> list[Query]:
     """Return chains as they are run; ``sources``: predicates of the operator's own by text."""
     runs = {
-        each.text: Call(sources[each.text], patience_s) if each.call else mask_of(each.text)
+        each.text: Call(sources[each.text], timeout_s) if each.call else mask_of(each.text)
         for reader in readers
         for each in reader.conjuncts
     }

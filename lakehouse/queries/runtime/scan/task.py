@@ -26,7 +26,7 @@ from lakehouse.algorithms.scheduling.multifactor import MultiFactor
 from lakehouse.algorithms.scheduling.operators import Predicate
 from lakehouse.queries.runtime.scan.calls import Call, Source, place_of
 from lakehouse.queries.runtime.scan.readers import Reader, runnable
-from lakehouse.queries.runtime.scan.timeout import PATIENCE_S
+from lakehouse.queries.runtime.scan.timeout import TIMEOUT_S
 
 LIMIT_BYTES = 64 * MEBIBYTE
 # Few enough that a turn of an expensive predicate is short, many enough that a call costs little.
@@ -38,7 +38,7 @@ READER, TOLD, ROW = "_reader", "_told", "_row"
 class Work:
     """What every task of a scan does; ``known``: what earlier batches showed; ``answer``: what comes out.
 
-    ``is_strict``: what a reader raises ends the task; else it is told, and the others go on. ``patience_s``: how long a
+    ``is_strict``: what a reader raises ends the task; else it is told, and the others go on. ``timeout_s``: how long a
     predicate may take for a piece.
     """
 
@@ -49,12 +49,12 @@ class Work:
     answer: pa.Schema
     limit_bytes: int = LIMIT_BYTES
     is_strict: bool = False
-    patience_s: float = PATIENCE_S
+    timeout_s: float = TIMEOUT_S
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield what is let through of a partition's rows, for each reader in order, then what was counted."""
         clock, newest_us = time.perf_counter_ns, None
-        chains, source = runnable(self.readers, self.sources, self.patience_s), iter(batches)
+        chains, source = runnable(self.readers, self.sources, self.timeout_s), iter(batches)
         first = next(source, None)
         if first is not None:
             _load(chains, first)

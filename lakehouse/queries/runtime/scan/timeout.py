@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 # A predicate asked row by row may take 36 ms for each of a piece's 8,192.
-PATIENCE_S = 300.0
+TIMEOUT_S = 300.0
 # Asked again and again, for code that catches whatever is raised and tries once more.
 _AGAIN_S = 1.0
 

@@ -176,7 +176,7 @@ def test_a_query_that_is_held_for_long_is_left_to_its_own_job(
     lakehouse_of: Callable[[str], Settings],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(run_queries, "PATIENCE_S", 1)
+    monkeypatch.setattr(run_queries, "TIMEOUT_S", 1)
     chosen = QUERIES["chosen"]
     write(tmp_path, {"chosen": chosen, "held": chosen}, fits=FITS.format(path=str(tmp_path / "calls")))
     settings = lakehouse_of(declared())

@@ -218,7 +218,7 @@ def test_a_predicate_that_never_returns_is_ended_and_the_others_go_on(
     bad = Reader("bad", None, "s", (call,), good.columns, 1)
     alarm = signal.getsignal(signal.SIGALRM)
 
-    _, found = run(work_of([bad, good], patience_s=0.2), [rows_of([(n, "a") for n in range(20)])])
+    _, found = run(work_of([bad, good], timeout_s=0.2), [rows_of([(n, "a") for n in range(20)])])
 
     assert found["readers"][0]["error"] == f"TimeoutError: {what} took longer than 0.2 s"
     assert found["readers"][0]["place"].startswith("endless.py:")

@@ -1,12 +1,12 @@
-"""What a service does for each stream and query: the jobs that the DAGs call, each with what it looks at before.
+"""What a service does for each stream and query: the jobs that the DAGs call, each with the probe that starts it.
 
-a lane per stream    ingest          where its files or topics show something new
+a worker per stream  ingest          where its files or topics show something new
                      build_rollups   where its ledger, or a correction, is new
                      maintain        each time its ledger has come on by ``MAINTAINED_AFTER`` batches
-another              merge_raw       likewise; it takes long, and is in no one's way
-a lane per query     run_queries     where a ledger of its streams is new
+a second one         merge_raw       likewise; it takes long and holds up nothing
+a worker per query   run_queries     where a ledger of its streams is new
                      maintain_queries
-one lane             publish         where a rollup, or what a query found, is new
+one worker           publish         where a rollup, or what a query found, is new
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from lakehouse.home.marker import read_marker
 from lakehouse.home.outcomes import last_outcome
 from lakehouse.home.table_log import NO_TABLE, Commits
 from lakehouse.service.freshness import Freshness
-from lakehouse.service.tasks import Turn
-from lakehouse.service.workers import Lane
-from lakehouse.streams.sources.probe import arrived_us, watch
+from lakehouse.service.tasks import Task
+from lakehouse.service.workers import Worker
+from lakehouse.streams.sources.probe import arrived_us, probe_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,8 +42,8 @@ class CheckFailed(RuntimeError):
     """A rule of quality does not hold: readers keep the version before."""
 
 
-class Served:
-    """The streams of a home that are served, and the queries over them alone."""
+class ServiceTasks:
+    """The workers of a service, for some streams and the queries over these streams alone."""
 
     def __init__(
         self,
@@ -57,36 +57,36 @@ class Served:
         self._every_s = every_s
         layout = settings.layout
         self.fresh = {name: Freshness(read_marker(layout.rollup(name)).batch) for name in streams}
-        # A publish must find all rollups at one moment: whoever changes one waits for it, and it for them.
+        # A publish reads all rollups as of one time: whoever changes one waits for it, and it for them.
         self._rollups = {name: threading.Lock() for name in settings.streams}
         registered = settings.registered.items()
         self.queries = [n for n, query in registered if set(streams).issuperset(query.streams)]
-        of_streams = [Lane(name, self._of_stream(name)) for name in streams]
+        of_streams = [Worker(name, self._of_stream(name)) for name in streams]
         of_streams += [
-            Lane(f"raw of {n}", [self._upkept(merge_raw.run, n, layout.ledger(n))]) for n in streams
+            Worker(f"raw of {n}", [self._upkept(merge_raw.run, n, layout.ledger(n))]) for n in streams
         ]
-        of_queries = [Lane(f"query {name}", self._of_query(name), follows=True) for name in self.queries]
-        self.lanes = [*of_streams, *of_queries, Lane("publish", [self._publish(publish_s)], follows=True)]
+        of_queries = [Worker(f"query {name}", self._of_query(name), follows=True) for name in self.queries]
+        self.workers = [*of_streams, *of_queries, Worker("publish", [self._publish(publish_s)], follows=True)]
 
-    def facts(self) -> dict[str, Any]:
-        """Return how each step and each stream's freshness stand."""
-        steps = [turn.facts() for lane in self.lanes for turn in lane.turns]
-        return {"streams": {name: fresh.facts() for name, fresh in self.fresh.items()}, "steps": steps}
+    def snapshot(self) -> dict[str, Any]:
+        """Return the state of each task and the freshness of each stream."""
+        tasks = [task.snapshot() for worker in self.workers for task in worker.tasks]
+        return {"streams": {name: fresh.snapshot() for name, fresh in self.fresh.items()}, "tasks": tasks}
 
-    def _of_stream(self, name: str) -> list[Turn]:
+    def _of_stream(self, name: str) -> list[Task]:
         settings, spark, layout = self.settings, self.spark, self.settings.layout
-        look = watch(spark, settings.stream(name).source)
+        probe = probe_of(spark, settings.stream(name).source)
         changes = (layout.ledger(name), layout.corrections(name))
-        turns = [
-            self._turn("ingest", name, look, lambda: ingest.run(settings, spark, name)),
+        tasks = [
+            self._task("ingest", name, probe, lambda: ingest.run(settings, spark, name)),
             self._after("build_rollups", name, changes, lambda: build_rollups.run(settings, spark, name)),
             self._upkept(maintain.run, name, layout.ledger(name)),
         ]
-        for turn in turns[1:]:
-            turn.alone = lambda: self._rollups[name]
-        return turns
+        for task in tasks[1:]:
+            task.alone = lambda: self._rollups[name]
+        return tasks
 
-    def _of_query(self, name: str) -> list[Turn]:
+    def _of_query(self, name: str) -> list[Task]:
         settings, spark, layout = self.settings, self.spark, self.settings.layout
         ledgers = {layout.ledger(stream) for stream in settings.query(name).streams}
         return [
@@ -94,22 +94,22 @@ class Served:
             self._upkept(maintain_queries.run, name, layout.queries(name)),
         ]
 
-    def _upkept(self, run: Callable[..., dict[str, Any]], name: str, counting: Path) -> Turn:
+    def _upkept(self, run: Callable[..., dict[str, Any]], name: str, counting: Path) -> Task:
         """Return the upkeep of tables whose batches are commits of the one that counts them."""
         commits = Commits(counting)
         begun = commits()[0][0]
         work = partial(run, self.settings, self.spark, name)
-        turn = self._turn(job_of(run), name, lambda: (commits()[0][0] - begun) // MAINTAINED_AFTER, work)
-        turn.seen = 0
-        return turn
+        task = self._task(job_of(run), name, lambda: (commits()[0][0] - begun) // MAINTAINED_AFTER, work)
+        task.seen = 0
+        return task
 
-    def _publish(self, pace_s: float) -> Turn:
+    def _publish(self, pace_s: float) -> Task:
         layout, settings = self.settings.layout, self.settings
         of_streams = [p(name) for name in settings.streams for p in (layout.rollup, layout.corrections)]
         of_queries = [p(name) for name in settings.registered for p in (layout.queries, layout.repairs)]
-        turn = self._after("publish", ALL_STREAMS, [*of_streams, *of_queries], self._publish_all)
-        turn.pace_s, turn.alone = pace_s, self._all_rollups
-        return turn
+        task = self._after("publish", ALL_STREAMS, [*of_streams, *of_queries], self._publish_all)
+        task.pace_s, task.alone = pace_s, self._all_rollups
+        return task
 
     @contextmanager
     def _all_rollups(self) -> Iterator[None]:
@@ -137,11 +137,11 @@ class Served:
             ]
             self.fresh[name].add(batch, [None if us is None else us / 1e6 for us in arrivals], now_s)
 
-    def _after(self, job: str, name: str, tables: Collection[Path], work: Work) -> Turn:
-        """Return a turn that works when one of these tables has changed; while there is none, nothing is to do."""
-        turn = self._turn(job, name, Commits(*tables), work)
-        turn.seen = (NO_TABLE,) * len(tables)
-        return turn
+    def _after(self, job: str, name: str, tables: Collection[Path], work: Work) -> Task:
+        """Return a task that runs when one of these tables has changed; none runs while there is no table."""
+        task = self._task(job, name, Commits(*tables), work)
+        task.seen = (NO_TABLE,) * len(tables)
+        return task
 
-    def _turn(self, job: str, name: str, look: Callable[[], Hashable], work: Work) -> Turn:
-        return Turn(job, name, look, partial(recorded, job, self.settings, name, work), self._every_s)
+    def _task(self, job: str, name: str, probe: Callable[[], Hashable], work: Work) -> Task:
+        return Task(job, name, probe, partial(recorded, job, self.settings, name, work), self._every_s)
