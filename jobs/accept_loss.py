@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from lakehouse.declare.settings import Settings
 from lakehouse.home.heartbeats import lease_timeout_s
 from lakehouse.streams.batch_records import StreamTables
-from lakehouse.streams.drain import drain, landing_of, writing
+from lakehouse.streams.drain import drain, open_store, writing
 from lakehouse.streams.sources.kafka import Broker
 from lakehouse.streams.sources.manifest import OffsetRange
 from lakehouse.streams.topics import Topics
@@ -44,13 +44,13 @@ def run(
             f"stream {stream}: its source is of kind {target.stream.source.kind!r}; expected 'kafka'"
         )
     with writing(target, lease_timeout_s(settings.layout)):
-        landing, before = landing_of(target)
+        store, before = open_store(target)
         with Broker(spark, target.stream.source) as broker:
-            topics = Topics(broker, target.stream, landing, before.batch)
+            topics = Topics(broker, target.stream, store, before.batch)
             lost = topics.gone()
             if not (lost and agree(lost)):
                 return {"lost": 0, "partitions": {}}
             topics.give_up(lost)
-        drain(target, landing, before)
+        drain(target, store, before)
     partitions = {f"{each.topic}/{each.partition}": each.count for each in lost}
     return {"lost": sum(partitions.values()), "partitions": partitions}

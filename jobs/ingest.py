@@ -16,9 +16,9 @@ from jobs.command import run_for_streams
 from lakehouse.declare.settings import Settings
 from lakehouse.home.heartbeats import lease_timeout_s
 from lakehouse.streams.batch_records import Progress, StreamTables
-from lakehouse.streams.drain import drain, landing_of, writing
+from lakehouse.streams.drain import drain, open_store, writing
 from lakehouse.streams.sources.kafka import Broker
-from lakehouse.streams.sources.manifest_store import Landing
+from lakehouse.streams.sources.manifest_store import ManifestStore
 from lakehouse.streams.topics import Topics
 
 log = logging.getLogger(__name__)
@@ -35,28 +35,28 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     target = StreamTables(spark, settings.layout, settings.stream(stream))
     take = _take_messages if target.stream.source.kind == "kafka" else _take_files
     with writing(target):
-        landing, before = landing_of(target)
-        figures = take(target, landing, before)
-    for manifest in landing.behind(before.batch):
+        store, before = open_store(target)
+        figures = take(target, store, before)
+    for manifest in store.behind(before.batch):
         for change in manifest.schema_changes:
             log.warning("stream %s, batch %s: %s", stream, manifest.batch, change)
     return figures
 
 
-def _take_files(target: StreamTables, landing: Landing, before: Progress) -> dict[str, Any]:
-    files = landing.add_files(target.stream.source)
-    totals = drain(target, landing, before)
-    changed = landing.changed_files(target.stream.source)
+def _take_files(target: StreamTables, store: ManifestStore, before: Progress) -> dict[str, Any]:
+    files = store.add_files(target.stream.source)
+    totals = drain(target, store, before)
+    changed = store.changed_files(target.stream.source)
     for path in changed:
         log.warning("%s changed after it was read; its new content is not read: give it a new name", path)
     return {"files": files, "changed_files": len(changed), **totals}
 
 
-def _take_messages(target: StreamTables, landing: Landing, before: Progress) -> dict[str, Any]:
+def _take_messages(target: StreamTables, store: ManifestStore, before: Progress) -> dict[str, Any]:
     with Broker(target.spark, target.stream.source) as broker:
-        topics = Topics(broker, target.stream, landing, before.batch)
+        topics = Topics(broker, target.stream, store, before.batch)
         topics.fix_unread()
-        return {**drain(target, landing, before), "lag": topics.lag()}
+        return {**drain(target, store, before), "lag": topics.lag()}
 
 
 def requeue(
@@ -65,12 +65,12 @@ def requeue(
     """Put open quarantined records (of these reasons, or all) through again, by today's configuration."""
     target = StreamTables(spark, settings.layout, settings.stream(stream))
     with writing(target, lease_timeout_s(settings.layout)):
-        landing, before = landing_of(target)
-        if landing.last_batch > before.batch:
-            drain(target, landing, before)
+        store, before = open_store(target)
+        if store.last_batch > before.batch:
+            drain(target, store, before)
             before = target.progress()
-        landing.add_requeue(reasons)
-        return drain(target, landing, before)
+        store.add_requeue(reasons)
+        return drain(target, store, before)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

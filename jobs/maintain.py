@@ -25,7 +25,7 @@ from lakehouse.spark import maintenance, tables
 from lakehouse.streams import corrections, retention, rollup
 from lakehouse.streams.landed_files import drop_old_files
 from lakehouse.streams.schema_check import require_current
-from lakehouse.streams.sources.manifest_store import Landing
+from lakehouse.streams.sources.manifest_store import ManifestStore
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,9 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
         if tables.exists(built):
             figures.update(_dropped(settings, spark, stream))
             figures.update(rollup.compact(spark, layout, settings.stream(stream)))
-        figures["manifests_folded"] = Landing(layout.landing(stream)).fold(read_extent(layout, stream).batch)
+        figures["manifests_folded"] = ManifestStore(layout.manifests(stream)).fold(
+            read_extent(layout, stream).batch
+        )
         declared, streams = settings.stream(stream), settings.streams.values()
         figures["landed_files_deleted"] = drop_old_files(spark, layout, declared, streams)
         for path in filter(tables.exists, [*by_ingest, built]):

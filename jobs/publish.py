@@ -71,13 +71,15 @@ def _facts(settings: Settings, spark: SparkSession, stream: Stream) -> StreamFac
     """Return what a publisher is told of a stream, without its nodes."""
     from lakehouse.streams import quarantine, schema_check
     from lakehouse.streams.level_counts import level_counts
-    from lakehouse.streams.sources.manifest_store import Landing
+    from lakehouse.streams.sources.manifest_store import ManifestStore
 
     layout = settings.layout
     contained = read_marker(layout.rollup(stream.name))
     waiting = {}
     if contained.batch:
-        rejected = quarantine.open_records(spark, layout, stream, Landing(layout.landing(stream.name)))
+        rejected = quarantine.open_records(
+            spark, layout, stream, ManifestStore(layout.manifests(stream.name))
+        )
         waiting = {row["reason"]: row["count"] for row in rejected.groupBy("reason").count().collect()}
     schema = schema_check.require_current(spark, layout, stream)
     return StreamFacts(

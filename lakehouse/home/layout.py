@@ -19,7 +19,7 @@
     queries/<query>       one row per batch and bucket      jobs/run_queries
     repairs/<query>       one row per repair, Delta         jobs/repair_late
     missed/<query>        slack that missed pairs needed    jobs/repair_late
-    landing/<stream>/     manifests: which files make up a batch
+    manifests/<stream>/   manifests: which files make up a batch
     plans/<query>/        which ingest batches make up a batch of a query, which of its batches a repair
     runs/                 the last outcome of each job, small JSON
     runs/live/            signs of life of bridges and collectors
@@ -115,9 +115,9 @@ class Home:
         """Which ingest batches make up which batch of a query, and which of those a repair."""
         return self.root / "plans" / query
 
-    def landing(self, stream: str) -> Path:
+    def manifests(self, stream: str) -> Path:
         """Manifests of a stream: which files make up which ingest batch."""
-        return self.root / "landing" / stream
+        return self.root / "manifests" / stream
 
     @property
     def quality(self) -> Path:

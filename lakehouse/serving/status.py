@@ -34,7 +34,7 @@ def status(home: Path | Home) -> Facts:
             found["published"] = _publication(layout, published.connection)
             found["streams"] = _streams(layout, published.connection)
     except NotPublished:
-        found["streams"] = [_unpublished(layout, name) for name in _landed(layout)]
+        found["streams"] = [_unpublished(layout, name) for name in _known_streams(layout)]
     found["service"] = service_heartbeat(layout)
     for stream in found["streams"]:
         stream["lag"] = _lag(jobs, stream["stream"])
@@ -88,7 +88,7 @@ def _stream(layout: Home, connection: duckdb.DuckDBPyConnection, facts: Facts) -
         ],
         "levels": _levels(connection, name),
         "schema_changes": _schema_changes(connection, name),
-        "landing": _landing(layout, name, facts["batch"]),
+        "manifests": _manifests(layout, name, facts["batch"]),
     }
 
 
@@ -152,21 +152,21 @@ def lateness_quantile(histogram: Sequence[int], share: float, largest_us: int | 
     return None
 
 
-def _landing(layout: Home, stream: str, batch: int) -> Facts:
+def _manifests(layout: Home, stream: str, batch: int) -> Facts:
     """Return how many batches there are and how many of them are not in the published version yet."""
-    numbers = (int(path.stem) for path in layout.landing(stream).glob("*.json") if path.stem.isdigit())
+    numbers = (int(path.stem) for path in layout.manifests(stream).glob("*.json") if path.stem.isdigit())
     # Old manifests are folded, the last ones never.
     last = max(numbers, default=0)
     return {"batches": last, "waiting": max(0, last - batch)}
 
 
-def _landed(layout: Home) -> list[str]:
-    folder = layout.root / "landing"
+def _known_streams(layout: Home) -> list[str]:
+    folder = layout.manifests("")
     return sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
 
 
 def _unpublished(layout: Home, stream: str) -> Facts:
-    return {"stream": stream, "landing": _landing(layout, stream, 0)}
+    return {"stream": stream, "manifests": _manifests(layout, stream, 0)}
 
 
 def _moment(time_us: int | None) -> str | None:

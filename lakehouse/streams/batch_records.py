@@ -16,7 +16,7 @@ from lakehouse.streams.quarantine import requeued_lines
 from lakehouse.streams.sources.fields import with_fields
 from lakehouse.streams.sources.lines import NumberedLines, read_lines
 from lakehouse.streams.sources.manifest import Manifest
-from lakehouse.streams.sources.manifest_store import Landing
+from lakehouse.streams.sources.manifest_store import ManifestStore
 from lakehouse.streams.sources.messages import read_messages
 from lakehouse.streams.sources.rows import typed_rows
 
@@ -64,7 +64,7 @@ class BatchRecords:
 
     tables: StreamTables
     manifest: Manifest
-    landing: Landing
+    store: ManifestStore
     before: Progress
 
     @property
@@ -77,7 +77,7 @@ class BatchRecords:
         """The numbered lines of the batch."""
         spark, stream = self.tables.spark, self.tables.stream
         if self.manifest.kind == "requeue":
-            return requeued_lines(spark, self.tables.layout, stream, self.landing, self.manifest)
+            return requeued_lines(spark, self.tables.layout, stream, self.store, self.manifest)
         if self.manifest.kind == "kafka":
             return read_messages(spark, self.manifest.ranges, stream.source)
         return read_lines(spark, self.manifest.files, stream.source)

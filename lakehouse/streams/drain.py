@@ -11,7 +11,7 @@ from lakehouse.streams import corrections
 from lakehouse.streams.batch_records import BatchRecords, Progress, StreamTables
 from lakehouse.streams.ingest import COUNTS, commit
 from lakehouse.streams.sources.manifest import Manifest
-from lakehouse.streams.sources.manifest_store import Landing
+from lakehouse.streams.sources.manifest_store import ManifestStore
 from lakehouse.streams.topics import why_unread
 
 
@@ -28,33 +28,33 @@ def writing(target: StreamTables, timeout_s: float = 0) -> Iterator[None]:
         yield
 
 
-def landing_of(target: StreamTables) -> tuple[Landing, Progress]:
+def open_store(target: StreamTables) -> tuple[ManifestStore, Progress]:
     """Return a stream's manifests and how far its ledger is; its tables are created when there are none."""
-    landing = Landing(target.layout.landing(target.stream.name))
+    store = ManifestStore(target.layout.manifests(target.stream.name))
     before = Progress(0, None) if target.create() else target.progress()
-    if before.batch > landing.last_batch:
+    if before.batch > store.last_batch:
         raise IngestRefused(
-            f"stream {target.stream.name}: the ledger holds batch {before.batch}, {landing.folder} only "
-            f"{landing.last_batch}: restore that folder; without it files would be read twice"
+            f"stream {target.stream.name}: the ledger holds batch {before.batch}, {store.folder} only "
+            f"{store.last_batch}: restore that folder; without it files would be read twice"
         )
-    if (missing := landing.missing) is not None:
+    if (missing := store.missing) is not None:
         raise IngestRefused(
-            f"stream {target.stream.name}: the manifest of batch {missing} is in {landing.folder} neither as a file of "
+            f"stream {target.stream.name}: the manifest of batch {missing} is in {store.folder} neither as a file of "
             "its own nor folded: restore that folder; without it files would be read twice"
         )
-    return landing, before
+    return store, before
 
 
-def drain(target: StreamTables, landing: Landing, before: Progress) -> dict[str, Any]:
+def drain(target: StreamTables, store: ManifestStore, before: Progress) -> dict[str, Any]:
     """Run every manifest that has no ledger row yet, in order."""
     totals: dict[str, Any] = {"batches": 0, **dict.fromkeys(COUNTS, 0), "schema_changes": 0}
     finished = before
-    for manifest in landing.behind(before.batch):
+    for manifest in store.behind(before.batch):
         if manifest.batch != finished.batch + 1:
             raise IngestRefused(
                 f"stream {target.stream.name}: batch {manifest.batch} came after batch {finished.batch}"
             )
-        entry = _commit(target, manifest, landing, finished)
+        entry = _commit(target, manifest, store, finished)
         finished = Progress(manifest.batch, entry["newest_us"])
         totals["batches"] += 1
         totals["schema_changes"] += len(entry["schema_changes"])
@@ -63,11 +63,13 @@ def drain(target: StreamTables, landing: Landing, before: Progress) -> dict[str,
     return totals
 
 
-def _commit(target: StreamTables, manifest: Manifest, landing: Landing, finished: Progress) -> dict[str, Any]:
+def _commit(
+    target: StreamTables, manifest: Manifest, store: ManifestStore, finished: Progress
+) -> dict[str, Any]:
     try:
-        return commit(BatchRecords(target, manifest, landing, finished))
+        return commit(BatchRecords(target, manifest, store, finished))
     except Exception as error:
         if manifest.kind != "kafka":
             raise
-        failure = why_unread(error, target.spark, target.stream, landing, finished.batch)
+        failure = why_unread(error, target.spark, target.stream, store, finished.batch)
     raise failure

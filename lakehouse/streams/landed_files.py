@@ -19,7 +19,7 @@ from lakehouse.home.ledger import read_extent
 from lakehouse.spark import tables
 from lakehouse.streams.quarantine import partly_read
 from lakehouse.streams.sources.files import matching
-from lakehouse.streams.sources.manifest_store import Landing
+from lakehouse.streams.sources.manifest_store import ManifestStore
 
 log = logging.getLogger(__name__)
 
@@ -49,8 +49,8 @@ def _needed(spark: SparkSession, layout: Home, stream: Stream) -> set[str]:
         return _named(stream)
     found = list(matching(source))
     oldest = time.time_ns() - source.keep_files * 1000
-    landing = Landing(layout.landing(stream.name))
-    read = landing.read_as_they_are(found, read_extent(layout, stream.name).batch)
+    store = ManifestStore(layout.manifests(stream.name))
+    read = store.read_as_they_are(found, read_extent(layout, stream.name).batch)
     read -= partly_read(spark, layout, stream)
     return {path for path, stat in found if path not in read or stat.st_mtime_ns > oldest}
 

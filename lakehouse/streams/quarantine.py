@@ -15,7 +15,7 @@ from lakehouse.home.ledger import read_extent
 from lakehouse.spark import tables
 from lakehouse.streams.sources.lines import Layout, NumberedLines, layouts_of
 from lakehouse.streams.sources.manifest import Manifest
-from lakehouse.streams.sources.manifest_store import Landing
+from lakehouse.streams.sources.manifest_store import ManifestStore
 from lakehouse.streams.sources.messages import with_message
 
 # Of files with such a record, not all bytes are here.
@@ -28,11 +28,11 @@ _PLACE = ("source_file", "source_line")
 _KEPT = ("record", "message")
 
 
-def open_records(spark: SparkSession, layout: Home, stream: Stream, landing: Landing) -> DataFrame:
+def open_records(spark: SparkSession, layout: Home, stream: Stream, store: ManifestStore) -> DataFrame:
     """Return the rejected records that no requeue has taken yet."""
     rejected = tables.read(spark, layout.quarantine(stream.name))
     return rejected.where(F.col("batch") <= read_extent(layout, stream.name).batch).where(
-        ~_taken(landing, None)
+        ~_taken(store, None)
     )
 
 
@@ -45,29 +45,29 @@ def partly_read(spark: SparkSession, layout: Home, stream: Stream) -> set[str]:
 
 
 def requeued_lines(
-    spark: SparkSession, layout: Home, stream: Stream, landing: Landing, manifest: Manifest
+    spark: SparkSession, layout: Home, stream: Stream, store: ManifestStore, manifest: Manifest
 ) -> NumberedLines:
     """Return the lines that a requeue manifest takes, with ``items``: which of a line's rows were rejected."""
     rejected = tables.read(spark, layout.quarantine(stream.name)).where(F.col("batch") < manifest.batch)
-    taken = rejected.where(_takes(manifest) & ~_taken(landing, manifest.batch))
+    taken = rejected.where(_takes(manifest) & ~_taken(store, manifest.batch))
     lines = (
         with_message(taken)
         .groupBy("source_file", "source_line")
         .agg(*(F.first(name).alias(name) for name in _KEPT), F.collect_set("source_item").alias("items"))
     )
-    layouts, lines = _laid_out(spark, lines, landing, stream)
+    layouts, lines = _laid_out(spark, lines, store, stream)
     no_fault = F.lit(None).cast("string").alias("fault")
     return NumberedLines(lines.select(*_PLACE, "layout", *_KEPT, no_fault, "items"), layouts)
 
 
 def _laid_out(
-    spark: SparkSession, lines: DataFrame, landing: Landing, stream: Stream
+    spark: SparkSession, lines: DataFrame, store: ManifestStore, stream: Stream
 ) -> tuple[tuple[Layout, ...], DataFrame]:
     """Return the headers that lines can be under, and the lines with the number of theirs."""
     if stream.source.kind == "kafka":
         return (stream.source.fields or None,), lines.withColumn("layout", F.lit(0))
     paths = lines.select("source_file").distinct().collect()
-    files = tuple(landing.files_of(path for (path,) in paths))
+    files = tuple(store.files_of(path for (path,) in paths))
     layouts = layouts_of(files)
     places = [(f.path, layouts.index(f.fields)) for f in files if f.unreadable is None]
     known = spark.createDataFrame(places, "source_file string, layout int")
@@ -79,10 +79,10 @@ def _takes(manifest: Manifest) -> Column:
     return takes & F.col("reason").isin(*manifest.reasons) if manifest.reasons else takes
 
 
-def _taken(landing: Landing, before_batch: int | None) -> Column:
+def _taken(store: ManifestStore, before_batch: int | None) -> Column:
     """Whether a requeue (before a batch, if given) has taken a record."""
     taken = F.lit(False)
-    for manifest in landing.manifests:
+    for manifest in store.manifests:
         if manifest.kind == "requeue" and (before_batch is None or manifest.batch < before_batch):
             taken = taken | _takes(manifest)
     return taken

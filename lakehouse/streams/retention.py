@@ -25,7 +25,7 @@ from lakehouse.home.ledger import read_extent
 from lakehouse.home.marker import read_marker
 from lakehouse.spark import tables
 from lakehouse.streams import corrections
-from lakehouse.streams.sources.manifest_store import Landing
+from lakehouse.streams.sources.manifest_store import ManifestStore
 
 
 def cut_us(stream: Stream, newest_us: int | None) -> int | None:
@@ -63,7 +63,7 @@ def drop_old_raw(spark: SparkSession, layout: Home, stream: Stream) -> dict[str,
 
 def _is_unfinished(layout: Home, stream: Stream) -> bool:
     last = read_extent(layout, stream.name).batch
-    return Landing(layout.landing(stream.name)).last_batch > last
+    return ManifestStore(layout.manifests(stream.name)).last_batch > last
 
 
 def _asked(stream: Stream, cut: int, through: int, batches: dict[int, int], unchecked: int) -> Correction:

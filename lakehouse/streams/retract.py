@@ -25,7 +25,7 @@ from lakehouse.home.marker import read_marker
 from lakehouse.spark import tables
 from lakehouse.streams import corrections, rollup
 from lakehouse.streams.rebuild import check_range, widened
-from lakehouse.streams.sources.manifest_store import Landing
+from lakehouse.streams.sources.manifest_store import ManifestStore
 from lakehouse.streams.sources.messages import SCHEME
 
 
@@ -111,7 +111,7 @@ def retract(
 def _finished(layout: Home, stream: Stream) -> int:
     """Return the last finished batch, once no other waits."""
     last = read_extent(layout, stream.name).batch
-    if Landing(layout.landing(stream.name)).last_batch > last:
+    if ManifestStore(layout.manifests(stream.name)).last_batch > last:
         raise RetractRefused(
             f"stream {stream.name}: batch {last + 1} was begun and is not finished; it may hold such rows too: run "
             "`tidemark run` first"

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from lakehouse.declare.stream import Stream
 from lakehouse.streams.sources.kafka import Broker, BrokerFailed, without_secrets
 from lakehouse.streams.sources.manifest import OffsetRange, Partition
-from lakehouse.streams.sources.manifest_store import Landing
+from lakehouse.streams.sources.manifest_store import ManifestStore
 from lakehouse.streams.sources.offsets import (
     Held,
     OffsetsGone,
@@ -28,7 +28,7 @@ class Topics:
 
     broker: Broker
     stream: Stream
-    landing: Landing
+    store: ManifestStore
     finished: int
 
     def fix_unread(self) -> None:
@@ -40,11 +40,11 @@ class Topics:
             BrokerFailed: when the broker does not answer, refuses, or lacks a topic.
         """
         held = self.broker.held()
-        fixed = self.landing.read_until()
+        fixed = self.store.read_until()
         at = self._begin_at(fixed, held)
         if lost := self._gone(at, held):
             raise OffsetsGone(self.stream.name, lost)
-        self.landing.add_ranges(next_ranges(at, held, fixed, self.stream.source.batch_rows))
+        self.store.add_ranges(next_ranges(at, held, fixed, self.stream.source.batch_rows))
 
     def gone(self) -> tuple[OffsetRange, ...]:
         """Return the messages that were deleted before they were read.
@@ -53,7 +53,7 @@ class Topics:
             TopicRecreated, BrokerFailed: as ``fix_unread``.
         """
         held = self.broker.held()
-        return tuple(self._gone(self._begin_at(self.landing.read_until(), held), held))
+        return tuple(self._gone(self._begin_at(self.store.read_until(), held), held))
 
     def give_up(self, lost: tuple[OffsetRange, ...]) -> None:
         """Write the manifest of lost messages, in place of the first that cannot be read any more.
@@ -63,18 +63,18 @@ class Topics:
         first = {each.place: each.end for each in lost}
         broken = (
             manifest.batch
-            for manifest in self.landing.behind(self.finished)
+            for manifest in self.store.behind(self.finished)
             if manifest.kind == "kafka"
             and any(each.start < first.get(each.place, each.start) for each in manifest.ranges)
         )
-        self.landing.give_up(lost, next(broken, self.landing.last_batch + 1))
+        self.store.give_up(lost, next(broken, self.store.last_batch + 1))
 
     def lag(self) -> int:
         """Return how many messages have come that no manifest holds."""
-        return unread(self.landing.read_until(), self.broker.held())
+        return unread(self.store.read_until(), self.broker.held())
 
     def _gone(self, at: Mapping[Partition, int], held: Mapping[Partition, Held]) -> list[OffsetRange]:
-        return gone(self.landing.behind(self.finished), at, held)
+        return gone(self.store.behind(self.finished), at, held)
 
     def _begin_at(
         self, last: Mapping[Partition, OffsetRange], held: Mapping[Partition, Held]
@@ -85,12 +85,12 @@ class Topics:
 
 
 def why_unread(
-    error: Exception, spark: SparkSession, stream: Stream, landing: Landing, finished: int
+    error: Exception, spark: SparkSession, stream: Stream, store: ManifestStore, finished: int
 ) -> Exception:
     """Return why a batch of messages failed: they are gone by now, or what was said, without secrets."""
     try:
         with Broker(spark, stream.source) as broker:
-            lost = Topics(broker, stream, landing, finished).gone()
+            lost = Topics(broker, stream, store, finished).gone()
     except (BrokerFailed, TopicRecreated) as failure:
         return failure
     if lost:

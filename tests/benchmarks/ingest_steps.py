@@ -31,7 +31,7 @@ from lakehouse.streams.batch_records import StreamTables
 from lakehouse.streams.nodes import nodes_and_counts
 from lakehouse.streams.sources import lines
 from lakehouse.streams.sources.fields import with_fields
-from lakehouse.streams.sources.manifest_store import Landing
+from lakehouse.streams.sources.manifest_store import ManifestStore
 from lakehouse.streams.sources.rows import typed_rows
 from tests.benchmarks import page
 from tests.benchmarks.ingest import DAY_S, back_to_before, configured, land_the_day, write_files
@@ -47,7 +47,7 @@ BAD_EVERY = 10_000
 def watched() -> Stopwatch:
     """Return a stopwatch on the steps of ingest and of building rollups."""
     watch = Stopwatch()
-    watch.time(Landing, "add_files", "manifest")
+    watch.time(ManifestStore, "add_files", "manifest")
     watch.time(drain, "commit", "between the steps of a batch")
     watch.time(buffered_batch.BufferedBatch, "by_file", "read, parse, judge, count; rows are held")
     watch.time(buffered_batch.BufferedBatch, "repeats", "repeats: plan")
@@ -77,11 +77,11 @@ def steps(spark: SparkSession, settings: Settings, folder: Path) -> tuple[Stopwa
 def stages(spark: SparkSession, settings: Settings) -> list[list[Any]]:
     """Return a row per stage of the pass over rows: seconds of all up to it, and of it alone."""
     layout, stream = settings.layout, settings.streams["readings"]
-    landing = Landing(layout.landing("readings"))
-    numbered = lines.read_lines(spark, landing.manifests[-1].files, stream.source)
+    store = ManifestStore(layout.manifests("readings"))
+    numbered = lines.read_lines(spark, store.manifests[-1].files, stream.source)
     fields = with_fields(numbered.frame, stream, numbered.layouts)
     newest = StreamTables(spark, layout, stream).progress().newest_us or 0
-    raw = tables.read(spark, layout.raw("readings")).where(f"batch = {landing.last_batch}")
+    raw = tables.read(spark, layout.raw("readings")).where(f"batch = {store.last_batch}")
     passes = [
         ("read files, cut into lines", numbered.frame),
         ("cut lines into fields", fields),

@@ -19,7 +19,7 @@ from lakehouse.home.crashpoint import CRASH_POINTS
 from lakehouse.spark import tables
 from lakehouse.streams import rollup
 from lakehouse.streams.sources.kafka import BrokerFailed
-from lakehouse.streams.sources.manifest_store import Landing
+from lakehouse.streams.sources.manifest_store import ManifestStore
 from tests.brokers.kafka import Broker, Message, broker
 from tests.conftest import compile_plans
 from tests.end_to_end import pipeline
@@ -147,14 +147,14 @@ def as_messages(sent: dict[str, np.ndarray[Any, Any]]) -> Iterator[Message]:
         yield Message((text if is_poison else text + "}").encode(), None, partition, sent_ms)
 
 
-def late_of(sent: dict[str, np.ndarray[Any, Any]], landing: Landing) -> int:
+def late_of(sent: dict[str, np.ndarray[Any, Any]], store: ManifestStore) -> int:
     """Return how many rows are late, batch by batch as the manifests cut them, by time, partition and offset."""
     offset = np.empty(len(sent["number"]), dtype=np.int64)
     for partition in range(PARTITIONS):
         of_it = sent["partition"] == partition
         offset[of_it] = np.arange(of_it.sum())
     found = NOTHING_LATE
-    for manifest in landing.manifests:
+    for manifest in store.manifests:
         taken = ~sent["is_poison"] & np.logical_or.reduce(
             [
                 (sent["partition"] == each.partition) & (offset >= each.start) & (offset < each.end)
@@ -188,9 +188,9 @@ def test_a_million_messages_in_disorder_and_some_of_them_twice_are_counted_exact
         "quarantined": POISON,
         "duplicates": repeats,
     }
-    landing = Landing(settings.layout.landing("readings"))
+    store = ManifestStore(settings.layout.manifests("readings"))
     assert {name: counts[name] for name in expected} == expected
-    assert (counts["batches"], counts["late"], counts["lag"]) == (3, late_of(sent, landing), 0)
+    assert (counts["batches"], counts["late"], counts["lag"]) == (3, late_of(sent, store), 0)
     raw = tables.read(spark, settings.layout.raw("readings"))
     sums = raw.selectExpr(
         "sum(temp)", "sum(count)", "count(distinct count)", "min(event_us)", "max(event_us)"

@@ -10,7 +10,7 @@ HOME = Home(Path("/home"))
 def test_no_two_things_live_in_the_same_place() -> None:
     tables = [
         place("s")
-        for place in (HOME.raw, HOME.quarantine, HOME.ledger, HOME.rollup, HOME.corrections, HOME.landing)
+        for place in (HOME.raw, HOME.quarantine, HOME.ledger, HOME.rollup, HOME.corrections, HOME.manifests)
     ]
     single = [HOME.quality, HOME.reports, HOME.serving, HOME.runs, HOME.airflow]
 

@@ -46,8 +46,8 @@ def test_the_version_its_age_and_size_are_told(lakehouse: Lakehouse) -> None:
 
 
 def test_messages_that_wait_are_told_as_of_the_last_ingest(tmp_path: Path) -> None:
-    (tmp_path / "landing" / "readings").mkdir(parents=True)
-    (tmp_path / "landing" / "files").mkdir()
+    (tmp_path / "manifests" / "readings").mkdir(parents=True)
+    (tmp_path / "manifests" / "files").mkdir()
     record(Home(tmp_path), "ingest", "readings", True, datetime.now(UTC), 1.0, {"batches": 1, "lag": 7})
     record(Home(tmp_path), "ingest", "files", True, datetime.now(UTC), 1.0, {"batches": 1})
 
@@ -61,14 +61,16 @@ def test_a_status_is_plain_json(lakehouse: Lakehouse) -> None:
 
 
 def test_before_the_first_publish_it_tells_what_waits(tmp_path: Path) -> None:
-    landing = Home(tmp_path).landing("telemetry")
-    landing.mkdir(parents=True)
-    (landing / "00000001.json").write_text("{}", encoding="ascii")
+    manifests = Home(tmp_path).manifests("telemetry")
+    manifests.mkdir(parents=True)
+    (manifests / "00000001.json").write_text("{}", encoding="ascii")
 
     found = status(tmp_path)
 
     assert found["published"] is None
-    assert found["streams"] == [{"stream": "telemetry", "landing": {"batches": 1, "waiting": 1}, "lag": None}]
+    assert found["streams"] == [
+        {"stream": "telemetry", "manifests": {"batches": 1, "waiting": 1}, "lag": None}
+    ]
 
 
 def test_a_job_that_failed_is_told_with_its_error(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_a_home_that_lost_what_was_folded_is_refused_before_anything_is_read_twi
         stream.land(f"{name}.ndjson", f'{{"ts": {T0}, "received": {T0}, "device": "{name}"}}\n')
         stream.ingest()
     folded(stream)
-    (stream.settings.layout.landing("readings") / "folded.sqlite").unlink()
+    (stream.settings.layout.manifests("readings") / "folded.sqlite").unlink()
 
     with pytest.raises(IngestRefused, match=r"the manifest of batch 1 is in .*neither.*restore that folder"):
         ingest.run(stream.settings, stream.spark, "readings")

@@ -18,7 +18,7 @@ from lakehouse.spark import tables
 from lakehouse.streams.batch_records import BatchRecords, Progress, StreamTables
 from lakehouse.streams.drain import IngestRefused
 from lakehouse.streams.ingest import BatchTables
-from lakehouse.streams.sources.manifest_store import Landing
+from lakehouse.streams.sources.manifest_store import ManifestStore
 from tests.readings_lake import Lake
 
 pytestmark = pytest.mark.spark
@@ -254,7 +254,7 @@ def test_lost_landing_folder_is_refused_not_read_twice(lake: Make) -> None:
     stream = lake()
     stream.land("a.ndjson", reading(0))
     stream.ingest()
-    shutil.rmtree(stream.settings.layout.landing("readings"))
+    shutil.rmtree(stream.settings.layout.manifests("readings"))
 
     with pytest.raises(IngestRefused, match="restore that folder"):
         stream.ingest()
@@ -318,9 +318,9 @@ def test_batch_that_died_after_raw_counts_what_it_would_have_counted(lake: Make,
     died = Lake(undisturbed.spark, load_settings(tmp_path / "tidemark.toml", tmp_path / "other"))
     target = StreamTables(died.spark, died.settings.layout, died.settings.stream("readings"))
     target.create()
-    landing = Landing(died.settings.layout.landing("readings"))
-    landing.add_files(target.stream.source)
-    records = BatchRecords(target, landing.manifests[0], landing, Progress(0, None))
+    store = ManifestStore(died.settings.layout.manifests("readings"))
+    store.add_files(target.stream.source)
+    records = BatchRecords(target, store.manifests[0], store, Progress(0, None))
     assert BatchTables(target, 1).append_raw(records.rows.where("reason is null"))
 
     died.ingest()
@@ -336,9 +336,9 @@ def test_rejected_records_are_judged_once_a_line(lake: Make) -> None:
     for number, text in enumerate(MIXED):
         stream.land(f"{number}.ndjson", text)
     target = StreamTables(stream.spark, stream.settings.layout, stream.settings.stream("readings"))
-    landing = Landing(stream.settings.layout.landing("readings"))
-    landing.add_files(target.stream.source)
-    records = BatchRecords(target, landing.manifests[0], landing, Progress(0, None))
+    store = ManifestStore(stream.settings.layout.manifests("readings"))
+    store.add_files(target.stream.source)
+    records = BatchRecords(target, store.manifests[0], store, Progress(0, None))
 
     plans = [
         rows._jdf.queryExecution().optimizedPlan().toString() for rows in (records.rows, records.rejected)

@@ -16,7 +16,7 @@ from jobs.outcome import recorded
 from lakehouse.declare.settings import load_settings
 from lakehouse.spark import tables
 from lakehouse.streams.batch_records import REJECTED, BatchRecords, StreamTables
-from lakehouse.streams.drain import landing_of
+from lakehouse.streams.drain import open_store
 from lakehouse.streams.ingest import BatchTables
 from lakehouse.streams.sources.kafka import Broker as KafkaBroker
 from lakehouse.streams.sources.kafka import BrokerFailed, VariableMissing
@@ -369,7 +369,7 @@ def test_a_batch_that_died_before_its_messages_were_lost_leaves_nothing_behind(
     stream = lake("died")
     kafka.send("died", [sent(0), Message(b"{"), sent(1), sent(2, 1)])
     target = StreamTables(stream.spark, stream.settings.layout, stream.settings.stream("readings"))
-    landing, before = landing_of(target)
+    landing, before = open_store(target)
     with KafkaBroker(stream.spark, target.stream.source) as client:
         Topics(client, target.stream, landing, 0).fix_unread()
     records, batch = BatchRecords(target, landing.manifests[0], landing, before), BatchTables(target, 1)

@@ -69,7 +69,7 @@ def test_old_raw_rows_go_in_whole_top_nodes_and_everything_still_balances(
 ) -> None:
     stream = forgetful(spark, lakehouse_of)
     before = nodes(stream)
-    begun = stream.settings.layout.landing("readings") / "00000002.json"
+    begun = stream.settings.layout.manifests("readings") / "00000002.json"
     begun.write_text('{"batch": 2, "kind": "files", "files": [], "reasons": []}')
     assert maintain.run(stream.settings, spark, "readings")["raw_dropped"] == 0
     begun.unlink()

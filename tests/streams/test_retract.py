@@ -140,7 +140,7 @@ def test_a_batch_that_waits_must_be_finished_first(
     spark: SparkSession, lakehouse_of: Callable[[str], Settings]
 ) -> None:
     stream = forgetful(spark, lakehouse_of)
-    (stream.settings.layout.landing("readings") / "00000002.json").write_text(
+    (stream.settings.layout.manifests("readings") / "00000002.json").write_text(
         '{"batch": 2, "kind": "files", "files": [], "reasons": []}'
     )
 

@@ -78,7 +78,7 @@ def _stream(stream: Facts) -> tuple[Any, ...]:
         *counts,
         *ages,
         stream.get("nodes"),
-        stream["landing"]["waiting"],
+        stream["manifests"]["waiting"],
         stream["lag"],
         stream.get("quarantine") or "-",
     )

@@ -1,6 +1,6 @@
 """Manifests of finished batches, folded into one SQLite file: one file for each batch would be millions in a year.
 
-    landing/<stream>/folded.sqlite    files, by path; each partition's last range; up to which batch
+    manifests/<stream>/folded.sqlite    files, by path; each partition's last range; up to which batch
 
 It tells what is asked of old manifests: which files were read, how large they were, and what columns they had; how
 far each partition was read. A question costs a look into an index, and nothing is held in memory.

@@ -3,8 +3,8 @@
 A manifest is written once, atomically, before its batch is read; a batch replayed after a crash therefore reads
 the same files, however many have landed since. Numbers run 1, 2, 3, ...; they are the batch numbers in every table.
 
-    landing/<stream>/00000123.json    the manifest of batch 123
-    landing/<stream>/folded.sqlite    those of long finished batches
+    manifests/<stream>/00000123.json    the manifest of batch 123
+    manifests/<stream>/folded.sqlite    those of long finished batches
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -29,7 +30,7 @@ RECENT = 100
 _LISTINGS = 3
 
 
-class Landing:
+class ManifestStore:
     """The manifests of one stream, and the files that are in none of them yet.
 
     ``manifests`` are those that are not folded. Adding, giving up and folding are for the one who holds the lease of
@@ -38,6 +39,7 @@ class Landing:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        _take_over_old_folder(folder)
         self.folded = FoldedManifests(folder)
         self._look()
 
@@ -169,6 +171,19 @@ class Landing:
         self.manifests.append(manifest)
         self._files |= {file.path: file for file in manifest.files}
         crash_point("ingest.manifest-written")
+
+
+def _take_over_old_folder(folder: Path) -> None:
+    """Give manifests that an earlier version wrote to ``landing/<stream>`` of the home their folder of today."""
+    old = folder.parent.parent / "landing" / folder.name
+    if folder.parent.name != "manifests" or folder.exists():
+        return
+    written = (path.read_text("utf-8", "replace") for path in old.glob("[0-9]" * 8 + ".json"))
+    if (old / "folded.sqlite").exists() or any(text.startswith('{"batch": ') for text in written):
+        folder.parent.mkdir(exist_ok=True)
+        # Another process may do the same at this time.
+        with suppress(FileNotFoundError):
+            old.rename(folder)
 
 
 def _manifests(folder: Path) -> list[Manifest]:

@@ -55,7 +55,7 @@ def arrived_us(layout: Home, stream: Stream, batch: int) -> int | None:
     None of a batch that read nothing new, such as one out of quarantine, and of one so long ago that its manifest is
     folded.
     """
-    path = manifest_file(layout.landing(stream.name), batch)
+    path = manifest_file(layout.manifests(stream.name), batch)
     if not path.exists():
         return None
     manifest = Manifest.from_json(path.read_text("utf-8"))

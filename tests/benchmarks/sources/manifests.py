@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from lakehouse.declare.settings import Settings
 from lakehouse.spark.session import build_session
 from lakehouse.streams.sources.manifest import LandedFile, Manifest
-from lakehouse.streams.sources.manifest_store import Landing
+from lakehouse.streams.sources.manifest_store import ManifestStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,9 +29,9 @@ COLUMNS = ("ts", "device", "temp", "humidity")
 FIRST = """
 import sys, time
 from pathlib import Path
-from lakehouse.streams.sources.manifest_store import Landing
+from lakehouse.streams.sources.manifest_store import ManifestStore
 started = time.perf_counter()
-Landing(Path(sys.argv[1]))
+ManifestStore(Path(sys.argv[1]))
 print(time.perf_counter() - started)
 """
 
@@ -53,10 +53,10 @@ def figures(quick: bool) -> dict[str, Any]:
             found[f"stream_s_at_{count}"] = round(
                 _streamed(spark, folder, Path(name) / "checkpoint", count), 3
             )
-            landing, started = Landing(folder), time.perf_counter()
-            landing.fold(landing.last_batch)
+            store, started = ManifestStore(folder), time.perf_counter()
+            store.fold(store.last_batch)
             found[f"fold_s_at_{count}"] = round(time.perf_counter() - started, 3)
-            found |= _told("folded_", folder, count, landing.last_batch)
+            found |= _told("folded_", folder, count, store.last_batch)
     return found
 
 
@@ -79,12 +79,12 @@ def _write(folder: Path, batch: int) -> None:
 
 
 def _ours(folder: Path, last: int) -> float:
-    Landing(folder)
+    ManifestStore(folder)
     taken = []
     for turn in range(1, TURNS + 1):
         _write(folder, last + turn)
         started = time.perf_counter()
-        assert Landing(folder).last_batch == last + turn
+        assert ManifestStore(folder).last_batch == last + turn
         taken.append(time.perf_counter() - started)
     return statistics.median(taken)
 

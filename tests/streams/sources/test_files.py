@@ -8,7 +8,7 @@ import pytest
 
 from lakehouse.declare.stream import Source
 from lakehouse.streams.sources.manifest import Manifest
-from lakehouse.streams.sources.manifest_store import Landing
+from lakehouse.streams.sources.manifest_store import ManifestStore
 
 
 def source(folder: Path, **options: object) -> Source:
@@ -18,18 +18,18 @@ def source(folder: Path, **options: object) -> Source:
 def test_files_are_cut_into_batches_by_count_and_bytes(tmp_path: Path) -> None:
     for name in "abcd":
         (tmp_path / name).write_text("x\n" + name * 10)
-    landing = Landing(tmp_path / "landing")
+    store = ManifestStore(tmp_path / "landing")
 
-    landing.add_files(source(tmp_path, batch_files=3))
+    store.add_files(source(tmp_path, batch_files=3))
 
-    assert [[Path(f.path).name for f in m.files] for m in landing.manifests] == [["a", "b", "c"], ["d"]]
+    assert [[Path(f.path).name for f in m.files] for m in store.manifests] == [["a", "b", "c"], ["d"]]
 
 
 def test_file_is_handed_out_once_however_often_it_is_listed(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x\n1\n")
-    Landing(tmp_path / "landing").add_files(source(tmp_path))
+    ManifestStore(tmp_path / "landing").add_files(source(tmp_path))
 
-    again = Landing(tmp_path / "landing")
+    again = ManifestStore(tmp_path / "landing")
 
     assert (again.add_files(source(tmp_path)), again.last_batch) == (0, 1)
 
@@ -37,59 +37,59 @@ def test_file_is_handed_out_once_however_often_it_is_listed(tmp_path: Path) -> N
 @pytest.mark.parametrize("name", [".hidden", "_log", "a.tmp", "b.part", "c.inprogress"])
 def test_unfinished_and_hidden_names_are_not_taken(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("x\n1\n")
-    assert Landing(tmp_path / "landing").add_files(source(tmp_path)) == 0
+    assert ManifestStore(tmp_path / "landing").add_files(source(tmp_path)) == 0
 
 
 def test_file_still_being_written_waits_until_it_has_settled(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x\n1\n")
-    landing = Landing(tmp_path / "landing")
-    assert landing.add_files(source(tmp_path, settle="1h")) == 0
+    store = ManifestStore(tmp_path / "landing")
+    assert store.add_files(source(tmp_path, settle="1h")) == 0
 
     os.utime(tmp_path / "a", (1, 1))
 
-    assert landing.add_files(source(tmp_path, settle="1h")) == 1
+    assert store.add_files(source(tmp_path, settle="1h")) == 1
 
 
 def test_file_of_another_size_than_when_it_was_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x\n1\n")
-    landing = Landing(tmp_path / "landing")
-    landing.add_files(source(tmp_path))
+    store = ManifestStore(tmp_path / "landing")
+    store.add_files(source(tmp_path))
 
     (tmp_path / "a").write_text("x\n1\n2\n")
 
-    assert landing.changed_files(source(tmp_path)) == [str(tmp_path / "a")]
+    assert store.changed_files(source(tmp_path)) == [str(tmp_path / "a")]
 
 
 def test_header_with_a_byte_order_mark_and_spaces_is_read_clean(tmp_path: Path) -> None:
     (tmp_path / "a.gz").write_bytes(gzip.compress("\ufeff time , temp\n1,2\n".encode()))
-    landing = Landing(tmp_path / "landing")
-    landing.add_files(source(tmp_path))
-    assert landing.manifests[0].files[0].fields == ("time", "temp")
+    store = ManifestStore(tmp_path / "landing")
+    store.add_files(source(tmp_path))
+    assert store.manifests[0].files[0].fields == ("time", "temp")
 
 
 def test_zeek_header_names_the_fields(tmp_path: Path) -> None:
     (tmp_path / "conn.log").write_text("#separator \\x09\n#fields\tts\tuid\n1.0\tx\n")
-    landing = Landing(tmp_path / "landing")
-    landing.add_files(source(tmp_path, format="zeek"))
-    assert landing.manifests[0].files[0].fields == ("ts", "uid")
+    store = ManifestStore(tmp_path / "landing")
+    store.add_files(source(tmp_path, format="zeek"))
+    assert store.manifests[0].files[0].fields == ("ts", "uid")
 
 
 def test_file_that_is_no_gzip_is_handed_out_with_what_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "a.gz").write_text("this is not gzip")
-    landing = Landing(tmp_path / "landing")
-    landing.add_files(source(tmp_path))
-    assert "BadGzipFile" in (landing.manifests[0].files[0].unreadable or "")
+    store = ManifestStore(tmp_path / "landing")
+    store.add_files(source(tmp_path))
+    assert "BadGzipFile" in (store.manifests[0].files[0].unreadable or "")
 
 
 def test_manifest_reads_back_as_it_was_written(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x,é\n1,2\n")
-    landing = Landing(tmp_path / "landing")
-    landing.add_files(source(tmp_path))
-    landing.add_requeue(("clock",))
+    store = ManifestStore(tmp_path / "landing")
+    store.add_files(source(tmp_path))
+    store.add_requeue(("clock",))
 
-    again = [Manifest.from_json(manifest.to_json()) for manifest in landing.manifests]
+    again = [Manifest.from_json(manifest.to_json()) for manifest in store.manifests]
 
-    assert Landing(tmp_path / "landing").manifests == landing.manifests == again
+    assert ManifestStore(tmp_path / "landing").manifests == store.manifests == again
 
 
 def test_columns_gained_lost_and_retyped_are_told_with_the_batch_that_brings_them(tmp_path: Path) -> None:
@@ -100,11 +100,11 @@ def test_columns_gained_lost_and_retyped_are_told_with_the_batch_that_brings_the
     ]
     for number, record in enumerate(records):
         (tmp_path / f"{number}.ndjson").write_text(record + "\n")
-    landing = Landing(tmp_path / "landing")
+    store = ManifestStore(tmp_path / "landing")
 
-    landing.add_files(source(tmp_path, format="ndjson", batch_files=1))
+    store.add_files(source(tmp_path, format="ndjson", batch_files=1))
 
-    assert [manifest.schema_changes for manifest in Landing(tmp_path / "landing").manifests] == [
+    assert [manifest.schema_changes for manifest in ManifestStore(tmp_path / "landing").manifests] == [
         (),
         ("1.ndjson: gained gps.lat", "1.ndjson: temp was number, is string"),
         ("2.ndjson: lost gps.lat",),
@@ -114,18 +114,18 @@ def test_columns_gained_lost_and_retyped_are_told_with_the_batch_that_brings_the
 def test_header_names_are_columns_and_one_that_comes_back_is_no_gain(tmp_path: Path) -> None:
     for name, header in {"a": "ts,temp", "b": "ts", "c": "ts,temp"}.items():
         (tmp_path / name).write_text(header + "\n1,2\n")
-    landing = Landing(tmp_path / "landing")
+    store = ManifestStore(tmp_path / "landing")
 
-    landing.add_files(source(tmp_path))
+    store.add_files(source(tmp_path))
 
-    assert landing.manifests[0].schema_changes == ("b: lost temp",)
+    assert store.manifests[0].schema_changes == ("b: lost temp",)
 
 
 def test_a_file_that_breaks_off_is_still_read_as_far_as_it_goes(tmp_path: Path) -> None:
     whole = gzip.compress(b'{"ts": 1}\n' * 50)
     (tmp_path / "a.ndjson.gz").write_bytes(whole[: len(whole) - 6])
-    landing = Landing(tmp_path / "landing")
+    store = ManifestStore(tmp_path / "landing")
 
-    landing.add_files(source(tmp_path, format="ndjson"))
+    store.add_files(source(tmp_path, format="ndjson"))
 
-    assert landing.manifests[0].files[0].unreadable is None
+    assert store.manifests[0].files[0].unreadable is None

@@ -18,16 +18,16 @@ from lakehouse.declare.stream import Source
 from lakehouse.home.crashpoint import FOLDING_POINTS
 from lakehouse.streams.sources.folded_manifests import FoldedDamaged
 from lakehouse.streams.sources.manifest import Manifest, OffsetRange
-from lakehouse.streams.sources.manifest_store import RECENT, Landing
+from lakehouse.streams.sources.manifest_store import RECENT, ManifestStore
 
 ID = "cotmujI_SuCbmLd1Pj57BQ"
 KILLED = """
 import sys
 from pathlib import Path
 from lakehouse.streams.sources.folded_manifests import FoldedDamaged
-from lakehouse.streams.sources.manifest_store import Landing
-landing = Landing(Path(sys.argv[1]))
-landing.fold(landing.last_batch)
+from lakehouse.streams.sources.manifest_store import ManifestStore
+store = ManifestStore(Path(sys.argv[1]))
+store.fold(store.last_batch)
 """
 
 
@@ -40,26 +40,24 @@ def land(folder: Path, names: str, header: str = "time,temp") -> None:
         (folder / f"{name}.csv").write_text(f"{header}\n1,2\n")
 
 
-def long_ago(folder: Path, landing: Landing) -> None:
+def long_ago(folder: Path, store: ManifestStore) -> None:
     """Put as many batches behind those there are as stay unfolded."""
     for _ in range(RECENT):
-        landing.add_ranges([()])
+        store.add_ranges([()])
 
 
-def shown(landing: Landing, source: Source, folder: Path) -> tuple[object, ...]:
+def shown(store: ManifestStore, source: Source, folder: Path) -> tuple[object, ...]:
     """What can be asked of a landing, whether its manifests are folded or not."""
     paths = [str(path) for path in sorted(folder.glob("*.csv"))]
-    files = sorted(
-        (each.path, each.size, each.fields, dict(each.columns)) for each in landing.files_of(paths)
-    )
-    new = [path for path, _ in landing.new_files(source)]
+    files = sorted((each.path, each.size, each.fields, dict(each.columns)) for each in store.files_of(paths))
+    new = [path for path, _ in store.new_files(source)]
     return (
-        landing.last_batch,
-        landing.missing,
+        store.last_batch,
+        store.missing,
         new,
-        landing.changed_files(source),
+        store.changed_files(source),
         files,
-        landing.read_until(),
+        store.read_until(),
     )
 
 
@@ -81,11 +79,11 @@ def test_folded_at_any_time_a_landing_says_what_one_says_that_never_was(
         folder = Path(name)
         asked = source(folder)
         for number, step in enumerate(steps):
-            landings = [Landing(folder / "folded"), Landing(folder / "kept")]
-            _take(step, number, landings, folder)
-            for landing in landings:
-                landing.add_files(asked)
-        one, other = Landing(folder / "folded"), Landing(folder / "kept")
+            stores = [ManifestStore(folder / "folded"), ManifestStore(folder / "kept")]
+            _take(step, number, stores, folder)
+            for store in stores:
+                store.add_files(asked)
+        one, other = ManifestStore(folder / "folded"), ManifestStore(folder / "kept")
         land(folder, "z", "time,new")
 
         assert shown(one, asked, folder) == shown(other, asked, folder)
@@ -95,95 +93,106 @@ def test_folded_at_any_time_a_landing_says_what_one_says_that_never_was(
         assert few == [manifest for manifest in other.manifests if manifest.kind in ("lost", "requeue")]
 
 
-def _take(step: tuple[str, object], number: int, landings: list[Landing], folder: Path) -> None:
+def _take(step: tuple[str, object], number: int, stores: list[ManifestStore], folder: Path) -> None:
     kind, what = step
     if kind == "files":
         land(folder, f"{number:02d}"[-1] + "abc"[number % 3], str(what))
     if kind == "change" and (read := sorted(folder.glob("*.csv"))):
         read[number % len(read)].write_text("time,temp\n" + "1,2\n" * 7)
     given = (OffsetRange("t", number % 3, 5 * number, 5 * number + 5, ID),)
-    for landing in landings:
+    for store in stores:
         if kind == "kafka":
-            landing.add_ranges([given])
+            store.add_ranges([given])
         if kind == "lost":
-            landing.give_up(given, landing.last_batch + 1)
+            store.give_up(given, store.last_batch + 1)
         if kind == "requeue":
-            landing.add_requeue(("bad_number",))
+            store.add_requeue(("bad_number",))
     if kind == "fold":
-        landings[0].fold(landings[0].last_batch)
+        stores[0].fold(stores[0].last_batch)
 
 
 def test_old_manifests_are_one_file_and_a_file_read_long_ago_is_not_read_again(tmp_path: Path) -> None:
     land(tmp_path, "abcd")
-    landing = Landing(tmp_path / "landing")
-    landing.add_files(source(tmp_path))
-    landing.add_requeue(())
-    long_ago(tmp_path, landing)
+    store = ManifestStore(tmp_path / "landing")
+    store.add_files(source(tmp_path))
+    store.add_requeue(())
+    long_ago(tmp_path, store)
 
-    assert landing.fold(landing.last_batch) == 2
+    assert store.fold(store.last_batch) == 2
 
-    left = sorted(path.name for path in landing.folder.glob("*.json"))
+    left = sorted(path.name for path in store.folder.glob("*.json"))
     # A requeue is needed to tell what is open in quarantine.
     assert (left[0], len(left)) == ("00000003.json", RECENT + 1)
-    for each in (landing, Landing(landing.folder)):
+    for each in (store, ManifestStore(store.folder)):
         assert (each.add_files(source(tmp_path)), each.fold(each.last_batch)) == (0, 0)
-    assert [file.fields for file in landing.files_of([str(tmp_path / "c.csv")])] == [("time", "temp")]
+    assert [file.fields for file in store.files_of([str(tmp_path / "c.csv")])] == [("time", "temp")]
 
 
 def test_columns_are_compared_with_those_of_files_long_ago(tmp_path: Path) -> None:
     land(tmp_path, "a", "time,temp,room")
-    landing = Landing(tmp_path / "landing")
-    landing.add_files(source(tmp_path))
+    store = ManifestStore(tmp_path / "landing")
+    store.add_files(source(tmp_path))
     land(tmp_path, "b", "time,temp")
-    landing.add_files(source(tmp_path))
-    long_ago(tmp_path, landing)
-    assert landing.fold(landing.last_batch) == 2
+    store.add_files(source(tmp_path))
+    long_ago(tmp_path, store)
+    assert store.fold(store.last_batch) == 2
 
     land(tmp_path, "c", "time,room,floor")
-    landing.add_files(source(tmp_path))
+    store.add_files(source(tmp_path))
 
-    assert landing.manifests[-1].schema_changes == ("c.csv: gained floor", "c.csv: lost temp")
+    assert store.manifests[-1].schema_changes == ("c.csv: gained floor", "c.csv: lost temp")
 
 
 def test_manifests_of_unfinished_batches_are_not_folded(tmp_path: Path) -> None:
-    landing = Landing(tmp_path)
-    landing.add_ranges([()] * (RECENT + 5))
+    store = ManifestStore(tmp_path)
+    store.add_ranges([()] * (RECENT + 5))
 
-    assert landing.fold(finished=RECENT + 2) == 2
-    assert Landing(tmp_path).behind(RECENT + 2) == [Manifest(RECENT + n, "kafka") for n in (3, 4, 5)]
+    assert store.fold(finished=RECENT + 2) == 2
+    assert ManifestStore(tmp_path).behind(RECENT + 2) == [Manifest(RECENT + n, "kafka") for n in (3, 4, 5)]
 
 
 def test_killed_in_the_midst_of_folding_nothing_counts_twice(tmp_path: Path) -> None:
     land(tmp_path, "abcd")
-    landing = Landing(tmp_path / "landing")
-    landing.add_files(source(tmp_path))
-    long_ago(tmp_path, landing)
-    before = shown(landing, source(tmp_path), tmp_path)
+    store = ManifestStore(tmp_path / "landing")
+    store.add_files(source(tmp_path))
+    long_ago(tmp_path, store)
+    before = shown(store, source(tmp_path), tmp_path)
     [point] = FOLDING_POINTS
     environment = os.environ | {"TIDEMARK_CRASH_AT": point}
 
-    ended = subprocess.run([sys.executable, "-c", KILLED, str(landing.folder)], env=environment, check=False)
+    ended = subprocess.run([sys.executable, "-c", KILLED, str(store.folder)], env=environment, check=False)
 
     assert ended.returncode == -signal.SIGKILL
-    assert len(list(landing.folder.glob("*.json"))) == RECENT + 2
-    again = Landing(landing.folder)
+    assert len(list(store.folder.glob("*.json"))) == RECENT + 2
+    again = ManifestStore(store.folder)
     assert shown(again, source(tmp_path), tmp_path) == before
     assert again.fold(again.last_batch) == 0
-    assert len(list(landing.folder.glob("*.json"))) == RECENT
-    assert shown(Landing(landing.folder), source(tmp_path), tmp_path) == before
+    assert len(list(store.folder.glob("*.json"))) == RECENT
+    assert shown(ManifestStore(store.folder), source(tmp_path), tmp_path) == before
 
 
 def test_a_manifest_that_is_gone_is_missed_and_what_was_folded_too(tmp_path: Path) -> None:
-    landing = Landing(tmp_path)
-    landing.add_ranges([()] * (RECENT + 5))
+    store = ManifestStore(tmp_path)
+    store.add_ranges([()] * (RECENT + 5))
     shutil.copytree(tmp_path, tmp_path / "copy")
     (tmp_path / "copy" / "00000002.json").unlink()
-    landing.fold(landing.last_batch)
+    store.fold(store.last_batch)
     (tmp_path / "folded.sqlite").unlink()
 
-    assert Landing(tmp_path).missing == 1
+    assert ManifestStore(tmp_path).missing == 1
     (tmp_path / "folded.sqlite").write_bytes(b"rubbish" * 99)
     with pytest.raises(FoldedDamaged, match=r"folded\.sqlite: file is not a database: restore that file"):
-        Landing(tmp_path)
-    gapped = Landing(tmp_path / "copy")
+        ManifestStore(tmp_path)
+    gapped = ManifestStore(tmp_path / "copy")
     assert (gapped.missing, gapped.fold(gapped.last_batch)) == (2, 0)
+
+
+def test_manifests_of_an_earlier_version_keep_their_numbers_in_the_folder_of_today(tmp_path: Path) -> None:
+    ManifestStore(tmp_path / "landing" / "readings").add_requeue(())
+    (tmp_path / "landing" / "others").mkdir()
+    (tmp_path / "landing" / "others" / "00000001.json").write_text("{}")
+
+    stores = [ManifestStore(tmp_path / "manifests" / name) for name in ("readings", "others")]
+
+    assert [store.last_batch for store in stores] == [1, 0]
+    assert [path.name for path in (tmp_path / "landing").iterdir()] == ["others"]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.streams.sources.manifest import Manifest, OffsetRange, Partition
-from lakehouse.streams.sources.manifest_store import Landing
+from lakehouse.streams.sources.manifest_store import ManifestStore
 from lakehouse.streams.sources.offsets import (
     Held,
     OffsetsGone,
@@ -144,28 +144,28 @@ def test_lag_is_what_no_manifest_holds() -> None:
 
 
 def test_manifests_with_ranges_are_read_back_as_they_were_written(tmp_path: Path) -> None:
-    landing = Landing(tmp_path)
-    landing.add_ranges([manifest((0, 5)).ranges, manifest((5, 9)).ranges])
+    store = ManifestStore(tmp_path)
+    store.add_ranges([manifest((0, 5)).ranges, manifest((5, 9)).ranges])
 
-    assert Landing(tmp_path).manifests == landing.manifests
-    assert read_until(landing.manifests)["t", 0].end == 9
+    assert ManifestStore(tmp_path).manifests == store.manifests
+    assert read_until(store.manifests)["t", 0].end == 9
 
 
 def test_a_manifest_written_before_there_were_ranges_is_read(tmp_path: Path) -> None:
     (tmp_path / "00000001.json").write_text('{"batch": 1, "kind": "files", "files": [], "reasons": []}')
 
-    assert Landing(tmp_path).manifests == [Manifest(1, "files")]
+    assert ManifestStore(tmp_path).manifests == [Manifest(1, "files")]
 
 
 def test_giving_up_takes_the_place_of_the_manifests_that_cannot_be_read(tmp_path: Path) -> None:
-    landing = Landing(tmp_path)
-    landing.add_ranges([manifest((0, 5)).ranges, manifest((5, 9)).ranges, manifest((9, 12)).ranges])
+    store = ManifestStore(tmp_path)
+    store.add_ranges([manifest((0, 5)).ranges, manifest((5, 9)).ranges, manifest((9, 12)).ranges])
     lost = (OffsetRange("t", 0, 5, 7, ID),)
     # Read before, in this process.
-    assert Landing(tmp_path).manifests == landing.manifests
+    assert ManifestStore(tmp_path).manifests == store.manifests
 
-    landing.give_up(lost, batch=2)
+    store.give_up(lost, batch=2)
 
-    found = Landing(tmp_path)
+    found = ManifestStore(tmp_path)
     assert [(m.batch, m.kind) for m in found.manifests] == [(1, "kafka"), (2, "lost")]
     assert read_until(found.manifests)["t", 0].end == 7

@@ -11,7 +11,7 @@ import pytest
 
 from lakehouse.declare.stream import Source
 from lakehouse.streams.sources import split
-from lakehouse.streams.sources.manifest_store import Landing
+from lakehouse.streams.sources.manifest_store import ManifestStore
 from lakehouse.streams.sources.packets import PACKET_FIELDS, numbered_packets
 from tests.algorithms.packets import made
 
@@ -110,11 +110,11 @@ def test_a_file_that_is_no_capture_is_handed_out_with_what_is_wrong(
     tmp_path: Path, content: bytes, told: str
 ) -> None:
     (tmp_path / "a.pcap").write_bytes(content)
-    landing = Landing(tmp_path / "landing")
+    store = ManifestStore(tmp_path / "landing")
 
-    landing.add_files(Source.model_validate({"path": f"{tmp_path}/*.pcap", "format": "pcap", "settle": 0}))
+    store.add_files(Source.model_validate({"path": f"{tmp_path}/*.pcap", "format": "pcap", "settle": 0}))
 
-    assert told in (landing.manifests[0].files[0].unreadable or "")
+    assert told in (store.manifests[0].files[0].unreadable or "")
 
 
 def test_memory_does_not_grow_with_the_capture(tmp_path: Path) -> None:
