@@ -77,9 +77,8 @@ def _facts(settings: Settings, spark: SparkSession, stream: Stream) -> StreamFac
     contained = read_marker(layout.rollup(stream.name))
     waiting = {}
     if contained.batch:
-        rejected = quarantine.open_records(
-            spark, layout, stream, ManifestStore(layout.manifests(stream.name))
-        )
+        manifests = ManifestStore(layout.manifests(stream.name))
+        rejected = quarantine.open_records(spark, layout, stream, manifests)
         waiting = {row["reason"]: row["count"] for row in rejected.groupBy("reason").count().collect()}
     schema = schema_check.require_current(spark, layout, stream)
     return StreamFacts(
