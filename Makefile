@@ -19,7 +19,7 @@ help: ## Print this list
 .PHONY: setup
 setup: $(READY) ## Install everything into .venv and .tools: packages, this project, Spark's jars
 
-$(READY): requirements.lock pyproject.toml infra/setup.sh
+$(READY): requirements.lock requirements-uv.lock pyproject.toml infra/setup.sh lakehouse/spark/jars.lock
 	@infra/setup.sh
 	@touch $(READY)
 
@@ -72,6 +72,8 @@ lock: $(UV) ## Pin every package again in the files requirements*.lock, with has
 		--python-version 3.11 --upgrade --quiet -o requirements.lock
 	@$(UV) pip compile --group pyproject.toml:bench -c requirements.lock --universal --generate-hashes --no-header \
 		--python-version 3.11 --upgrade --quiet -o requirements-bench.lock
+	@echo uv | $(UV) pip compile - --universal --generate-hashes --no-header --no-annotate \
+		--python-version 3.11 --upgrade --quiet -o requirements-uv.lock
 	@$(UV) pip compile --group pyproject.toml:docs -c requirements.lock --universal --generate-hashes --no-header \
 		--python-version 3.11 --upgrade --quiet -o requirements-docs.lock
 

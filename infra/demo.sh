@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The tour: two simulated streams with late rows, repeats, bad clocks and dirt through the real DAGs, then questions.
 # With --live, this machine's own sensors instead, recorded for 15 seconds.
-# Everything is written below ./demo, made new each time, or below $TIDEMARK_HOME, which is kept.
+# Everything is written below ./demo, made new each time, or below $TIDEMARK_HOME, which is kept. Of a run only the
+# progress is shown, and of the status only the streams, so that the tour stays within 100 lines.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,17 +24,26 @@ step() {
     "$tidemark" "$@"
 }
 
+run() {
+    printf '\n$ tidemark run      (Airflow and Spark log to %s)\n' "$TIDEMARK_HOME/airflow/logs/run.log"
+    "$tidemark" run >"$folder/run.txt"
+    printf 'all figures: %s\n' "$folder/run.txt"
+}
+
+status() {
+    printf '\n$ tidemark status      (its first lines)\n'
+    "$tidemark" status | sed '/^levels of /,$d'
+}
+
 simulated() {
     [ -f "$TIDEMARK_CONFIG" ] || step init
     step simulate
-    step run
-    step status
-    step ask telemetry temp --agg avg
-    step ask telemetry temp --agg max --where device=sensor-007
+    run
+    status
+    step ask telemetry temp --agg avg --where device=sensor-007
     step ask flows bytes --by proto
-    step queries
     step sql "SELECT found, count(*) AS pairs FROM pairs_warmer_neighbours GROUP BY ALL"
-    step sql "SELECT location, state, raised_at, cleared_at FROM alarms_warm_and_dry ORDER BY raised_at LIMIT 5"
+    step sql "SELECT location, state, raised_at, cleared_at FROM alarms_warm_and_dry ORDER BY raised_at LIMIT 3"
     step sql "SELECT * FROM range_sum('telemetry', 'temp', TIMESTAMP '2026-01-01 06:00', TIMESTAMP '2026-01-01 09:30')"
     echo "$((SECONDS - started))" >"$folder/seconds"
 }
@@ -42,8 +52,8 @@ live() {
     [ -f "$TIDEMARK_CONFIG" ] || printf '%s\n' '[streams.host]' 'preset = "host"' 'source.every = "1s"' \
         'levels = ["1s for 1h", "1m for 2d", "1h for 1y", "1d forever"]' >"$TIDEMARK_CONFIG"
     step collect --for 15s
-    step run
-    step status
+    run
+    status
     step ask host value --agg avg --where sensor=cpu --by part
     step plot host value --where sensor=cpu --where part=all --points 15
 }

@@ -40,14 +40,32 @@ check_java() {
     esac
 }
 
-fetch_uv() {
-    local python
-    if [ ! -x .tools/bin/uv ]; then
-        echo "setup: fetching uv into .tools"
-        python=$(find_python)
-        "$python" -m venv .tools
-        .tools/bin/python -m pip install --quiet --disable-pip-version-check "uv>=0.8"
+# Say what is done and how long it took; what the command itself says goes to the log.
+step() {
+    local started=$SECONDS
+    printf 'setup: %s ... ' "$1"
+    shift
+    if "$@" >"$log" 2>&1; then
+        printf '%s s\n' "$((SECONDS - started))"
+    else
+        printf 'failed; the end of %s:\n' "$log"
+        tail -n 20 "$log" >&2
+        return 1
     fi
+}
+
+install_uv() {
+    local pinned python
+    pinned=$(sed -n 's/^uv==\([0-9.]*\).*/\1/p' requirements-uv.lock)
+    if [ "$(.tools/bin/uv --version 2>/dev/null | cut -d ' ' -f 2)" != "$pinned" ]; then
+        python=$(find_python)
+        step "installing uv $pinned into .tools" new_tools "$python"
+    fi
+}
+
+new_tools() {
+    "$1" -m venv .tools &&
+        .tools/bin/python -m pip install --disable-pip-version-check --require-hashes -r requirements-uv.lock
 }
 
 install_packages() {
@@ -55,20 +73,23 @@ install_packages() {
     python=$(find_python)
     # An environment of another machine or another Python is no use: its interpreter must start.
     .venv/bin/python -c '' 2>/dev/null || .tools/bin/uv venv --quiet --clear --python "$python" .venv
-    echo "setup: installing the pinned packages into .venv (1.6 GB the first time)"
-    .tools/bin/uv pip install --quiet --python .venv/bin/python --require-hashes -r requirements.lock
-    .tools/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation \
+    step "installing the pinned packages into .venv (1.6 GB the first time)" \
+        .tools/bin/uv pip install --python .venv/bin/python --require-hashes -r requirements.lock
+    step "installing this project into .venv" \
+        .tools/bin/uv pip install --python .venv/bin/python --no-deps --no-build-isolation \
         --config-settings editable_mode=compat --editable .
 }
 
+mkdir -p .tools
+log=$PWD/.tools/setup.log
 if [ "${1:-}" = uv ]; then
-    fetch_uv
+    install_uv
     exit
 fi
 check_java
-fetch_uv
+install_uv
 install_packages
-echo "setup: fetching Spark's jars, for Delta and Kafka (110 MB the first time)"
-.venv/bin/python -m lakehouse.spark.jars
-.venv/bin/python -m lakehouse.spark.class_archive 2>/dev/null || echo "setup: no archive of classes; sessions start slower"
+step "fetching Spark's jars for Delta and Kafka (23 MB the first time)" .venv/bin/python -m lakehouse.spark.jars
+step "archiving Spark's classes, so that sessions start faster" .venv/bin/python -m lakehouse.spark.class_archive ||
+    echo "setup: going on without the archive; sessions start slower"
 echo "setup: ready. Next: make demo, or .venv/bin/tidemark --help"
