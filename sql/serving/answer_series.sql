@@ -4,7 +4,7 @@
 --             answers are read, also those that HAVING does not let through: `holding` counts the ticks where it does.
 -- Parameters: query_name   an aggregate of the table queries
 --             output_name  one of its outputs, see the table outputs
---             range_start  first moment, such as '2026-01-05' or '2026-01-05T06:00+01:00'; see moment_us
+--             range_start  first moment, such as '2026-01-05' or '2026-01-05T06:00+01:00'; see timestamp_us
 --             range_end    first moment after
 --             points       how many buckets at most, 1 to 10000
 -- Usage:      FROM answer_series('busy_places', 'n', '2026-01-05', '2026-01-06', 96);
@@ -34,8 +34,8 @@ CREATE MACRO answer_series(query_name, output_name, range_start, range_end, poin
     WITH asked AS (
         SELECT
             queries.every_us, final_before_us, "groups", CASE WHEN is_count THEN 0.0 END AS nothing,
-            tick_from(moment_us(CAST(range_start AS VARCHAR)), queries.every_us) AS first_us,
-            tick_from(moment_us(CAST(range_end AS VARCHAR)), queries.every_us) AS end_us,
+            tick_from(timestamp_us(CAST(range_start AS VARCHAR)), queries.every_us) AS first_us,
+            tick_from(timestamp_us(CAST(range_end AS VARCHAR)), queries.every_us) AS end_us,
             -- What is answered and published of it.
             greatest(first_us, published_from_us) AS since_us, least(end_us, tick_from(time_us + 1, queries.every_us)) AS until_us,
             CASE
@@ -61,7 +61,7 @@ CREATE MACRO answer_series(query_name, output_name, range_start, range_end, poin
         WHERE answer_values.query = query_name AND answer_values.output = output_name AND tick_us >= since_us
             AND tick_us < until_us
             -- The same once more, so that only this time is read.
-            AND tick_us >= moment_us(CAST(range_start AS VARCHAR)) AND tick_us < moment_us(CAST(range_end AS VARCHAR))
+            AND tick_us >= timestamp_us(CAST(range_start AS VARCHAR)) AND tick_us < timestamp_us(CAST(range_end AS VARCHAR))
     ), found AS (
         SELECT
             bucket, key_values, max(value) FILTER (tick_us = last_us) AS value, count(*) FILTER (tick_us = last_us) AS is_last,

@@ -6,82 +6,59 @@
 -- (certain sum + sum s) / (certain n + sum k) over the k of each cut node, see ratios.sql.
 -- Parameters: stream_name, measure_name, range_start, range_end, edges, keys, by: see range_nodes
 -- Usage:      FROM range_avg('telemetry', 'temp', '2020-07-13T06:00', '2020-07-13T09:30', keys := {device: 'a'});
---
--- Answer: key, value, low, high, exact, rows (about so many), rows_low, rows_high, nodes_read, finest_granularity_us,
--- as_of_version, grouping, final (rows later than the stream's `latest` apart, no row can still change it).
 
-CREATE MACRO avg_of(asked, reads) AS TABLE
-    WITH grouped AS (
-        SELECT
-            bucket, key_json,
-            count(*) AS nodes_read, min(width_us) AS finest_granularity_us,
-            CAST(sum(at_least) AS BIGINT) AS rows_low, CAST(sum(at_most) AS BIGINT) AS rows_high,
-            sum(least(greatest(n * share, at_least), at_most)) AS rows_spread,
-            CASE WHEN any_value(is_exact) THEN CAST(
-                ifnull(sum(exact_total) FILTER (at_least = n), 0) + ifnull(sum(wide_total) FILTER (at_least = n), 0)
-            AS DOUBLE) ELSE ifnull(fsum(total) FILTER (at_least = n), 0) END AS certain,
-            ifnull(sum(n) FILTER (at_least = n), 0) AS certain_n,
-            ifnull(bool_and(at_least = at_most AND part_low = part_high) FILTER (is_open), true) AS is_settled,
-            ifnull(sum(least(greatest(total * share, part_low), part_high)) FILTER (is_open), 0) AS open_sum,
-            list(cut_sums(n, total, lowest, highest, at_least, at_most)) FILTER (is_open) AS cuts,
-            min(lowest) FILTER (at_most > 0) AS bottom,
-            max(highest) FILTER (at_most > 0) AS top,
-            2.220446049250313e-16 * (sum(n) + 8) * sum(magnitude) AS rounding
-        FROM parts_inside(reads)
-        GROUP BY bucket, key_json
-    ), asked_for AS (
-        SELECT * REPLACE (ifnull(is_settled, true) AS is_settled)
-        FROM query_table(asked) AS asked LEFT JOIN grouped USING (bucket)
-        WHERE level = 1 AND (rows_high > 0 OR NOT is_by_key)
-    ), climbed AS (
-        SELECT
-            *,
-            rounding / greatest(rows_low, 1) / divisor AS slack,
-            bottom / divisor AS least_avg,
-            top / divisor AS most_avg,
-            CASE WHEN is_settled THEN (certain + open_sum) / nullif(rows_low * divisor, 0)
-                ELSE -largest_ratio(-certain, certain_n, mirrored(cuts), -top, -bottom, rounding) / divisor END AS ratio_low,
-            CASE WHEN is_settled THEN (certain + open_sum) / nullif(rows_low * divisor, 0)
-                ELSE largest_ratio(certain, certain_n, uppers(cuts), bottom, top, rounding) / divisor END AS ratio_high
-        FROM asked_for
-    ), ended AS (
-        SELECT
-            *,
-            CASE
-                WHEN is_settled AND is_exact THEN ratio_low
-                WHEN is_exact THEN greatest(ratio_low - slack, least_avg)
-                ELSE greatest(ratio_low, least_avg) - slack
-            END AS avg_low,
-            CASE
-                WHEN is_settled AND is_exact THEN ratio_high
-                WHEN is_exact THEN least(ratio_high + slack, most_avg)
-                ELSE least(ratio_high, most_avg) + slack
-            END AS avg_high
-        FROM climbed
-    ), spread AS (
-        SELECT
-            *,
-            least(greatest((certain + open_sum) / nullif(rows_spread * divisor, 0), avg_low), avg_high) AS spread_avg
-        FROM ended
-    )
+-- [nodes]
+parts_inside
+-- [folds]
+CASE WHEN any_value(is_exact) THEN CAST(
+    ifnull(sum(exact_total) FILTER (at_least = n), 0) + ifnull(sum(wide_total) FILTER (at_least = n), 0)
+AS DOUBLE) ELSE ifnull(fsum(total) FILTER (at_least = n), 0) END AS certain,
+ifnull(sum(n) FILTER (at_least = n), 0) AS certain_n,
+ifnull(bool_and(at_least = at_most AND part_low = part_high) FILTER (is_open), true) AS is_settled,
+ifnull(sum(least(greatest(total * share, part_low), part_high)) FILTER (is_open), 0) AS open_sum,
+list(cut_sums(n, total, lowest, highest, at_least, at_most)) FILTER (is_open) AS cuts,
+min(lowest) FILTER (at_most > 0) AS bottom,
+max(highest) FILTER (at_most > 0) AS top,
+2.220446049250313e-16 * (sum(n) + 8) * sum(magnitude) AS rounding
+-- [steps]
+settled AS (
+    SELECT * REPLACE (ifnull(is_settled, true) AS is_settled) FROM joined
+), climbed AS (
     SELECT
-        CAST(CAST(ifnull(key_json, '{}') AS JSON) AS MAP(VARCHAR, VARCHAR)) AS key,
-        needs_values(has_values, spread_avg) AS value,
-        CASE WHEN NOT is_forgotten THEN avg_low END AS low,
-        CASE WHEN NOT is_forgotten THEN avg_high END AS high,
-        is_settled AND NOT is_forgotten AS exact,
-        CAST(round(ifnull(rows_spread, 0)) AS BIGINT) AS rows, ifnull(rows_low, 0) AS rows_low,
-        ifnull(rows_high, 0) AS rows_high, ifnull(nodes_read, 0) AS nodes_read, finest_granularity_us,
-        version AS as_of_version, CAST(grouping_text AS VARCHAR[]) AS grouping, is_final AS final,
-        bucket, a_us AS from_us, b_us AS to_us
-    FROM spread;
-
-CREATE MACRO bucket_avg(stream_name, measure_name, edges, keys := MAP {}, "by" := []) AS TABLE
-    WITH asked AS MATERIALIZED (FROM bucket_asked(stream_name, measure_name, edges, keys, "by")),
-    reads AS (FROM reads_of('asked'))
-    FROM avg_of('asked', 'reads');
-
-CREATE MACRO range_avg(stream_name, measure_name, range_start, range_end, keys := MAP {}, "by" := []) AS TABLE
-    SELECT * EXCLUDE (bucket, from_us, to_us)
-    FROM bucket_avg(stream_name, measure_name,
-        [moment_us(CAST(range_start AS VARCHAR)), moment_us(CAST(range_end AS VARCHAR))], keys := keys, "by" := "by");
+        *,
+        rounding / greatest(rows_low, 1) / divisor AS slack,
+        bottom / divisor AS least_avg,
+        top / divisor AS most_avg,
+        CASE WHEN is_settled THEN (certain + open_sum) / nullif(rows_low * divisor, 0)
+            ELSE -largest_ratio(-certain, certain_n, mirrored(cuts), -top, -bottom, rounding) / divisor END AS ratio_low,
+        CASE WHEN is_settled THEN (certain + open_sum) / nullif(rows_low * divisor, 0)
+            ELSE largest_ratio(certain, certain_n, uppers(cuts), bottom, top, rounding) / divisor END AS ratio_high
+    FROM settled
+), bounded AS (
+    SELECT
+        *,
+        CASE
+            WHEN is_settled AND is_exact THEN ratio_low
+            WHEN is_exact THEN greatest(ratio_low - slack, least_avg)
+            ELSE greatest(ratio_low, least_avg) - slack
+        END AS avg_low,
+        CASE
+            WHEN is_settled AND is_exact THEN ratio_high
+            WHEN is_exact THEN least(ratio_high + slack, most_avg)
+            ELSE least(ratio_high, most_avg) + slack
+        END AS avg_high
+    FROM climbed
+), ended AS (
+    SELECT
+        *,
+        least(greatest((certain + open_sum) / nullif(rows_spread * divisor, 0), avg_low), avg_high) AS spread_avg
+    FROM bounded
+)
+-- [value]
+needs_values(has_values, spread_avg)
+-- [low]
+CASE WHEN NOT is_forgotten THEN avg_low END
+-- [high]
+CASE WHEN NOT is_forgotten THEN avg_high END
+-- [exact]
+is_settled

@@ -3,39 +3,12 @@
 -- Purpose:    value is the certain count and each cut node's share of its rows.
 -- Parameters: stream_name, measure_name, range_start, range_end, edges, keys, by: see range_nodes
 -- Usage:      FROM range_count('telemetry', '*', '2020-07-13T06:00', '2020-07-13T09:30', keys := {device: 'a'});
---
--- Answer: key, value, low, high, exact, rows (about so many), rows_low, rows_high, nodes_read, finest_granularity_us,
--- as_of_version, grouping, final (rows later than the stream's `latest` apart, no row can still change it).
 
-CREATE MACRO count_of(asked, reads) AS TABLE
-    WITH grouped AS (
-        SELECT
-            bucket, key_json,
-            count(*) AS nodes_read, min(width_us) AS finest_granularity_us,
-            CAST(sum(at_least) AS BIGINT) AS rows_low, CAST(sum(at_most) AS BIGINT) AS rows_high,
-            sum(least(greatest(n * share, at_least), at_most)) AS rows_spread
-        FROM nodes_inside(reads)
-        GROUP BY bucket, key_json
-    )
-    SELECT
-        CAST(CAST(ifnull(key_json, '{}') AS JSON) AS MAP(VARCHAR, VARCHAR)) AS key,
-        ifnull(rows_spread, 0) AS value,
-        CAST(ifnull(grouped.rows_low, 0) AS DOUBLE) AS low,
-        CASE WHEN NOT is_forgotten THEN CAST(ifnull(grouped.rows_high, 0) AS DOUBLE) END AS high,
-        ifnull(grouped.rows_low = grouped.rows_high, true) AND NOT is_forgotten AS exact,
-        CAST(round(ifnull(rows_spread, 0)) AS BIGINT) AS rows, ifnull(grouped.rows_low, 0) AS rows_low,
-        ifnull(grouped.rows_high, 0) AS rows_high, ifnull(nodes_read, 0) AS nodes_read, finest_granularity_us,
-        version AS as_of_version, CAST(grouping_text AS VARCHAR[]) AS grouping, is_final AS final,
-        bucket, a_us AS from_us, b_us AS to_us
-    FROM query_table(asked) AS asked LEFT JOIN grouped USING (bucket)
-    WHERE level = 1 AND (grouped.rows_high > 0 OR NOT is_by_key);
-
-CREATE MACRO bucket_count(stream_name, measure_name, edges, keys := MAP {}, "by" := []) AS TABLE
-    WITH asked AS MATERIALIZED (FROM bucket_asked(stream_name, measure_name, edges, keys, "by")),
-    reads AS (FROM reads_of('asked'))
-    FROM count_of('asked', 'reads');
-
-CREATE MACRO range_count(stream_name, measure_name, range_start, range_end, keys := MAP {}, "by" := []) AS TABLE
-    SELECT * EXCLUDE (bucket, from_us, to_us)
-    FROM bucket_count(stream_name, measure_name,
-        [moment_us(CAST(range_start AS VARCHAR)), moment_us(CAST(range_end AS VARCHAR))], keys := keys, "by" := "by");
+-- [value]
+ifnull(rows_spread, 0)
+-- [low]
+CAST(ifnull(rows_low, 0) AS DOUBLE)
+-- [high]
+CASE WHEN NOT is_forgotten THEN CAST(ifnull(rows_high, 0) AS DOUBLE) END
+-- [exact]
+ifnull(rows_low = rows_high, true)

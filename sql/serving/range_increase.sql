@@ -7,92 +7,76 @@
 -- what fell inside nodes lies between drops_low and drops_high. A cut node enters as the reading it ends with, or
 -- begins with; inside it, up to all of its own increase is added, and for `value` its share of the time.
 -- One subtraction is rounded right; where resets, cut nodes or meters are added, both sides are moved out.
+-- `rows` counts readings.
 -- Parameters: stream_name, measure_name, range_start, range_end, edges, keys, by: see range_nodes
 -- Usage:      FROM range_increase('water', 'volume', '2013-01-01', '2013-02-01', by := ['house']);
---
--- Answer: the columns of range_sum; `rows` counts readings.
 
-CREATE MACRO needs_counter(is_counter, answer) AS
-    CASE WHEN is_counter THEN answer ELSE error(concat('only a measure declared a counter has an increase', answer)) END;
-
-CREATE MACRO increase_of(asked, reads) AS TABLE
-    WITH met AS (
-        SELECT
-            bucket, key_json, series_rank, width_us, is_exact, start_us, n, first_us, last_us, highest, drops_low, drops_high,
-            last_reading - first_reading AS grown,
-            first_us >= a_us AS starts_in, last_us < b_us AS ends_in,
-            CASE WHEN starts_in THEN first_reading ELSE last_reading END AS enters,
-            CASE WHEN ends_in THEN last_reading ELSE first_reading END AS leaves,
-            (least(b_us, last_us) - greatest(a_us, first_us)) / (last_us - first_us) AS share
-        FROM query_table(reads) AS reads
-        JOIN counter_nodes AS nodes ON nodes.slot = reads.slot AND nodes.parent_us = reads.parent_us
-            AND start_us < b_us AND start_us > a_us - width_us
-            AND CASE
-                WHEN start_us >= a_us AND start_us <= b_us - width_us
-                THEN nodes.parent_us < a_us OR nodes.parent_us > b_us - parent_width_us
-                ELSE start_us < finer_us
-            END
-        -- Of a node whose first and last reading lie on either side of the range, two are all of it: none is inside.
-        WHERE last_us >= a_us AND first_us < b_us AND (first_us >= a_us OR last_us < b_us OR n > 2)
-    ), chained AS (
-        SELECT *, lag(leaves) OVER (PARTITION BY bucket, series_rank ORDER BY start_us) AS left_with
-        FROM met
-    ), meters AS (
-        SELECT
-            bucket, key_json, any_value(is_exact) AS is_exact,
-            count(*) AS nodes_read, min(width_us) AS finest_granularity_us, sum(n) AS n, max(highest) AS highest,
-            sum(CASE WHEN starts_in AND ends_in THEN n WHEN starts_in OR ends_in THEN 1 ELSE 0 END) AS rows_low,
-            sum(CASE WHEN starts_in AND ends_in THEN n WHEN starts_in OR ends_in THEN n - 1 ELSE n - 2 END) AS rows_high,
-            sum(CASE WHEN starts_in AND ends_in THEN n ELSE n * share END) AS rows_spread,
-            CASE WHEN bool_or(starts_in OR ends_in) THEN arg_max(leaves, start_us) - arg_min(enters, start_us)
-                ELSE 0 END AS known,
-            ifnull(sum(left_with) FILTER (enters < left_with), 0) AS falls,
-            ifnull(sum(drops_low) FILTER (starts_in AND ends_in), 0) AS inner_low,
-            ifnull(sum(drops_high) FILTER (starts_in AND ends_in), 0) AS inner_high,
-            sum(drops_high) + falls AS all_drops,
-            ifnull(sum(grown + drops_high) FILTER (NOT (starts_in AND ends_in)), 0) AS open_high,
-            ifnull(sum((grown + drops_low) * share) FILTER (NOT (starts_in AND ends_in)), 0) AS open_value,
-            bool_and(starts_in AND ends_in) AS is_whole
-        FROM chained GROUP BY bucket, key_json, series_rank
-    ), bounded AS (
-        SELECT
-            *, known + inner_low + falls AS at_least, known + inner_high + falls + open_high AS at_most,
-            -- Sizes from 2^50 on may not be whole digits as doubles.
-            CASE WHEN all_drops = 0 AND is_whole AND (NOT is_exact OR highest < 1125899906842624) THEN 0
-                ELSE 2.220446049250313e-16 * (8 + CASE WHEN all_drops = 0 THEN 0 ELSE n END)
-                    * (all_drops + 2 * highest) END AS rounding
-        FROM meters
-    ), grouped AS (
-        SELECT
-            bucket, key_json, CAST(sum(nodes_read) AS BIGINT) AS nodes_read,
-            min(finest_granularity_us) AS finest_granularity_us,
-            CAST(sum(rows_low) AS BIGINT) AS rows_low, CAST(sum(rows_high) AS BIGINT) AS rows_high,
-            sum(rows_spread) AS rows_spread,
-            sum(at_least) AS at_least, sum(at_most) AS at_most, sum(at_least + open_value) AS spread,
-            bool_and(at_least = at_most) AS is_point,
-            sum(rounding) + CASE WHEN count(*) = 1 OR bool_and(is_exact) AND sum(at_most) < 1125899906842624 THEN 0
-                ELSE 2.220446049250313e-16 * (8 + count(*)) * sum(at_most) END AS rounding
-        FROM bounded GROUP BY bucket, key_json
-    )
+-- [grouped]
+met AS (
     SELECT
-        CAST(CAST(ifnull(key_json, '{}') AS JSON) AS MAP(VARCHAR, VARCHAR)) AS key,
-        needs_counter(is_counter, ifnull(spread, 0) / divisor) AS value,
-        greatest(ifnull(at_least - rounding, 0), 0) / divisor AS low,
-        CASE WHEN NOT is_forgotten THEN ifnull(at_most + rounding, 0) / divisor END AS high,
-        ifnull(is_point, true) AND NOT is_forgotten AS exact,
-        CAST(round(ifnull(rows_spread, 0)) AS BIGINT) AS rows, ifnull(grouped.rows_low, 0) AS rows_low,
-        ifnull(grouped.rows_high, 0) AS rows_high, ifnull(nodes_read, 0) AS nodes_read, finest_granularity_us,
-        version AS as_of_version, CAST(grouping_text AS VARCHAR[]) AS grouping, is_final AS final,
-        bucket, a_us AS from_us, b_us AS to_us
-    FROM query_table(asked) AS asked LEFT JOIN grouped USING (bucket)
-    WHERE level = 1 AND (grouped.rows_high > 0 OR NOT is_by_key);
-
-CREATE MACRO bucket_increase(stream_name, measure_name, edges, keys := MAP {}, "by" := []) AS TABLE
-    WITH asked AS MATERIALIZED (FROM bucket_asked(stream_name, measure_name, edges, keys, "by", by_meter := true)),
-    reads AS (FROM reads_of('asked'))
-    FROM increase_of('asked', 'reads');
-
-CREATE MACRO range_increase(stream_name, measure_name, range_start, range_end, keys := MAP {}, "by" := []) AS TABLE
-    SELECT * EXCLUDE (bucket, from_us, to_us)
-    FROM bucket_increase(stream_name, measure_name,
-        [moment_us(CAST(range_start AS VARCHAR)), moment_us(CAST(range_end AS VARCHAR))], keys := keys, "by" := "by");
+        bucket, key_json, series_rank, width_us, is_exact, start_us, n, first_us, last_us, highest, drops_low, drops_high,
+        last_reading - first_reading AS grown,
+        first_us >= a_us AS starts_in, last_us < b_us AS ends_in,
+        CASE WHEN starts_in THEN first_reading ELSE last_reading END AS enters,
+        CASE WHEN ends_in THEN last_reading ELSE first_reading END AS leaves,
+        (least(b_us, last_us) - greatest(a_us, first_us)) / (last_us - first_us) AS share
+    FROM query_table(reads) AS reads
+    JOIN counter_nodes AS nodes ON nodes.slot = reads.slot AND nodes.parent_us = reads.parent_us
+        AND start_us < b_us AND start_us > a_us - width_us
+        AND CASE
+            WHEN start_us >= a_us AND start_us <= b_us - width_us
+            THEN nodes.parent_us < a_us OR nodes.parent_us > b_us - parent_width_us
+            ELSE start_us < finer_us
+        END
+    -- Of a node whose first and last reading lie on either side of the range, two are all of it: none is inside.
+    WHERE last_us >= a_us AND first_us < b_us AND (first_us >= a_us OR last_us < b_us OR n > 2)
+), chained AS (
+    SELECT *, lag(leaves) OVER (PARTITION BY bucket, series_rank ORDER BY start_us) AS left_with
+    FROM met
+), meters AS (
+    SELECT
+        bucket, key_json, any_value(is_exact) AS is_exact,
+        count(*) AS nodes_read, min(width_us) AS finest_granularity_us, sum(n) AS n, max(highest) AS highest,
+        sum(CASE WHEN starts_in AND ends_in THEN n WHEN starts_in OR ends_in THEN 1 ELSE 0 END) AS rows_low,
+        sum(CASE WHEN starts_in AND ends_in THEN n WHEN starts_in OR ends_in THEN n - 1 ELSE n - 2 END) AS rows_high,
+        sum(CASE WHEN starts_in AND ends_in THEN n ELSE n * share END) AS rows_spread,
+        CASE WHEN bool_or(starts_in OR ends_in) THEN arg_max(leaves, start_us) - arg_min(enters, start_us)
+            ELSE 0 END AS known,
+        ifnull(sum(left_with) FILTER (enters < left_with), 0) AS falls,
+        ifnull(sum(drops_low) FILTER (starts_in AND ends_in), 0) AS inner_low,
+        ifnull(sum(drops_high) FILTER (starts_in AND ends_in), 0) AS inner_high,
+        sum(drops_high) + falls AS all_drops,
+        ifnull(sum(grown + drops_high) FILTER (NOT (starts_in AND ends_in)), 0) AS open_high,
+        ifnull(sum((grown + drops_low) * share) FILTER (NOT (starts_in AND ends_in)), 0) AS open_value,
+        bool_and(starts_in AND ends_in) AS is_whole
+    FROM chained GROUP BY bucket, key_json, series_rank
+), bounded AS (
+    SELECT
+        *, known + inner_low + falls AS at_least, known + inner_high + falls + open_high AS at_most,
+        -- Sizes from 2^50 on may not be whole digits as doubles.
+        CASE WHEN all_drops = 0 AND is_whole AND (NOT is_exact OR highest < 1125899906842624) THEN 0
+            ELSE 2.220446049250313e-16 * (8 + CASE WHEN all_drops = 0 THEN 0 ELSE n END)
+                * (all_drops + 2 * highest) END AS rounding
+    FROM meters
+), grouped AS (
+    SELECT
+        bucket, key_json, CAST(sum(nodes_read) AS BIGINT) AS nodes_read,
+        min(finest_granularity_us) AS finest_granularity_us,
+        CAST(sum(rows_low) AS BIGINT) AS rows_low, CAST(sum(rows_high) AS BIGINT) AS rows_high,
+        sum(rows_spread) AS rows_spread,
+        sum(at_least) AS at_least, sum(at_most) AS at_most, sum(at_least + open_value) AS spread,
+        bool_and(at_least = at_most) AS is_point,
+        sum(rounding) + CASE WHEN count(*) = 1 OR bool_and(is_exact) AND sum(at_most) < 1125899906842624 THEN 0
+            ELSE 2.220446049250313e-16 * (8 + count(*)) * sum(at_most) END AS rounding
+    FROM bounded GROUP BY bucket, key_json
+)
+-- [by_meter]
+true
+-- [value]
+needs_counter(is_counter, ifnull(spread, 0) / divisor)
+-- [low]
+greatest(ifnull(at_least - rounding, 0), 0) / divisor
+-- [high]
+CASE WHEN NOT is_forgotten THEN ifnull(at_most + rounding, 0) / divisor END
+-- [exact]
+ifnull(is_point, true)

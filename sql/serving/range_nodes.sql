@@ -28,6 +28,9 @@ CREATE MACRO needs_values(has_values, answer) AS
     CASE WHEN has_values THEN answer
     ELSE error(concat('measure * has rows but no values: only range_count can answer it', answer)) END;
 
+CREATE MACRO needs_counter(is_counter, answer) AS
+    CASE WHEN is_counter THEN answer ELSE error(concat('only a measure declared a counter has an increase', answer)) END;
+
 CREATE MACRO leading_keys(key_names, wanted) AS key_names[1:ifnull(
     list_position(list_transform(key_names, lambda name: list_contains(map_keys(wanted), name)), false) - 1,
     len(key_names)
@@ -144,4 +147,4 @@ CREATE MACRO bucket_nodes(stream_name, measure_name, edges, keys := MAP {}, "by"
 CREATE MACRO range_nodes(stream_name, measure_name, range_start, range_end, keys := MAP {}, "by" := []) AS TABLE
     SELECT * EXCLUDE (bucket, a_us, b_us)
     FROM bucket_nodes(stream_name, measure_name,
-        [moment_us(CAST(range_start AS VARCHAR)), moment_us(CAST(range_end AS VARCHAR))], keys := keys, "by" := "by");
+        [timestamp_us(CAST(range_start AS VARCHAR)), timestamp_us(CAST(range_end AS VARCHAR))], keys := keys, "by" := "by");

@@ -35,7 +35,7 @@ CREATE MACRO bucket_aggregate(stream_name, measure_name, edges, wanted_aggregate
     END;
 
 CREATE MACRO series_edges(range_start, range_end, points) AS even_edges(
-    moment_us(CAST(range_start AS VARCHAR)), moment_us(CAST(range_end AS VARCHAR)), CASE
+    timestamp_us(CAST(range_start AS VARCHAR)), timestamp_us(CAST(range_end AS VARCHAR)), CASE
         WHEN points BETWEEN 1 AND 10000 THEN points
         ELSE error(concat('points must be from 1 to 10000, found ', points)) END
 );

@@ -15,7 +15,7 @@ import duckdb
 from lakehouse.queries.aggregate.publish import AggregateSnapshot, final_ticks, write_alarms
 from lakehouse.queries.aggregate.series import AnswerSeries, groups_of, series_of, whole_question
 from lakehouse.serving.ask.series import MOST_KEYS, Key
-from lakehouse.serving.file.facts import LAST_FILE
+from lakehouse.serving.file.macros import LAST_FILE
 from lakehouse.serving.file.query_snapshot import write_queries
 from lakehouse.serving.literals import name
 from sql import statement
@@ -75,7 +75,7 @@ def over_time(query: AggregateSnapshot, points: int) -> OverTime:
 def _connected() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect(":memory:") as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        connection.execute(statement("serving/moments"))
+        connection.execute(statement("serving/timestamps"))
         yield connection
 
 

@@ -19,14 +19,12 @@ from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, Level
 from lakehouse.declare.durations import format_duration
 from lakehouse.declare.stream import COUNTER_PARTS
 from lakehouse.serving.file.facts import (
-    LAST_FILE,
-    MACRO_FILES,
     ROWS,
-    TABLE_FILES,
     Measure,
     StreamFacts,
     fingerprint,
 )
+from lakehouse.serving.file.macros import LAST_FILE, statements
 from lakehouse.serving.file.query_snapshot import QuerySnapshot, write_queries
 from lakehouse.serving.literals import literal, name, row, text
 from sql import statement
@@ -61,8 +59,8 @@ def write_tables(
     queries: Sequence[QuerySnapshot] = (),
 ) -> None:
     """Fill every table of the version, with the macros and views."""
-    for file in (*TABLE_FILES, *MACRO_FILES):
-        connection.execute(statement(f"serving/{file}"))
+    for created in statements():
+        connection.execute(created)
     slot = 0
     for number, stream in enumerate(sorted(streams, key=lambda facts: facts.name)):
         slot = _write_stream(connection, number, stream, slot)

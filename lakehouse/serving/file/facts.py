@@ -11,29 +11,11 @@ from typing import Any
 
 from lakehouse.algorithms.rollup.levels import Level
 from lakehouse.declare.stream import Stream
+from lakehouse.serving.file.macros import LAST_FILE, statements
 from lakehouse.serving.file.query_snapshot import QuerySnapshot
 from sql import statement
 
-TABLE_FILES = ("tables", "ledger", "queries")
-MACRO_FILES = (
-    "moments",
-    "ratios",
-    "range_nodes",
-    "range_parts",
-    "range_sum",
-    "range_count",
-    "range_avg",
-    "range_min",
-    "range_max",
-    "range_increase",
-    "range_aggregate",
-    "range_series",
-    "completeness",
-    "views",
-)
 ROWS = "*"
-# Run after all tables are there: it reads those of the queries.
-LAST_FILE = "answer_series"
 
 
 @dataclass(frozen=True)
@@ -141,8 +123,8 @@ def fingerprint(streams: Sequence[StreamFacts], queries: Sequence[QuerySnapshot]
     """Return the hash of everything that decides a version: streams, queries, batches, definitions and macros."""
     digest = hashlib.sha256()
     filled = sorted({file for query in queries for file in query.statements})
-    for file in (*TABLE_FILES, *MACRO_FILES, *filled, LAST_FILE):
-        digest.update(statement(f"serving/{file}").encode())
+    for created in (*statements(), *(statement(f"serving/{file}") for file in (*filled, LAST_FILE))):
+        digest.update(created.encode())
     for stream in sorted(streams, key=lambda facts: facts.name):
         digest.update(stream.identity().encode())
     for query in sorted(queries, key=lambda snapshot: snapshot.name):

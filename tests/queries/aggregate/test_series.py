@@ -17,7 +17,7 @@ from lakehouse.home.layout import Home
 from lakehouse.queries.aggregate.publish import snapshot_of
 from lakehouse.queries.aggregate.series import answer_series
 from lakehouse.serving.ask.question import AskError
-from lakehouse.serving.file.facts import LAST_FILE
+from lakehouse.serving.file.macros import LAST_FILE
 from lakehouse.serving.file.publish import publish
 from lakehouse.serving.file.query_snapshot import write_queries
 from lakehouse.serving.file.versions import NotPublished
@@ -90,7 +90,7 @@ def test_a_series_is_what_the_newest_answers_of_each_bucket_say(
     output = random.Random(seed).choice([each.name for each in told.query.measures if each.is_shown])
     with tempfile.TemporaryDirectory() as folder, duckdb.connect() as connection:
         facts = snapshot_of(told.write(Home(Path(folder))), told.query, told.streams, published_us)
-        for file in ("moments", "queries"):
+        for file in ("timestamps", "queries"):
             connection.execute(statement(f"serving/{file}"))
         write_queries(connection, [facts])
         connection.execute(statement(f"serving/{LAST_FILE}"))

@@ -13,7 +13,8 @@ from lakehouse.queries.aggregate.publish import AggregateSnapshot, snapshot_of
 from lakehouse.queries.kind import Query
 from lakehouse.queries.registered import QueryError
 from lakehouse.queries.runtime.publish import queries_to_publish
-from lakehouse.serving.file.facts import LAST_FILE, fingerprint
+from lakehouse.serving.file.facts import fingerprint
+from lakehouse.serving.file.macros import LAST_FILE
 from lakehouse.serving.file.publish import publish
 from lakehouse.serving.file.query_snapshot import write_queries
 from lakehouse.serving.sandbox.sandbox import SqlFailed, open_published, run_sql
@@ -56,7 +57,7 @@ def facts_of(home: Home, told: Aggregated, published_us: int | None = None) -> A
 def asked(folder: Path, told: Aggregated, sql: str, published_us: int | None = None) -> Rows:
     """Ask the tables that a query has in a published version; the rest of a version takes longer to make."""
     with duckdb.connect() as connection:
-        for file in ("moments", "queries"):
+        for file in ("timestamps", "queries"):
             connection.execute(statement(f"serving/{file}"))
         write_queries(connection, [facts_of(Home(folder), told, published_us)])
         connection.execute(statement(f"serving/{LAST_FILE}"))

@@ -5,7 +5,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from lakehouse.serving.file.facts import MACRO_FILES, TABLE_FILES
+from lakehouse.serving.file.macros import MACRO_FILES, TABLE_FILES
 from sql import statement
 from tests.serving.conftest import Lakehouse
 
@@ -30,7 +30,7 @@ def rows(lakehouse: Lakehouse, text: str) -> list[tuple[Any, ...]]:
 def test_a_moment_means_the_same_instant_in_every_form(
     lakehouse: Lakehouse, moment: str, expected: int
 ) -> None:
-    assert rows(lakehouse, f"SELECT moment_us(CAST({moment} AS VARCHAR))") == [(expected,)]
+    assert rows(lakehouse, f"SELECT timestamp_us(CAST({moment} AS VARCHAR))") == [(expected,)]
 
 
 def test_times_before_1970_are_aligned_downwards(lakehouse: Lakehouse) -> None:

@@ -1,0 +1,48 @@
+"""The statements that make an empty version: its tables, macros and views, from the files of sql/serving.
+
+The macros of the six aggregates differ in a few expressions only. ``range_template.sql`` has the text that they share,
+``range_<aggregate>.sql`` the parts that are filled in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from sql import statement
+
+TABLE_FILES = ("tables", "ledger", "queries")
+_AGGREGATES = ("sum", "count", "avg", "min", "max", "increase")
+MACRO_FILES = (
+    *("timestamps", "ratios", "range_nodes", "range_parts"),
+    *(f"range_{aggregate}" for aggregate in _AGGREGATES),
+    *("range_aggregate", "range_series", "completeness", "views"),
+)
+# Run after all tables are there: it reads those of the queries.
+LAST_FILE = "answer_series"
+_PART = re.compile(r"^-- \[(\w+)\]\n", re.MULTILINE)
+
+
+def statements() -> Iterator[str]:
+    """Yield the statements of all tables, macros and views, in the order in which they are run."""
+    for file in (*TABLE_FILES, *MACRO_FILES):
+        aggregate = file.removeprefix("range_")
+        yield range_macros(aggregate) if aggregate in _AGGREGATES else statement(f"serving/{file}")
+
+
+def range_macros(aggregate: str) -> str:
+    """Return the statements that create an aggregate's macros."""
+    parts = {**_parts("range_template"), **_parts(f"range_{aggregate}"), "aggregate": aggregate}
+    filled, before = parts["macros"], ""
+    # What is filled in may have places of its own.
+    while filled != before:
+        before = filled
+        for name, part in parts.items():
+            filled = filled.replace(f"{{{name}}}", part)
+    return filled
+
+
+def _parts(file: str) -> dict[str, str]:
+    """Return the parts of a file by name; what stands before the first is for people."""
+    _, *found = _PART.split(statement(f"serving/{file}"))
+    return {name: text.strip() for name, text in zip(found[::2], found[1::2], strict=True)}

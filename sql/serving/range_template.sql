@@ -1,0 +1,62 @@
+-- The three macros of an aggregate over [range_start, range_end), with the interval that must hold its value.
+--
+-- Purpose:    <aggregate>_of folds the nodes that were read; bucket_<aggregate> asks several ranges that touch each
+--             other, range_<aggregate> one. What is the same in all of them is here, once.
+-- Parameters: filled in from range_<aggregate>.sql, whose parts begin with a line -- [name]:
+--             folds    what is folded of the nodes inside, beside how many they and their rows are; may be empty
+--             value, low, high, exact   the answer; exact only where nothing of the range is forgotten
+--             nodes, steps, by_meter, grouped   where an aggregate has none of its own, those below
+--             stream_name, measure_name, range_start, range_end, edges, keys, by: see range_nodes
+-- Usage:      FROM range_sum('telemetry', 'temp', '2020-07-13T06:00', '2020-07-13T09:30', keys := {device: 'a'});
+--
+-- Answer: key, value, low, high, exact, rows (about so many), rows_low, rows_high, nodes_read, finest_granularity_us,
+-- as_of_version, grouping, final (rows later than the stream's `latest` apart, no row can still change it).
+
+-- [folds]
+
+-- [nodes]
+nodes_inside
+-- [by_meter]
+false
+-- [grouped]
+grouped AS (
+    SELECT
+        bucket, key_json,
+        count(*) AS nodes_read, min(width_us) AS finest_granularity_us,
+        CAST(sum(at_least) AS BIGINT) AS rows_low, CAST(sum(at_most) AS BIGINT) AS rows_high,
+        sum(least(greatest(n * share, at_least), at_most)) AS rows_spread,
+        {folds}
+    FROM {nodes}(reads)
+    GROUP BY bucket, key_json
+)
+-- [steps]
+ended AS (FROM joined)
+-- [macros]
+CREATE MACRO {aggregate}_of(asked, reads) AS TABLE
+    WITH {grouped}, joined AS (
+        SELECT * FROM query_table(asked) AS asked LEFT JOIN grouped USING (bucket)
+        WHERE level = 1 AND (rows_high > 0 OR NOT is_by_key)
+    ), {steps}
+    SELECT
+        CAST(CAST(ifnull(key_json, '{}') AS JSON) AS MAP(VARCHAR, VARCHAR)) AS key,
+        {value} AS value,
+        {low} AS low,
+        {high} AS high,
+        ({exact}) AND NOT is_forgotten AS exact,
+        CAST(round(ifnull(rows_spread, 0)) AS BIGINT) AS rows, ifnull(rows_low, 0) AS rows_low,
+        ifnull(rows_high, 0) AS rows_high, ifnull(nodes_read, 0) AS nodes_read, finest_granularity_us,
+        version AS as_of_version, CAST(grouping_text AS VARCHAR[]) AS grouping, is_final AS final,
+        bucket, a_us AS from_us, b_us AS to_us
+    FROM ended;
+
+CREATE MACRO bucket_{aggregate}(stream_name, measure_name, edges, keys := MAP {}, "by" := []) AS TABLE
+    WITH asked AS MATERIALIZED (
+        FROM bucket_asked(stream_name, measure_name, edges, keys, "by", by_meter := {by_meter})
+    ),
+    reads AS (FROM reads_of('asked'))
+    FROM {aggregate}_of('asked', 'reads');
+
+CREATE MACRO range_{aggregate}(stream_name, measure_name, range_start, range_end, keys := MAP {}, "by" := []) AS TABLE
+    SELECT * EXCLUDE (bucket, from_us, to_us)
+    FROM bucket_{aggregate}(stream_name, measure_name,
+        [timestamp_us(CAST(range_start AS VARCHAR)), timestamp_us(CAST(range_end AS VARCHAR))], keys := keys, "by" := "by");
