@@ -16,7 +16,7 @@ from typing import Any, Literal
 from jobs.outcome import job_of, recorded
 from lakehouse.declare.problems import ConfigError
 from lakehouse.declare.settings import Settings, load_settings
-from lakehouse.home.outcomes import told
+from lakehouse.home.outcomes import error_text
 
 Kind = Literal["stream", "query"]
 _KNOWN = {"stream": "declared streams", "query": "registered queries"}
@@ -61,7 +61,7 @@ def _run_for(kind: Kind, run: Callable[..., dict[str, Any]], argv: Sequence[str]
             print(json.dumps({kind: name, **figures}), flush=True)
         except Exception as error:
             failed = 1
-            print(f"{job} {name}: {told(error)}", file=sys.stderr)
+            print(f"{job} {name}: {error_text(error)}", file=sys.stderr)
     return failed
 
 

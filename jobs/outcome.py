@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.declare.settings import Settings
-from lakehouse.home.outcomes import record, told
+from lakehouse.home.outcomes import error_text, record
 from lakehouse.service.lineage import JobRun
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ def recorded(job: str, settings: Settings, stream: str, work: Callable[[], dict[
         figures = work()
         return figures
     except BaseException as failure:
-        error = told(failure)
+        error = error_text(failure)
         raise
     finally:
         seconds = time.perf_counter() - clock

@@ -58,10 +58,10 @@ def unserved(params: Mapping[str, Any], kind: Kind) -> tuple[list[str], str | No
     chosen = chosen_streams(params) if kind == "stream" else chosen_queries(params)
     settings = configured(params)
     who = served_by(settings.layout)
-    told = service_heartbeat(settings.layout) if who else None
-    if told is None:
+    heartbeat = service_heartbeat(settings.layout) if who else None
+    if heartbeat is None:
         return chosen, None
-    streams = set(told.get("streams", {}))
+    streams = set(heartbeat.get("streams", {}))
     if kind == "stream":
         return [name for name in chosen if name not in streams], who
     return [name for name in chosen if not streams.issuperset(settings.query(name).streams)], who

@@ -112,8 +112,8 @@ def _alone(settings: Settings) -> Iterator[None]:
             # Whoever asks if a home is served holds the lease for a moment.
             held.enter_context(lease(settings.layout.service, timeout_s=1))
         except LeaseHeld:
-            told = (
+            holder = (
                 served_by(settings.layout) or f"another process holds the lease on {settings.layout.service}"
             )
-            raise AlreadyServed(f"only one service at a time: {told}") from None
+            raise AlreadyServed(f"only one service at a time: {holder}") from None
         yield

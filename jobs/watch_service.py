@@ -29,22 +29,22 @@ def run(settings: Settings, older_than_s: float = OLD_S) -> dict[str, Any]:
 
 
 def _look(layout: Home, older_than_s: float) -> dict[str, Any]:
-    told = service_heartbeat(layout)
-    if told is None or (told["state"] == "stopped" and not told["is_alive"]):
+    heartbeat = service_heartbeat(layout)
+    if heartbeat is None or (heartbeat["state"] == "stopped" and not heartbeat["is_alive"]):
         return {"state": "none", "age_s": None}
-    if told["age_s"] > older_than_s:
+    if heartbeat["age_s"] > older_than_s:
         how = (
             "its process is alive and stands still"
-            if told["is_alive"]
+            if heartbeat["is_alive"]
             else "its process has gone without a stop"
         )
         raise ServiceStalled(
-            f"{layout.root}: the last heartbeat of `tidemark serve` (process {told.get('pid')}) was "
-            f"{told['age_s']:.0f} s ago, expected at most {older_than_s:.0f} s; "
+            f"{layout.root}: the last heartbeat of `tidemark serve` (process {heartbeat.get('pid')}) was "
+            f"{heartbeat['age_s']:.0f} s ago, expected at most {older_than_s:.0f} s; "
             f"{how}: look at its log and start it again"
         )
-    failing = [f"{task['job']} {task['name']}" for task in told.get("tasks", []) if task["failures"]]
-    return {"state": told["state"], "age_s": told["age_s"], "failing": failing}
+    failing = [f"{task['job']} {task['name']}" for task in heartbeat.get("tasks", []) if task["failures"]]
+    return {"state": heartbeat["state"], "age_s": heartbeat["age_s"], "failing": failing}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 import typer
 
 from lakehouse.declare.problems import ConfigError
-from lakehouse.declare.timestamps import format_moment
+from lakehouse.declare.timestamps import format_timestamp
 
 
 def progress() -> Callable[[str], None]:
@@ -113,7 +113,7 @@ def moment(time_us: int | None) -> str:
     """
     if time_us is None:
         return "-"
-    return format_moment(time_us)
+    return format_timestamp(time_us)
 
 
 def tell_error(error: Exception, as_json: bool) -> None:

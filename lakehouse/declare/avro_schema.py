@@ -1,4 +1,4 @@
-"""Avro schemas that a configuration names: read, and told when they cannot be."""
+"""Avro schemas that a configuration names: read, or reported as a problem."""
 
 from __future__ import annotations
 

@@ -118,8 +118,8 @@ def _levels(stream: Stream) -> Iterator[Problem]:
     if not stream.levels:
         yield Problem("levels", "[]", 'at least one level, such as "1m for 2d"')
     for message in validate_levels(stream.levels) if stream.levels else []:
-        told = re.sub(r"(\d+) us", lambda found: format_duration(int(found[1])), message)
-        level, _, rest = told.partition(": found ")
+        readable = re.sub(r"(\d+) us", lambda found: format_duration(int(found[1])), message)
+        level, _, rest = readable.partition(": found ")
         found, _, expected = rest.partition("; expected ")
         yield Problem(f"levels, {level}", found, expected)
 

@@ -1,4 +1,4 @@
-"""A wrong configuration, told whole: each problem with its key, what was found and what is expected."""
+"""The problems of a wrong configuration, all at once: each with its key, what was found and what is expected."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What pydantic refused, told in our words, and what else is wrong with the parts that it did not refuse.
+"""What pydantic refused, in the words of the project, and what else is wrong with the parts that it did not refuse.
 
 A stream with one bad value is looked at whole all the same: the bad values are left out, the rest is checked, and
-only problems that the left-out values could not have caused are told.
+only problems that the left-out values could not have caused are reported.
 """
 
 from __future__ import annotations
@@ -56,15 +56,15 @@ def stream_refusals(name: str, table: Any, error: ValidationError) -> list[Probl
 
 
 def problems_of(prefix: str, error: ValidationError, model: type[BaseModel]) -> list[Problem]:
-    """Return a model's refusals, one per key: alternatives of one value are told together."""
-    told: dict[str, Problem] = {}
+    """Return a model's refusals, one per key: alternatives of one value are reported together."""
+    by_key: dict[str, Problem] = {}
     for detail in error.errors(include_url=False):
         problem = _problem(prefix, dict(detail), model)
-        if problem.key in told:
-            both = f"{told[problem.key].expected}, or {problem.expected}"
+        if problem.key in by_key:
+            both = f"{by_key[problem.key].expected}, or {problem.expected}"
             problem = Problem(problem.key, problem.found, both)
-        told[problem.key] = problem
-    return list(told.values())
+        by_key[problem.key] = problem
+    return list(by_key.values())
 
 
 def _problem(prefix: str, detail: Mapping[str, Any], model: type[BaseModel]) -> Problem:
@@ -78,7 +78,7 @@ def _problem(prefix: str, detail: Mapping[str, Any], model: type[BaseModel]) -> 
     message = str(detail["msg"])
     for pattern, words in _OUR_WORDS:
         message = re.sub(pattern, words, message)
-    # A client's options may hold secrets: of them only the type is told.
+    # A client's options may hold secrets: only their type is reported.
     found = type(detail["input"]).__name__ if "options" in parts else repr(detail["input"])
     return Problem(key, found, message)
 

@@ -241,8 +241,10 @@ def _streams(tables: Any, folder: Path, problems: list[Problem]) -> dict[str, St
             continue
         problems.extend(stream_problems(stream))
         source = _located(stream.source, folder)
-        told = (Problem(f"streams.{name}.{p.key}", p.found, p.expected) for p in schema_problems(source))
-        problems.extend(told)
+        schema_faults = (
+            Problem(f"streams.{name}.{p.key}", p.found, p.expected) for p in schema_problems(source)
+        )
+        problems.extend(schema_faults)
         streams[name] = stream.model_copy(update={"source": source})
     return streams
 

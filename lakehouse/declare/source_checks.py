@@ -1,4 +1,4 @@
-"""Which keys, formats and paths go with which kind of source: every combination that means nothing is told."""
+"""Which keys, formats and paths go with which kind of source: every combination that means nothing is a problem."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
 from lakehouse.declare.durations import format_duration
 from lakehouse.declare.stream import Stream
-from lakehouse.declare.timestamps import format_moment
+from lakehouse.declare.timestamps import format_timestamp
 from lakehouse.home.rollup_schema import RollupSchema, declared_schema, descending
 
 
@@ -82,7 +82,7 @@ def _lacking(now: RollupSchema, later: Mapping[str, int]) -> Iterator[str]:
     for keys in now.groupings:
         lacked = [key for key in keys if key in later]
         if lacked:
-            since = format_moment(max(later[key] for key in lacked))
+            since = format_timestamp(max(later[key] for key in lacked))
             yield f"grouping {list(keys)} cannot be had: raw rows before {since} have no {', '.join(lacked)}"
 
 

@@ -27,13 +27,13 @@ class Message:
 
     def to_line(self) -> bytes:
         """Return the message as one line of JSON, with its end."""
-        told: dict[str, object] = {"topic": self.topic}
+        fields: dict[str, object] = {"topic": self.topic}
         try:
-            told["payload"] = self.payload.decode("utf-8")
+            fields["payload"] = self.payload.decode("utf-8")
         except UnicodeDecodeError:
-            told["payload_base64"] = base64.b64encode(self.payload).decode("ascii")
-        told |= {"received": self.received_us, "qos": self.qos, "retain": self.retain, "mid": self.mid}
-        return json.dumps(told, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+            fields["payload_base64"] = base64.b64encode(self.payload).decode("ascii")
+        fields |= {"received": self.received_us, "qos": self.qos, "retain": self.retain, "mid": self.mid}
+        return json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
     @staticmethod
     def from_line(line: bytes | str) -> Message:
@@ -42,13 +42,15 @@ class Message:
         Raises:
             ValueError: when the line is none.
         """
-        told = json.loads(line)
+        fields = json.loads(line)
         try:
             payload = (
-                told["payload"].encode() if "payload" in told else base64.b64decode(told["payload_base64"])
+                fields["payload"].encode()
+                if "payload" in fields
+                else base64.b64decode(fields["payload_base64"])
             )
-            rest = (told["received"], told["qos"], told["retain"], told["mid"])
-            return Message(told["topic"], payload, *rest)
+            rest = (fields["received"], fields["qos"], fields["retain"], fields["mid"])
+            return Message(fields["topic"], payload, *rest)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(
                 f"expected a message as the bridge writes it, found {str(line)[:200]}"

@@ -2,8 +2,8 @@
 
     heartbeats/<kind>.json, heartbeats/<kind>-<stream>.json    one Heartbeat, replaced as a whole every few seconds
 
-A process that died says nothing, so readers go by the age of its last heartbeat. Whether a service is alive is told by
-its lease, too, which goes with its process.
+A process that died says nothing, so readers go by the age of its last heartbeat. A living service also
+holds its lease, which ends with its process.
 """
 
 from __future__ import annotations

@@ -49,13 +49,13 @@ def last_outcome(layout: Home, job: str, stream: str) -> dict[str, Any] | None:
 
 
 def read_all(layout: Home) -> list[dict[str, Any]]:
-    """Return every job's last outcome, the earliest ended first; a file that is no outcome is told as a failed one."""
+    """Return every job's last outcome, the earliest ended first; a file that is no outcome counts as a failed one."""
     found = [_read(path) for path in sorted(layout.runs.glob("*.json")) if not path.name.startswith(".")]
     return sorted(found, key=lambda outcome: outcome["ended"])
 
 
-def told(error: BaseException) -> str:
-    """Return what an error says to people: its own words, without the JVM's stack."""
+def error_text(error: BaseException) -> str:
+    """Return the message of an error for people, without the JVM's stack."""
     text = str(error).split("\n\nJVM stacktrace:")[0].strip()
     ours = type(error).__module__.partition(".")[0] in ("jobs", "lakehouse", "quality")
     return text if ours and text else f"{type(error).__name__}: {text}".removesuffix(": ")

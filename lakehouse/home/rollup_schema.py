@@ -19,7 +19,7 @@ from pathlib import Path
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, Level, horizons
 from lakehouse.declare.durations import format_duration, parse_duration
 from lakehouse.declare.stream import Stream
-from lakehouse.declare.timestamps import format_moment
+from lakehouse.declare.timestamps import format_timestamp
 from lakehouse.home.table_log import read_log
 
 _DEFINITION = re.compile(r"levels \[(.*)\] groupings \[(.*)\] measures \[(.*)\]")
@@ -47,13 +47,13 @@ class RollupSchema:
         if newest_us is None:
             return []
         pairs = zip(self.levels, self.horizons(newest_us), horizons(self.levels, newest_us), strict=True)
-        told = [
-            f"level {format_duration(level.width_us)}: its nodes are kept since {format_moment(start)} only"
+        sentences = [
+            f"level {format_duration(level.width_us)}: its nodes are kept since {format_timestamp(start)} only"
             for level, start, horizon in pairs
             if start > horizon
         ]
-        return told + [
-            f"measure {name}: its values are known since {format_moment(start)} only"
+        return sentences + [
+            f"measure {name}: its values are known since {format_timestamp(start)} only"
             for name, start in self.since.items()
         ]
 

@@ -13,17 +13,17 @@ from dataclasses import dataclass, replace
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, horizons
 from lakehouse.declare.durations import format_duration
 from lakehouse.declare.stream import Stream
-from lakehouse.declare.timestamps import format_moment
+from lakehouse.declare.timestamps import format_timestamp
 from lakehouse.home.backfill import plan_backfill
 from lakehouse.home.rollup_schema import RollupSchema, declared_schema
 
 
 @dataclass(frozen=True)
 class SchemaChange:
-    """What will happen, a sentence each: ``told`` in general, ``lacks`` of older times, ``refusals`` why it cannot."""
+    """Sentences on a change: its ``effects``, what it ``lacks`` for older times, and ``refusals`` that forbid it."""
 
     needs_rebuild: bool
-    told: tuple[str, ...] = ()
+    effects: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
 
@@ -46,19 +46,19 @@ def compare_schemas(
         return SchemaChange(not same_but_keeps(now, schema))
     held = replace(schema, floors=tuple(schema.horizons(newest_us)))
     if same_but_keeps(now, schema):
-        told = tuple(_keeps(now, held, newest_us))
-        return SchemaChange(False, told, (), tuple(_erased(now, held, newest_us, earliest_us)))
+        effects = tuple(_keeps(now, held, newest_us))
+        return SchemaChange(False, effects, (), tuple(_erased(now, held, newest_us, earliest_us)))
     plan = plan_backfill(stream, held, raw_us, earliest_us, later)
     source = (
-        f"raw rows since {format_moment(plan.from_us)}, and before that from the nodes that are there"
+        f"raw rows since {format_timestamp(plan.from_us)}, and before that from the nodes that are there"
         if raw_us
         else "raw rows"
     )
-    told = (
+    effects = (
         *_structure(now, schema),
         f"`tidemark rebuild {stream.name}` builds all nodes again, from {source}",
     )
-    return SchemaChange(True, told, tuple(plan.schema.lacks(newest_us)), tuple(plan.refusals))
+    return SchemaChange(True, effects, tuple(plan.schema.lacks(newest_us)), tuple(plan.refusals))
 
 
 def same_but_keeps(now: RollupSchema, schema: RollupSchema) -> bool:
@@ -76,9 +76,10 @@ def _keeps(now: RollupSchema, held: RollupSchema, newest_us: int) -> Iterator[st
         changed = f"level {width}: kept for {keep} instead of {before}"
         if ahead[place] > held.floors[place] and place + 1 < len(now.levels):
             coarser = format_duration(now.levels[place + 1].width_us)
-            yield f"{changed}: its nodes before {format_moment(ahead[place])} go, {coarser} is the finest there then"
+            yield f"{changed}: its nodes before {format_timestamp(ahead[place])} go, {coarser} is the finest there then"
         elif ahead[place] < held.floors[place]:
-            yield f"{changed}: from now on; its nodes before {format_moment(held.floors[place])} are gone and stay gone"
+            floor = format_timestamp(held.floors[place])
+            yield f"{changed}: from now on; its nodes before {floor} are gone and stay gone"
 
 
 def _erased(now: RollupSchema, held: RollupSchema, newest_us: int, earliest_us: int | None) -> Iterator[str]:
@@ -86,7 +87,7 @@ def _erased(now: RollupSchema, held: RollupSchema, newest_us: int, earliest_us: 
     start = horizons(now.levels, newest_us)[-1]
     if start > max(held.floors[-1], KEPT_FOREVER_US if earliest_us is None else earliest_us):
         yield (
-            f"the last level would forget the time before {format_moment(start)}, which no other holds: keep it, or "
+            f"the last level would forget the time before {format_timestamp(start)}, which no other holds: keep it, or "
             "add a coarser level that keeps it"
         )
 

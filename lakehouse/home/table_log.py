@@ -205,11 +205,11 @@ def bounds(
         stats = _statistics(added)
         if between is not None and not _may_hold(stats, between):
             continue
-        told = _extremes(stats, columns) if between is None or _holds_only(stats, between) else None
-        if told is None:
+        statistics = _extremes(stats, columns) if between is None or _holds_only(stats, between) else None
+        if statistics is None:
             read = _read_file(table / unquote(path), columns, between)
-            told = [_values(read[name]) for name in columns]
-        for values, more in zip(found, told, strict=True):
+            statistics = [_values(read[name]) for name in columns]
+        for values, more in zip(found, statistics, strict=True):
             values += [value for value in more if value is not None]
     return [(min(values, default=None), max(values, default=None)) for values in found]
 

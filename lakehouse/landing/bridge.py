@@ -93,8 +93,8 @@ class _Bridge:
         """Write down a message that came; its acknowledgement waits."""
         # Times of receipt differ, so that they tell messages apart.
         received_us = max(now_us(), self.repeats.newest_us + 1)
-        told = (arrived.qos, arrived.retain, arrived.mid)
-        message = Message(arrived.topic, bytes(arrived.payload), received_us, *told)
+        delivery = (arrived.qos, arrived.retain, arrived.mid)
+        message = Message(arrived.topic, bytes(arrived.payload), received_us, *delivery)
         first_us = self.repeats.first_received_us(message) if arrived.dup else None
         if first_us is not None:
             self.pulse.repeated += 1

@@ -121,9 +121,9 @@ class Connection:
 
     def _connected(self, client: mqtt.Client, _: Any, flags: Any, reason: Any, __: Any) -> None:
         if reason.is_failure:
-            told = str(reason)
-            self.lost = f"the broker refused: {told}"
-            if any(word in told.lower() for word in _FATAL):
+            refusal = str(reason)
+            self.lost = f"the broker refused: {refusal}"
+            if any(word in refusal.lower() for word in _FATAL):
                 self._refusal = self.lost
             return
         self.resumed = bool(flags.session_present)

@@ -1,6 +1,6 @@
 """What a job read and wrote, as OpenLineage events: START, then COMPLETE or FAIL, to a file or an HTTP address.
 
-Configured in ``[lineage]``; without it nothing is told. Whoever does not answer never stops a job: an event that cannot
+Configured in ``[lineage]``; without it nothing is sent. Whoever does not answer never stops a job: an event that cannot
 be delivered within ``TIMEOUT_S`` is dropped and said so, and for ``SILENCE_S`` nobody is asked again.
 
 Reference: OpenLineage 2-0-2, https://openlineage.io/spec/2-0-2/OpenLineage.json
@@ -53,9 +53,9 @@ class JobRun:
         self._tell("COMPLETE" if error is None else "FAIL", error)
 
     def _tell(self, kind: str, error: str | None = None) -> None:
-        told = self._settings.lineage
-        if told.file or told.url:
-            deliver(told, event(self._settings, kind, self._run_id, self._job, self._subject, error))
+        receiver = self._settings.lineage
+        if receiver.file or receiver.url:
+            deliver(receiver, event(self._settings, kind, self._run_id, self._job, self._subject, error))
 
 
 def event(
@@ -154,9 +154,9 @@ def _facet(schema: str, **fields: str) -> Event:
     return {"_producer": PRODUCER, "_schemaURL": schema, **fields}
 
 
-def deliver(where: LineageSettings, told: Mapping[str, Any]) -> None:
+def deliver(where: LineageSettings, content: Mapping[str, Any]) -> None:
     """Append an event to the file and post it to the address that are configured; never raises an ``Exception``."""
-    text = json.dumps(told, ensure_ascii=False)
+    text = json.dumps(content, ensure_ascii=False)
     if where.file:
         _attempt(str(where.file), lambda: _append(Path(str(where.file)), text))
     if where.url:

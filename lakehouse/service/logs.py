@@ -40,12 +40,12 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        told = {"at": at.replace("+00:00", "Z"), "level": record.levelname, "logger": record.name}
-        told["message"] = record.getMessage()
+        fields = {"at": at.replace("+00:00", "Z"), "level": record.levelname, "logger": record.name}
+        fields["message"] = record.getMessage()
         if record.exc_info:
-            told["traceback"] = self.formatException(record.exc_info)
+            fields["traceback"] = self.formatException(record.exc_info)
         more = {name: value for name, value in vars(record).items() if name not in _OWN}
-        return json.dumps({**more, **told}, ensure_ascii=False, default=str)
+        return json.dumps({**more, **fields}, ensure_ascii=False, default=str)
 
 
 class _Guarded(logging.Formatter):

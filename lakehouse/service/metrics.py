@@ -102,17 +102,17 @@ def _tables(folder: Path) -> list[Path]:
 def _added_up(before: StreamFigures, rows: Iterable[tuple[Any, ...]]) -> StreamFigures:
     found = deepcopy(before)
     for row in rows:
-        told = dict(zip(_COLUMNS, row, strict=True))
-        found.last = max(found.last, told["batch"])
+        batch = dict(zip(_COLUMNS, row, strict=True))
+        found.last = max(found.last, batch["batch"])
         found.batches += 1
-        found.rows.update({name: told[name] for name in OUTCOMES})
-        found.reasons.update(dict(told["reasons"] or ()))
-        bins = told["lateness"] or []
+        found.rows.update({name: batch[name] for name in OUTCOMES})
+        found.reasons.update(dict(batch["reasons"] or ()))
+        bins = batch["lateness"] or []
         found.late += [0] * (len(bins) - len(found.late))
         for index, count in enumerate(bins):
             found.late[index] += count
         found.newest_us = max(
-            (us for us in (found.newest_us, told["newest_us"]) if us is not None), default=None
+            (us for us in (found.newest_us, batch["newest_us"]) if us is not None), default=None
         )
     return found
 
@@ -166,12 +166,12 @@ def _of_jobs(outcomes: Iterable[Facts]) -> Iterator[Metric]:
         "Messages that waited on the broker when the ingest last ended.",
         labels=["stream"],
     )
-    for told in outcomes:
-        is_ok.add_metric([told["job"], told["stream"]], float(told["ok"]))
-        seconds.add_metric([told["job"], told["stream"]], told["seconds"])
-        waiting = told["figures"].get("lag") if told["job"] == "ingest" else None
+    for outcome in outcomes:
+        is_ok.add_metric([outcome["job"], outcome["stream"]], float(outcome["ok"]))
+        seconds.add_metric([outcome["job"], outcome["stream"]], outcome["seconds"])
+        waiting = outcome["figures"].get("lag") if outcome["job"] == "ingest" else None
         if waiting is not None:
-            lag.add_metric([told["stream"]], waiting)
+            lag.add_metric([outcome["stream"]], waiting)
     yield from (is_ok, seconds, lag)
 
 
@@ -209,10 +209,10 @@ def _of_service(heartbeat: Facts | None) -> Iterator[Metric]:
         "From the arrival of a batch's newest row to the published answer, over the last batches.",
         labels=["stream", "quantile"],
     )
-    for name, told in (heartbeat or {}).get("streams", {}).items():
+    for name, freshness in (heartbeat or {}).get("streams", {}).items():
         for quantile, part in (("0.5", "p50_s"), ("0.95", "p95_s")):
-            if told.get(part) is not None:
-                fresh.add_metric([name, quantile], told[part])
+            if freshness.get(part) is not None:
+                fresh.add_metric([name, quantile], freshness[part])
     yield from (up, age, fresh)
 
 

@@ -1,4 +1,4 @@
-"""What systemd is told of a service of ``Type=notify``; where nobody asked, nothing is sent."""
+"""State of a service for systemd (``Type=notify``); nothing is sent where systemd did not ask."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lakehouse.home.lease import LeaseHeld
-from lakehouse.home.outcomes import told
+from lakehouse.home.outcomes import error_text
 
 log = logging.getLogger(__name__)
 LONGEST_WAIT_S = 60.0
@@ -130,7 +130,7 @@ class Task:
     def _failed(self, error: Exception) -> None:
         self.failures += 1
         self.tally.failures += 1
-        self.error = told(error)
+        self.error = error_text(error)
         wait = wait_s(self.failures, self.every_s)
         self.not_before = self.clock() + wait
         facts = {"job": self.job, "stream": self.name, "failures": self.failures, "again_in_s": wait}

@@ -83,7 +83,7 @@ def _judge(within_us: int) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.R
         result = verdicts(
             identity, table["payload"].to_numpy(), table["event_us"].to_numpy(), known, within_us
         )
-        told = table.select(_ORIGIN).append_column("verdict", pa.array(result, pa.int8()))
-        yield from told.filter(pa.array((result != 0) & ~known)).combine_chunks().to_batches()
+        verdict_rows = table.select(_ORIGIN).append_column("verdict", pa.array(result, pa.int8()))
+        yield from verdict_rows.filter(pa.array((result != 0) & ~known)).combine_chunks().to_batches()
 
     return judge

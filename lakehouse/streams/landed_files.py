@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 def drop_old_files(spark: SparkSession, layout: Home, stream: Stream, streams: Iterable[Stream]) -> int:
     """Delete the landed files that a stream names and none of ``streams``, itself among them, needs; return how many.
 
-    Whoever calls holds the lease of the stream's raw table. One that may not be deleted is told, and stays.
+    Whoever calls holds the lease of the stream's raw table. A file that may not be deleted is logged and stays.
     """
     if stream.source.keep_files is None:
         return 0

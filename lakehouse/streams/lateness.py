@@ -73,10 +73,10 @@ def written_lateness_by_arrival(files: list[Path], newest_before_us: int | None)
     table = pa.concat_tables(read).unify_dictionaries().combine_chunks()
     if not table.num_rows:
         return replace(NOTHING_LATE, newest_us=newest_before_us)
-    told = table["source_file"].chunk(0)
-    rank = np.argsort(np.argsort(np.array(told.dictionary.to_pylist(), dtype=object)))
+    files_of_rows = table["source_file"].chunk(0)
+    rank = np.argsort(np.argsort(np.array(files_of_rows.dictionary.to_pylist(), dtype=object)))
     arrived = pc.fill_null(table["arrival_us"], np.iinfo(np.int64).min).to_numpy()
-    places = rank[told.indices.to_numpy()]
+    places = rank[files_of_rows.indices.to_numpy()]
     order = np.lexsort((table["source_item"].to_numpy(), table["source_line"].to_numpy(), places, arrived))
     return measure(table["event_us"].to_numpy()[order], newest_before_us)
 

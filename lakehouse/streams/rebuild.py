@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, floor_to
 from lakehouse.declare.columns import sql_type
 from lakehouse.declare.stream import Stream
-from lakehouse.declare.timestamps import format_moment
+from lakehouse.declare.timestamps import format_timestamp
 from lakehouse.home.backfill import Backfill, new_columns, plan_backfill
 from lakehouse.home.corrections import raw_from, read_corrections
 from lakehouse.home.crashpoint import crash_point
@@ -60,8 +60,8 @@ def check_range(layout: Home, stream: Stream, low: int) -> None:
     kept = raw_from(read_corrections(layout, stream.name))
     if kept is not None and low < kept:
         raise RawIncomplete(
-            f"stream {stream.name}: raw rows before {format_moment(kept, 'T')} are gone (keep_raw), so nodes older "
-            f"than that cannot be built again and stay as they are; give --from {format_moment(kept, 'T')} or later"
+            f"stream {stream.name}: raw rows before {format_timestamp(kept, 'T')} are gone (keep_raw), so nodes older "
+            f"than that cannot be built again and stay as they are; give --from {format_timestamp(kept, 'T')} or later"
         )
 
 
@@ -134,7 +134,7 @@ def plan_all(spark: SparkSession, layout: Home, stream: Stream) -> tuple[RollupS
     if kept_us is not None and schema is None:
         raise RawIncomplete(
             f"stream {stream.name}: {layout.rollup(stream.name)} is gone, and so are raw rows before "
-            f"{format_moment(kept_us, 'T')}: restore that folder; without it older history would be lost"
+            f"{format_timestamp(kept_us, 'T')}: restore that folder; without it older history would be lost"
         )
     first = read_extent(layout, stream.name).earliest_us
     plan = plan_backfill(

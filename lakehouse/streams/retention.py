@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.declare.durations import format_duration
 from lakehouse.declare.stream import Stream
-from lakehouse.declare.timestamps import format_moment
+from lakehouse.declare.timestamps import format_timestamp
 from lakehouse.home.corrections import RETENTION, Correction, raw_from, read_corrections
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
@@ -73,7 +73,7 @@ def _asked(stream: Stream, cut: int, through: int, batches: dict[int, int], unch
         done=False,
         by="maintain",
         why=f'keep_raw = "{format_duration(stream.keep_raw)}"',
-        what=f"raw rows before {format_moment(cut)}",
+        what=f"raw rows before {format_timestamp(cut)}",
         condition=f"event_us < {cut}",
         from_us=None,
         to_us=cut,

@@ -52,8 +52,8 @@ def require_current(spark: SparkSession, layout: Home, stream: Stream) -> Rollup
 def set_properties(spark: SparkSession, layout: Home, stream: Stream, schema: RollupSchema) -> None:
     """Write the stream's definition, and what its rollup lacks, into the table's properties, in one commit."""
     properties = {"tidemark.definition": stream.definition(), **schema.properties()}
-    told = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
-    spark.sql(f"ALTER TABLE delta.`{layout.rollup(stream.name)}` SET TBLPROPERTIES ({told})")
+    assignments = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+    spark.sql(f"ALTER TABLE delta.`{layout.rollup(stream.name)}` SET TBLPROPERTIES ({assignments})")
 
 
 def _keep_otherwise(spark: SparkSession, layout: Home, stream: Stream, schema: RollupSchema) -> RollupSchema:
@@ -63,7 +63,7 @@ def _keep_otherwise(spark: SparkSession, layout: Home, stream: Stream, schema: R
     change = compare_schemas(stream, schema, newest, raw_from(read_corrections(layout, stream.name)), first)
     if change.refusals:
         raise HistoryErased(f"stream {stream.name}: " + "; ".join(change.refusals))
-    for sentence in change.told:
+    for sentence in change.effects:
         log.warning("stream %s: %s", stream.name, sentence)
     floors = () if newest is None else tuple(schema.horizons(newest))
     kept = replace(declared_schema(stream), floors=floors, since=schema.since)

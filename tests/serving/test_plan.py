@@ -51,7 +51,7 @@ def test_each_level_tells_since_when_it_is_kept_and_how_many_nodes(tmp_path: Pat
     assert [v["from_us"] for v in found["levels"]] == [1000 * DAY + 4 * HOUR, 998 * DAY, None]
     assert (found["newest_us"], found["earliest_us"]) == (NEWEST, 0)
     assert found["raw"]["next_from_us"] == 990 * DAY
-    assert not found["change"]["told"] and not found["lacks_now"]
+    assert not found["change"]["effects"] and not found["lacks_now"]
     size = (tmp_path / "rollup" / "readings" / "part-0.parquet").stat().st_size
     assert sum(v["bytes"] for v in found["levels"]) == pytest.approx(size, abs=3)
 
@@ -71,7 +71,7 @@ def test_what_a_changed_declaration_will_do_is_told_before(tmp_path: Path) -> No
     found = plan(home, stream_of(keys=["device"], measures=["temp", "count"]))
 
     assert found["change"]["needs_rebuild"]
-    assert found["change"]["told"] == (
+    assert found["change"]["effects"] == (
         "measure count is new",
         "`tidemark rebuild readings` builds all nodes again, from raw rows",
     )
@@ -81,4 +81,4 @@ def test_before_the_first_run_the_plan_is_the_declaration(tmp_path: Path) -> Non
     found = plan(Home(tmp_path), STREAM)
 
     assert [v["nodes"] for v in found["levels"]] == [0, 0, 0]
-    assert (found["newest_us"], found["raw"]["rows"], found["change"]["told"]) == (None, 0, ())
+    assert (found["newest_us"], found["raw"]["rows"], found["change"]["effects"]) == (None, 0, ())

@@ -46,8 +46,8 @@ def accept_loss(
     refused: list[OffsetRange] = []
 
     def agree(lost: Sequence[OffsetRange]) -> bool:
-        told = "".join(f"{each}\n" for each in lost)
-        if yes or typer.confirm(f"The broker no longer has\n{told}Go on without them?", err=True):
+        listing = "".join(f"{each}\n" for each in lost)
+        if yes or typer.confirm(f"The broker no longer has\n{listing}Go on without them?", err=True):
             return True
         refused.extend(lost)
         return False

@@ -43,7 +43,7 @@ def plan(
 def changes(facts: Mapping[str, Any]) -> Iterator[str]:
     """Return what a changed declaration will do, one sentence each."""
     change = facts["change"]
-    yield from change["told"]
+    yield from change["effects"]
     yield from (f"older times will lack: {sentence}" for sentence in change["lacks"])
     yield from (f"refused: {sentence}" for sentence in change["refusals"])
 

@@ -1,7 +1,7 @@
 """What a file's columns are, and how they differ from those of the files before it.
 
 A source may gain, lose or retype a column at any time. The stream goes on: a column that is not declared is not read,
-a value that no longer fits is rejected row by row. What changed is told with the batch that brought it.
+a value that no longer fits is rejected row by row. The ledger row of the batch names what changed.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def schema_changes(
     ``seen`` are the columns of all earlier files: one that comes back is no gain.
     """
     known = set(seen)
-    told = [f"{name}: gained {column}" for column in now if column not in known]
-    told += [f"{name}: lost {column}" for column in before if column not in now]
-    told += [
+    changes = [f"{name}: gained {column}" for column in now if column not in known]
+    changes += [f"{name}: lost {column}" for column in before if column not in now]
+    changes += [
         f"{name}: {column} was {before[column]}, is {kind}"
         for column, kind in now.items()
         if before.get(column, kind) != kind and NULL not in (before[column], kind)
     ]
-    return told
+    return changes
 
 
 def _collect(record: dict[str, object], prefix: str, found: Columns) -> None:

@@ -25,8 +25,8 @@ def with_payload(lines: DataFrame) -> DataFrame:
     found = F.from_json(F.concat(F.lit("["), "text", F.lit("]")), _ENVELOPE)
     one = F.get(found, F.lit(0))
     opened = lines.withColumn("envelope", F.when((F.size(found) == 1) & one["topic"].isNotNull(), one))
-    told = F.lit("malformed: expected a message as the bridge writes it")
-    fault = F.when(F.col("text").isNotNull() & F.col("envelope").isNull(), told)
+    expected = F.lit("malformed: expected a message as the bridge writes it")
+    fault = F.when(F.col("text").isNotNull() & F.col("envelope").isNull(), expected)
     return opened.withColumns({"fault": F.coalesce("fault", fault), "text": F.col("envelope.payload")})
 
 

@@ -51,7 +51,7 @@ def groups(found: Iterable[Found], source: Source) -> Iterator[list[Found]]:
 
 
 def landed(path: str, stat: os.stat_result, source: Source) -> LandedFile:
-    """Return a file as a manifest tells of it; that it cannot be read is told, not raised."""
+    """Return a file as a manifest holds it; one that cannot be read is marked so instead of raising."""
     fields, unreadable = None, None
     columns: Columns = {}
     try:

@@ -41,10 +41,10 @@ class ManifestStore:
         self.folder = folder
         _take_over_old_folder(folder)
         self.folded = FoldedManifests(folder)
-        self._look()
+        self._load()
 
-    def _look(self) -> None:
-        # Before the other look: what is folded between the two is then told twice rather than never.
+    def _load(self) -> None:
+        # Files are listed first: a manifest that is folded meanwhile is then found twice rather than never.
         found = _manifests(self.folder)
         self._through = self.folded.through()
         self.manifests = [manifest for manifest in found if not self._is_folded(manifest)]
@@ -137,7 +137,7 @@ class ManifestStore:
         if old:
             self.folded.take(old)
             crash_point("maintain.manifests-folded")
-            self._look()
+            self._load()
         for manifest in self._left:
             manifest_file(self.folder, manifest.batch).unlink(missing_ok=True)
         self._left = []
@@ -154,17 +154,17 @@ class ManifestStore:
 
     def _changes(self, files: tuple[LandedFile, ...]) -> tuple[str, ...]:
         """What columns the files gained, lost or retyped, each against the file before it."""
-        told: list[str] = []
+        changes: list[str] = []
         before, seen = self.folded.columns()
         earlier = [file.columns for file in self._files.values() if file.columns]
         before, seen = earlier[-1] if earlier else before, seen.union(*earlier)
         for file in files:
             if file.columns:
                 if seen:
-                    told += schema_changes(os.path.basename(file.path), before, file.columns, seen)
+                    changes += schema_changes(os.path.basename(file.path), before, file.columns, seen)
                 seen |= set(file.columns)
                 before = file.columns
-        return tuple(told)
+        return tuple(changes)
 
     def _add(self, manifest: Manifest) -> None:
         write_text(manifest_file(self.folder, manifest.batch), manifest.to_json(), durable=True)
@@ -187,7 +187,7 @@ def _take_over_old_folder(folder: Path) -> None:
 
 
 def _manifests(folder: Path) -> list[Manifest]:
-    """Return the manifests in a folder, in order; where one is folded meanwhile, by another look."""
+    """Return the manifests in a folder, in order; the folder is listed again when one is folded meanwhile."""
     for _ in range(_LISTINGS):
         try:
             return [_manifest(path, path.stat().st_ctime_ns) for path in sorted(folder.glob("*.json"))]

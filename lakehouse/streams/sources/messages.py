@@ -44,10 +44,10 @@ def read_messages(spark: SparkSession, ranges: Sequence[OffsetRange], source: So
 
 
 def _options(spark: SparkSession, ranges: Sequence[OffsetRange], source: Source) -> Mapping[str, str]:
-    def by_topic(told: Callable[[OffsetRange], int]) -> str:
+    def by_topic(offset_of: Callable[[OffsetRange], int]) -> str:
         found: dict[str, dict[str, int]] = {}
         for each in ranges:
-            found.setdefault(each.topic, {})[str(each.partition)] = told(each)
+            found.setdefault(each.topic, {})[str(each.partition)] = offset_of(each)
         return json.dumps(found)
 
     assigned: dict[str, list[int]] = {}

@@ -173,9 +173,11 @@ def _arrival_checks(stream: Stream) -> list[Column]:
     if stream.clock_bounds is None:
         return [bad]
     bounds = stream.clock_bounds
-    told = f"expected at most {format_duration(bounds.behind)} behind, {format_duration(bounds.ahead)} ahead"
+    expected = (
+        f"expected at most {format_duration(bounds.behind)} behind, {format_duration(bounds.ahead)} ahead"
+    )
     seconds = F.format_string("%.3f", delay / F.lit(1_000_000.0))
-    clock = F.concat(F.lit("clock: event time is "), seconds, F.lit(f" s behind arrival; {told}"))
+    clock = F.concat(F.lit("clock: event time is "), seconds, F.lit(f" s behind arrival; {expected}"))
     return [bad, F.when((delay > bounds.behind) | (delay < -bounds.ahead), clock)]
 
 
