@@ -28,7 +28,7 @@ from lakehouse.queries.runtime.bucket import (
     state_rows,
     unpacked,
 )
-from lakehouse.queries.runtime.lookup import found_at
+from lakehouse.queries.runtime.lookup import positions_of
 
 PART = "part"
 _GROUPS, _METHOD = "groups", "method"
@@ -84,7 +84,7 @@ class BucketAggregate:
     def _state(self, online: Online, groups: pa.Table) -> dict[str, bytes]:
         snapshot, rows = online.snapshot(), online.rows()
         held = pa.table({"side": rows.side.astype(np.int64), "group": rows.group})
-        kept = groups.filter(pa.array(found_at(held, groups, "group") >= 0))
+        kept = groups.filter(pa.array(positions_of(held, groups, "group") >= 0))
         return {**snapshot.parts, _METHOD: snapshot.method.encode(), _GROUPS: packed(kept)}
 
     def _metrics(
@@ -120,7 +120,7 @@ def part_rows(query: AggregateQuery, partials: Partials, groups: pa.Table) -> pa
         side = np.full(len(partials), group.side)
         wanted = pa.table({"side": side, "group": partials.group[:, group.side]})
         columns[f"g_{group.name}"] = groups[f"g_{group.name}"].take(
-            pa.array(found_at(groups, wanted, "group"))
+            pa.array(positions_of(groups, wanted, "group"))
         )
     return of_kind(PART, columns | aggregate_columns(partials), len(partials))
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from lakehouse.declare.durations import format_duration
 from lakehouse.queries.kind import Query
-from lakehouse.queries.language.row_conditions import Conjunct, told
+from lakehouse.queries.language.row_conditions import Conjunct, where_text
 from lakehouse.queries.language.text import DIALECT
 
 Function = Literal["count", "sum", "avg", "min", "max"]
@@ -93,7 +93,7 @@ class AggregateQuery(Query):
     def definition(self) -> str:
         """What the answers and the state depend on, as one line; texts that mean the same give the same line."""
         sides = " JOIN ".join(
-            f"{side.stream} [{format_duration(side.window_us)}] WHERE {told(side)}"
+            f"{side.stream} [{format_duration(side.window_us)}] WHERE {where_text(side)}"
             f" KEYS [{', '.join(f'{number} = {column}' for number, column in side.keys)}]"
             f" VALUES [{', '.join(side.values)}]"
             for side in self.sides

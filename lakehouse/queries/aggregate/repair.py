@@ -24,7 +24,7 @@ from lakehouse.queries.aggregate.rows import as_rows, is_used, raw_rows
 from lakehouse.queries.aggregate.run import AggregateRun
 from lakehouse.queries.language.row_conditions import scanned
 from lakehouse.queries.runtime.bucket import gathered
-from lakehouse.queries.runtime.lookup import found_at
+from lakehouse.queries.runtime.lookup import positions_of
 from lakehouse.queries.runtime.repair import QueryRepair
 from lakehouse.queries.runtime.run import by_bucket
 from lakehouse.queries.runtime.source import FromRaw
@@ -92,7 +92,7 @@ class BucketRepair:
     def __call__(self, key: tuple[pa.Scalar, ...], rows: pa.Table, late: pa.Table) -> pa.Table:
         """Return what the bucket's answers lack."""
         rows = rows.filter(pa.array(is_used(rows)))
-        at = found_at(late, rows, "row")
+        at = positions_of(late, rows, "row")
         is_logged = at >= 0
         whole = as_rows(rows, self.query)
         counted_from = whole.enter_us.copy()

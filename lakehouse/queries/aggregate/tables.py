@@ -41,4 +41,4 @@ def create_tables(
     own = [NewTable(layout.answers(name), "answers", columns), *tables_of_repairs(layout, name)]
     if query.is_alarm:
         own.append(NewTable(layout.alarms(name), "alarms", {"groups": groups}))
-    tables.create_tables(spark, layout, name, own, "aggregates")
+    tables.create_tables(spark, layout, name, own, "aggregate_batches")

@@ -68,7 +68,7 @@ def scanned(sides: Sequence[Conditioned]) -> list[int]:
     return [number for number, side in enumerate(sides) if side.conjuncts]
 
 
-def told(side: Conditioned) -> str:
+def where_text(side: Conditioned) -> str:
     """Return what WHERE says of a side, as definitions have it.
 
     What a predicate's file says is no part of it: a mended one goes on where the old one stopped.

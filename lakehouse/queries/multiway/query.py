@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from lakehouse.declare.durations import format_duration
 from lakehouse.queries.kind import Output, Query
-from lakehouse.queries.language.row_conditions import Conjunct, told
+from lakehouse.queries.language.row_conditions import Conjunct, where_text
 
 # In how many slots rows are counted by the hash of their keys: a megabyte of counts a stream where keys are many.
 SLOTS = 2**20
@@ -50,7 +50,7 @@ class MultiwayQuery(Query):
     def definition(self) -> str:
         """What the results and the state depend on, as one line; texts that mean the same give the same line."""
         sides = " JOIN ".join(
-            f"{side.stream} [{format_duration(side.window_us)}] WHERE {told(side)}"
+            f"{side.stream} [{format_duration(side.window_us)}] WHERE {where_text(side)}"
             f" KEYS [{', '.join(side.keys)}]"
             for side in self.sides
         )

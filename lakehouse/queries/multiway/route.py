@@ -63,8 +63,8 @@ class Windows:
 
 
 @dataclass(frozen=True)
-class Trip:
-    """A block on its way.
+class Route:
+    """A block on its way through its stops.
 
     ``seen`` counts the rows that leave the site, then each stop, while results are made. ``filters``: how often the
     slots that can join are sent to all executors.
@@ -86,7 +86,7 @@ class Trip:
         return np.array([dict(each._jo.getAsJava()).get("rows", 0) for each in told], np.float64)
 
 
-def travel(windows: Windows, block: Block, most_sent: int = MOST_SENT) -> Trip:
+def execute_route(windows: Windows, block: Block, most_sent: int = MOST_SENT) -> Route:
     """Return a block's way through the stops of its plan; nothing runs before the results are written."""
     query = windows.query
     rows, filters = windows.block(block.side), 0
@@ -105,7 +105,7 @@ def travel(windows: Windows, block: Block, most_sent: int = MOST_SENT) -> Trip:
         )
         seen.append(left_stop)
         visited.append(stop)
-    return Trip(block, results_of(rows, query, "online"), tuple(seen), filters)
+    return Route(block, results_of(rows, query, "online"), tuple(seen), filters)
 
 
 def joined(

@@ -27,7 +27,7 @@ from lakehouse.home.layout import Home
 from lakehouse.home.table_log import read_columns
 from lakehouse.queries.multiway.centre import Block, Planner, counted, taken
 from lakehouse.queries.multiway.query import SLOTS, MultiwayQuery
-from lakehouse.queries.multiway.route import MOST_SENT, Trip, Windows, travel
+from lakehouse.queries.multiway.route import MOST_SENT, Route, Windows, execute_route
 from lakehouse.queries.multiway.rows import is_used, kind_of_row, raw_rows
 from lakehouse.queries.multiway.shuffle_metrics import Meter
 from lakehouse.queries.multiway.sites import Costs, transfer_of
@@ -97,15 +97,15 @@ class _Batch:
             planner = self._planner()
             blocks = planner.plan(counts, run.horizon_us(before))
             kinds, state = taken(counts, len(query.sides)), planner.state()
-            trips = self._write(rows, blocks, state, kinds, before)
+            routes = self._write(rows, blocks, state, kinds, before)
         finally:
             rows.unpersist()
-        moved = {trip.block.side: trip.moved() for trip in trips}
+        moved = {route.block.side: route.moved() for route in routes}
         figures = [
             self._figures(planner, block, moved.get(block.side, np.zeros(1)), kinds[block.side])
             for block in blocks
         ]
-        sent, filters = meter.read(), sum(trip.filter_bytes for trip in trips)
+        sent, filters = meter.read(), sum(route.filter_bytes for route in routes)
         whole = {"results": round(sum(sizes[-1] for sizes in moved.values()))}
         whole |= {"shuffled": sent.shuffled, "collected": sent.collected + filters}
         whole |= {"bytes": sum(map(len, state.values()))}
@@ -122,18 +122,18 @@ class _Batch:
         state: Mapping[str, bytes],
         kinds: Sequence[Mapping[str, int]],
         before: Progress,
-    ) -> list[Trip]:
+    ) -> list[Route]:
         """Append the new rows to their windows, the state, the results and the log; return the blocks' ways."""
-        trips: list[Trip] = []
+        routes: list[Route] = []
         is_logged = any(kind["missed"] or kind["refused"] for kind in kinds)
         tables.side_by_side(
             lambda: self._append_windows(rows),
             lambda: self._append_state(state),
-            lambda: trips.extend(self._move(rows, blocks, before)),
+            lambda: routes.extend(self._move(rows, blocks, before)),
             *([lambda: self._log(rows, before)] if is_logged else []),
         )
         crash_point("queries.outputs-appended")
-        return trips
+        return routes
 
     def _append_windows(self, rows: DataFrame) -> None:
         kept = rows.where(is_used()).drop("is_refused", "batch").sortWithinPartitions("side", "slot")
@@ -159,21 +159,21 @@ class _Batch:
         tables.append_rows(run.spark, parts, run.layout.states(name), f"query-{name}", number)
         crash_point("queries.state-appended")
 
-    def _move(self, rows: DataFrame, blocks: Sequence[Block], before: Progress) -> list[Trip]:
+    def _move(self, rows: DataFrame, blocks: Sequence[Block], before: Progress) -> list[Route]:
         """Append the results of all blocks of which something can join."""
         run, query, number = self.run, self.run.query, self.plan.number
         horizon = run.horizon_us(before)
         since = [None if horizon is None else horizon - side.window_us for side in query.sides]
         stored = tables.read(run.spark, run.layout.windows(query.name)).where(F.col("batch") < number)
         windows = Windows(run.spark, query, stored, rows.where(is_used()), since)
-        trips = _trips(windows, blocks, run.most_sent)
-        if trips:
+        routes = _routes(windows, blocks, run.most_sent)
+        if routes:
             with _nothing_left_out(run.spark):
-                if not run.append(_results(trips), run.layout.joins(query.name), "online", number):
+                if not run.append(_results(routes), run.layout.joins(query.name), "online", number):
                     # They were appended before the batch died: only what moves is counted once more.
-                    trips = _trips(windows, blocks, run.most_sent)
-                    _results(trips).write.format("noop").mode("overwrite").save()
-        return trips
+                    routes = _routes(windows, blocks, run.most_sent)
+                    _results(routes).write.format("noop").mode("overwrite").save()
+        return routes
 
     def _log(self, rows: DataFrame, before: Progress) -> None:
         """Append rows that came late, and rows that are refused, to the log."""
@@ -206,13 +206,13 @@ class _Batch:
         }
 
 
-def _trips(windows: Windows, blocks: Sequence[Block], most_sent: int) -> list[Trip]:
+def _routes(windows: Windows, blocks: Sequence[Block], most_sent: int) -> list[Route]:
     """Return the ways of the blocks of which something can join."""
-    return [travel(windows, block, most_sent) for block in blocks if block.visits]
+    return [execute_route(windows, block, most_sent) for block in blocks if block.visits]
 
 
-def _results(trips: Sequence[Trip]) -> DataFrame:
-    return reduce(DataFrame.unionByName, [trip.results for trip in trips])
+def _results(routes: Sequence[Route]) -> DataFrame:
+    return reduce(DataFrame.unionByName, [route.results for route in routes])
 
 
 @contextmanager

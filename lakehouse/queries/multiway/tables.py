@@ -22,11 +22,11 @@ def create_tables(
     """Create the query's tables where they are not there."""
     types, name = output_types(query, streams), query.name
     own = (
-        NewTable(layout.joins(name), "results", {"columns": as_columns(types)}),
+        NewTable(layout.joins(name), "multiway", {"columns": as_columns(types)}),
         NewTable(layout.windows(name), "windows", {"columns": as_columns(types, "o_")}),
         *tables_of_repairs(layout, name),
     )
-    query_tables.create_tables(spark, layout, name, own, "moves")
+    query_tables.create_tables(spark, layout, name, own, "multiway_batches")
 
 
 def drop_old_rows(spark: SparkSession, layout: Home, query: MultiwayQuery) -> None:

@@ -38,26 +38,26 @@ PAIR = "pair"
 _SHOWN, _METHOD, _NEXT = "shown", "method", "next"
 _SIDES = ("left", "right")
 Newest = tuple[int | None, int | None]
-Told = tuple[int, "Int64s"]
+Missed = tuple[int, "Int64s"]
 
 
 @dataclass(frozen=True)
 class BucketJoin:
     """What a task must know: the query, the columns of its answer, and each side's newest time known elsewhere.
 
-    ``told``: by bucket, up to which stream time repairs have come, and the missed pairs that they found.
+    ``missed``: by bucket, up to which stream time repairs have come, and the missed pairs that they found.
     """
 
     query: PairsQuery
     schema: pa.Schema
     newest_us: Newest
-    told: Mapping[int, Told] = field(default_factory=dict)
+    missed: Mapping[int, Missed] = field(default_factory=dict)
 
     def __call__(self, key: tuple[pa.Scalar, ...], rows: pa.Table, state: pa.Table) -> pa.Table:
         """Take one bucket's rows in; the bucket's number is the key of the group."""
         join, shown, first = self._restored(state)
-        if (told := self.told.get(key[0].as_py())) and isinstance(join.policy, NeededSlack):
-            join.policy.replace(*told)
+        if (missed := self.missed.get(key[0].as_py())) and isinstance(join.policy, NeededSlack):
+            join.policy.replace(*missed)
         before = join.counts
         join.advance(self.newest_us)
         rows = in_order(rows)
@@ -144,7 +144,7 @@ def policy_of(query: PairsQuery) -> SlackPolicy:
 def pair_columns(
     query: PairsQuery, pairs: Pairs, left: pa.Table, right: pa.Table
 ) -> dict[str, pa.Array | pa.ChunkedArray]:
-    """Return what is told of pairs; ``left`` and ``right`` are their rows, one for each pair."""
+    """Return the columns of pairs; ``left`` and ``right`` are their rows, one for each pair."""
     columns = {
         "event_us": pa.array(pairs.event_us),
         "left_us": left["event_us"],

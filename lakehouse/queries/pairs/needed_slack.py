@@ -15,25 +15,25 @@ import pyarrow.dataset as ds
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import read_columns, read_log
-from lakehouse.queries.pairs.bucket import Told, policy_of
+from lakehouse.queries.pairs.bucket import Missed, policy_of
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.batch_manifest import Plan, require_plan
 
 COUNTS = ("from_us", "side", "slack_us", "pairs")
 
 
-def told_by_bucket(layout: Home, query: PairsQuery, plan: Plan) -> Mapping[int, Told]:
+def missed_by_bucket(layout: Home, query: PairsQuery, plan: Plan) -> Mapping[int, Missed]:
     """Return what a batch is told of each bucket: up to which stream time it is repaired, and what it had missed.
 
     Nothing where the batch before was told of the same repairs, or the query's policy does not listen.
     """
     folder, policy = layout.plans(query.name), policy_of(query)
-    before = require_plan(folder, "batch", plan.number - 1).told if plan.number > 1 else 0
-    if plan.told == before or not isinstance(policy, NeededSlack):
+    before = require_plan(folder, "batch", plan.number - 1).through_repair if plan.number > 1 else 0
+    if plan.through_repair == before or not isinstance(policy, NeededSlack):
         return {}
-    until = _repaired_until(layout, query.name, plan.told)
+    until = _repaired_until(layout, query.name, plan.through_repair)
     oldest = min(until.values(), default=0) - policy.kept_us
-    kept = (ds.field("repair") <= plan.told) & (ds.field("from_us") >= oldest)
+    kept = (ds.field("repair") <= plan.through_repair) & (ds.field("from_us") >= oldest)
     counts = _counts(layout, query.name, kept)
     bucket = counts["bucket"].to_numpy()
     rows = np.column_stack([counts[name].to_numpy().astype(np.int64) for name in COUNTS])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from lakehouse.declare.durations import format_duration
 from lakehouse.queries.kind import Output, Query
-from lakehouse.queries.language.row_conditions import Conjunct, told
+from lakehouse.queries.language.row_conditions import Conjunct, where_text
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.conditions import Band, Distance, Equality
@@ -53,7 +53,7 @@ class PairsQuery(Query):
     def definition(self) -> str:
         """What the results and the state depend on, as one line; texts that mean the same give the same line."""
         left, right = self.sides
-        streams = " JOIN ".join(f"{side.stream} WHERE {told(side)}" for side in self.sides)
+        streams = " JOIN ".join(f"{side.stream} WHERE {where_text(side)}" for side in self.sides)
         keys = ", ".join(f"{one} = {two}" for one, two in zip(left.keys, right.keys, strict=True))
         numbers = f"{', '.join(left.numbers)} | {', '.join(right.numbers)}"
         outputs = ", ".join(f"{each.name} = {each.side}.{each.column}" for each in self.outputs)

@@ -28,7 +28,7 @@ from lakehouse.queries.pairs.rows import as_batch, in_buckets, in_order, raw_row
 from lakehouse.queries.pairs.run import PairsRun
 from lakehouse.queries.runtime.batch import taken_in
 from lakehouse.queries.runtime.bucket import filled
-from lakehouse.queries.runtime.lookup import found_at
+from lakehouse.queries.runtime.lookup import positions_of
 from lakehouse.queries.runtime.repair import QueryRepair
 from lakehouse.queries.runtime.run import by_bucket
 from lakehouse.queries.runtime.source import FromRaw
@@ -65,7 +65,7 @@ class Repair(QueryRepair[PairsRun]):
             pairs, seen = found.agg(F.count("found_us"), looked_at).first() or (0, 0)
             needed = found.where("bucket IS NOT NULL").select("bucket", *COUNTS)
             shown = run.shown(found.where("found_us IS NOT NULL"), "repair")
-            tables.create(run.spark, run.layout.missed(name), "missed")
+            tables.create(run.spark, run.layout.missed(name), "needed_slack")
             tables.side_by_side(
                 lambda: run.append(shown, run.layout.joins(name), "repair", self.plan.number),
                 lambda: run.append(needed, run.layout.missed(name), "repair", self.plan.number, "repair"),
@@ -115,23 +115,23 @@ class BucketRepair:
         """Return the pairs that the bucket's logged rows have missed; the bucket's number is the key of the group."""
         rows = in_order(rows, first=("taken",))
         is_refused = pc.equal(late["what"], "refused")
-        rows = rows.filter(pa.array(found_at(late.filter(is_refused), rows, "row") < 0))
+        rows = rows.filter(pa.array(positions_of(late.filter(is_refused), rows, "row") < 0))
         logged = late.filter(pc.invert(is_refused))
-        at = found_at(logged, rows, "row")
+        at = positions_of(logged, rows, "row")
         positions = np.flatnonzero(at >= 0)
         logged = logged.take(pa.array(at[positions]))
         numbered = pa.array(np.arange(rows.num_rows))
         batch = as_batch(rows.set_column(rows.schema.get_field_index("row"), "row", numbered))
         # By row, the stream time that was logged with it.
-        told_at = np.zeros(len(batch), np.int64)
-        told_at[positions] = logged["time_us"].to_numpy()
+        logged_at = np.zeros(len(batch), np.int64)
+        logged_at[positions] = logged["time_us"].to_numpy()
         pairs = missing_pairs(
             self.query.condition,
             self.query.window_us,
             batch,
             positions,
             logged["horizon_us"].to_numpy(),
-            self.time_us - told_at[positions],
+            self.time_us - logged_at[positions],
         )
         left, right = rows.take(pa.array(pairs.left)), rows.take(pa.array(pairs.right))
         columns = {
@@ -141,20 +141,20 @@ class BucketRepair:
         return pa.concat_tables(
             [
                 filled(pa.table(columns), len(pairs), self.schema),
-                self._needed(key[0], pairs, batch, told_at),
+                self._needed(key[0], pairs, batch, logged_at),
                 # A row of nulls for each logged row says that it was looked at.
                 filled(pa.table({}), len(positions), self.schema),
             ]
         )
 
-    def _needed(self, bucket: pa.Scalar, pairs: Pairs, rows: Batch, told_at: Int64s) -> pa.Table:
+    def _needed(self, bucket: pa.Scalar, pairs: Pairs, rows: Batch, logged_at: Int64s) -> pa.Table:
         """Return how many pairs needed which slack, for a policy that wants to know; rows are numbered in order."""
         policy = policy_of(self.query)
         if not isinstance(policy, NeededSlack):
             return self.schema.empty_table()
         policy.begin(self.query.window_us)
         earlier, later = np.minimum(pairs.left, pairs.right), np.maximum(pairs.left, pairs.right)
-        counted = policy.count_missed(rows.side[earlier], rows.event_us[earlier], told_at[later])
+        counted = policy.count_missed(rows.side[earlier], rows.event_us[earlier], logged_at[later])
         columns = {name: pa.array(column) for name, column in zip(COUNTS, counted.T, strict=True)}
         columns["bucket"] = pa.repeat(bucket, len(counted))
         return filled(pa.table(columns), len(counted), self.schema)

@@ -15,7 +15,7 @@ from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import bounds
 from lakehouse.queries.pairs.bucket import PAIR, BucketJoin, Newest
-from lakehouse.queries.pairs.needed_slack import told_by_bucket
+from lakehouse.queries.pairs.needed_slack import missed_by_bucket
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.rows import in_buckets, raw_rows
 from lakehouse.queries.runtime.batch_manifest import Plan, last_repair
@@ -56,7 +56,9 @@ class PairsRun(QueryRun[PairsQuery]):
         layout, query = self.layout, self.query
         rows = in_buckets(raw_rows(source, query, self.streams), query, self.buckets)
         known, columns = newest(layout, query.name, plan.number), self._answer()
-        work = BucketJoin(query, to_arrow_schema(parsed(columns)), known, told_by_bucket(layout, query, plan))
+        work = BucketJoin(
+            query, to_arrow_schema(parsed(columns)), known, missed_by_bucket(layout, query, plan)
+        )
         return by_bucket(rows, self.states_before(plan.number), work, columns)
 
     def _answer(self) -> str:

@@ -28,14 +28,14 @@ def next_batch(
     query: Query,
     most_rows: int,
     through: Through | None = None,
-    told: int = 0,
+    through_repair: int = 0,
 ) -> Plan | None:
     """Return the batch that was begun and is not finished, or write down the next one; None when all is taken.
 
     Before every stream has a raw table there can be no result, and nothing is taken in.
 
     ``through``: what is finished after these is left for later; so that several queries are planned alike.
-    ``told``: as in ``Plan``, of a batch that is written down now.
+    ``through_repair``: as in ``Plan``, of a batch that is written down now.
     """
     if not all(tables.exists(layout.raw(stream)) for stream in query.streams):
         return None
@@ -51,7 +51,7 @@ def next_batch(
     spans = next_spans(taken, known, most_rows)
     if spans is None:
         return None
-    plan = Plan(done + 1, spans, told)
+    plan = Plan(done + 1, spans, through_repair)
     write_plan(folder, "batch", plan)
     crash_point("queries.planned")
     return plan

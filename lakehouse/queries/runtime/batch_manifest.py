@@ -1,7 +1,7 @@
 """What a batch of a query, and a repair, take: written down before, so that one that died is made again alike.
 
 plans/<query>/query            what the query means, in one line: its tables belong to that meaning
-plans/<query>/batch-00000001   from which ingest batch to which, of each stream; the last repair told
+plans/<query>/batch-00000001   from which ingest batch to which, of each stream; the last repair known
 plans/<query>/repair-00000001  from which batch of the query to which
 """
 
@@ -38,12 +38,12 @@ class QueryChanged(RuntimeError):
 class Plan:
     """The ``number``-th batch or repair; each span is ``(after, through)``: the first number it takes is after + 1.
 
-    ``told``: a batch knows what pairs the repairs up to this one found that had been missed.
+    ``through_repair``: a batch knows what the repairs up to this one found had been missed.
     """
 
     number: int
     spans: tuple[Span, ...]
-    told: int = 0
+    through_repair: int = 0
 
 
 def last_plan(folder: Path, kind: Kind, finished: int) -> Plan | None:
@@ -81,7 +81,11 @@ def read_plan(folder: Path, kind: Kind, number: int) -> Plan | None:
 def _plan(path: Path, changed_ns: int) -> Plan:
     """Return a plan, read once a process: what stands under a name changes only when a query is forgotten."""
     one = json.loads(path.read_text("utf-8"))
-    return Plan(one["number"], tuple((low, high) for low, high in one["spans"]), one.get("told", 0))
+    return Plan(
+        one["number"],
+        tuple((low, high) for low, high in one["spans"]),
+        one.get("through_repair", one.get("told", 0)),
+    )
 
 
 def write_plan(folder: Path, kind: Kind, plan: Plan) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 
-def found_at(known: pa.Table, rows: pa.Table, number: str) -> np.ndarray:
+def positions_of(known: pa.Table, rows: pa.Table, number: str) -> np.ndarray:
     """Return for each row the position in ``known`` of its side and ``number``, -1 where it is not there.
 
     Of several in ``known`` that are the same, the first is found. Cost: one sort of ``known``.

@@ -12,7 +12,7 @@ import pytest
 
 from lakehouse.declare.settings import Settings
 from lakehouse.home.layout import Home
-from lakehouse.queries.pairs.needed_slack import told_by_bucket
+from lakehouse.queries.pairs.needed_slack import missed_by_bucket
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.batch_manifest import Plan, require_plan, write_plan
 from tests.queries.joined import declare
@@ -63,7 +63,7 @@ def told(layout: Home, query: PairsQuery) -> dict[int, tuple[int, list[Any]]]:
     )
     return {
         bucket: (until, rows.tolist())
-        for bucket, (until, rows) in told_by_bucket(layout, query, last).items()
+        for bucket, (until, rows) in missed_by_bucket(layout, query, last).items()
     }
 
 
@@ -112,7 +112,7 @@ def test_a_repair_that_found_nothing_is_told_as_well(settings: Settings) -> None
     for path in layout.missed(query.name).rglob("*"):
         path.unlink() if path.is_file() else None
 
-    (until, rows) = told_by_bucket(layout, query, Plan(1, ((0, 1), (0, 1)), told=1))[0]
+    (until, rows) = missed_by_bucket(layout, query, Plan(1, ((0, 1), (0, 1)), told=1))[0]
 
     assert until == 100 * SECOND
     assert np.shape(rows) == (0, 4)

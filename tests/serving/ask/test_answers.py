@@ -401,7 +401,9 @@ def test_hostile_groups_and_numbers_are_published_as_they_are(tmp_path: Path, bu
     assert {row[0] for row in series} == {"", evil}
 
 
-@pytest.mark.parametrize(("table", "schema"), [("aggregates", FIGURES), ("late", LATE), ("repairs", REPAIRS)])
+@pytest.mark.parametrize(
+    ("table", "schema"), [("aggregate_batches", FIGURES), ("missed_rows", LATE), ("repairs", REPAIRS)]
+)
 def test_tables_made_by_hand_have_the_columns_of_the_real_ones(table: str, schema: Any) -> None:
     assert set(re.findall(r"^    (\w+) [A-Z<>]+ COMMENT", statement(f"tables/{table}"), re.M)) == set(
         schema.names
