@@ -7,8 +7,8 @@ from lakehouse.queries.language.row_conditions import (
     PythonCall,
     in_one_order,
     of_side,
-    told,
     where_of,
+    where_text,
 )
 from lakehouse.queries.pairs.query import PairSide
 
@@ -35,4 +35,4 @@ def test_what_where_says_of_a_side_has_its_calls() -> None:
         "`x` > 5 AND `y` < 1",
         "`y` < 1 AND odd(kind, x)",
     ]
-    assert [told(side) for side in sides] == [where_of(side) or "true" for side in sides]
+    assert [where_text(side) for side in sides] == [where_of(side) or "true" for side in sides]

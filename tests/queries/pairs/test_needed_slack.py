@@ -69,7 +69,7 @@ def told(layout: Home, query: PairsQuery) -> dict[int, tuple[int, list[Any]]]:
 
 def test_a_batch_is_told_of_all_repairs_up_to_the_one_its_plan_names(settings: Settings) -> None:
     spans = ((0, 1), (0, 1))
-    layout, query = repaired(settings, Plan(1, spans), Plan(2, spans, told=2))
+    layout, query = repaired(settings, Plan(1, spans), Plan(2, spans, through_repair=2))
 
     found = told(layout, query)
 
@@ -79,20 +79,20 @@ def test_a_batch_is_told_of_all_repairs_up_to_the_one_its_plan_names(settings: S
 
 
 def test_a_bucket_that_had_no_stream_time_yet_is_told_nothing(settings: Settings) -> None:
-    layout, query = repaired(settings, Plan(1, ((0, 1), (0, 1)), told=1))
+    layout, query = repaired(settings, Plan(1, ((0, 1), (0, 1)), through_repair=1))
 
     assert told(layout, query) == {0: (100 * SECOND, [[90 * SECOND, 0, 10_000, 5]])}
 
 
 def test_a_batch_is_told_once(settings: Settings) -> None:
     spans = ((0, 1), (0, 1))
-    layout, query = repaired(settings, Plan(1, spans, told=2), Plan(2, spans, told=2))
+    layout, query = repaired(settings, Plan(1, spans, through_repair=2), Plan(2, spans, through_repair=2))
 
     assert told(layout, query) == {}
 
 
 def test_what_is_older_than_the_policy_remembers_is_left_out(settings: Settings) -> None:
-    layout, query = repaired(settings, Plan(1, ((0, 1), (0, 1)), told=2))
+    layout, query = repaired(settings, Plan(1, ((0, 1), (0, 1)), through_repair=2))
 
     # Ten periods of 4 s and the quarter that is not full yet.
     brief = replace(query, period_us=4 * SECOND, step_us=SECOND)
@@ -102,17 +102,17 @@ def test_what_is_older_than_the_policy_remembers_is_left_out(settings: Settings)
 
 
 def test_a_policy_that_does_not_listen_is_told_nothing(settings: Settings) -> None:
-    layout, query = repaired(settings, Plan(1, ((0, 1), (0, 1)), told=2))
+    layout, query = repaired(settings, Plan(1, ((0, 1), (0, 1)), through_repair=2))
 
     assert told(layout, replace(query, policy="paper")) == {}
 
 
 def test_a_repair_that_found_nothing_is_told_as_well(settings: Settings) -> None:
-    layout, query = repaired(settings, Plan(1, ((0, 1), (0, 1)), told=1))
+    layout, query = repaired(settings, Plan(1, ((0, 1), (0, 1)), through_repair=1))
     for path in layout.missed(query.name).rglob("*"):
         path.unlink() if path.is_file() else None
 
-    (until, rows) = missed_by_bucket(layout, query, Plan(1, ((0, 1), (0, 1)), told=1))[0]
+    (until, rows) = missed_by_bucket(layout, query, Plan(1, ((0, 1), (0, 1)), through_repair=1))[0]
 
     assert until == 100 * SECOND
     assert np.shape(rows) == (0, 4)

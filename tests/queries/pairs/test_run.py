@@ -226,7 +226,7 @@ def test_a_batch_is_told_of_the_repairs_that_its_plan_names_and_chooses_slack_by
 
     missed = tables.read(streams.spark, streams.settings.layout.missed("ids")).collect()
     plans = [require_plan(streams.settings.layout.plans("ids"), "batch", number) for number in (1, 2, 3)]
-    assert [plan.told for plan in plans] == [0, 0, 1]
+    assert [plan.through_repair for plan in plans] == [0, 0, 1]
     assert sum(row["pairs"] for row in missed) == found > 0
     assert streams.policies("ids") != streams.policies("ids_at_once")
 

@@ -40,10 +40,10 @@ def test_which_repairs_a_batch_is_told_of_is_read_back_and_none_where_its_plan_d
     tmp_path: Path,
 ) -> None:
     write_plan(tmp_path, "batch", Plan(1, ((0, 1), (0, 1))))
-    write_plan(tmp_path, "batch", Plan(2, ((1, 2), (1, 2)), told=3))
+    write_plan(tmp_path, "batch", Plan(2, ((1, 2), (1, 2)), through_repair=3))
     (tmp_path / "batch-00000003").write_text('{"number": 3, "spans": [[2, 3], [2, 3]]}')
 
-    assert [require_plan(tmp_path, "batch", number).told for number in (1, 2, 3)] == [0, 3, 0]
+    assert [require_plan(tmp_path, "batch", number).through_repair for number in (1, 2, 3)] == [0, 3, 0]
 
 
 @pytest.mark.parametrize(
