@@ -24,7 +24,7 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     from lakehouse.streams.checks import measure, open_tables
     from lakehouse.streams.rollup_checks import measure_rollup
     from quality.history import verified_through
-    from quality.verdicts import settle
+    from quality.verdicts import record_verdicts
 
     layout = settings.layout
     since = verified_through(spark, layout.quality, stream)
@@ -32,7 +32,7 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     if tables is None:
         return {"checks": 0, "failed": 0}
     frames = [*measure(tables), *measure_rollup(spark, layout, tables)]
-    return settle(settings, spark, stream, frames, tables.through)
+    return record_verdicts(settings, spark, stream, frames, tables.through)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -21,7 +21,7 @@ def subject_of(query: str) -> str:
     return f"query-{query}"
 
 
-def settle(
+def record_verdicts(
     settings: Settings,
     spark: SparkSession,
     name: str,

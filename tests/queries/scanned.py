@@ -24,7 +24,7 @@ FIGURES = pa.schema([("side", pa.int32()), *chosen.FIGURES])
 # By kind: query, what it calls on its first side, and how its text is changed to do so; then what its kernel is called.
 KINDS = {
     "pairs": ("replies", "inside(location)", ("WHERE ", "WHERE inside(r.location) AND "), "its join"),
-    "results": ("passing", "within(place)", ("WHERE ", "WHERE within(d.place) AND "), "its join"),
+    "multiway": ("passing", "within(place)", ("WHERE ", "WHERE within(d.place) AND "), "its join"),
     "aggregate": (
         "busy",
         "within(place)",
@@ -58,7 +58,7 @@ def declare(folder: Path, kind: str) -> Settings:
     query, _, change, _ = KINDS[kind]
     if kind == "pairs":
         return joined.declare(folder, **{query: joined.TEXT.replace(*change)})
-    if kind == "results":
+    if kind == "multiway":
         return moved.declare(folder, moved.TEXT.replace(*change))
     return answered.declare(folder, **{query: answered.TEXT.replace(*change)})
 
@@ -67,7 +67,7 @@ def run_by_hand(settings: Settings, kind: str) -> None:
     """Write what two batches leave; of a third one, which goes on, there are only operators."""
     if kind == "pairs":
         joined.run_by_hand(settings)
-    elif kind == "results":
+    elif kind == "multiway":
         moved.run_by_hand(settings)
     else:
         found = [answered.Answer(5), answered.Answer(10, batch=2)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lakehouse.cli.charts.terminal_chart import span, utc
 
 if TYPE_CHECKING:
-    from lakehouse.queries.aggregate.series import AnswerSeries, TickBucket
+    from lakehouse.serving.ask.answer_series import AnswerSeries, TickBucket
     from lakehouse.serving.ask.series import Bucket, Series
 
 # What a page calls the parts of a column: its value, its band, one that is sure, its rows, and one without any.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,12 +11,7 @@ from lakehouse.cli.options import AsJson, WrongUsage, globals_of, nearest
 
 if TYPE_CHECKING:
     from lakehouse.declare.settings import Settings
-    from lakehouse.queries.aggregate.state import AggregateState
-    from lakehouse.queries.multiway.state import MultiwayState
-    from lakehouse.queries.pairs.state import JoinState
-    from lakehouse.queries.runtime.state import Facts
-    from lakehouse.queries.runtime.states import State
-    from lakehouse.queries.selection.state import SelectionState
+    from lakehouse.queries.runtime.state import QueryState
 
 EXAMPLES = (
     "tidemark explain replies",
@@ -45,87 +39,32 @@ def explain(
     The page of --html needs nothing but a browser. Times are in UTC. No JVM is started.
     """
     from lakehouse.cli.output import print_json
-    from lakehouse.queries.aggregate.state import AggregateState
-    from lakehouse.queries.multiway.state import MultiwayState
-    from lakehouse.queries.selection.state import SelectionState
+    from lakehouse.cli.pages.explain_text import print_explained
+    from lakehouse.queries.kind import kind_of, kinds
+    from lakehouse.queries.runtime.explain import Declared
+    from lakehouse.queries.runtime.explain import explain as explain_state
 
     settings = globals_of(context).settings()
     state = _state(settings, query)
-    if isinstance(state, AggregateState):
-        facts, show = _aggregate(settings, state, html)
-    elif isinstance(state, SelectionState):
-        facts, show = _selection(state, html)
-    elif isinstance(state, MultiwayState):
-        facts, show = _multiway(settings, state, html)
-    else:
-        facts, show = _join(state, html)
+    kind = kind_of(state.query)
+    if html is not None and not kind.has("page"):
+        shown = " and ".join(each.file("text").TITLE for each in kinds() if each.has("page"))
+        raise WrongUsage(f"--html shows {shown}; expected none for {kind.file('text').TITLE}")
+    declared = Declared(settings.streams, settings.sites, settings.queries.published)
+    facts = explain_state(state, declared)
     if html is not None:
+        html.write_text(kind.file("page").page_of(facts, state, declared), encoding="utf-8")
         facts["html"] = str(html)
     if as_json:
         print_json(facts)
         return
-    show(facts)
+    print_explained(facts, kind.file("text"))
     if html is not None:
         print(f"\nwrote {html}")
 
 
-def _join(state: JoinState, html: Path | None) -> tuple[Facts, Callable[[Facts], None]]:
-    from lakehouse.cli.pages.explain_text import print_query
-    from lakehouse.queries.pairs.completeness import Completeness
-    from lakehouse.queries.pairs.explain import explain as explain_of
-
-    completeness = Completeness(state)
-    facts = explain_of(state, completeness)
-    if html is not None:
-        from lakehouse.cli.pages.explain_page import page
-
-        html.write_text(page(facts, completeness), encoding="utf-8")
-    return facts, print_query
-
-
-def _aggregate(
-    settings: Settings, state: AggregateState, html: Path | None
-) -> tuple[Facts, Callable[[Facts], None]]:
-    from lakehouse.queries.aggregate.explain import aggregate_batches, explain_aggregate
-    from lakehouse.queries.aggregate.publish import snapshot_of
-    from lakehouse.queries.aggregate.text import print_aggregate
-
-    answers = snapshot_of(state.layout, state.query, settings.streams, settings.queries.published)
-    facts = explain_aggregate(state, answers)
-    if html is not None:
-        from lakehouse.cli.charts.explain_charts import POINTS
-        from lakehouse.queries.aggregate.live_answers import over_time
-        from lakehouse.queries.aggregate.page import aggregate_page
-
-        page = aggregate_page(facts, over_time(answers, POINTS // 2), aggregate_batches(state))
-        html.write_text(page, encoding="utf-8")
-    return facts, print_aggregate
-
-
-def _multiway(
-    settings: Settings, state: MultiwayState, html: Path | None
-) -> tuple[Facts, Callable[[Facts], None]]:
-    from lakehouse.queries.multiway.explain import explain_multiway
-    from lakehouse.queries.multiway.text import print_multiway
-
-    if html is not None:
-        raise WrongUsage(
-            "--html shows joins of pairs and aggregates; expected none for three streams or more"
-        )
-    return explain_multiway(state, settings.streams, settings.sites), print_multiway
-
-
-def _selection(state: SelectionState, html: Path | None) -> tuple[Facts, Callable[[Facts], None]]:
-    from lakehouse.queries.selection.explain import explain_selection
-    from lakehouse.queries.selection.text import print_selection
-
-    if html is not None:
-        raise WrongUsage("--html shows joins of pairs and aggregates; expected none for a selection")
-    return explain_selection(state), print_selection
-
-
-def _state(settings: Settings, name: str) -> State:
-    from lakehouse.queries.runtime.states import state_of
+def _state(settings: Settings, name: str) -> QueryState:
+    from lakehouse.queries.runtime.state import state_of
 
     if name not in settings.registered:
         raise WrongUsage(f"no query {name!r}; expected {nearest(name, settings.registered)}")

@@ -14,7 +14,7 @@ from lakehouse.cli.options import AsJson, Timezone, WhereKeys, WrongUsage, globa
 
 if TYPE_CHECKING:
     from lakehouse.cli.charts.picture import Picture
-    from lakehouse.queries.aggregate.series import AnswerSeries
+    from lakehouse.serving.ask.answer_series import AnswerSeries
     from lakehouse.serving.ask.series import Series
 
 EXAMPLES = (
@@ -79,7 +79,7 @@ def plot(
     count = points or (PAGE_POINTS if html or as_json else plot_columns())
     home = globals_of(context).home_folder()
     if query:
-        from lakehouse.queries.aggregate.series import answer_series
+        from lakehouse.serving.ask.answer_series import answer_series
 
         groups = pairs(group or [], "--group") or None
         answers = answer_series(home, query, value or None, start_us, end_us, count, groups, limit)

@@ -45,7 +45,7 @@ def queries(
     if forget:
         return _forget(settings, forget, yes, as_json)
     from lakehouse.cli.output import print_json
-    from lakehouse.queries.runtime.states import overview
+    from lakehouse.queries.runtime.state import overview
 
     found = overview(settings.layout, settings.registered, settings.queries.buckets)
     if as_json:
@@ -74,23 +74,6 @@ def _forget(settings: Settings, query: str, yes: bool, as_json: bool) -> int | N
     return None
 
 
-def state_in_words(facts: Mapping[str, Any]) -> str:
-    """Return a query's state; one that is behind, by how many ingest batches."""
-    waiting = sum(facts["waiting"].values())
-    if facts["state"] == "behind":
-        return f"behind by {waiting}"
-    return f"new, {waiting} wait" if facts["state"] == "new" and waiting else str(facts["state"])
-
-
-def stopped_in_words(stopped: Mapping[str, Any]) -> str:
-    """Return why a query stands still, and what to do."""
-    place = f" ({stopped['place']})" if stopped["place"] else ""
-    return (
-        f"batch {stopped['batch']}, at {stopped['operator'].replace('`', '')}{place}: {stopped['error']}; mend it, the "
-        "next run goes on from there"
-    )
-
-
 def _print_operators(queries: Sequence[Mapping[str, Any]]) -> None:
     from lakehouse.cli.output import print_table
     from lakehouse.cli.pages.operator_text import OPERATORS, operator_rows
@@ -104,94 +87,22 @@ def _print_operators(queries: Sequence[Mapping[str, Any]]) -> None:
 
 def _print(found: Mapping[str, Any], settings: Settings) -> None:
     from lakehouse.cli.output import print_table
+    from lakehouse.cli.pages.state_text import stopped_in_words
+    from lakehouse.queries.kind import kinds
 
     if not found["queries"]:
         print(f"no query is registered; one is a file {settings.queries.folder}/NAME.sql")
-    kinds = {facts["kind"] for facts in found["queries"]}
-    for kind, title, headers, cells in _KINDS:
-        rows = [cells(facts) for facts in found["queries"] if facts["kind"] == kind]
-        if rows:
-            print_table(headers, rows, title=title if len(kinds) > 1 else "")
+    is_mixed = len({facts["kind"] for facts in found["queries"]}) > 1
+    for kind in kinds():
+        own = [facts for facts in found["queries"] if facts["kind"] == kind.name]
+        if own:
+            text = kind.file("text")
+            print_table(
+                text.HEADERS, [text.cells(facts) for facts in own], title=text.TITLE if is_mixed else ""
+            )
     _print_operators(found["queries"])
     for facts in found["queries"]:
         if facts["state"] == "stopped":
             print(f"\n{facts['query']} is stopped: {stopped_in_words(facts['stopped'])}")
     for name in found["unregistered"]:
         print(f"{name}: has tables and is registered no longer; tidemark queries --forget {name}")
-
-
-_HELD = ("open", "held", "state bytes", "newest", "last batch")
-
-
-def _pairs(facts: Mapping[str, Any]) -> tuple[Any, ...]:
-    from lakehouse.declare.durations import format_duration
-
-    asked = f"{facts['recall']:g} over {format_duration(facts['period_us'])}"
-    return (
-        *(facts["query"], state_in_words(facts), facts["join"], format_duration(facts["window_us"])),
-        *(facts["condition"], asked, facts["batches"], facts["rows"]),
-        *(facts["pairs_online"], facts["pairs_repaired"], *_held(facts)),
-    )
-
-
-def _results(facts: Mapping[str, Any]) -> tuple[Any, ...]:
-    return (
-        *(facts["query"], state_in_words(facts), facts["join"], facts["condition"], facts["batches"]),
-        *(facts["rows"], facts["results_online"], facts["results_repaired"], facts["left"]),
-        *(facts["moved_bytes"], *_held(facts)),
-    )
-
-
-def _aggregate(facts: Mapping[str, Any]) -> tuple[Any, ...]:
-    from lakehouse.declare.durations import format_duration
-
-    return (
-        *(facts["query"], state_in_words(facts), facts["join"], facts["condition"], facts["groups"]),
-        *(format_duration(facts["every_us"]), facts["method"], facts["batches"], facts["rows"]),
-        *(facts["answered"], facts["revised"], facts["repaired"], facts["alarms"], *_held(facts)),
-    )
-
-
-def _selection(facts: Mapping[str, Any]) -> tuple[Any, ...]:
-    from lakehouse.cli.pages.figures import length
-    from lakehouse.declare.durations import format_duration
-
-    newest, ended = _held(facts)[-2:]
-    return (
-        *(facts["query"], state_in_words(facts), facts["join"], facts["condition"], facts["batches"]),
-        *(facts["rows"], facts["selected"], format_duration(facts["deadline_us"]), facts["misses"]),
-        *(length(facts["worst_delay_us"]), newest, ended),
-    )
-
-
-def _held(facts: Mapping[str, Any]) -> tuple[Any, ...]:
-    from lakehouse.cli.output import moment
-    from lakehouse.cli.pages.status_page import age
-
-    since = facts["last_batch_age_s"]
-    ended = "-" if since is None else f"{age(since)} ago"
-    return (facts["open"], facts["held"], facts["state_bytes"], moment(facts["newest_us"]), ended)
-
-
-_PAIRS = (
-    *("query", "state", "streams", "window", "condition", "recall", "batches", "rows", "online", "repaired"),
-    *_HELD,
-)
-_RESULTS = (
-    *("query", "state", "streams", "condition", "batches", "rows", "online", "repaired", "left site"),
-    *("bytes moved", *_HELD),
-)
-_AGGREGATE = (
-    *("query", "state", "streams", "condition", "groups", "every", "method", "batches", "rows", "answered"),
-    *("revised", "repaired", "alarms", *_HELD),
-)
-_SELECTION = (
-    *("query", "state", "stream", "condition", "batches", "rows", "selected", "deadline", "misses"),
-    *("longest delay", "newest", "last batch"),
-)
-_KINDS = (
-    ("pairs", "joins of pairs", _PAIRS, _pairs),
-    ("results", "joins of three streams or more", _RESULTS, _results),
-    ("aggregate", "join-aggregates", _AGGREGATE, _aggregate),
-    ("selection", "selections", _SELECTION, _selection),
-)

@@ -1,4 +1,4 @@
-"""A query as one page: what it does, and recall, wait and memory over time; works from a file, offline.
+"""A registered query as one page: what it does, and charts of it over time; works from a file, offline.
 
 Names and texts come from people: in markup they are escaped, the script's data holds no `<`, and the script puts
 text only where it cannot become markup.
@@ -11,39 +11,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from lakehouse.cli.charts.explain_charts import BOTTOM, POINTS, Chart, memory_chart, recall_chart, wait_chart
+from lakehouse.cli.charts.explain_charts import BOTTOM, Chart
 from lakehouse.cli.charts.svg import LEFT, RIGHT, TOP, WIDTH, asset
-from lakehouse.cli.pages.explain_text import completeness_in_words, plan_in_words
-from lakehouse.queries.pairs.completeness import Completeness
-from lakehouse.queries.pairs.explain import batches
+from lakehouse.cli.pages.explain_text import ExplainText
 
 Facts = Mapping[str, Any]
 HEIGHT = BOTTOM + 40
 
 
-def page(facts: Facts, completeness: Completeness) -> str:
-    """Return the whole page as text."""
-    found = (
-        recall_chart(completeness.recall_over_time(POINTS), facts["recall"]),
-        wait_chart(completeness.waits_over_time(POINTS // 2)),
-        memory_chart(list(batches(completeness.state))),
-    )
-    return whole_page(facts, completeness_in_words(facts), plan_in_words(facts), found)
-
-
-def whole_page(
-    facts: Facts, known: Iterable[str], plan: Iterable[tuple[str, str]], found: Iterable[Chart | None]
-) -> str:
+def whole_page(facts: Facts, text: ExplainText, found: Iterable[Chart | None]) -> str:
     """Return a page of what is known, the plan and those charts that there are; before the first batch of the plan."""
     charts = [chart for chart in found if chart is not None]
     heading = escape(f"query {facts['query']}")
-    told = [facts["description"], *known] if facts["batches"] else ["nothing taken in yet"]
-    words = "\n".join(f"{name + ':':<9} {sentence}" for name, sentence in plan)
+    known = (
+        [facts["description"], *text.found_in_words(facts)] if facts["batches"] else ["nothing taken in yet"]
+    )
+    words = "\n".join(f"{name + ':':<9} {sentence}" for name, sentence in text.plan_in_words(facts))
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{heading}</title><style>{asset("chart.css")}{asset("explain.css")}</style></head>
 <body><main><h1>{heading}</h1>
-{"".join(f"<p>{escape(sentence)}</p>" for sentence in told if sentence)}
+{"".join(f"<p>{escape(sentence)}</p>" for sentence in known if sentence)}
 <pre>{escape(words)}</pre>
 {"".join(_section(chart, place) for place, chart in enumerate(charts))}
 </main><script type="application/json" id="series">{_data(charts)}</script>

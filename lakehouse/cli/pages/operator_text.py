@@ -26,23 +26,19 @@ def operator_rows(facts: Facts) -> list[tuple[Any, ...]]:
     return [(facts["query"], *_operator(row)) for row in facts.get("operators", ())]
 
 
-def print_operators(facts: Facts) -> None:
-    """Print the operators of a query in their current order."""
-    rows = [(*_operator(row), row["taken"], row["passed"]) for row in facts["operators"]]
-    print_table(_OPERATOR, rows, title="operators, in the order that the next batch begins with")
-
-
 def print_scans(facts: Facts) -> None:
-    """Print of a join or an aggregate its operators and last scans; nothing where it has no such conditions."""
+    """Print the operators of a query in their current order, and the last scans of its sides, as far as it has such."""
     if "operators" not in facts:
         return
-    print_operators(facts)
-    rows = [
+    operators = [(*_operator(row), row["taken"], row["passed"]) for row in facts["operators"]]
+    print_table(_OPERATOR, operators, title="operators, in the order that the next batch begins with")
+    scans = [
         (batch["batch"], side["side"], *scan_cells(side))
-        for batch in facts["last_scans"]
+        for batch in facts.get("last_scans", ())
         for side in batch["sides"]
     ]
-    print_table(("batch", "side", *SCAN), rows, title="last scans")
+    if scans:
+        print_table(("batch", "side", *SCAN), scans, title="last scans")
 
 
 def scan_cells(row: Facts) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from lakehouse.cli.charts.svg import RIGHT, TOP, Frame, Interval
 from lakehouse.cli.charts.terminal_chart import utc
 
 if TYPE_CHECKING:
-    from lakehouse.queries.aggregate.series import AnswerSeries
+    from lakehouse.serving.ask.answer_series import AnswerSeries
 
 Facts = Mapping[str, Any]
 

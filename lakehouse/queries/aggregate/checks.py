@@ -18,8 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from lakehouse.queries.runtime.batch_metrics import read_figures
-from lakehouse.queries.runtime.checks import COUNTS, QueryTables, Taken, counted, query_frames, scanned
+from lakehouse.queries.runtime.checks import COUNTS, QueryTables, scanned
 from lakehouse.spark.deviations import Frame
 
 if TYPE_CHECKING:
@@ -27,15 +26,17 @@ if TYPE_CHECKING:
     from lakehouse.home.layout import Home
     from lakehouse.queries.aggregate.query import AggregateQuery
 
-_TOLD = ("answered", "revised")
+_ANSWERED = ("answered", "revised")
 # What clears an alarm that holds still.
 _NEVER = 2**62
 
 
 @dataclass(frozen=True)
-class Aggregated(QueryTables):
+class AggregateTables(QueryTables):
     """A join-aggregate's tables; answers are judged at ticks that batches after ``since`` have answered."""
 
+    columns = (*COUNTS, *_ANSWERED, "time_us")
+    found_columns = _ANSWERED
     query: AggregateQuery
     since: int
 
@@ -43,7 +44,7 @@ class Aggregated(QueryTables):
     def last_tick_us(self) -> int | None:
         """The last tick that is answered, None before the first."""
         time_us = max(
-            (row["time_us"] for row in self.figures.rows if row["time_us"] is not None), default=None
+            (row["time_us"] for row in self.metrics.rows if row["time_us"] is not None), default=None
         )
         return None if time_us is None else time_us // self.query.every_us * self.query.every_us
 
@@ -83,13 +84,18 @@ class Aggregated(QueryTables):
         columns = ("alarm", *groups, "state", "raised_us", "cleared_us", "change", "found", "batch")
         return _rows(self.layout.alarms(self.query.name), columns, self._is_finished())
 
+    def own_frames(self) -> Sequence[Frame]:
+        """Return the frames of answers and alarms."""
+        answers = Frame("answers", (), [answer_row(self)])
+        return [answers, Frame("alarms", (), [alarm_row(self)])] if self.query.is_alarm else [answers]
+
     def _is_finished(self) -> ds.Expression:
-        return self._found("online", -1, self.through) | self._found("repair", -1, self.figures.last_repair)
+        return self._found("online", -1, self.through) | self._found("repair", -1, self.metrics.last_repair)
 
     def _is_new(self) -> ds.Expression:
         # A repair of batches that the last good check has seen may have come after it.
-        seen = [repair["repair"] for repair in self.figures.repairs if repair["through"] < self.since]
-        repairs = self._found("repair", max(seen, default=-1), self.figures.last_repair)
+        seen = [repair["repair"] for repair in self.metrics.repairs if repair["through"] < self.since]
+        repairs = self._found("repair", max(seen, default=-1), self.metrics.last_repair)
         return self._found("online", self.since, self.through) | repairs
 
     def _found(self, how: str, after: int, through: int) -> ds.Expression:
@@ -97,25 +103,15 @@ class Aggregated(QueryTables):
         return (ds.field("found") == how) & (batch > after) & (batch <= through)
 
 
-def open_aggregated(layout: Home, query: AggregateQuery, since: int) -> Aggregated | None:
+def open_tables(
+    layout: Home, query: AggregateQuery, since: int, published_us: int | None
+) -> AggregateTables | None:
     """Return what a query's tables hold, None where no batch is finished; ``since``: the last batch checked well."""
-    figures = read_figures(layout, query.name, ("batch", "bucket", *COUNTS, *_TOLD, "time_us"))
-    if not figures.finished:
-        return None
-    found = counted(scanned(layout.answers(query.name), ("found", "batch")), ("found", "batch"))
-    log = counted(scanned(layout.late(query.name), ("what", "batch")), ("what", "batch"))
-    return Aggregated(layout, query, figures, found, log, _TOLD, since)
+    rows = scanned(layout.answers(query.name), ("found", "batch"))
+    return AggregateTables.opened(layout, query, rows, since=since)
 
 
-def measure_aggregated(tables: Aggregated, taken: Taken) -> list[Frame]:
-    """Return the frames of the batches in ``taken`` (least and most rows of each), of repairs, answers and alarms."""
-    frames = [*query_frames(tables, taken), Frame("answers", (), [answer_row(tables)])]
-    if tables.query.is_alarm:
-        frames.append(Frame("alarms", (), [alarm_row(tables)]))
-    return [frame for frame in frames if frame.rows]
-
-
-def answer_row(tables: Aggregated) -> dict[str, Any]:
+def answer_row(tables: AggregateTables) -> dict[str, Any]:
     """Return how many answers have revisions lost or twice, are of ticks to come, or of no tick."""
     answers, last = tables.answers, tables.last_tick_us
     if answers is None:
@@ -132,7 +128,7 @@ def answer_row(tables: Aggregated) -> dict[str, Any]:
     }
 
 
-def alarm_row(tables: Aggregated) -> dict[str, Any]:
+def alarm_row(tables: AggregateTables) -> dict[str, Any]:
     """Return how many alarms have changes lost or twice, and how far alarms and answers that hold differ."""
     alarms = tables.alarms
     if alarms is None:
@@ -154,7 +150,7 @@ def alarm_row(tables: Aggregated) -> dict[str, Any]:
     }
 
 
-def alarms_at(tables: Aggregated, raised_us: Int64s, cleared_us: Int64s) -> int:
+def alarms_at(tables: AggregateTables, raised_us: Int64s, cleared_us: Int64s) -> int:
     """Return by how many, over all ticks judged, groups that HAVING lets through are more or fewer than alarms."""
     ticks = np.sort(tables.ticks.to_numpy(zero_copy_only=False))
     alarms = np.searchsorted(np.sort(raised_us), ticks, side="right")
@@ -166,7 +162,7 @@ def alarms_at(tables: Aggregated, raised_us: Int64s, cleared_us: Int64s) -> int:
     return int(np.abs(alarms - holding).sum())
 
 
-def misplaced(tables: Aggregated, standing: pa.Table) -> int:
+def misplaced(tables: AggregateTables, standing: pa.Table) -> int:
     """Return how many alarms were raised at a tick judged at which HAVING does not hold, or cleared where it does."""
     answers = tables.answers
     groups = [group.name for group in tables.query.groups]

@@ -1,12 +1,8 @@
-"""A registered join-aggregate explained: what it does, what each bucket holds, what was revised, what alarms stand.
-
-Reads the query's tables as they are now, not a published version; starts no JVM.
-"""
+"""A registered join-aggregate explained: its plan, what each bucket holds, what was revised, what alarms stand."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import groupby
 
 from lakehouse.queries.aggregate.describe import (
     groups_in_words,
@@ -20,31 +16,33 @@ from lakehouse.queries.aggregate.describe import (
     ticks_in_words,
 )
 from lakehouse.queries.aggregate.live_answers import standing
-from lakehouse.queries.aggregate.publish import AggregateSnapshot
+from lakehouse.queries.aggregate.publish import snapshot_of
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.state import AggregateState
-from lakehouse.queries.pairs.explain import LAST, asked_of, scans_explained, to_repair
-from lakehouse.queries.runtime.state import Facts, newest_time
+from lakehouse.queries.runtime.explain import (
+    Declared,
+    batch_sums,
+    bucket_sums,
+    conditions_on,
+    last,
+    repairs_of,
+)
+from lakehouse.queries.runtime.state import Facts
 
 _COUNTED = ("rows", "late", "missed", "refused", "unusable")
 _ANSWERED = ("answered", "revised")
 _HELD = ("held", "bytes")
 
 
-def explain_aggregate(state: AggregateState, answers: AggregateSnapshot) -> Facts:
-    """Return all that is known of a query, as plain values; times in microseconds, None for no time yet."""
+def explain(state: AggregateState, declared: Declared) -> Facts:
+    """Return what is known of a query of this kind alone, as plain values."""
+    snapshot = snapshot_of(state.layout, state.query, declared.streams, declared.published_us)
     return {
-        **state.facts(),
-        "text": state.query.text,
-        "meant_before": state.meant,
-        "means": state.means,
         "plan": _plan(state.query, state.buckets),
         "buckets": list(_buckets(state)),
-        "last_batches": list(aggregate_batches(state))[-LAST:],
-        **standing(answers),
-        "to_repair": to_repair(state),
-        "last_repairs": state.figures.repairs[-LAST:],
-        **scans_explained(state),
+        "last_batches": last(batches(state)),
+        **standing(snapshot),
+        **repairs_of(state),
     }
 
 
@@ -55,7 +53,7 @@ def _plan(query: AggregateQuery, buckets: int) -> Facts:
                 "stream": side.stream,
                 "alias": side.alias,
                 "window_us": side.window_us,
-                **asked_of(side),
+                **conditions_on(side),
                 "keys": [column for _, column in side.keys],
             }
             for side in query.sides
@@ -78,20 +76,11 @@ def _plan(query: AggregateQuery, buckets: int) -> Facts:
 
 def _buckets(state: AggregateState) -> Iterator[Facts]:
     """Yield each bucket with what it holds after the last batch, and what it has counted since the first."""
-    now = {row["bucket"]: row for row in state.figures.last_batch}
-    for bucket in sorted({row["bucket"] for row in state.figures.rows} - {-1}):
-        own = [row for row in state.figures.rows if row["bucket"] == bucket]
-        held = {name: now[bucket][name] if bucket in now else 0 for name in _HELD}
-        yield {"bucket": bucket, **held, **{name: sum(row[name] for row in own) for name in _COUNTED}}
+    for row, is_now, sums in bucket_sums(state, _COUNTED):
+        held = {name: row[name] if is_now else 0 for name in _HELD}
+        yield {"bucket": row["bucket"], **held, **sums}
 
 
-def aggregate_batches(state: AggregateState) -> Iterator[Facts]:
+def batches(state: AggregateState) -> Iterator[Facts]:
     """Yield each finished batch: sums over its buckets, what it answered, and until when."""
-    for number, of_batch in groupby(state.figures.rows, key=lambda row: row["batch"]):
-        rows = list(of_batch)
-        yield {
-            "batch": number,
-            "committed_at": rows[0]["committed_at"],
-            **{name: sum(row[name] or 0 for row in rows) for name in (*_COUNTED, *_ANSWERED, *_HELD)},
-            "time_us": newest_time(rows),
-        }
+    return (sums for _, sums in batch_sums(state, (*_COUNTED, *_ANSWERED, *_HELD)))

@@ -13,7 +13,7 @@ from typing import Any
 import duckdb
 
 from lakehouse.queries.aggregate.publish import AggregateSnapshot, final_ticks, write_alarms
-from lakehouse.queries.aggregate.series import AnswerSeries, groups_of, series_of, whole_question
+from lakehouse.serving.ask.answer_series import AnswerSeries, groups_of, series_of, whole_question
 from lakehouse.serving.ask.series import MOST_KEYS, Key
 from lakehouse.serving.file.macros import LAST_FILE
 from lakehouse.serving.file.query_snapshot import write_queries

@@ -14,7 +14,7 @@ from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.queries.aggregate.describe import measure_in_words
 from lakehouse.queries.aggregate.query import AggregateQuery, Measure
-from lakehouse.queries.runtime.batch_metrics import is_finished, read_figures
+from lakehouse.queries.runtime.batch_metrics import is_finished, read_batch_metrics
 from lakehouse.queries.runtime.snapshot import (
     files_of,
     filled,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _COUNTS = ("rows", "answered", "revised", "late", "missed", "refused", "unusable")
-_FIGURES = ("batch", "bucket", *_COUNTS, "time_us", "newest_us")
+_METRICS = ("batch", "bucket", *_COUNTS, "time_us", "newest_us")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,10 +89,10 @@ def snapshot_of(
     layout: Home, query: AggregateQuery, streams: Mapping[str, Stream], published_us: int | None
 ) -> AggregateSnapshot:
     """Return what a publisher is told of a query; ``published_us`` back from its newest time, None for all."""
-    # Before the files, so that these have all that the figures speak of.
-    figures = read_figures(layout, query.name, _FIGURES)
-    newest = [time for row in figures.rows for time in row["newest_us"]]
-    shared = shared_fields(layout, query, streams, figures, newest)
+    # Before the files, so that these have all that the metrics speak of.
+    metrics = read_batch_metrics(layout, query.name, _METRICS)
+    newest = [time for row in metrics.rows for time in row["newest_us"]]
+    shared = shared_fields(layout, query, streams, metrics, newest)
     rows = [f"{side.stream}: one of GROUP BY" for side in query.sides]
     shown = [measure for measure in query.measures if measure.is_shown]
     return AggregateSnapshot(
@@ -104,9 +104,9 @@ def snapshot_of(
         groups=shown_columns(query, query.groups, streams, rows),
         outputs=[_output(query, measure) for measure in shown],
         counts=[measure.name for measure in shown if measure.function == "count"],
-        answered=figures.total("answered"),
-        revised=figures.total("revised"),
-        late=figures.total("late"),
+        answered=metrics.total("answered"),
+        revised=metrics.total("revised"),
+        late=metrics.total("late"),
         answer_files=files_of(layout.answers(query.name)),
         alarm_files=files_of(layout.alarms(query.name)) if query.is_alarm else None,
     )

@@ -16,13 +16,12 @@ class AggregateState(QueryState):
     """One join-aggregate, as its tables have it."""
 
     query: AggregateQuery
-    kind = "aggregate"
-    own_figures = ("answered", "revised", "late")
+    own_metrics = ("answered", "revised", "late")
 
-    def own_facts(self) -> Facts:
+    def own_summary(self) -> Facts:
         """Return what it joins and answers, by which method, answers given and changed, and alarms raised now."""
         return {
-            "join": windows_in_words(self.query),
+            "from_clause": windows_in_words(self.query),
             "condition": equalities_in_words(self.query),
             "groups": [group.name for group in self.query.groups],
             "outputs": {
@@ -31,9 +30,9 @@ class AggregateState(QueryState):
             "every_us": self.query.every_us,
             "slack_us": self.query.slack_us,
             "method": self.query.method,
-            "answered": self.figures.total("answered"),
-            "revised": self.figures.total("revised"),
-            "repaired": self.figures.total_repaired("found"),
+            "answered": self.metrics.total("answered"),
+            "revised": self.metrics.total("revised"),
+            "repaired": self.metrics.total_repaired("found"),
             "alarms": self._raised() if self.query.is_alarm else None,
         }
 
@@ -44,8 +43,11 @@ class AggregateState(QueryState):
             return 0
         import duckdb
 
-        done = is_finished(self.figures.finished, self.figures.last_repair)
+        done = is_finished(self.metrics.finished, self.metrics.last_repair)
         newest = f"SELECT max_by(state, change) AS state FROM {source} WHERE {done} GROUP BY alarm"
         with duckdb.connect(":memory:") as connection:
             row = connection.execute(f"SELECT count(*) FROM ({newest}) WHERE state = 'raised'").fetchone()
         return int(row[0]) if row else 0
+
+
+state_of = AggregateState

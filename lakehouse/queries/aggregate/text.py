@@ -1,4 +1,4 @@
-"""The sentences and tables of ``tidemark explain`` about a join-aggregate."""
+"""What ``tidemark queries`` and ``tidemark explain`` print about a join-aggregate."""
 
 from __future__ import annotations
 
@@ -6,40 +6,37 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lakehouse.cli.charts.picture import named
-from lakehouse.cli.output import moment, print_table
-from lakehouse.cli.pages.explain_text import state_in_full, to_repair_in_words
+from lakehouse.cli.output import moment
+from lakehouse.cli.pages.explain_text import Table, repairs_table, to_repair_in_words
 from lakehouse.cli.pages.figures import ended_at, length
-from lakehouse.cli.pages.operator_text import order_in_words, print_scans, where_in_words
+from lakehouse.cli.pages.operator_text import order_in_words, where_in_words
+from lakehouse.cli.pages.state_text import HELD, held_cells, state_in_words
+from lakehouse.declare.durations import format_duration
 
 Facts = Mapping[str, Any]
 
 
-def print_aggregate(facts: Facts) -> None:
-    """Print what is known of a query; before its first batch that is its plan."""
-    told = f": {facts['description']}" if facts["description"] else ""
-    print(f"{facts['query']}{told}\nstate: {state_in_full(facts)}")
-    for name, sentence in aggregate_plan_in_words(facts):
-        print(f"{name + ':':<11}{sentence}")
-    if not facts["batches"]:
-        return
-    print_scans(facts)
-    print_table(_BUCKET, list(map(_bucket, facts["buckets"])), title="buckets, as the last batch left them")
-    print_table(_BATCH, list(map(_batch, facts["last_batches"])), title="last batches")
-    print("\nanswers")
-    for sentence in answers_in_words(facts):
-        print(sentence)
-    if facts["raised"]:
-        print_table(_RAISED, list(map(_raised, facts["raised"])), title="alarms raised now")
-    if facts["ended"]:
-        print_table(_ENDED, list(map(_ended, facts["ended"])), title="alarms that ended last")
-    if facts["last_repairs"]:
-        print_table(_REPAIR, list(map(_repair, facts["last_repairs"])), title="last repairs")
+TITLE = "join-aggregates"
+HEADERS = (
+    *("query", "state", "streams", "condition", "groups", "every", "method", "batches", "rows", "answered"),
+    *("revised", "repaired", "alarms", *HELD),
+)
+HEADING = "answers"
 
 
-def aggregate_plan_in_words(facts: Facts) -> Iterator[tuple[str, str]]:
+def cells(facts: Facts) -> tuple[Any, ...]:
+    """Return the columns ``HEADERS`` of a query."""
+    return (
+        *(facts["query"], state_in_words(facts), facts["from_clause"], facts["condition"], facts["groups"]),
+        *(format_duration(facts["every_us"]), facts["method"], facts["batches"], facts["rows"]),
+        *(facts["answered"], facts["revised"], facts["repaired"], facts["alarms"], *held_cells(facts)),
+    )
+
+
+def plan_in_words(facts: Facts) -> Iterator[tuple[str, str]]:
     """Yield what the query does, each part under its name."""
     plan = facts["plan"]
-    yield "streams", facts["join"]
+    yield "streams", facts["from_clause"]
     yield from where_in_words(plan["sides"])
     yield "joins", f"rows that are in their windows at once and {facts['condition']}"
     yield "groups", plan["groups"]
@@ -57,7 +54,7 @@ def aggregate_plan_in_words(facts: Facts) -> Iterator[tuple[str, str]]:
     yield from order_in_words(facts)
 
 
-def answers_in_words(facts: Facts) -> Iterator[str]:
+def found_in_words(facts: Facts) -> Iterator[str]:
     """Yield how much was answered and changed, what is final, and what a repair still has to look at."""
     changed = f"{facts['revised']:,} revised at once, {facts['repaired']:,} changed by repair"
     yield f"answers: {facts['answered']:,} given, {changed}"
@@ -67,6 +64,19 @@ def answers_in_words(facts: Facts) -> Iterator[str]:
         last = (facts["final_before_us"] - 1) // facts["every_us"] * facts["every_us"]
         yield f"final: ticks up to {moment(last)}, rows beyond the streams' latest apart"
     yield to_repair_in_words(facts["to_repair"])
+
+
+def tables(facts: Facts) -> Iterator[Table]:
+    """Yield what its buckets hold, and its last batches."""
+    yield Table("buckets, as the last batch left them", _BUCKET, list(map(_bucket, facts["buckets"])))
+    yield Table("last batches", _BATCH, list(map(_batch, facts["last_batches"])))
+
+
+def last_tables(facts: Facts) -> Iterator[Table]:
+    """Yield its alarms and its last repairs."""
+    yield Table("alarms raised now", _RAISED, list(map(_raised, facts["raised"])))
+    yield Table("alarms that ended last", _ENDED, list(map(_ended, facts["ended"])))
+    yield repairs_table(facts, "answers changed", "ticks up to")
 
 
 _COUNTED = ("rows", "late", "logged", "refused", "unusable")
@@ -105,19 +115,3 @@ def _group(row: Facts) -> str:
     return (
         named({name: None if value is None else str(value) for name, value in row["group"].items()}) or "all"
     )
-
-
-_REPAIR = (
-    "repair",
-    "ended",
-    "through batch",
-    "rows looked at",
-    "answers changed",
-    "beyond raw",
-    "ticks up to",
-)
-
-
-def _repair(row: Facts) -> tuple[Any, ...]:
-    counts = (row["through"], row["looked_at"], row["found"], row["gone"])
-    return (row["repair"], ended_at(row), *counts, moment(row["time_us"]))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.queries.multiway.query import MultiwayQuery
-from lakehouse.queries.runtime.batch_metrics import read_figures
+from lakehouse.queries.runtime.batch_metrics import read_batch_metrics
 from lakehouse.queries.runtime.snapshot import (
     RowsSnapshot,
     files_of,
@@ -23,7 +23,7 @@ from lakehouse.queries.runtime.snapshot import (
 if TYPE_CHECKING:
     import duckdb
 
-_FIGURES = ("batch", "side", "rows", "results", "missed", "refused", "unusable", "time_us", "newest_us")
+_METRICS = ("batch", "side", "rows", "results", "missed", "refused", "unusable", "time_us", "newest_us")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,16 +50,16 @@ def snapshot_of(
     layout: Home, query: MultiwayQuery, streams: Mapping[str, Stream], published_us: int | None
 ) -> MultiwaySnapshot:
     """Return what a publisher is told of a query; ``published_us`` back from its newest time, None for all."""
-    # Before the files, so that these have all that the figures speak of.
-    figures = read_figures(layout, query.name, _FIGURES)
-    newest = [time for row in figures.rows for time in row["newest_us"]]
-    shared = shared_fields(layout, query, streams, figures, newest)
+    # Before the files, so that these have all that the metrics speak of.
+    metrics = read_batch_metrics(layout, query.name, _METRICS)
+    newest = [time for row in metrics.rows for time in row["newest_us"]]
+    shared = shared_fields(layout, query, streams, metrics, newest)
     rows = [f"the row of {side.alias}, of {side.stream}" for side in query.sides]
     return MultiwaySnapshot(
         **shared,
         published_from_us=published_from(shared["newest_us"], published_us, 1),
         slack_us=query.slack_us,
         columns=shown_columns(query, query.outputs, streams, rows),
-        rows_found=figures.total("results"),
+        rows_found=metrics.total("results"),
         row_files=files_of(layout.joins(query.name)),
     )

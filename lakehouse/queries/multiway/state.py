@@ -8,7 +8,7 @@ from lakehouse.queries.multiway.describe import equalities_in_words, windows_in_
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.runtime.state import Facts, QueryState
 
-BATCH_FIGURES = ("results", "shuffled", "collected")
+BATCH_METRICS = ("results", "shuffled", "collected")
 COSTS = ("planned_cost", "real_cost")
 
 
@@ -17,23 +17,25 @@ class MultiwayState(QueryState):
     """One join of three streams or more, as its tables have it."""
 
     query: MultiwayQuery
-    kind = "results"
-    piece = "side"
-    own_figures = ("visits", "planned", "moved", *COSTS, *BATCH_FIGURES)
+    partition_column = "side"
+    own_metrics = ("visits", "planned", "moved", *COSTS, *BATCH_METRICS)
 
-    def own_facts(self) -> Facts:
+    def own_summary(self) -> Facts:
         """Return what it joins, results found online and by repair, rows that left their site, and bytes moved."""
-        figures = self.figures
+        metrics = self.metrics
         return {
-            "join": windows_in_words(self.query),
+            "from_clause": windows_in_words(self.query),
             "condition": equalities_in_words(self.query),
             "slack_us": self.query.slack_us,
-            "results_online": figures.total("results"),
-            "results_repaired": figures.total_repaired("found"),
-            "left": sum(left_site(row) for row in figures.rows),
-            **{name: figures.total(name) for name in COSTS},
-            "moved_bytes": figures.total("shuffled") + figures.total("collected"),
+            "results_online": metrics.total("results"),
+            "results_repaired": metrics.total_repaired("found"),
+            "left": sum(left_site(row) for row in metrics.rows),
+            **{name: metrics.total(name) for name in COSTS},
+            "moved_bytes": metrics.total("shuffled") + metrics.total("collected"),
         }
+
+
+state_of = MultiwayState
 
 
 def left_site(row: Facts) -> int:

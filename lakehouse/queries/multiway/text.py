@@ -1,46 +1,43 @@
-"""The sentences and tables of ``tidemark explain`` about a join of three streams or more."""
+"""What ``tidemark queries`` and ``tidemark explain`` print about a join of three streams or more."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lakehouse.cli.output import moment, print_table
-from lakehouse.cli.pages.explain_text import state_in_full, to_repair_in_words
+from lakehouse.cli.output import moment
+from lakehouse.cli.pages.explain_text import Table, outputs_in_words, repairs_table, to_repair_in_words
 from lakehouse.cli.pages.figures import ended_at, share
-from lakehouse.cli.pages.operator_text import order_in_words, print_scans, where_in_words
+from lakehouse.cli.pages.operator_text import order_in_words, where_in_words
+from lakehouse.cli.pages.state_text import HELD, held_cells, state_in_words
 
 Facts = Mapping[str, Any]
 
 
-def print_multiway(facts: Facts) -> None:
-    """Print what is known of a query; before its first batch that is its plan."""
-    told = f": {facts['description']}" if facts["description"] else ""
-    print(f"{facts['query']}{told}\nstate: {state_in_full(facts)}")
-    for name, sentence in multiway_plan_in_words(facts):
-        print(f"{name + ':':<11}{sentence}")
-    if not facts["batches"]:
-        return
-    print_scans(facts)
-    print_table(_SIDE, list(map(_side, facts["sides"])), title="sides, since the first batch")
-    batches = facts["last_batches"]
-    print_table(_BATCH, list(map(_batch, batches)), title="last batches")
-    blocks = [(batch["batch"], side) for batch in batches for side in batch["sides"]]
-    print_table(_BLOCK, [_block(*each) for each in blocks], title="what their rows met, in which order")
-    print("\ncompleteness")
-    for sentence in found_in_words(facts):
-        print(sentence)
-    if facts["last_repairs"]:
-        print_table(_REPAIR, list(map(_repair, facts["last_repairs"])), title="last repairs")
+TITLE = "joins of three streams or more"
+HEADERS = (
+    *("query", "state", "streams", "condition", "batches", "rows", "online", "repaired", "left site"),
+    *("bytes moved", *HELD),
+)
+HEADING = "completeness"
 
 
-def multiway_plan_in_words(facts: Facts) -> Iterator[tuple[str, str]]:
+def cells(facts: Facts) -> tuple[Any, ...]:
+    """Return the columns ``HEADERS`` of a query."""
+    return (
+        *(facts["query"], state_in_words(facts), facts["from_clause"], facts["condition"], facts["batches"]),
+        *(facts["rows"], facts["results_online"], facts["results_repaired"], facts["left"]),
+        *(facts["moved_bytes"], *held_cells(facts)),
+    )
+
+
+def plan_in_words(facts: Facts) -> Iterator[tuple[str, str]]:
     """Yield what the query does, each part under its name."""
     plan = facts["plan"]
-    yield "streams", facts["join"]
+    yield "streams", facts["from_clause"]
     yield from where_in_words(plan["sides"])
     yield "joins", f"a row of each, none older than its window when the newest came, and {facts['condition']}"
-    yield "shows", ", ".join(f"{each['name']} ({each['stream']})" for each in plan["outputs"])
+    yield "shows", outputs_in_words(facts)
     sites = [f"{side['alias']} at {side['site']}" for side in plan["sides"] if side["site"]]
     if sites:
         yield "sites", ", ".join(sites)
@@ -57,6 +54,20 @@ def found_in_words(facts: Facts) -> Iterator[str]:
     at_once = "" if found["recall"] is None else f"; {share(found['recall'])} of them at once"
     yield f"results: {found['online']:,} online, {found['repaired']:,} repaired{at_once}"
     yield to_repair_in_words(facts["to_repair"])
+
+
+def tables(facts: Facts) -> Iterator[Table]:
+    """Yield its sides, its last batches, and the order in which their rows met the other sides."""
+    batches = facts["last_batches"]
+    blocks = [_block(batch["batch"], side) for batch in batches for side in batch["sides"]]
+    yield Table("sides, since the first batch", _SIDE, list(map(_side, facts["sides"])))
+    yield Table("last batches", _BATCH, list(map(_batch, batches)))
+    yield Table("what their rows met, in which order", _BLOCK, blocks)
+
+
+def last_tables(facts: Facts) -> Iterator[Table]:
+    """Yield its last repairs."""
+    yield repairs_table(facts, "results found")
 
 
 _COUNTED = ("rows", "logged", "refused", "unusable", "pruned", "left")
@@ -87,11 +98,3 @@ def _block(batch: int, row: Facts) -> tuple[Any, ...]:
     order = ", ".join(row["order"]) or "-"
     sizes = [" ".join(f"{size:,}" for size in row[name]) for name in ("planned", "moved")]
     return (batch, row["side"], *_counts(row), order, *sizes, *_costs(row))
-
-
-_REPAIR = ("repair", "ended", "through batch", "rows looked at", "results found", "beyond raw", "stream time")
-
-
-def _repair(row: Facts) -> tuple[Any, ...]:
-    counts = (row["through"], row["looked_at"], row["found"], row["gone"])
-    return (row["repair"], ended_at(row), *counts, moment(row["time_us"]))

@@ -16,8 +16,9 @@ import duckdb
 import numpy as np
 
 from lakehouse.algorithms.late_join.audit import Periods, Waiting, periods_of_steps
-from lakehouse.queries.pairs.state import JoinState
-from lakehouse.queries.runtime.batch_metrics import is_finished, is_open
+from lakehouse.home.layout import Home
+from lakehouse.queries.pairs.query import JoinQuery
+from lakehouse.queries.runtime.batch_metrics import BatchMetrics, is_finished, is_open
 from lakehouse.serving.literals import parquet_of
 
 if TYPE_CHECKING:
@@ -31,12 +32,14 @@ WORST = 5
 class Completeness:
     """What pairs and log of a query say; what is not finished is left out, so that all figures are of one moment."""
 
-    state: JoinState
+    layout: Home
+    query: JoinQuery
+    metrics: BatchMetrics
 
     @cached_property
     def periods(self) -> Periods:
         """Every period that has a pair."""
-        query = self.state.query
+        query = self.query
         counted = self._columns(
             f"SELECT {_slot(query.step_us)} AS slot, count(*) AS pairs, "
             f"count(*) FILTER (found = 'online') AS online FROM {self._pairs} GROUP BY slot ORDER BY slot"
@@ -47,22 +50,22 @@ class Completeness:
     @cached_property
     def is_open(self) -> Bools:
         """Which of the periods may still get pairs from a row that is logged."""
-        is_open: Bools = self._waiting.inside(self.periods.start_us, self.state.query.period_us) > 0
+        is_open: Bools = self._waiting.inside(self.periods.start_us, self.query.period_us) > 0
         return is_open
 
     @property
     def _waiting(self) -> Waiting:
-        late = parquet_of(self.state.layout.late(self.state.query.name))
+        late = parquet_of(self.layout.late(self.query.name))
         found = None
         if late:
-            logged = is_open(self.state.figures.repaired, self.state.figures.finished)
+            logged = is_open(self.metrics.repaired, self.metrics.finished)
             found = self._columns(f"SELECT event_us, horizon_us FROM {late} WHERE {logged}")
         event, horizon = found or [np.empty(0, np.int64)] * 2
-        return Waiting.of(event, horizon, self.state.query.window_us)
+        return Waiting.of(event, horizon, self.query.window_us)
 
-    def facts(self) -> Facts:
+    def summary(self) -> Facts:
         """Return periods scored, met and missed, the worst misses, recall of all pairs and their waits."""
-        query, periods = self.state.query, self.periods
+        query, periods = self.query, self.periods
         met, scored = periods.met(query.recall)
         missed = periods.is_scored & (periods.recall < query.recall)
         return {
@@ -83,13 +86,13 @@ class Completeness:
                 return
             place = int(np.argmin(np.where(left, self.periods.recall, 2.0)))
             yield place
-            left &= np.abs(starts - starts[place]) >= self.state.query.period_us
+            left &= np.abs(starts - starts[place]) >= self.query.period_us
 
     def _miss(self, place: int) -> Facts:
         start = int(self.periods.start_us[place])
         return {
             "from_us": start,
-            "to_us": start + self.state.query.period_us,
+            "to_us": start + self.query.period_us,
             "recall": float(self.periods.recall[place]),
             "pairs": int(self.periods.pairs[place]),
             "online": int(self.periods.online[place]),
@@ -112,7 +115,7 @@ class Completeness:
 
     def recall_over_time(self, points: int) -> list[Facts]:
         """Return at most so many stretches of event time, each with the worst scored period that begins in it."""
-        places, step = np.flatnonzero(self.periods.is_scored), self.state.query.step_us
+        places, step = np.flatnonzero(self.periods.is_scored), self.query.step_us
         if not len(places):
             return []
         starts = self.periods.start_us[places]
@@ -163,10 +166,10 @@ class Completeness:
     @cached_property
     def _pairs(self) -> str | None:
         """The finished pairs as a table of DuckDB, None while there is no table."""
-        source = parquet_of(self.state.layout.joins(self.state.query.name))
+        source = parquet_of(self.layout.joins(self.query.name))
         if source is None:
             return None
-        done = is_finished(self.state.figures.finished, self.state.figures.last_repair)
+        done = is_finished(self.metrics.finished, self.metrics.last_repair)
         return f"(SELECT event_us, found, wait_us FROM {source} WHERE {done})"
 
     def _columns(self, query: str) -> list[Int64s] | None:

@@ -16,7 +16,7 @@ from lakehouse.algorithms.late_join.audit import Waiting, periods_of_steps
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.runtime.batch_metrics import read_figures
+from lakehouse.queries.runtime.batch_metrics import read_batch_metrics
 from lakehouse.queries.runtime.snapshot import (
     RowsSnapshot,
     files_of,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _SIDES = ("left", "right")
 _NEWEST = tuple(f"{side}_newest_us" for side in _SIDES)
-_FIGURES = ("batch", "bucket", "rows", "pairs", "missed", "refused", "unusable", "time_us", *_NEWEST)
+_METRICS = ("batch", "bucket", "rows", "pairs", "missed", "refused", "unusable", "time_us", *_NEWEST)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,10 +64,10 @@ def snapshot_of(
     layout: Home, query: PairsQuery, streams: Mapping[str, Stream], published_us: int | None
 ) -> PairsSnapshot:
     """Return what a publisher is told of a query; ``published_us`` back from its newest time, None for all."""
-    # Before the files, so that these have all that the figures speak of.
-    figures = read_figures(layout, query.name, _FIGURES)
-    newest = [row[name] for row in figures.rows for name in _NEWEST]
-    shared = shared_fields(layout, query, streams, figures, newest)
+    # Before the files, so that these have all that the metrics speak of.
+    metrics = read_batch_metrics(layout, query.name, _METRICS)
+    newest = [row[name] for row in metrics.rows for name in _NEWEST]
+    shared = shared_fields(layout, query, streams, metrics, newest)
     rows = [f"the {side} row, of {stream}" for side, stream in zip(_SIDES, query.streams, strict=True)]
     return PairsSnapshot(
         **shared,
@@ -75,7 +75,7 @@ def snapshot_of(
         published_from_us=published_from(shared["newest_us"], published_us, query.step_us),
         **{field: getattr(query, field) for field in ("window_us", "recall", "period_us", "step_us")},
         columns=shown_columns(query, query.outputs, streams, rows),
-        rows_found=figures.total("pairs"),
+        rows_found=metrics.total("pairs"),
         row_files=files_of(layout.joins(query.name)),
     )
 

@@ -1,7 +1,7 @@
-"""What the small tables ``queries`` and ``repairs`` say of a registered query: what is finished, and its figures.
+"""What the small tables ``queries`` and ``repairs`` say of a registered query: what is finished, and its metrics.
 
 Only what is finished counts: rows that a batch or a repair has appended are of one that goes on, or died, until its
-figures are there. Cost: one row per batch and bucket, or side.
+metrics are there. Cost: one row per batch and bucket, or side.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ REPAIRS = ("repair", "through", "looked_at", "found", "gone", "time_us", "commit
 
 
 @dataclass(frozen=True)
-class Figures:
+class BatchMetrics:
     """``rows``: one per finished batch and bucket or side, in order, -1 first; ``repairs``: one per finished repair."""
 
     rows: Sequence[Facts]
@@ -47,19 +47,19 @@ class Figures:
         return [row for row in self.rows if row["batch"] == self.finished]
 
     def total(self, name: str, after: int = 0) -> int:
-        """Return the sum of a figure over all finished batches after one; 0 where a kind has no such figure."""
+        """Return the sum of a metric over all finished batches after one; 0 where a kind has no such metric."""
         return sum(row.get(name) or 0 for row in self.rows if row["batch"] > after)
 
     def total_repaired(self, name: str) -> int:
-        """Return the sum of a figure over all repairs."""
+        """Return the sum of a metric over all repairs."""
         return sum(repair[name] for repair in self.repairs)
 
 
-def read_figures(layout: Home, query: str, names: Sequence[str]) -> Figures:
+def read_batch_metrics(layout: Home, query: str, names: Sequence[str]) -> BatchMetrics:
     """Return these columns of ``queries``, the first two batch and bucket or side, and the repairs."""
     # In this order: what a repair has looked at is then among the batches.
     repairs = _rows(layout.repairs(query), REPAIRS, ("repair",))
-    return Figures(_rows(layout.queries(query), names, names[:2]), repairs)
+    return BatchMetrics(_rows(layout.queries(query), names, names[:2]), repairs)
 
 
 def is_finished(batches: int, repairs: int) -> str:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,8 +21,9 @@ import pyarrow.dataset as ds
 from lakehouse.home.corrections import read_corrections
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import read_columns, read_log
+from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime.batch_manifest import Plan, Span, require_plan
-from lakehouse.queries.runtime.batch_metrics import Figures
+from lakehouse.queries.runtime.batch_metrics import BatchMetrics, read_batch_metrics
 from lakehouse.spark.deviations import Frame
 from lakehouse.spark.tables import read
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from lakehouse.queries.registered import Query
 
-# Columns of figures that every kind is judged by.
+# Metrics that every kind is judged by.
 COUNTS = ("rows", "missed", "refused")
 Row = dict[str, Any]
 # Of each batch of a query how many rows it had to take in, least and most.
@@ -42,26 +43,40 @@ Taken = Mapping[int, tuple[int, int]]
 class QueryTables:
     """A query's tables as of when they were opened.
 
-    ``found`` counts its pairs or answers by found and batch, ``log`` its logged rows by what and batch; ``told`` are
-    the figures that say how many a batch found.
+    ``found`` counts its pairs or answers by found and batch, ``log`` its logged rows by what and batch.
     """
 
+    # What a batch has a row of metrics for, and which of them are read.
+    partition_column: ClassVar[str] = "bucket"
+    columns: ClassVar[tuple[str, ...]]
+    # Those that say how many a batch found.
+    found_columns: ClassVar[tuple[str, ...]]
     layout: Home
     query: Query
-    figures: Figures
+    metrics: BatchMetrics
     found: pa.Table
     log: pa.Table
-    told: tuple[str, ...]
+
+    @classmethod
+    def opened(
+        cls,
+        layout: Home,
+        query: Query,
+        rows: Iterator[pa.RecordBatch],
+        by: Sequence[str] = ("found", "batch"),
+        **own: Any,
+    ) -> Self | None:
+        """Return what a query's tables hold, None where no batch is finished; ``rows`` it found are counted ``by``."""
+        metrics = read_batch_metrics(layout, query.name, ("batch", cls.partition_column, *cls.columns))
+        if not metrics.finished:
+            return None
+        log = counted(scanned(layout.late(query.name), ("what", "batch")), ("what", "batch"))
+        return cls(layout, query, metrics, counted(rows, by), log, **own)
 
     @property
     def through(self) -> int:
         """The query's last finished batch."""
-        return self.figures.finished
-
-    @property
-    def piece(self) -> str:
-        """What a batch has figures of."""
-        return "bucket"
+        return self.metrics.finished
 
     @property
     def is_once(self) -> bool:
@@ -71,15 +86,30 @@ class QueryTables:
     @property
     def gone(self) -> int:
         """Logged rows whose partners may lie where raw rows are no longer kept."""
-        return self.figures.total_repaired("gone")
+        return self.metrics.total_repaired("gone")
+
+    def own_frames(self) -> Sequence[Frame]:
+        """Return the frames that only a query of this kind has."""
+        return ()
 
 
-def query_frames(tables: QueryTables, taken: Taken) -> list[Frame]:
-    """Return the frames of the batches in ``taken``, and of all repairs."""
-    return [
+def open_tables(layout: Home, query: Query, since: int, published_us: int | None) -> QueryTables | None:
+    """Return what a query's tables hold by its kind, None where no batch is finished.
+
+    ``since``: the last batch that was checked well. ``published_us``: how far back it is published, None for all.
+    """
+    tables: QueryTables | None = kind_of(query).file("checks").open_tables(layout, query, since, published_us)
+    return tables
+
+
+def frames_of(tables: QueryTables, taken: Taken) -> list[Frame]:
+    """Return the frames of the batches in ``taken``, which had so many rows to take, of repairs, and the kind's own."""
+    frames = [
         Frame("batches", ("batch",), list(_batch_rows(tables, taken))),
         Frame("repairs", ("repair",), list(_repair_rows(tables))),
+        *tables.own_frames(),
     ]
+    return [frame for frame in frames if frame.rows]
 
 
 def rows_to_take(spark: SparkSession, tables: QueryTables, since: int) -> Taken:
@@ -108,15 +138,15 @@ def _batch_rows(tables: QueryTables, taken: Taken) -> Iterator[Row]:
     online = counts_of(tables.found, "found", "online")
     missed, refused = (counts_of(tables.log, "what", what) for what in ("missed", "refused"))
     for batch, (least, most) in sorted(taken.items()):
-        rows = [row for row in tables.figures.rows if row["batch"] == batch]
-        told = {name: sum(row.get(name) or 0 for row in rows) for name in (*COUNTS, *tables.told)}
-        log_gap = abs(told["missed"] - missed[batch]) + abs(told["refused"] - refused[batch])
+        rows = [row for row in tables.metrics.rows if row["batch"] == batch]
+        sums = {name: sum(row.get(name) or 0 for row in rows) for name in (*COUNTS, *tables.found_columns)}
+        log_gap = abs(sums["missed"] - missed[batch]) + abs(sums["refused"] - refused[batch])
         yield {
             "batch": batch,
-            "rows_missing": max(least - told["rows"], 0),
-            "rows_added": max(told["rows"] - most, 0),
-            "repeats": len(rows) - len({row[tables.piece] for row in rows}),
-            "found_gap": abs(sum(told[name] for name in tables.told) - online[batch]),
+            "rows_missing": max(least - sums["rows"], 0),
+            "rows_added": max(sums["rows"] - most, 0),
+            "repeats": len(rows) - len({row[tables.partition_column] for row in rows}),
+            "found_gap": abs(sum(sums[name] for name in tables.found_columns) - online[batch]),
             "log_gap": log_gap,
         }
 
@@ -124,9 +154,9 @@ def _batch_rows(tables: QueryTables, taken: Taken) -> Iterator[Row]:
 def _repair_rows(tables: QueryTables) -> Iterator[Row]:
     found = counts_of(tables.found, "found", "repair")
     missed = counts_of(tables.log, "what", "missed")
-    times = Counter(row["repair"] for row in tables.figures.repairs)
+    times = Counter(row["repair"] for row in tables.metrics.repairs)
     after = 0
-    for row in tables.figures.repairs:
+    for row in tables.metrics.repairs:
         number, through = row["repair"], row["through"]
         logged = sum(count for batch, count in missed.items() if after < batch <= through)
         yield {

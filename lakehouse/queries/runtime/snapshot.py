@@ -17,7 +17,7 @@ from lakehouse.declare.stream import Stream, instant_us
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import read_log
 from lakehouse.queries.registered import Query
-from lakehouse.queries.runtime.batch_metrics import Figures, is_finished, is_open
+from lakehouse.queries.runtime.batch_metrics import BatchMetrics, is_finished, is_open
 from lakehouse.serving.file.comments import comment, comment_columns
 from lakehouse.serving.file.query_snapshot import QuerySnapshot, ShownColumn
 from lakehouse.serving.literals import literal, name, parquet
@@ -90,7 +90,11 @@ class RowsSnapshot(QuerySnapshot):
 
 
 def shared_fields(
-    layout: Home, query: Query, streams: Mapping[str, Stream], figures: Figures, newest: Iterable[int | None]
+    layout: Home,
+    query: Query,
+    streams: Mapping[str, Stream],
+    metrics: BatchMetrics,
+    newest: Iterable[int | None],
 ) -> dict[str, Any]:
     """Return the fields of ``QuerySnapshot`` but for since when; ``newest``: times of the sides, by batch."""
     return {
@@ -98,16 +102,16 @@ def shared_fields(
         "kind": query.kind,
         "description": query.description,
         "definition": query.definition(),
-        "batches": figures.finished,
-        **{name: figures.total(name) for name in ("rows", "missed", "refused", "unusable")},
-        "time_us": greatest(row["time_us"] for row in figures.rows),
+        "batches": metrics.finished,
+        **{name: metrics.total(name) for name in ("rows", "missed", "refused", "unusable")},
+        "time_us": greatest(row["time_us"] for row in metrics.rows),
         "newest_us": greatest(newest),
         "latest_us": max(streams[stream].latest for stream in query.streams),
-        "repairs": figures.last_repair,
-        "repaired_through": figures.repaired,
-        "repaired_us": instant_us(figures.repairs[-1]["committed_at"]) if figures.repairs else None,
-        "repaired": figures.total_repaired("found"),
-        "gone": figures.total_repaired("gone"),
+        "repairs": metrics.last_repair,
+        "repaired_through": metrics.repaired,
+        "repaired_us": instant_us(metrics.repairs[-1]["committed_at"]) if metrics.repairs else None,
+        "repaired": metrics.total_repaired("found"),
+        "gone": metrics.total_repaired("gone"),
         "late_files": files_of(layout.late(query.name)),
     }
 

@@ -13,7 +13,7 @@ and bucket, or side, of each query.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -21,15 +21,17 @@ from typing import Any, ClassVar
 
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_ledger
+from lakehouse.queries.kind import kind_of
 from lakehouse.queries.language.row_conditions import scanned
 from lakehouse.queries.registered import Query
 from lakehouse.queries.runtime.batch_manifest import Span, definition_of, read_definition, read_plan
-from lakehouse.queries.runtime.batch_metrics import Figures, read_figures
+from lakehouse.queries.runtime.batch_metrics import BatchMetrics, read_batch_metrics
 from lakehouse.queries.runtime.failure import Stopped, read_stopped
 from lakehouse.queries.runtime.operators import Scans, read_scans
+from lakehouse.queries.runtime.reset_query import known_queries
 
 Facts = dict[str, Any]
-_FIGURES = (
+_METRICS = (
     "rows",
     "missed",
     "refused",
@@ -48,18 +50,19 @@ class QueryState(ABC):
     layout: Home
     query: Query
     buckets: int
-    kind: ClassVar[str]
-    # What a batch has figures of.
-    piece: ClassVar[str] = "bucket"
-    own_figures: ClassVar[tuple[str, ...]]
+    # What a batch has a row of metrics for.
+    partition_column: ClassVar[str] = "bucket"
+    own_metrics: ClassVar[tuple[str, ...]]
     # Of those that most kinds have, the ones that this one has.
-    shared_figures: ClassVar[tuple[str, ...]] = _FIGURES
+    shared_metrics: ClassVar[tuple[str, ...]] = _METRICS
 
     @cached_property
-    def figures(self) -> Figures:
+    def metrics(self) -> BatchMetrics:
         """What is finished: batches and repairs."""
-        return read_figures(
-            self.layout, self.query.name, ("batch", self.piece, *self.shared_figures, *self.own_figures)
+        return read_batch_metrics(
+            self.layout,
+            self.query.name,
+            ("batch", self.partition_column, *self.shared_metrics, *self.own_metrics),
         )
 
     @cached_property
@@ -91,49 +94,49 @@ class QueryState(ABC):
         """What was measured of the conditions on its sides; None where none of them calls a predicate."""
         if not scanned(self.query.sides):
             return None
-        return read_scans(self.layout, self.query, self.figures.finished)
+        return read_scans(self.layout, self.query, self.metrics.finished)
 
     def _taken(self) -> tuple[Span, ...]:
-        plan = read_plan(self.layout.plans(self.query.name), "batch", self.figures.finished)
+        plan = read_plan(self.layout.plans(self.query.name), "batch", self.metrics.finished)
         return plan.spans if plan else tuple((0, 0) for _ in self.query.streams)
 
     @property
     def state(self) -> str:
-        """One word; what each means is told above."""
+        """One word; the module explains what each means."""
         if self.meant is not None:
             return "changed"
         if self.stopped is not None:
             return "stopped"
-        if not self.figures.finished:
+        if not self.metrics.finished:
             return "new"
         return "behind" if any(self.waiting.values()) else "current"
 
-    def _scan_facts(self) -> Facts:
+    def _scan_summary(self) -> Facts:
         if self.scans is None:
             return {}
         stopped = None if self.stopped is None else asdict(self.stopped)
         return {"stopped": stopped, "operators": self.scans.operators()}
 
     @abstractmethod
-    def own_facts(self) -> Facts:
+    def own_summary(self) -> Facts:
         """Return what one line tells of a query of this kind alone."""
 
-    def facts(self) -> Facts:
+    def summary(self) -> Facts:
         """Return what one line tells of the query, as plain values; times in microseconds, None for no time yet."""
-        figures, last = self.figures, self.figures.last_batch
+        metrics, last = self.metrics, self.metrics.last_batch
         ended = max((row["committed_at"] for row in last), default=None)
         return {
             "query": self.query.name,
-            "kind": self.kind,
+            "kind": self.query.kind,
             "description": self.query.description,
             "streams": list(self.query.streams),
-            **self.own_facts(),
-            **self._scan_facts(),
+            **self.own_summary(),
+            **self._scan_summary(),
             "state": self.state,
             "waiting": self.waiting,
-            "batches": figures.finished,
-            "rows": figures.total("rows"),
-            "open": figures.total("missed", after=figures.repaired),
+            "batches": metrics.finished,
+            "rows": metrics.total("rows"),
+            "open": metrics.total("missed", after=metrics.repaired),
             "held": sum(row.get("held") or 0 for row in last),
             "state_bytes": sum(row.get("bytes") or 0 for row in last),
             "newest_us": newest_time(last),
@@ -142,6 +145,19 @@ class QueryState(ABC):
             if ended is None
             else max(0.0, (datetime.now(UTC) - ended).total_seconds()),
         }
+
+
+def state_of(layout: Home, query: Query, buckets: int) -> QueryState:
+    """Return a query as it stands, by its kind."""
+    state: QueryState = kind_of(query).file("state").state_of(layout, query, buckets)
+    return state
+
+
+def overview(layout: Home, registered: Mapping[str, Query], buckets: int) -> Facts:
+    """Return every registered query, and the names of those that have tables and are registered no longer."""
+    gone = [name for name in known_queries(layout) if name not in registered]
+    states = [state_of(layout, query, buckets) for query in registered.values()]
+    return {"queries": [state.summary() for state in states], "unregistered": gone}
 
 
 def newest_time(rows: Sequence[Facts]) -> int | None:

@@ -1,4 +1,4 @@
-"""The tables of a registered selection -> frames of deviations per batch.
+"""The tables of a selection, for checks per batch.
 
 Cost: one pass over one column of the selected rows.
 """
@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakehouse.queries.runtime.batch_metrics import read_figures
-from lakehouse.queries.runtime.checks import QueryTables, Taken, counted, query_frames, scanned
-from lakehouse.spark.deviations import Frame
+from lakehouse.queries.runtime.checks import QueryTables, scanned
 
 if TYPE_CHECKING:
     from lakehouse.home.layout import Home
@@ -20,31 +18,21 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Chosen(QueryTables):
+class SelectionTables(QueryTables):
     """The tables of a selection."""
 
-    query: SelectionQuery
-
-    @property
-    def piece(self) -> str:
-        """What a batch has figures of: operators."""
-        return "operator"
+    partition_column = "operator"
+    columns = ("rows", "selected")
+    found_columns = ("selected",)
 
 
-def open_selected(layout: Home, query: SelectionQuery) -> Chosen | None:
+def open_tables(
+    layout: Home, query: SelectionQuery, since: int, published_us: int | None
+) -> SelectionTables | None:
     """Return what a query's tables hold, None where no batch is finished."""
-    figures = read_figures(layout, query.name, ("batch", "operator", "rows", "selected"))
-    if not figures.finished:
-        return None
     # All that is there was found online: nothing repairs a selection, and nothing is logged.
     rows = (_online(batch) for batch in scanned(layout.selected(query.name), ("batch",)))
-    found = counted(rows, ("found", "batch"))
-    return Chosen(layout, query, figures, found, counted(iter(()), ("what", "batch")), ("selected",))
-
-
-def measure_selected(chosen: Chosen, taken: Taken) -> list[Frame]:
-    """Return the frames of the batches in ``taken`` (least and most rows of each)."""
-    return [frame for frame in query_frames(chosen, taken) if frame.rows]
+    return SelectionTables.opened(layout, query, rows)
 
 
 def _online(batch: pa.RecordBatch) -> pa.RecordBatch:

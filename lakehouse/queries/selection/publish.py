@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
-from lakehouse.queries.runtime.batch_metrics import read_figures
+from lakehouse.queries.runtime.batch_metrics import read_batch_metrics
 from lakehouse.queries.runtime.snapshot import (
     RowsSnapshot,
     files_of,
@@ -45,13 +45,13 @@ def snapshot_of(
     layout: Home, query: SelectionQuery, streams: Mapping[str, Stream], published_us: int | None
 ) -> SelectionSnapshot:
     """Return what a publisher is told of a query; ``published_us`` back from its newest time, None for all."""
-    # Before the files, so that these have all that the figures speak of.
-    figures = read_figures(layout, query.name, ("batch", "operator", "rows", "selected", "time_us"))
-    shared = shared_fields(layout, query, streams, figures, [row["time_us"] for row in figures.rows])
+    # Before the files, so that these have all that the metrics speak of.
+    metrics = read_batch_metrics(layout, query.name, ("batch", "operator", "rows", "selected", "time_us"))
+    shared = shared_fields(layout, query, streams, metrics, [row["time_us"] for row in metrics.rows])
     return SelectionSnapshot(
         **shared,
         published_from_us=published_from(shared["newest_us"], published_us, 1),
         columns=shown_columns(query, query.outputs, streams, [f"the row of {query.stream}"]),
-        rows_found=figures.total("selected"),
+        rows_found=metrics.total("selected"),
         row_files=files_of(layout.selected(query.name)),
     )

@@ -15,20 +15,22 @@ class SelectionState(QueryState):
     """One selection, as its tables have it."""
 
     query: SelectionQuery
-    kind = "selection"
-    piece = "operator"
-    shared_figures = ("rows", "time_us", "committed_at")
-    own_figures = (*OPERATOR, *BATCH)
+    partition_column = "operator"
+    shared_metrics = ("rows", "time_us", "committed_at")
+    own_metrics = (*OPERATOR, *BATCH)
 
-    def own_facts(self) -> Facts:
+    def own_summary(self) -> Facts:
         """Return what it selects, how many rows, deadlines missed, and its operators in their current order."""
         return {
-            "join": stream_in_words(self.query),
+            "from_clause": stream_in_words(self.query),
             "condition": where_in_words(self.query),
             "deadline_us": self.query.deadline_us,
             "stopped": None if self.stopped is None else asdict(self.stopped),
-            "selected": self.figures.total("selected"),
-            "misses": self.figures.total("misses"),
-            "worst_delay_us": max((row["worst_delay_us"] or 0 for row in self.figures.rows), default=None),
-            "operators": [operator_facts(row) for row in ordered(self.figures.last_batch)],
+            "selected": self.metrics.total("selected"),
+            "misses": self.metrics.total("misses"),
+            "worst_delay_us": max((row["worst_delay_us"] or 0 for row in self.metrics.rows), default=None),
+            "operators": [operator_facts(row) for row in ordered(self.metrics.last_batch)],
         }
+
+
+state_of = SelectionState

@@ -1,42 +1,57 @@
-"""The sentences and tables of ``tidemark explain`` about selections."""
+"""What ``tidemark queries`` and ``tidemark explain`` print about a selection."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lakehouse.cli.output import print_table
-from lakehouse.cli.pages.explain_text import state_in_full
-from lakehouse.cli.pages.operator_text import (
-    SCAN,
-    conditions_in_words,
-    order_in_words,
-    print_operators,
-    scan_cells,
-)
+from lakehouse.cli.pages.explain_text import Table
+from lakehouse.cli.pages.figures import length
+from lakehouse.cli.pages.operator_text import SCAN, conditions_in_words, order_in_words, scan_cells
+from lakehouse.cli.pages.state_text import held_cells, state_in_words
+from lakehouse.declare.durations import format_duration
 
 Facts = Mapping[str, Any]
+TITLE = "selections"
+HEADERS = (
+    *("query", "state", "stream", "condition", "batches", "rows", "selected", "deadline", "misses"),
+    *("longest delay", "newest", "last batch"),
+)
+HEADING = ""
 
 
-def print_selection(facts: Facts) -> None:
-    """Print what is known of a query; before its first batch that is its plan."""
-    told = f": {facts['description']}" if facts["description"] else ""
-    print(f"{facts['query']}{told}\nstate: {state_in_full(facts)}")
-    for name, sentence in selection_plan_in_words(facts):
-        print(f"{name + ':':<11}{sentence}")
-    if not facts["batches"]:
-        return
-    print_operators(facts)
-    rows = [(row["batch"], *scan_cells(row)) for row in facts["last_batches"]]
-    print_table(("batch", *SCAN), rows, title="last batches")
+def cells(facts: Facts) -> tuple[Any, ...]:
+    """Return the columns ``HEADERS`` of a query."""
+    newest, ended = held_cells(facts)[-2:]
+    return (
+        *(facts["query"], state_in_words(facts), facts["from_clause"], facts["condition"], facts["batches"]),
+        *(facts["rows"], facts["selected"], format_duration(facts["deadline_us"]), facts["misses"]),
+        *(length(facts["worst_delay_us"]), newest, ended),
+    )
 
 
-def selection_plan_in_words(facts: Facts) -> Iterator[tuple[str, str]]:
+def plan_in_words(facts: Facts) -> Iterator[tuple[str, str]]:
     """Yield what the query does, each part under its name, and why its conditions stand as they do."""
     plan = facts["plan"]
-    yield "stream", facts["join"]
+    yield "stream", facts["from_clause"]
     for sentence in conditions_in_words(plan["conditions"]):
         yield "where", sentence
     yield "shows", ", ".join(each["name"] for each in plan["outputs"])
     yield "deadline", plan["deadline"]
     yield from order_in_words(facts)
+
+
+def found_in_words(facts: Facts) -> Iterator[str]:
+    """Yield nothing: what a selection found is in its tables."""
+    return iter(())
+
+
+def tables(facts: Facts) -> Iterator[Table]:
+    """Yield its last batches."""
+    rows = [(row["batch"], *scan_cells(row)) for row in facts["last_batches"]]
+    yield Table("last batches", ("batch", *SCAN), rows)
+
+
+def last_tables(facts: Facts) -> Iterator[Table]:
+    """Yield nothing: no repair looks after a selection."""
+    return iter(())

@@ -19,7 +19,7 @@ FIELDS = {
         "kind",
         "description",
         "streams",
-        "join",
+        "from_clause",
         "window_us",
         "condition",
         "recall",

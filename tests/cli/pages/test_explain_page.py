@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from lakehouse.cli.charts.explain_charts import memory_chart, recall_chart, wait_chart
-from lakehouse.cli.pages.explain_page import page
+from lakehouse.cli.charts.explain_charts import memory_chart
 from lakehouse.declare.settings import Settings
-from lakehouse.queries.pairs.completeness import Completeness
-from lakehouse.queries.pairs.explain import explain
-from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.pairs.state import JoinState
+from lakehouse.queries.pairs.charts import recall_chart, wait_chart
+from lakehouse.queries.pairs.page import page_of
+from lakehouse.queries.pairs.state import PairsState
+from lakehouse.queries.runtime.explain import Declared, explain
 from tests.cli.charts.test_html_chart import BROWSER, EVIL, Tags, opened
 from tests.queries.joined import AT, TEXT, declare, run_by_hand
 
 
 def _page(settings: Settings) -> str:
-    completeness = Completeness(JoinState(settings.layout, settings.of_kind(PairsQuery)["replies"], 8))
-    return page(explain(completeness.state, completeness), completeness)
+    state = PairsState(settings.layout, settings.join("replies"), 8)
+    declared = Declared(settings.streams, settings.sites, None)
+    return page_of(explain(state, declared), state, declared)
 
 
 def _data(text: str) -> Any:

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import Tidemark
 from tests.queries.scanned import KINDS, declare, run_by_hand, stop
 
-FIRST = {"pairs": "r: location = 'hall'", "results": "d: temp > 1", "aggregate": "a: temp > 1"}
+FIRST = {"pairs": "r: location = 'hall'", "multiway": "d: temp > 1", "aggregate": "a: temp > 1"}
 
 
 def squeezed(text: str) -> list[str]:
@@ -56,7 +56,7 @@ def test_conditions_are_numbered_as_written_and_it_is_told_why_they_stand_as_the
 
 
 def test_a_plan_before_the_first_batch_has_no_order(called: Tidemark, tmp_path: Path) -> None:
-    declare(tmp_path, "results")
+    declare(tmp_path, "multiway")
 
     text = called("explain", "passing").stdout
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from lakehouse.home.layout import Home
-from lakehouse.queries.aggregate.checks import Aggregated as Opened
-from lakehouse.queries.aggregate.checks import measure_aggregated, open_aggregated
+from lakehouse.queries.aggregate.checks import AggregateTables, open_tables
+from lakehouse.queries.runtime.checks import frames_of
 from quality.rules import load_rules
 from tests.queries.answered import FLOORS, TEXT, Aggregated, Alarm, Answer, Logged, declare, query_of, us
 
@@ -43,17 +43,17 @@ def well(tmp_path: Path) -> Aggregated:
     return Aggregated(query, streams, answers, alarms, late, batches=2, repairs=(1,), time=24)
 
 
-def opened(folder: Path, told: Aggregated, since: int = -1) -> Opened:
-    found = open_aggregated(told.write(Home(folder)), told.query, since)
+def opened(folder: Path, told: Aggregated, since: int = -1) -> AggregateTables:
+    found = open_tables(told.write(Home(folder)), told.query, since, None)
     assert found is not None
     return found
 
 
-def frames(found: Opened) -> dict[str, Sequence[dict[str, Any]]]:
-    return {frame.table: frame.rows for frame in measure_aggregated(found, TAKEN)}
+def frames(found: AggregateTables) -> dict[str, Sequence[dict[str, Any]]]:
+    return {frame.table: frame.rows for frame in frames_of(found, TAKEN)}
 
 
-def wrong(found: Opened) -> dict[tuple[str, str], float]:
+def wrong(found: AggregateTables) -> dict[tuple[str, str], float]:
     rules = load_rules()
     told: dict[tuple[str, str], float] = {}
     for table, rows in frames(found).items():
@@ -67,8 +67,8 @@ def wrong(found: Opened) -> dict[tuple[str, str], float]:
 def test_a_query_without_a_finished_batch_has_nothing_to_judge(tmp_path: Path, well: Aggregated) -> None:
     home = replace(well, batches=0).write(Home(tmp_path))
 
-    assert open_aggregated(home, well.query, -1) is None
-    assert open_aggregated(Home(tmp_path / "nothing"), well.query, -1) is None
+    assert open_tables(home, well.query, -1, None) is None
+    assert open_tables(Home(tmp_path / "nothing"), well.query, -1, None) is None
 
 
 def test_right_tables_have_no_deviation_and_what_goes_on_is_not_judged(
@@ -91,20 +91,20 @@ def test_right_tables_have_no_deviation_and_what_goes_on_is_not_judged(
 
 
 def test_rows_are_told_when_fewer_or_more_than_there_were_to_take(tmp_path: Path, well: Aggregated) -> None:
-    (batches, *_) = measure_aggregated(opened(tmp_path, well), {1: (22, 25), 2: (1, 17)})
+    (batches, *_) = frames_of(opened(tmp_path, well), {1: (22, 25), 2: (1, 17)})
 
     first, second = batches.rows
     assert (first["rows_missing"], first["rows_added"]) == (2, 0)
     assert (second["rows_missing"], second["rows_added"]) == (0, 3)
 
 
-def with_tables_of(folder: Path, told: Aggregated, other: Aggregated, *tables: str) -> Opened:
+def with_tables_of(folder: Path, told: Aggregated, other: Aggregated, *tables: str) -> AggregateTables:
     """Return a query of which these tables are those of another, so that its figures do not speak of them."""
     home, theirs = told.write(Home(folder / "ours")), other.write(Home(folder / "theirs"))
     for table in tables:
         name = Path(table) / told.query.name / "part-0.parquet"
         (theirs.root / name).rename(home.root / name)
-    found = open_aggregated(home, told.query, -1)
+    found = open_tables(home, told.query, -1, None)
     assert found is not None
     return found
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from lakehouse.declare.settings import Settings
-from lakehouse.queries.aggregate.explain import explain_aggregate
 from lakehouse.queries.aggregate.live_answers import over_time
 from lakehouse.queries.aggregate.publish import AggregateSnapshot, snapshot_of
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.state import AggregateState
 from lakehouse.queries.runtime.batch_manifest import Plan, write_plan
-from lakehouse.queries.runtime.states import overview
+from lakehouse.queries.runtime.explain import Declared, explain
+from lakehouse.queries.runtime.state import overview
 from tests.queries.answered import EVERY, PLAIN, TEXT, Aggregated, Alarm, Answer, Logged, declare, us
 from tests.queries.joined import write_ledger
 
@@ -49,7 +49,7 @@ def told(settings: Settings) -> Aggregated:
 def facts_of(settings: Settings, name: str = "busy") -> dict[str, Any]:
     query = settings.of_kind(AggregateQuery)[name]
     state = AggregateState(settings.layout, query, settings.queries.buckets)
-    return explain_aggregate(state, answers_of(settings, name))
+    return explain(state, Declared(settings.streams, settings.sites, None))
 
 
 def answers_of(settings: Settings, name: str = "busy") -> AggregateSnapshot:
@@ -64,7 +64,10 @@ def test_one_line_tells_of_answers_alarms_and_what_is_owed(settings: Settings) -
     assert (facts["kind"], facts["state"], facts["batches"], facts["rows"]) == ("aggregate", "current", 2, 40)
     assert (facts["answered"], facts["revised"], facts["repaired"], facts["alarms"]) == (21, 2, 1, 2)
     assert (facts["open"], facts["held"], facts["state_bytes"], facts["newest_us"]) == (2, 42, 1300, us(100))
-    assert (facts["join"], facts["condition"]) == ("asks [10s] a join replies [1m] b", "a.place = b.place")
+    assert (facts["from_clause"], facts["condition"]) == (
+        "asks [10s] a join replies [1m] b",
+        "a.place = b.place",
+    )
     assert facts["outputs"] == {"n": "count(*)", "warmth": "avg(b.temp)"}
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.queries.aggregate.publish import snapshot_of
-from lakehouse.queries.aggregate.series import answer_series
+from lakehouse.serving.ask.answer_series import answer_series
 from lakehouse.serving.ask.question import AskError
 from lakehouse.serving.file.macros import LAST_FILE
 from lakehouse.serving.file.publish import publish

@@ -61,4 +61,4 @@ def test_a_page_is_refused_with_a_reason(called: Tidemark, tmp_path: Path) -> No
 
     ended = called("explain", "passing", "--html", "page.html")
 
-    assert ended.returncode == 2 and "expected none for three streams or more" in ended.stderr
+    assert ended.returncode == 2 and "expected none for joins of three streams or more" in ended.stderr

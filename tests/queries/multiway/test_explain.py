@@ -9,10 +9,9 @@ import duckdb
 import pytest
 
 from lakehouse.declare.settings import Settings
-from lakehouse.queries.multiway.explain import explain_multiway
-from lakehouse.queries.multiway.state import MultiwayState
+from lakehouse.queries.runtime.explain import Declared, explain
 from lakehouse.queries.runtime.publish import queries_to_publish
-from lakehouse.queries.runtime.states import overview, state_of
+from lakehouse.queries.runtime.state import overview, state_of
 from lakehouse.serving.file.build import write_tables
 from tests.queries.moved import START_US, TEXT, declare, query_of, run_by_hand
 
@@ -28,17 +27,16 @@ def settings(tmp_path: Path) -> Settings:
 
 def explained(settings: Settings) -> dict[str, Any]:
     state = state_of(settings.layout, query_of(settings), 8)
-    assert isinstance(state, MultiwayState)
-    return explain_multiway(state, settings.streams, settings.sites)
+    return explain(state, Declared(settings.streams, settings.sites, None))
 
 
 def test_a_line_tells_what_was_found_and_moved(settings: Settings) -> None:
     (line,) = overview(settings.layout, settings.registered, 8)["queries"]
 
-    assert (line["kind"], line["state"], line["batches"], line["rows"]) == ("results", "current", 2, 280)
+    assert (line["kind"], line["state"], line["batches"], line["rows"]) == ("multiway", "current", 2, 280)
     assert (line["results_online"], line["results_repaired"], line["open"]) == (75, 25, 4)
     assert (line["left"], line["moved_bytes"], line["held"], line["state_bytes"]) == (50, 6500, 260, 6000)
-    assert line["join"] == "doors [10s] d join badges [1m] b join cameras [30s] c"
+    assert line["from_clause"] == "doors [10s] d join badges [1m] b join cameras [30s] c"
     assert line["condition"] == "d.place = b.place = c.place"
 
 

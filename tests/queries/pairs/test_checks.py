@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from lakehouse.home.layout import Home
-from lakehouse.queries.pairs.checks import Joined as Opened
-from lakehouse.queries.pairs.checks import measure_joined, missed_share, open_joined
+from lakehouse.queries.pairs.checks import PairsTables, missed_share, open_tables
+from lakehouse.queries.runtime.checks import frames_of
 from quality.rules import load_rules
 from tests.queries.joins import ANSWERS, SECOND, Joined, Logged, Pair
 
 TAKEN = {1: (10, 10), 2: (8, 12)}
 
 
-def opened(folder: Path, joined: Joined, published_us: int | None = None) -> Opened:
-    found = open_joined(joined.write(Home(folder)), joined.query, published_us)
+def opened(folder: Path, joined: Joined, published_us: int | None = None) -> PairsTables:
+    found = open_tables(joined.write(Home(folder)), joined.query, -1, published_us)
     assert found is not None
     return found
 
@@ -36,11 +36,11 @@ def well() -> Joined:
     return Joined(pairs, late, batches=2, repairs=(2,))
 
 
-def frames(opened: Opened) -> dict[str, Sequence[dict[str, Any]]]:
-    return {frame.table: frame.rows for frame in measure_joined(opened, TAKEN)}
+def frames(opened: PairsTables) -> dict[str, Sequence[dict[str, Any]]]:
+    return {frame.table: frame.rows for frame in frames_of(opened, TAKEN)}
 
 
-def wrong(opened: Opened) -> list[tuple[str, str, float]]:
+def wrong(opened: PairsTables) -> list[tuple[str, str, float]]:
     rules = load_rules()
     return [
         (table, rule.metric, row[rule.metric])
@@ -54,8 +54,8 @@ def wrong(opened: Opened) -> list[tuple[str, str, float]]:
 def test_a_query_without_a_finished_batch_has_nothing_to_judge(tmp_path: Path) -> None:
     home = Joined([Pair(1)], batches=0).write(Home(tmp_path))
 
-    assert open_joined(home, ANSWERS, None) is None
-    assert open_joined(Home(tmp_path / "nothing"), ANSWERS, None) is None
+    assert open_tables(home, ANSWERS, -1, None) is None
+    assert open_tables(Home(tmp_path / "nothing"), ANSWERS, -1, None) is None
 
 
 def test_right_tables_have_no_deviation_and_what_goes_on_is_not_judged(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_right_tables_have_no_deviation_and_what_goes_on_is_not_judged(tmp_path:
         "repairs": 1,
         "periods": 1,
     }
-    assert (found.through, found.figures.repaired, found.gone) == (2, 2, 2)
+    assert (found.through, found.metrics.repaired, found.gone) == (2, 2, 2)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_what_the_figures_do_not_speak_of_is_told(
         folder = home.root / place / "answers"
         (other.root / place / "answers" / "part-0.parquet").rename(folder / "part-0.parquet")
 
-    found = open_joined(home, ANSWERS, None)
+    found = open_tables(home, ANSWERS, -1, None)
 
     assert found is not None
     assert wrong(found) == told
@@ -100,7 +100,7 @@ def test_rows_are_told_when_fewer_or_more_than_there_were_to_take(tmp_path: Path
     found = opened(tmp_path, well())
 
     (first, second) = (
-        frame.rows for frame in measure_joined(found, {1: (12, 15), 2: (1, 7)}) if frame.table == "batches"
+        frame.rows for frame in frames_of(found, {1: (12, 15), 2: (1, 7)}) if frame.table == "batches"
     ).__next__()
 
     assert (first["rows_missing"], first["rows_added"]) == (2, 0)

@@ -6,10 +6,10 @@ import pytest
 
 from lakehouse.declare.settings import Settings
 from lakehouse.queries.pairs.completeness import Completeness
-from lakehouse.queries.pairs.explain import Facts, explain
-from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.pairs.state import JoinState
+from lakehouse.queries.pairs.state import PairsState
 from lakehouse.queries.runtime.batch_manifest import Plan, write_plan
+from lakehouse.queries.runtime.explain import Declared, explain
+from lakehouse.queries.runtime.state import Facts
 from tests.queries.joined import (
     FIGURES,
     SECOND,
@@ -31,15 +31,16 @@ def settings(tmp_path: Path) -> Settings:
     return found
 
 
+def _state(settings: Settings) -> PairsState:
+    return PairsState(settings.layout, settings.join("replies"), settings.queries.buckets)
+
+
 def _completeness(settings: Settings) -> Completeness:
-    return Completeness(
-        JoinState(settings.layout, settings.of_kind(PairsQuery)["replies"], settings.queries.buckets)
-    )
+    return _state(settings).completeness
 
 
 def _facts(settings: Settings) -> Facts:
-    completeness = _completeness(settings)
-    return explain(completeness.state, completeness)
+    return explain(_state(settings), Declared(settings.streams, settings.sites, None))
 
 
 def test_a_plan_is_there_before_the_first_batch(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 from lakehouse.home.layout import Home
-from lakehouse.queries.runtime.batch_metrics import is_finished, is_open, read_figures
+from lakehouse.queries.runtime.batch_metrics import is_finished, is_open, read_batch_metrics
 from tests.queries.joins import Joined, Logged, Pair
 
 NAMES = ("batch", "bucket", "rows", "missed")
@@ -14,7 +14,7 @@ NAMES = ("batch", "bucket", "rows", "missed")
 
 def test_nothing_is_finished_before_there_are_figures(tmp_path: Path) -> None:
     for home in (Home(tmp_path / "none"), Joined([Pair(1)], batches=0).write(Home(tmp_path / "begun"))):
-        found = read_figures(home, "answers", NAMES)
+        found = read_batch_metrics(home, "answers", NAMES)
 
         assert (found.finished, found.last_repair, found.repaired) == (0, 0, 0)
         assert (found.last_batch, found.total("rows"), found.total_repaired("found")) == ([], 0, 0)
@@ -23,7 +23,7 @@ def test_nothing_is_finished_before_there_are_figures(tmp_path: Path) -> None:
 def test_figures_are_added_up_over_batches_and_repairs(tmp_path: Path) -> None:
     late = [Logged(1, 2), Logged(1, 2, 3)]
     pairs = [Pair(1, "repair"), Pair(2, "repair", 2), Pair(3, "repair", 2)]
-    found = read_figures(
+    found = read_batch_metrics(
         Joined(pairs, late, batches=3, repairs=(1, 2)).write(Home(tmp_path)), "answers", NAMES
     )
 

@@ -8,34 +8,21 @@ from typing import Any
 import pytest
 
 from lakehouse.declare.settings import Settings
-from lakehouse.queries.aggregate.explain import explain_aggregate
-from lakehouse.queries.aggregate.publish import snapshot_of
-from lakehouse.queries.aggregate.state import AggregateState
-from lakehouse.queries.multiway.explain import explain_multiway
-from lakehouse.queries.multiway.state import MultiwayState
-from lakehouse.queries.pairs.completeness import Completeness
-from lakehouse.queries.pairs.explain import explain
-from lakehouse.queries.pairs.state import JoinState
-from lakehouse.queries.runtime.states import State, state_of
+from lakehouse.queries.runtime.explain import Declared, explain
+from lakehouse.queries.runtime.state import QueryState, state_of
 from tests.queries import joined
 from tests.queries.scanned import KINDS, declare, run_by_hand, stop
 
-SECOND_CONDITION = {"pairs": "location = 'hall'", "results": "temp > 1", "aggregate": "temp > 1"}
-ALIAS = {"pairs": "r", "results": "d", "aggregate": "a"}
+SECOND_CONDITION = {"pairs": "location = 'hall'", "multiway": "temp > 1", "aggregate": "temp > 1"}
+ALIAS = {"pairs": "r", "multiway": "d", "aggregate": "a"}
 
 
-def opened(settings: Settings, kind: str) -> State:
+def opened(settings: Settings, kind: str) -> QueryState:
     return state_of(settings.layout, settings.query(KINDS[kind][0]), 8)
 
 
 def explained(settings: Settings, kind: str) -> dict[str, Any]:
-    state = opened(settings, kind)
-    if isinstance(state, AggregateState):
-        return explain_aggregate(state, snapshot_of(settings.layout, state.query, settings.streams, None))
-    if isinstance(state, MultiwayState):
-        return explain_multiway(state, settings.streams, settings.sites)
-    assert isinstance(state, JoinState)
-    return explain(state, Completeness(state))
+    return explain(opened(settings, kind), Declared(settings.streams, settings.sites, None))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -45,7 +32,7 @@ def test_a_line_tells_conditions_by_side_in_their_current_order_and_the_kernel_l
     settings = declare(tmp_path, kind)
     run_by_hand(settings, kind)
 
-    found = opened(settings, kind).facts()
+    found = opened(settings, kind).summary()
 
     assert (found["kind"], found["state"], found["stopped"], found["batches"]) == (kind, "current", None, 2)
     alias, (_, called, _, kernel) = ALIAS[kind], KINDS[kind]

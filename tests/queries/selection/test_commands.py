@@ -88,4 +88,4 @@ def test_a_page_is_refused(called: Tidemark, tmp_path: Path) -> None:
 
     done = called("explain", "hot", "--html", str(tmp_path / "x.html"))
 
-    assert done.returncode == 2 and "expected none for a selection" in done.stderr
+    assert done.returncode == 2 and "expected none for selections" in done.stderr

@@ -12,16 +12,15 @@ import pytest
 from jobs import ingest, maintain_queries, run_queries
 from lakehouse.declare.settings import Settings
 from lakehouse.home.table_log import read_rows
-from lakehouse.queries.runtime.checks import rows_to_take
+from lakehouse.queries.runtime.checks import frames_of, rows_to_take
 from lakehouse.queries.runtime.failure import QueryStopped, read_stopped
 from lakehouse.queries.runtime.publish import queries_to_publish
 from lakehouse.queries.runtime.scan.measurements import read_before
 from lakehouse.queries.runtime.scan.readers import readers_of
 from lakehouse.queries.runtime.scan.rounds import Rounds
-from lakehouse.queries.runtime.states import state_of
-from lakehouse.queries.selection.checks import measure_selected, open_selected
-from lakehouse.queries.selection.query import SelectionQuery
-from lakehouse.queries.selection.run import SelectionRun
+from lakehouse.queries.runtime.state import state_of
+from lakehouse.queries.selection.checks import open_tables
+from lakehouse.queries.selection.run import Run
 from lakehouse.serving.file.build import write_tables
 from tests.readings import declared, write
 
@@ -186,9 +185,9 @@ def test_a_query_that_raises_stands_still_with_its_error_and_catches_up_once_it_
         QueryStopped, match=r"query brief is stopped: batch 2, at short.device, temp. .short.py:3."
     ):
         run_queries.run(settings, spark, "brief")
-    found = state_of(settings.layout, settings.query("brief"), 8).facts()
+    found = state_of(settings.layout, settings.query("brief"), 8).summary()
     others = [
-        state_of(settings.layout, settings.query(name), 8).facts()["state"] for name in ("warm", "even")
+        state_of(settings.layout, settings.query(name), 8).summary()["state"] for name in ("warm", "even")
     ]
     write(tmp_path, {}, short=SHORT)
     caught_up = run_queries.run(settings, spark, "brief")
@@ -200,9 +199,9 @@ def test_a_query_that_raises_stands_still_with_its_error_and_catches_up_once_it_
     assert read_stopped(settings.layout, "brief") is None
     for name in QUERIES:
         assert [row["event_us"] for row in selected(settings, name)] == times(rows, name)
-    chosen = open_selected(settings.layout, settings.of_kind(SelectionQuery)["brief"])
+    chosen = open_tables(settings.layout, settings.selections["brief"], -1, None)
     assert chosen is not None
-    frames = measure_selected(chosen, rows_to_take(spark, chosen, 0))
+    frames = frames_of(chosen, rows_to_take(spark, chosen, 0))
     assert [
         [value for key, value in row.items() if key != "batch"] for frame in frames for row in frame.rows
     ] == [[0, 0, 0, 0, 0]] * 3

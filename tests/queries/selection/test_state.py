@@ -9,10 +9,9 @@ import duckdb
 import pytest
 
 from lakehouse.declare.settings import Settings
+from lakehouse.queries.runtime.explain import Declared, explain
 from lakehouse.queries.runtime.publish import queries_to_publish
-from lakehouse.queries.runtime.states import overview, state_of
-from lakehouse.queries.selection.explain import explain_selection
-from lakehouse.queries.selection.state import SelectionState
+from lakehouse.queries.runtime.state import overview, state_of
 from lakehouse.serving.file.build import write_tables
 from tests.queries.chosen import SECOND, START_US, declare, query_of, run_by_hand, stop
 
@@ -26,8 +25,7 @@ def settings(tmp_path: Path) -> Settings:
 
 def explained(settings: Settings) -> dict[str, Any]:
     state = state_of(settings.layout, query_of(settings), 8)
-    assert isinstance(state, SelectionState)
-    return explain_selection(state)
+    return explain(state, Declared(settings.streams, settings.sites, None))
 
 
 def test_a_line_tells_what_was_selected_and_the_operators_in_their_current_order(settings: Settings) -> None:
@@ -36,7 +34,7 @@ def test_a_line_tells_what_was_selected_and_the_operators_in_their_current_order
     assert (hot["kind"], hot["state"], hot["batches"], hot["rows"], hot["selected"]) == (
         *("selection", "current", 2, 2000, 100),
     )
-    assert (hot["join"], hot["deadline_us"], hot["misses"], hot["worst_delay_us"]) == (
+    assert (hot["from_clause"], hot["deadline_us"], hot["misses"], hot["worst_delay_us"]) == (
         "doors d",
         600_000,
         1,

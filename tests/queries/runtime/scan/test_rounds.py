@@ -18,6 +18,7 @@ from delta.tables import DeltaTable
 from jobs import check_queries, ingest, maintain_queries, repair_late, run_queries
 from lakehouse.declare.settings import Settings
 from lakehouse.home.table_log import read_rows
+from lakehouse.queries.runtime.checks import frames_of, open_tables, rows_to_take
 from lakehouse.queries.runtime.failure import QueryStopped, read_stopped
 from lakehouse.queries.runtime.scan.checks import measure_scans
 from lakehouse.queries.runtime.scan.readers import readers_of, scan_group
@@ -136,11 +137,12 @@ def answered(statement: str, **tables: pa.Table) -> Counter[tuple[Any, ...]]:
 
 def deviations(settings: Settings, spark: SparkSession, name: str) -> dict[tuple[str, int, str], float]:
     """Return what a check of all batches of a query finds wrong: table, batch and metric, and by how much."""
-    measured = check_queries._measured(settings, spark, name, 0)
-    assert measured is not None
+    tables = open_tables(settings.layout, settings.query(name), 0, settings.queries.published)
+    assert tables is not None
+    frames = frames_of(tables, rows_to_take(spark, tables, 0))
     return {
         (frame.table, row["batch"], rule.metric): row[rule.metric]
-        for frame in (*measured[1], *measure_scans(spark, measured[0], 0))
+        for frame in (*frames, *measure_scans(spark, tables, 0))
         for row in frame.rows
         for rule in load_rules()[frame.table]
         if row[rule.metric]

@@ -191,7 +191,7 @@ def _question(
 def _published(connection: duckdb.DuckDBPyConnection, query: str) -> tuple[list[str], tuple[str, ...]]:
     """Return the outputs and groups of a query."""
     found = connection.execute(
-        """SELECT query, "groups" FROM queries WHERE kind = 'aggregate' ORDER BY query"""
+        """SELECT query, "groups" FROM queries WHERE "groups" IS NOT NULL ORDER BY query"""
     ).fetchall()
     groups = dict(found)
     if query not in groups:

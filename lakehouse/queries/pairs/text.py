@@ -1,0 +1,126 @@
+"""What ``tidemark queries`` and ``tidemark explain`` print about a join of pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from lakehouse.cli.output import moment
+from lakehouse.cli.pages.explain_text import Table, outputs_in_words, repairs_table, to_repair_in_words
+from lakehouse.cli.pages.figures import ended_at, length, share
+from lakehouse.cli.pages.operator_text import order_in_words, where_in_words
+from lakehouse.cli.pages.state_text import HELD, held_cells, state_in_words
+from lakehouse.declare.durations import format_duration
+
+Facts = Mapping[str, Any]
+TITLE = "joins of pairs"
+HEADERS = (
+    *("query", "state", "streams", "window", "condition", "recall", "batches", "rows", "online", "repaired"),
+    *HELD,
+)
+HEADING = "completeness"
+
+
+def cells(facts: Facts) -> tuple[Any, ...]:
+    """Return the columns ``HEADERS`` of a query."""
+    asked = f"{facts['recall']:g} over {format_duration(facts['period_us'])}"
+    return (
+        *(facts["query"], state_in_words(facts), facts["from_clause"], format_duration(facts["window_us"])),
+        *(facts["condition"], asked, facts["batches"], facts["rows"]),
+        *(facts["pairs_online"], facts["pairs_repaired"], *held_cells(facts)),
+    )
+
+
+def plan_in_words(facts: Facts) -> Iterator[tuple[str, str]]:
+    """Yield what the query does, each part under its name."""
+    plan = facts["plan"]
+    yield "streams", facts["from_clause"]
+    yield from where_in_words(plan["sides"])
+    yield "joins", f"event times at most {format_duration(facts['window_us'])} apart and {facts['condition']}"
+    yield "shows", outputs_in_words(facts)
+    yield "buckets", plan["spread"]
+    yield (
+        "target",
+        f"recall {facts['recall']:g} over any {format_duration(facts['period_us'])}{_margin(plan)}",
+    )
+    yield "slack", plan["slack"]
+    yield "clock", plan["clock"]
+    yield from order_in_words(facts)
+
+
+def _margin(plan: Facts) -> str:
+    if plan["margin"] is None:
+        return ""
+    return f", aimed at {plan['judged_recall']:.6g}: margin {plan['margin']:.4g} of the allowed loss is used"
+
+
+def found_in_words(facts: Facts) -> Iterator[str]:
+    """Yield how complete the query has been and what a repair still has to look at."""
+    found = facts["completeness"]
+    still = f", {found['missed_open']:,} of them open" if found["missed_open"] else ""
+    yield (
+        f"periods: {found['periods']:,} with pairs, {found['scored']:,} scored (100 pairs or more), "
+        f"{found['met']:,} met {facts['recall']:g}, {found['missed']:,} missed{still}"
+    )
+    if found["recall"] is not None:
+        yield (
+            f"pairs: {found['pairs_online']:,} online, {found['pairs_repaired']:,} repaired; recall "
+            f"{share(found['recall'])}; mean wait of all {length(found['wait_mean_us'])}"
+        )
+    if found["pairs_repaired"]:
+        yield (
+            f"wait of repaired pairs: mean {length(found['repaired_wait_mean_us'])}, "
+            f"p99 {length(found['repaired_wait_p99_us'])}, longest {length(found['repaired_wait_max_us'])}"
+        )
+    yield to_repair_in_words(facts["to_repair"])
+
+
+def tables(facts: Facts) -> Iterator[Table]:
+    """Yield what its buckets hold, and its last batches."""
+    yield Table("buckets, as the last batch left them", _BUCKET, [_bucket(row) for row in facts["buckets"]])
+    yield Table("last batches", _BATCH, [_batch(row) for row in facts["last_batches"]])
+
+
+def last_tables(facts: Facts) -> Iterator[Table]:
+    """Yield its worst periods and its last repairs."""
+    worst = [_miss(row) for row in facts["completeness"]["worst"]]
+    yield Table("worst periods, none overlapping another", _MISS, worst)
+    yield repairs_table(facts, "pairs found")
+
+
+_HELD = ("rows held", "most held", "bytes")
+_COUNTED = ("rows", "pairs", "logged", "refused", "unusable", "after silence")
+_BUCKET = ("bucket", *_HELD, "slack left", "slack right", "stream time", *_COUNTED)
+_BATCH = ("batch", "ended", *_COUNTED, *_HELD, "slack left", "slack right", "stream time")
+_MISS = ("period", "until", "recall", "pairs", "online", "state")
+
+
+def _counts(row: Facts) -> Sequence[Any]:
+    return [row[name] for name in ("rows", "pairs", "missed", "refused", "unusable", "late_after_silence")]
+
+
+def _held(row: Facts) -> Sequence[Any]:
+    return [row[name] for name in ("held", "most_held", "bytes")]
+
+
+def _bucket(row: Facts) -> tuple[Any, ...]:
+    slacks = (length(row["left_slack_us"]), length(row["right_slack_us"]))
+    return (row["bucket"], *_held(row), *slacks, moment(row["time_us"]), *_counts(row))
+
+
+def _batch(row: Facts) -> tuple[Any, ...]:
+    slacks = (_range(row["left_slack_us"]), _range(row["right_slack_us"]))
+    return (row["batch"], ended_at(row), *_counts(row), *_held(row), *slacks, moment(row["time_us"]))
+
+
+def _range(lengths: Sequence[int] | None) -> str:
+    if lengths is None:
+        return "-"
+    low, high = map(length, lengths)
+    return low if low == high else f"{low} to {high}"
+
+
+def _miss(row: Facts) -> tuple[Any, ...]:
+    state = "open" if row["open"] else "repaired"
+    ends = (moment(row["from_us"]), moment(row["to_us"]))
+    return (*ends, share(row["recall"]), row["pairs"], row["online"], state)

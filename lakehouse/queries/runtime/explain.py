@@ -1,0 +1,114 @@
+"""A registered query explained, as far as all kinds share it: what it means, its last batches, what waits for repair.
+
+Reads the query's tables as they are now, not a published version; starts no JVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import duckdb
+
+from lakehouse.declare.stream import Stream
+from lakehouse.queries.kind import kind_of
+from lakehouse.queries.language.row_conditions import where_of
+from lakehouse.queries.runtime.batch_manifest import read_plan
+from lakehouse.queries.runtime.batch_metrics import is_open
+from lakehouse.queries.runtime.operators import Side, conditions_of
+from lakehouse.queries.runtime.state import Facts, QueryState, newest_time
+from lakehouse.serving.literals import parquet_of
+
+LAST = 10
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What explaining a query needs of the configuration: all streams, what sites cost, how much is published."""
+
+    streams: Mapping[str, Stream]
+    site_costs: Mapping[str, Mapping[str, float]]
+    published_us: int | None
+
+
+def explain(state: QueryState, declared: Declared) -> Facts:
+    """Return all that is known of a query, as plain values; times in microseconds, None for no time yet."""
+    own: Facts = kind_of(state.query).file("explain").explain(state, declared)
+    return {
+        **state.summary(),
+        "text": state.query.text,
+        "meant_before": state.meant,
+        "means": state.means,
+        **own,
+        **_scans(state),
+    }
+
+
+def last(batches: Iterable[Facts]) -> list[Facts]:
+    """Return the last of all batches."""
+    return list(batches)[-LAST:]
+
+
+def batch_sums(state: QueryState, names: Sequence[str]) -> Iterator[tuple[list[Facts], Facts]]:
+    """Yield the rows of each finished batch with sums over them, when it ended, and its newest stream time."""
+    for number, of_batch in groupby(state.metrics.rows, key=lambda row: row["batch"]):
+        rows = list(of_batch)
+        yield (
+            rows,
+            {
+                "batch": number,
+                "committed_at": rows[0]["committed_at"],
+                **{name: sum(row[name] or 0 for row in rows) for name in names},
+                "time_us": newest_time(rows),
+            },
+        )
+
+
+def bucket_sums(state: QueryState, names: Sequence[str]) -> Iterator[tuple[Facts, bool, Facts]]:
+    """Yield each bucket's last row, whether that is of the last batch, and sums over all its rows."""
+    for bucket in sorted({row["bucket"] for row in state.metrics.rows} - {-1}):
+        own = [row for row in state.metrics.rows if row["bucket"] == bucket]
+        is_now = own[-1]["batch"] == state.metrics.finished
+        yield own[-1], is_now, {name: sum(row[name] for row in own) for name in names}
+
+
+def conditions_on(side: Side) -> Facts:
+    """Return what WHERE says of a side; where one of its conditions calls a predicate, each by itself too."""
+    asked = {"conditions": conditions_of(side.conjuncts)} if side.conjuncts else {}
+    return {"where": where_of(side), **asked}
+
+
+def repairs_of(state: QueryState) -> Facts:
+    """Return what waits for the repair, and what the last repairs did."""
+    return {"to_repair": _to_repair(state), "last_repairs": state.metrics.repairs[-LAST:]}
+
+
+def _scans(state: QueryState) -> Facts:
+    """Return why the conditions on sides stand as they do, and the last scans; nothing where none calls a predicate."""
+    if state.scans is None:
+        return {}
+    return {"why": list(state.scans.why()), "last_scans": last(state.scans.batches())}
+
+
+def _to_repair(state: QueryState) -> Facts:
+    """Return how many logged rows no repair has looked at, of which batches and times, and if one was begun."""
+    metrics = state.metrics
+    begun = read_plan(state.layout.plans(state.query.name), "repair", metrics.last_repair + 1)
+    rows = metrics.total("missed", after=metrics.repaired)
+    times: tuple[int | None, int | None] | None = None
+    late = parquet_of(state.layout.late(state.query.name))
+    if rows and late:
+        waiting = is_open(metrics.repaired, metrics.finished)
+        with duckdb.connect(":memory:") as connection:
+            found = connection.execute(f"SELECT min(event_us), max(event_us) FROM {late} WHERE {waiting}")
+            times = found.fetchone()
+    oldest_us, newest_us = times or (None, None)
+    batches = [metrics.repaired + 1, metrics.finished] if metrics.finished > metrics.repaired else None
+    return {
+        "rows": rows,
+        "oldest_us": oldest_us,
+        "newest_us": newest_us,
+        "batches": batches,
+        "begun": begun is not None,
+    }
