@@ -68,17 +68,6 @@ ONLY_IN = {
 # Files that still import each other; the set only shrinks.
 IN_CIRCLES = {
     *(f"lakehouse/algorithms/scheduling/{name}.py" for name in ("contract", "network")),
-    *(f"lakehouse/cli/charts/{name}.py" for name in ("picture", "terminal_chart")),
-}
-# Not yet behind the registry of kinds.
-NOT_YET = {
-    "jobs/check_queries.py",
-    *(
-        f"lakehouse/cli/{file}.py"
-        for file in ("charts/picture", "commands/explain", "commands/plot", "pages/explain_page")
-    ),
-    *(f"lakehouse/queries/{kind}/explain.py" for kind in ("aggregate", "multiway", "selection")),
-    "lakehouse/queries/runtime/states.py",
 }
 PURE = {"numpy", "numba"}
 FORBIDDEN = {
@@ -198,16 +187,12 @@ def test_a_kind_of_query_is_reached_through_the_registry_alone(name: str) -> Non
     """No kind imports another, and nothing else imports a kind."""
     reached = {kind for imported in _imports(ROOT / name) if (kind := _kind_of(imported))}
 
-    assert reached <= {_kind_of(name)} or name in NOT_YET, f"{name} imports {sorted(reached)}"
+    assert reached <= {_kind_of(name)}, f"{name} imports {sorted(reached)}"
 
 
 def test_nobody_asks_for_the_class_of_a_query() -> None:
     asked = re.compile(r"isinstance\([^()]*\b(\w+Query)\b")
-    found = {
-        name: asked.findall((ROOT / name).read_text(encoding="utf-8"))
-        for name in NAMES
-        if name not in NOT_YET
-    }
+    found = {name: asked.findall((ROOT / name).read_text(encoding="utf-8")) for name in NAMES}
 
     assert {name: classes for name, classes in found.items() if classes} == {}
 

@@ -10,11 +10,14 @@ A kind's folder has these files, each with the names that the rest of the house 
     run.py        ``run_of``: the query's batches, of which each is taken in exactly once (pyspark)
     repair.py     ``REPAIR``: what batches have missed; no file where nothing can be missed (pyspark)
     tables.py     its tables: ``create_tables``, and ``drop_old_rows`` where rows of its own grow old (pyspark)
-    publish.py    ``snapshot_of``, ``write``: what is published of the query (duckdb)
-    state.py      ``state_of``: the query as it stands (duckdb)
-    explain.py    ``explain``: all that is known of it, as plain values (duckdb)
-    text.py       what the command line prints of it
-    checks.py     ``measure``: deviations of its tables, for rules to judge (pyspark)
+    publish.py    ``snapshot_of``: what is published of the query, a ``QuerySnapshot`` that writes itself (duckdb)
+    state.py      ``state_of``: the query as it stands, a ``QueryState`` (duckdb)
+    explain.py    ``explain``: what is known of this kind alone, as plain values (duckdb)
+    checks.py     ``open_tables``: its tables as ``QueryTables``, whose deviations rules judge (pyspark)
+    text.py       what the command line prints: ``TITLE``, ``HEADERS`` and ``cells`` of the list; ``plan_in_words``,
+                  ``tables``, ``HEADING``, ``found_in_words`` and ``last_tables`` of the explanation
+    page.py       ``page_of``: the explanation as a page with charts; no file where there is no such page
+    README.md     what the kind answers, what is guaranteed, which file does what
 
 Files are imported when they are asked for, so reading a configuration loads no engine.
 """

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakehouse.cli.charts.svg import Frame
-from lakehouse.cli.charts.terminal_chart import utc
 from lakehouse.cli.output import moment
+from lakehouse.cli.pages.figures import utc
 
 Facts = Mapping[str, Any]
 BOTTOM = 240

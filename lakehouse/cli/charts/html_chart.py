@@ -12,7 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.cli.charts.svg import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Frame, Interval, asset
-from lakehouse.cli.charts.terminal_chart import utc
+from lakehouse.cli.pages.figures import utc
 
 if TYPE_CHECKING:
     from lakehouse.cli.charts.picture import Line, Picture

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakehouse.cli.charts.terminal_chart import span, utc
+from lakehouse.cli.pages.figures import span, utc
 
 if TYPE_CHECKING:
     from lakehouse.serving.ask.answer_series import AnswerSeries, TickBucket

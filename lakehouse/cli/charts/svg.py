@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from lakehouse.cli.charts.terminal_chart import utc
+from lakehouse.cli.pages.figures import utc
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1040, 460, 78, 1000, 14, 420
 _STEPS_US = tuple(

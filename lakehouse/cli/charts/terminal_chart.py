@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from lakehouse.declare.durations import format_duration
+from lakehouse.cli.pages.figures import utc
 
 if TYPE_CHECKING:
     from lakehouse.cli.charts.picture import Picture
@@ -22,7 +21,6 @@ _LOWER = ((1, HEIGHT), (3, 11), (6, 6))
 _LOWEST = 4
 LABEL = 12
 VALUE, BAND, OPEN = "●", "░", "╌"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def plot_columns() -> int:
@@ -61,17 +59,6 @@ def _cut(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
-def span(length_us: int) -> str:
-    """Return a length of time in the largest unit that makes it one or more.
-
-    >>> span(90_000_000), span(60_000_000), span(1_500)
-    ('1.5m', '1m', '1.5ms')
-    """
-    units = (86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000, 1_000, 1)
-    size = next((unit for unit in units if length_us >= unit), 1)
-    return f"{length_us / size:.3g}{format_duration(size)[1:]}"
-
-
 def _column(bucket: Bucket, low: float, high: float, height: int) -> str:
     """Return one column of characters from the bottom up; a side that is not known is drawn to the edge."""
     if bucket.value is None and bucket.low is None and bucket.high is None:
@@ -86,12 +73,6 @@ def _column(bucket: Bucket, low: float, high: float, height: int) -> str:
 
 def _row(value: float, low: float, high: float, height: int) -> int:
     return min(max(round((value - low) / (high - low) * (height - 1)), 0), height - 1)
-
-
-def utc(time_us: int) -> str:
-    """Return an instant in UTC, to the minute or as finely as it needs."""
-    moment = _EPOCH + timedelta(microseconds=time_us)
-    return moment.strftime("%Y-%m-%d %H:%M" if time_us % 60_000_000 == 0 else "%Y-%m-%d %H:%M:%S")
 
 
 def _times(picture: Picture) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lakehouse.cli.charts.explain_charts import BOTTOM, Chart
 from lakehouse.cli.charts.picture import Picture, picture_of_answers
 from lakehouse.cli.charts.svg import RIGHT, TOP, Frame, Interval
-from lakehouse.cli.charts.terminal_chart import utc
+from lakehouse.cli.pages.figures import utc
 
 if TYPE_CHECKING:
     from lakehouse.serving.ask.answer_series import AnswerSeries

@@ -7,9 +7,8 @@ from typing import Any
 
 from lakehouse.cli.charts.explain_charts import BOTTOM, Chart
 from lakehouse.cli.charts.svg import LEFT, RIGHT, Frame, Interval
-from lakehouse.cli.charts.terminal_chart import utc
 from lakehouse.cli.output import moment
-from lakehouse.cli.pages.figures import length, share
+from lakehouse.cli.pages.figures import length, share, utc
 
 Facts = Mapping[str, Any]
 _UNITS = (

@@ -17,7 +17,7 @@ import numpy as np
 
 from lakehouse.algorithms.late_join.audit import Periods, Waiting, periods_of_steps
 from lakehouse.home.layout import Home
-from lakehouse.queries.pairs.query import JoinQuery
+from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, is_finished, is_open
 from lakehouse.serving.literals import parquet_of
 
@@ -33,7 +33,7 @@ class Completeness:
     """What pairs and log of a query say; what is not finished is left out, so that all figures are of one moment."""
 
     layout: Home
-    query: JoinQuery
+    query: PairsQuery
     metrics: BatchMetrics
 
     @cached_property

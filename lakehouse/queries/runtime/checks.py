@@ -30,7 +30,7 @@ from lakehouse.spark.tables import read
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakehouse.queries.registered import Query
+    from lakehouse.queries.kind import Query
 
 # Metrics that every kind is judged by.
 COUNTS = ("rows", "missed", "refused")

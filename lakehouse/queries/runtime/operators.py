@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import read_columns
+from lakehouse.queries.kind import Query
 from lakehouse.queries.language.row_conditions import Conditioned, Conjunct, scanned
-from lakehouse.queries.registered import Query
 from lakehouse.queries.runtime.describe import (
     Ranked,
     condition_in_words,

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import newest_version
-from lakehouse.queries.kind import kind_of
-from lakehouse.queries.registered import Query
+from lakehouse.queries.kind import Query, kind_of
 from lakehouse.queries.runtime.batch_manifest import is_of
 from lakehouse.serving.file.query_snapshot import QuerySnapshot
 

@@ -16,7 +16,7 @@ from lakehouse.declare.columns import Column
 from lakehouse.declare.stream import Stream, instant_us
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import read_log
-from lakehouse.queries.registered import Query
+from lakehouse.queries.kind import Query
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, is_finished, is_open
 from lakehouse.serving.file.comments import comment, comment_columns
 from lakehouse.serving.file.query_snapshot import QuerySnapshot, ShownColumn

@@ -21,9 +21,8 @@ from typing import Any, ClassVar
 
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_ledger
-from lakehouse.queries.kind import kind_of
+from lakehouse.queries.kind import Query, kind_of
 from lakehouse.queries.language.row_conditions import scanned
-from lakehouse.queries.registered import Query
 from lakehouse.queries.runtime.batch_manifest import Span, definition_of, read_definition, read_plan
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, read_batch_metrics
 from lakehouse.queries.runtime.failure import Stopped, read_stopped

@@ -11,6 +11,7 @@ from lakehouse.cli.charts.explain_charts import memory_chart
 from lakehouse.declare.settings import Settings
 from lakehouse.queries.pairs.charts import recall_chart, wait_chart
 from lakehouse.queries.pairs.page import page_of
+from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.state import PairsState
 from lakehouse.queries.runtime.explain import Declared, explain
 from tests.cli.charts.test_html_chart import BROWSER, EVIL, Tags, opened
@@ -18,7 +19,7 @@ from tests.queries.joined import AT, TEXT, declare, run_by_hand
 
 
 def _page(settings: Settings) -> str:
-    state = PairsState(settings.layout, settings.join("replies"), 8)
+    state = PairsState(settings.layout, settings.of_kind(PairsQuery)["replies"], 8)
     declared = Declared(settings.streams, settings.sites, None)
     return page_of(explain(state, declared), state, declared)
 

@@ -6,6 +6,7 @@ import pytest
 
 from lakehouse.declare.settings import Settings
 from lakehouse.queries.pairs.completeness import Completeness
+from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.state import PairsState
 from lakehouse.queries.runtime.batch_manifest import Plan, write_plan
 from lakehouse.queries.runtime.explain import Declared, explain
@@ -32,7 +33,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def _state(settings: Settings) -> PairsState:
-    return PairsState(settings.layout, settings.join("replies"), settings.queries.buckets)
+    return PairsState(settings.layout, settings.of_kind(PairsQuery)["replies"], settings.queries.buckets)
 
 
 def _completeness(settings: Settings) -> Completeness:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.declare.settings import Settings
+from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.state import PairsState
 from lakehouse.queries.runtime.batch_manifest import Plan, replace_definition, write_plan
 from lakehouse.queries.runtime.state import Facts, overview
@@ -79,7 +80,7 @@ def test_a_query_that_means_something_else_than_its_tables_is_changed(
 def test_a_change_of_the_number_of_buckets_is_one_too(settings: Settings) -> None:
     run_by_hand(settings)
 
-    assert PairsState(settings.layout, settings.join("replies"), 9).state == "changed"
+    assert PairsState(settings.layout, settings.of_kind(PairsQuery)["replies"], 9).state == "changed"
 
 
 def test_a_batch_in_which_no_bucket_had_anything_to_do_counts_and_holds_nothing(settings: Settings) -> None:

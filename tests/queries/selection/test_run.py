@@ -20,7 +20,8 @@ from lakehouse.queries.runtime.scan.readers import readers_of
 from lakehouse.queries.runtime.scan.rounds import Rounds
 from lakehouse.queries.runtime.state import state_of
 from lakehouse.queries.selection.checks import open_tables
-from lakehouse.queries.selection.run import Run
+from lakehouse.queries.selection.query import SelectionQuery
+from lakehouse.queries.selection.run import SelectionRun
 from lakehouse.serving.file.build import write_tables
 from tests.readings import declared, write
 
@@ -199,7 +200,7 @@ def test_a_query_that_raises_stands_still_with_its_error_and_catches_up_once_it_
     assert read_stopped(settings.layout, "brief") is None
     for name in QUERIES:
         assert [row["event_us"] for row in selected(settings, name)] == times(rows, name)
-    chosen = open_tables(settings.layout, settings.selections["brief"], -1, None)
+    chosen = open_tables(settings.layout, settings.of_kind(SelectionQuery)["brief"], -1, None)
     assert chosen is not None
     frames = frames_of(chosen, rows_to_take(spark, chosen, 0))
     assert [
