@@ -21,7 +21,7 @@ from lakehouse.declare.stream import Stream
 from lakehouse.home.corrections import published_facts, read_corrections
 from lakehouse.home.ledger import read_extent
 from lakehouse.home.marker import read_marker
-from lakehouse.serving.file.facts import StreamFacts, measures_of, totals_of
+from lakehouse.serving.file.snapshot import StreamSnapshot, measures_of, totals_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,20 +46,19 @@ def run(settings: Settings, spark: SparkSession, *, unchecked: bool = False) -> 
     layout = settings.layout
     scratch = layout.serving / ".nodes"
     with ExitStack() as leases:
-        # Facts and nodes must be of one moment: a build or a fold between them would move horizons under nodes.
+        # Snapshots and nodes must be of one time: a build or a fold between them would move horizons under nodes.
         for path in (layout.serving, *(layout.rollup(name) for name in settings.streams)):
             leases.enter_context(tables.lease(path))
-        facts = [_facts(settings, spark, stream) for stream in settings.streams.values()]
+        snapshots = [_snapshot_of(settings, spark, stream) for stream in settings.streams.values()]
         if not unchecked:
-            _refuse_unchecked(settings, spark, facts)
+            _refuse_unchecked(settings, spark, snapshots)
         shutil.rmtree(scratch, ignore_errors=True)
-        queries, changed = queries_to_publish(
-            layout, settings.registered, settings.streams, settings.queries.published
-        )
-        if not is_current(layout, facts, queries):
-            facts = [_with_nodes(settings, spark, told, scratch / told.name) for told in facts]
+        published_us = settings.queries.published
+        queries, changed = queries_to_publish(layout, settings.registered, settings.streams, published_us)
+        if not is_current(layout, snapshots, queries):
+            snapshots = [_with_nodes(settings, spark, one, scratch / one.name) for one in snapshots]
         try:
-            done = publish(layout, facts, settings.serving.keep_versions, queries)
+            done = publish(layout, snapshots, settings.serving.keep_versions, queries)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
     figures = ("version", "is_new", "nodes", "bytes", "totals_compared")
@@ -67,8 +66,8 @@ def run(settings: Settings, spark: SparkSession, *, unchecked: bool = False) -> 
     return shown | {"queries": len(queries), "queries_left_out": changed}
 
 
-def _facts(settings: Settings, spark: SparkSession, stream: Stream) -> StreamFacts:
-    """Return what a publisher is told of a stream, without its nodes."""
+def _snapshot_of(settings: Settings, spark: SparkSession, stream: Stream) -> StreamSnapshot:
+    """Return what a publisher knows of a stream, without its nodes."""
     from lakehouse.streams import quarantine, schema_check
     from lakehouse.streams.level_counts import level_counts
     from lakehouse.streams.sources.manifest_store import ManifestStore
@@ -81,7 +80,7 @@ def _facts(settings: Settings, spark: SparkSession, stream: Stream) -> StreamFac
         rejected = quarantine.open_records(spark, layout, stream, manifests)
         waiting = {row["reason"]: row["count"] for row in rejected.groupBy("reason").count().collect()}
     schema = schema_check.require_current(spark, layout, stream)
-    return StreamFacts(
+    return StreamSnapshot(
         name=stream.name,
         definition=stream.definition(),
         groupings=stream.groupings,
@@ -100,35 +99,35 @@ def _facts(settings: Settings, spark: SparkSession, stream: Stream) -> StreamFac
     )
 
 
-def _refuse_unchecked(settings: Settings, spark: SparkSession, facts: Sequence[StreamFacts]) -> None:
+def _refuse_unchecked(settings: Settings, spark: SparkSession, snapshots: Sequence[StreamSnapshot]) -> None:
     from lakehouse.serving.file.gate import PublishRefused
     from quality.history import verified_through
 
-    for told in facts:
-        passed = verified_through(spark, settings.layout.quality, told.name)
-        if told.batch > max(passed, 0):
+    for one in snapshots:
+        passed = verified_through(spark, settings.layout.quality, one.name)
+        if one.batch > max(passed, 0):
             raise PublishRefused(
-                f"stream {told.name}: its rollups hold batches up to {told.batch}, the checks have passed those up to "
+                f"stream {one.name}: its rollups hold batches up to {one.batch}, the checks have passed those up to "
                 f"{max(passed, 0)}; run the checks (`tidemark run`), nothing is published before"
             )
 
 
-def _with_nodes(settings: Settings, spark: SparkSession, facts: StreamFacts, folder: Path) -> StreamFacts:
+def _with_nodes(settings: Settings, spark: SparkSession, one: StreamSnapshot, folder: Path) -> StreamSnapshot:
     """Write the stream's folded nodes and its ledger as parquet, and add the nodes up independently."""
     from lakehouse.spark import tables
     from lakehouse.streams import rollup
 
-    if not facts.batch:
-        return facts
-    layout, stream = settings.layout, settings.stream(facts.name)
+    if not one.batch:
+        return one
+    layout, stream = settings.layout, settings.stream(one.name)
     nodes = rollup.folded_nodes(spark, layout, stream)
     nodes.write.parquet(str(folder / "nodes"))
     totals = rollup.totals(nodes, stream).collect()
     ledger = tables.as_declared(tables.read(spark, layout.ledger(stream.name)), "ledger")
-    ledger = ledger.where(f"batch <= {facts.batch}")
+    ledger = ledger.where(f"batch <= {one.batch}")
     ledger.write.parquet(str(folder / "ledger"))
-    added = [total for row in totals for total in totals_of(row.asDict(), facts.measures)]
-    return replace(facts, nodes=folder / "nodes", ledger=folder / "ledger", totals=added)
+    added = [total for row in totals for total in totals_of(row.asDict(), one.measures)]
+    return replace(one, nodes=folder / "nodes", ledger=folder / "ledger", totals=added)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

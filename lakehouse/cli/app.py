@@ -118,11 +118,11 @@ def call(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except Exception as error:
-        return _told(error, as_json)
+        return _reported(error, as_json)
     return code if isinstance(code, int) else 0
 
 
-def _told(error: Exception, as_json: bool) -> int:
+def _reported(error: Exception, as_json: bool) -> int:
     from lakehouse.cli.output import tell_error
 
     tell_error(error, as_json)

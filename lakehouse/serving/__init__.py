@@ -3,7 +3,7 @@
 file/      build a version, compare its totals, publish it, keep it while it is read
 ask/       range questions: by the macros, or exactly from raw rows; charts
 sandbox/   SQL of other people, one SELECT at a time, under hard limits
-plan.py    what is kept of a stream at which age, and what a changed declaration will do
+storage_plan.py  what is kept of a stream at which age, and what a changed declaration will do
 status.py  what is published, how old it is, what waits in quarantine, how each job ended
 
 ``README.md`` says how an answer and its interval are made.

@@ -18,16 +18,16 @@ from lakehouse.serving.sandbox.sandbox import open_published
 if TYPE_CHECKING:
     import duckdb
 
-Facts = dict[str, Any]
+Fields = dict[str, Any]
 
 
-def status(home: Path | Home) -> Facts:
+def status(home: Path | Home) -> Fields:
     """Return the state of a home as plain values; before the first publish ``published`` is None.
 
     Cost: one open of the published file, a few small tables; no node is read.
     """
     layout = home if isinstance(home, Home) else Home(home)
-    jobs, found = read_all(layout), Facts(home=str(layout.root), published=None, streams=[])
+    jobs, found = read_all(layout), Fields(home=str(layout.root), published=None, streams=[])
     found |= {"jobs": jobs, "heartbeats": read_heartbeats(layout, datetime.now(UTC))}
     try:
         with open_published(layout) as published:
@@ -41,13 +41,13 @@ def status(home: Path | Home) -> Facts:
     return found
 
 
-def _lag(jobs: Sequence[Facts], stream: str) -> int | None:
+def _lag(jobs: Sequence[Fields], stream: str) -> int | None:
     """Return how many messages waited on the broker when the last ingest ended well; None for other sources."""
     ended = (job["figures"] for job in jobs if (job["job"], job["stream"]) == ("ingest", stream))
     return next((figures.get("lag") for figures in ended), None)
 
 
-def _publication(layout: Home, connection: duckdb.DuckDBPyConnection) -> Facts:
+def _publication(layout: Home, connection: duckdb.DuckDBPyConnection) -> Fields:
     version, published_us = connection.execute("SELECT version, published_us FROM publication").fetchall()[0]
     path = database_path(layout.serving, version)
     return {
@@ -60,15 +60,15 @@ def _publication(layout: Home, connection: duckdb.DuckDBPyConnection) -> Facts:
     }
 
 
-def _streams(layout: Home, connection: duckdb.DuckDBPyConnection) -> list[Facts]:
+def _streams(layout: Home, connection: duckdb.DuckDBPyConnection) -> list[Fields]:
     columns = "stream, definition, newest_us, earliest_us, batch, latest_us, key_names, series_count, nodes"
     columns += ", raw_from_us, retracted, unchecked"
     rows = connection.execute(f"SELECT {columns} FROM streams ORDER BY stream").fetchall()
     return [_stream(layout, connection, dict(zip(columns.split(", "), row, strict=True))) for row in rows]
 
 
-def _stream(layout: Home, connection: duckdb.DuckDBPyConnection, facts: Facts) -> Facts:
-    name = facts["stream"]
+def _stream(layout: Home, connection: duckdb.DuckDBPyConnection, fields: Fields) -> Fields:
+    name = fields["stream"]
     quarantine = connection.execute(
         f"SELECT reason, records FROM quarantine WHERE stream = {text(name)} AND records > 0 "
         "ORDER BY records DESC, reason"
@@ -77,22 +77,22 @@ def _stream(layout: Home, connection: duckdb.DuckDBPyConnection, facts: Facts) -
         f"SELECT measure, type, decimals, is_counter FROM measures WHERE stream = {text(name)}"
     ).fetchall()
     return {
-        **facts,
-        "newest": _moment(facts["newest_us"]),
-        "earliest": _moment(facts["earliest_us"]),
-        "raw_from": _moment(facts["raw_from_us"]),
-        **_ledger(connection, name, facts["retracted"]),
+        **fields,
+        "newest": _moment(fields["newest_us"]),
+        "earliest": _moment(fields["earliest_us"]),
+        "raw_from": _moment(fields["raw_from_us"]),
+        **_ledger(connection, name, fields["retracted"]),
         "quarantine": dict(quarantine),
         "measures": [
             {"measure": m, "type": t, "decimals": d, "counter": c} for m, t, d, c in measures if m != "*"
         ],
         "levels": _levels(connection, name),
         "schema_changes": _schema_changes(connection, name),
-        "manifests": _manifests(layout, name, facts["batch"]),
+        "manifests": _manifests(layout, name, fields["batch"]),
     }
 
 
-def _levels(connection: duckdb.DuckDBPyConnection, stream: str) -> list[Facts]:
+def _levels(connection: duckdb.DuckDBPyConnection, stream: str) -> list[Fields]:
     columns = "level, width, keep, width_us, keep_us, horizon_us, nodes, from_us, to_us, entered"
     rows = connection.execute(
         f"SELECT {columns} FROM levels WHERE stream = {text(stream)} ORDER BY level"
@@ -109,26 +109,26 @@ def _levels(connection: duckdb.DuckDBPyConnection, stream: str) -> list[Facts]:
     ]
 
 
-def _ledger(connection: duckdb.DuckDBPyConnection, stream: str, retracted: int) -> Facts:
+def _ledger(connection: duckdb.DuckDBPyConnection, stream: str, retracted: int) -> Fields:
     sums = "received, requeued, accepted, quarantined, duplicates, late"
     row = connection.execute(
         f"SELECT {', '.join(f'coalesce(sum({name}), 0)::BIGINT' for name in sums.split(', '))}, count(*), "
         "max(max_lateness_us), coalesce(sum(list_sum(map_values(lost))), 0)::BIGINT "
         f"FROM ledger WHERE stream = {text(stream)}"
     ).fetchall()[0]
-    facts = dict(zip((*sums.split(", "), "batches", "lateness_max_us", "lost"), row, strict=True))
-    arrived = facts["accepted"] + facts["duplicates"]
+    fields = dict(zip((*sums.split(", "), "batches", "lateness_max_us", "lost"), row, strict=True))
+    arrived = fields["accepted"] + fields["duplicates"]
     bins = connection.execute(f"SELECT lateness FROM ledger WHERE stream = {text(stream)}").fetchall()
     histogram = [sum(column) for column in zip(*(row[0] for row in bins if row[0]), strict=False)]
-    return facts | {
-        "rows": facts["accepted"] - retracted,
-        "late_share": facts["late"] / arrived if arrived else 0.0,
-        "lateness_p50_us": lateness_quantile(histogram, 0.50, facts["lateness_max_us"]),
-        "lateness_p95_us": lateness_quantile(histogram, 0.95, facts["lateness_max_us"]),
+    return fields | {
+        "rows": fields["accepted"] - retracted,
+        "late_share": fields["late"] / arrived if arrived else 0.0,
+        "lateness_p50_us": lateness_quantile(histogram, 0.50, fields["lateness_max_us"]),
+        "lateness_p95_us": lateness_quantile(histogram, 0.95, fields["lateness_max_us"]),
     }
 
 
-def _schema_changes(connection: duckdb.DuckDBPyConnection, stream: str, last: int = 5) -> list[Facts]:
+def _schema_changes(connection: duckdb.DuckDBPyConnection, stream: str, last: int = 5) -> list[Fields]:
     """Return what columns the source gained, lost or retyped of late, newest first."""
     rows = connection.execute(
         "SELECT batch, unnest(schema_changes) AS change FROM ledger "
@@ -152,7 +152,7 @@ def lateness_quantile(histogram: Sequence[int], share: float, largest_us: int | 
     return None
 
 
-def _manifests(layout: Home, stream: str, batch: int) -> Facts:
+def _manifests(layout: Home, stream: str, batch: int) -> Fields:
     """Return how many batches there are and how many of them are not in the published version yet."""
     numbers = (int(path.stem) for path in layout.manifests(stream).glob("*.json") if path.stem.isdigit())
     # Old manifests are folded, the last ones never.
@@ -165,7 +165,7 @@ def _known_streams(layout: Home) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
 
 
-def _unpublished(layout: Home, stream: str) -> Facts:
+def _unpublished(layout: Home, stream: str) -> Fields:
     return {"stream": stream, "manifests": _manifests(layout, stream, 0)}
 
 

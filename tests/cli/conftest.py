@@ -14,8 +14,8 @@ import pytest
 from lakehouse.algorithms.rollup.levels import Level
 from lakehouse.cli.app import call
 from lakehouse.home.layout import Home
-from lakehouse.serving.file.facts import Measure, StreamFacts
 from lakehouse.serving.file.publish import publish
+from lakehouse.serving.file.snapshot import PublishedMeasure, StreamSnapshot
 
 MINUTE_US, DAY_US = 60_000_000, 86_400_000_000
 START_US = 1_767_225_600_000_000  # 2026-01-01
@@ -52,11 +52,11 @@ def _nodes(path: Path) -> Path:
 def published_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home whose only stream, telemetry, has been published; nothing may write to it."""
     folder = tmp_path_factory.mktemp("published")
-    facts = StreamFacts(
+    facts = StreamSnapshot(
         name="telemetry",
         definition="made by hand",
         groupings=(("device",), ()),
-        measures=(Measure("temp", "double"),),
+        measures=(PublishedMeasure("temp", "double"),),
         levels=(Level(MINUTE_US, 2 * DAY_US), Level(DAY_US, None)),
         horizons=(START_US, -(2**62)),
         newest_us=START_US + 89 * 20_000_000 + 1_000_000,

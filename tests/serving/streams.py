@@ -17,9 +17,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, Level, horizons
-from lakehouse.serving.file.facts import Measure, StreamFacts, Total
+from lakehouse.serving.file.snapshot import PublishedMeasure, StreamSnapshot, Total
 
-MEASURES = (Measure("temp", "double"), Measure("hits", "int", 0), Measure("price", "decimal", 2))
+MEASURES = (
+    PublishedMeasure("temp", "double"),
+    PublishedMeasure("hits", "int", 0),
+    PublishedMeasure("price", "decimal", 2),
+)
 GROUPINGS = ((), ("device",), ("device", "zone"))
 _SCHEMA = pa.schema(
     [
@@ -80,7 +84,7 @@ class RandomStream:
         values = [value for row in rows if (value := getattr(row, measure)) is not None]
         return _aggregate(aggregate, values)
 
-    def write(self, folder: Path) -> StreamFacts:
+    def write(self, folder: Path) -> StreamSnapshot:
         """Write nodes, ledger and raw rows below the folder; return what a publisher is told."""
         for part in ("nodes", "ledger", "raw"):
             (folder / part).mkdir(parents=True, exist_ok=True)
@@ -92,8 +96,8 @@ class RandomStream:
             _write_ledger(connection, folder / "ledger")
             return self._facts(folder, _totals(connection, nodes))
 
-    def _facts(self, folder: Path, totals: list[Total]) -> StreamFacts:
-        return StreamFacts(
+    def _facts(self, folder: Path, totals: list[Total]) -> StreamSnapshot:
+        return StreamSnapshot(
             name=self.name,
             definition=f"levels {self.levels} groupings {self.groupings}",
             groupings=self.groupings,
@@ -132,7 +136,7 @@ class RandomStream:
         """
 
 
-def _node_columns(measure: Measure) -> str:
+def _node_columns(measure: PublishedMeasure) -> str:
     name, seen = measure.name, f"FILTER ({measure.name} IS NOT NULL)"
     total = (
         f"sum({name})"

@@ -27,12 +27,12 @@ def plan(
     Reads the tables as they are; no JVM is started.
     """
     from lakehouse.cli.output import print_json
-    from lakehouse.serving.plan import plan as plan_of
+    from lakehouse.serving.storage_plan import storage_plan
 
     settings = globals_of(context).settings()
     declared(settings, [stream] if stream else [])
     chosen = [settings.stream(stream)] if stream else list(settings.streams.values())
-    found = [plan_of(settings.layout, one) for one in chosen]
+    found = [storage_plan(settings.layout, one) for one in chosen]
     if as_json:
         print_json(found[0] if stream else found)
         return

@@ -30,14 +30,14 @@ def run(
     from lakehouse.cli.commands.plan import changes
     from lakehouse.cli.output import print_json
     from lakehouse.cli.output import progress as printer
-    from lakehouse.serving.plan import plan
+    from lakehouse.serving.storage_plan import storage_plan
 
     settings = globals_of(context).settings()
     declared(settings, stream or [])
     started = time.monotonic()
     progress = printer()
     for name in stream or settings.streams:
-        for sentence in changes(plan(settings.layout, settings.stream(name))):
+        for sentence in changes(storage_plan(settings.layout, settings.stream(name))):
             progress(f"{name}: {sentence}")
     progress("starting Airflow and Spark in this process")
     from jobs import run_dags

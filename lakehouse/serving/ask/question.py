@@ -127,8 +127,10 @@ def check(connection: duckdb.DuckDBPyConnection, question: Question) -> None:
     if question.measure == "*" and question.aggregate != "count":
         raise AskError(f"* counts rows: ask for its count, or for the {question.aggregate} of {measures[1:]}")
     if question.aggregate == INCREASE and question.measure not in counters:
-        told = f"the counters of {question.stream} are {counters}" if counters else "the stream declares none"
-        raise AskError(f"only counters have an increase, {question.measure} is none: {told}")
+        known = (
+            f"the counters of {question.stream} are {counters}" if counters else "the stream declares none"
+        )
+        raise AskError(f"only counters have an increase, {question.measure} is none: {known}")
     for name in (*question.where, *question.by):
         if name not in streams[question.stream]:
             raise AskError(unknown(f"key of {question.stream}", name, streams[question.stream]))

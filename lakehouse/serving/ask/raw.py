@@ -35,10 +35,10 @@ def exact_answers(reader: PublishedReader, question: Question) -> list[Answer]:
     if answered := _from_nodes(reader, question, raw_from(corrections)):
         return answered[:limit]
     published, stream = reader.connection, text(question.stream)
-    facts = published.execute(
+    row = published.execute(
         f"SELECT raw_path, batch, newest_us - latest_us FROM streams WHERE stream = {stream}"
     ).fetchone()
-    path, batch, final_before = facts or ("", 0, None)
+    path, batch, final_before = row or ("", 0, None)
     path = reader.home / path
     if not (path / "_delta_log").is_dir():
         raise AskError(

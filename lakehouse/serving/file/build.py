@@ -1,4 +1,4 @@
-"""Nodes and facts of every stream -> the tables of one new DuckDB file.
+"""Nodes and a snapshot of every stream -> the tables of one new DuckDB file.
 
 Wide nodes (one row with all measures) become long ones (one row per measure that has values), because a range
 question reads one measure. They are sorted by slot, then start: a slot is one measure, level and series, so that a
@@ -18,14 +18,14 @@ import duckdb
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, Level
 from lakehouse.declare.durations import format_duration
 from lakehouse.declare.stream import COUNTER_PARTS
-from lakehouse.serving.file.facts import (
-    ROWS,
-    Measure,
-    StreamFacts,
-    fingerprint,
-)
 from lakehouse.serving.file.macros import LAST_FILE, statements
 from lakehouse.serving.file.query_snapshot import QuerySnapshot, write_queries
+from lakehouse.serving.file.snapshot import (
+    ROWS,
+    PublishedMeasure,
+    StreamSnapshot,
+    fingerprint,
+)
 from lakehouse.serving.literals import literal, name, row, text
 from sql import statement
 
@@ -55,14 +55,14 @@ def drafted(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 def write_tables(
     connection: duckdb.DuckDBPyConnection,
     version: int,
-    streams: Sequence[StreamFacts],
+    streams: Sequence[StreamSnapshot],
     queries: Sequence[QuerySnapshot] = (),
 ) -> None:
     """Fill every table of the version, with the macros and views."""
     for created in statements():
         connection.execute(created)
     slot = 0
-    for number, stream in enumerate(sorted(streams, key=lambda facts: facts.name)):
+    for number, stream in enumerate(sorted(streams, key=lambda one: one.name)):
         slot = _write_stream(connection, number, stream, slot)
     _write_ledger(connection, streams)
     write_queries(connection, queries)
@@ -75,13 +75,15 @@ def write_tables(
     )
 
 
-def _write_stream(connection: duckdb.DuckDBPyConnection, number: int, stream: StreamFacts, slot: int) -> int:
+def _write_stream(
+    connection: duckdb.DuckDBPyConnection, number: int, stream: StreamSnapshot, slot: int
+) -> int:
     _load_wide(connection, stream)
     _write_series(connection, number, stream)
     count = _scalar(connection, f"SELECT count(*) FROM series WHERE stream_id = {number}")
     _rank_wide(connection, number, stream)
     first_slot = slot
-    for measure in (Measure(ROWS, "rows", 0), *stream.measures):
+    for measure in (PublishedMeasure(ROWS, "rows", 0), *stream.measures):
         _write_measure(connection, stream, measure, slot, count)
         if measure.is_counter:
             _write_counter(connection, stream, measure, slot, count)
@@ -105,7 +107,7 @@ def _scalar(connection: duckdb.DuckDBPyConnection, query: str) -> int:
     return int(found[0]) if found and found[0] is not None else 0
 
 
-def _load_wide(connection: duckdb.DuckDBPyConnection, stream: StreamFacts) -> None:
+def _load_wide(connection: duckdb.DuckDBPyConnection, stream: StreamSnapshot) -> None:
     folder = stream.nodes
     if folder is None or not any(folder.glob("*.parquet")):
         connection.execute(f"CREATE OR REPLACE TEMP VIEW wide AS {_empty(stream)}")
@@ -114,7 +116,7 @@ def _load_wide(connection: duckdb.DuckDBPyConnection, stream: StreamFacts) -> No
     connection.execute(f"CREATE OR REPLACE TEMP VIEW wide AS SELECT * FROM {source}")
 
 
-def _empty(stream: StreamFacts) -> str:
+def _empty(stream: StreamSnapshot) -> str:
     names = ["start_us", "rows", "first_us", "last_us"]
     for measure in stream.measures:
         names += [f"{measure.name}__{part}" for part in ("n", "sum", "min", "max", "first_us", "last_us")]
@@ -124,7 +126,7 @@ def _empty(stream: StreamFacts) -> str:
     return f"SELECT {', '.join(['0 AS level', '0 AS grouping', *keys, *columns])} WHERE false"
 
 
-def _key_values(stream: StreamFacts) -> str:
+def _key_values(stream: StreamSnapshot) -> str:
     whens = [
         f"WHEN {index} THEN [{', '.join(f'CAST({name(key)} AS VARCHAR)' for key in grouping)}]::VARCHAR[]"
         for index, grouping in enumerate(stream.groupings)
@@ -132,7 +134,7 @@ def _key_values(stream: StreamFacts) -> str:
     return f"CASE grouping {' '.join(whens)} END"
 
 
-def _write_series(connection: duckdb.DuckDBPyConnection, number: int, stream: StreamFacts) -> None:
+def _write_series(connection: duckdb.DuckDBPyConnection, number: int, stream: StreamSnapshot) -> None:
     names = literal(list(stream.groupings))
     connection.execute(
         f"""
@@ -148,7 +150,7 @@ def _write_series(connection: duckdb.DuckDBPyConnection, number: int, stream: St
     )
 
 
-def _rank_wide(connection: duckdb.DuckDBPyConnection, number: int, stream: StreamFacts) -> None:
+def _rank_wide(connection: duckdb.DuckDBPyConnection, number: int, stream: StreamSnapshot) -> None:
     # Lists compare their nulls as equal, so a missing key value finds its series. Sorted once, for every measure.
     connection.execute(
         f"""
@@ -163,7 +165,11 @@ def _rank_wide(connection: duckdb.DuckDBPyConnection, number: int, stream: Strea
 
 
 def _write_measure(
-    connection: duckdb.DuckDBPyConnection, stream: StreamFacts, measure: Measure, slot: int, count: int
+    connection: duckdb.DuckDBPyConnection,
+    stream: StreamSnapshot,
+    measure: PublishedMeasure,
+    slot: int,
+    count: int,
 ) -> None:
     connection.execute(
         f"""
@@ -176,7 +182,11 @@ def _write_measure(
 
 
 def _write_counter(
-    connection: duckdb.DuckDBPyConnection, stream: StreamFacts, measure: Measure, slot: int, count: int
+    connection: duckdb.DuckDBPyConnection,
+    stream: StreamSnapshot,
+    measure: PublishedMeasure,
+    slot: int,
+    count: int,
 ) -> None:
     n, first_us, last_us, *readings = (name(f"{measure.name}__{part}") for part in COUNTER_COLUMNS)
     if measure.decimals is not None:
@@ -197,7 +207,7 @@ def _parent(levels: Sequence[Level]) -> str:
     return f"CASE level {' '.join(whens)} ELSE {KEPT_FOREVER_US} END" if whens else str(KEPT_FOREVER_US)
 
 
-def _measure_columns(measure: Measure) -> str:
+def _measure_columns(measure: PublishedMeasure) -> str:
     if measure.name == ROWS:
         return '"rows", NULL, NULL, NULL, NULL, NULL, 0, first_us, last_us'
     n, total, low, high, first, last = (
@@ -221,8 +231,8 @@ def _unscaled(column: str, decimals: int) -> str:
 def _write_ladder(
     connection: duckdb.DuckDBPyConnection,
     number: int,
-    stream: StreamFacts,
-    measure: Measure,
+    stream: StreamSnapshot,
+    measure: PublishedMeasure,
     slot: int,
     count: int,
 ) -> None:
@@ -255,7 +265,7 @@ def _grouping_id(number: int, grouping: int) -> int:
     return number * 1000 + grouping
 
 
-def _edges(stream: StreamFacts, measure: str) -> tuple[int, int, int]:
+def _edges(stream: StreamSnapshot, measure: str) -> tuple[int, int, int]:
     """Return before which instant answers are final, since when rows came, and where the kept past begins.
 
     A measure that came later begins there: what its values were before is not known.
@@ -266,19 +276,19 @@ def _edges(stream: StreamFacts, measure: str) -> tuple[int, int, int]:
     return final, earliest, max(kept, stream.since.get(measure, kept))
 
 
-def _write_levels(connection: duckdb.DuckDBPyConnection, stream: StreamFacts) -> None:
+def _write_levels(connection: duckdb.DuckDBPyConnection, stream: StreamSnapshot) -> None:
     for index, level in enumerate(stream.levels):
         horizon = None if level.keep_us is None else stream.horizons[index]
         entered = stream.entered[index] if stream.entered else None
         named = (stream.name, index + 1, format_duration(level.width_us), format_duration(level.keep_us))
-        facts = ", ".join(literal(value) for value in (*named, level.width_us, level.keep_us, horizon))
+        values = ", ".join(literal(value) for value in (*named, level.width_us, level.keep_us, horizon))
         connection.execute(
-            f"INSERT INTO levels SELECT {facts}, count(*), min(start_us), max(start_us) + {level.width_us}, "
+            f"INSERT INTO levels SELECT {values}, count(*), min(start_us), max(start_us) + {level.width_us}, "
             f"{literal(entered)} FROM ranked WHERE level = {index + 1}"
         )
 
 
-def _write_ledger(connection: duckdb.DuckDBPyConnection, streams: Sequence[StreamFacts]) -> None:
+def _write_ledger(connection: duckdb.DuckDBPyConnection, streams: Sequence[StreamSnapshot]) -> None:
     for stream in streams:
         if stream.ledger is not None and any(stream.ledger.glob("*.parquet")):
             source = f"read_parquet({text(str(stream.ledger / '*.parquet'))})"

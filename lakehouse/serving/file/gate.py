@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import duckdb
 
-from lakehouse.serving.file.facts import ROWS, StreamFacts, Total
+from lakehouse.serving.file.snapshot import ROWS, StreamSnapshot, Total
 from lakehouse.serving.literals import text
 
 _EPSILON = sys.float_info.epsilon
@@ -43,7 +43,7 @@ _NOTHING = _Published(0, 0, 0.0, 0.0, 0)
 _Place = tuple[str, int, int]
 
 
-def check_totals(connection: duckdb.DuckDBPyConnection, streams: Sequence[StreamFacts]) -> int:
+def reconcile(connection: duckdb.DuckDBPyConnection, streams: Sequence[StreamSnapshot]) -> int:
     """Compare every total of every stream; return how many were compared.
 
     Counts and exact sums must be equal. Sums of doubles may differ by eps * nodes * sum of n * max(|m|, |M|),
@@ -70,7 +70,7 @@ def _published(connection: duckdb.DuckDBPyConnection, stream: str) -> dict[_Plac
     }
 
 
-def _differences(stream: StreamFacts, published: dict[_Place, _Published]) -> Iterator[str]:
+def _differences(stream: StreamSnapshot, published: dict[_Place, _Published]) -> Iterator[str]:
     exact = {measure.name: measure.decimals for measure in stream.measures}
     seen: set[_Place] = set()
     for total in stream.totals:

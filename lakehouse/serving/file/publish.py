@@ -16,9 +16,9 @@ from pathlib import Path
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
 from lakehouse.serving.file.build import drafted, write_tables
-from lakehouse.serving.file.facts import StreamFacts, fingerprint
-from lakehouse.serving.file.gate import check_totals
+from lakehouse.serving.file.gate import reconcile
 from lakehouse.serving.file.query_snapshot import QuerySnapshot
+from lakehouse.serving.file.snapshot import StreamSnapshot, fingerprint
 from lakehouse.serving.file.versions import (
     collect,
     current_version,
@@ -46,7 +46,7 @@ class Published:
 
 def publish(
     home: Home,
-    streams: Sequence[StreamFacts],
+    streams: Sequence[StreamSnapshot],
     keep_versions: int = 3,
     queries: Sequence[QuerySnapshot] = (),
 ) -> Published:
@@ -64,7 +64,7 @@ def publish(
         try:
             with drafted(draft) as connection:
                 write_tables(connection, version, streams, queries)
-                compared = check_totals(connection, streams)
+                compared = reconcile(connection, streams)
             place(folder, version, draft)
             crash_point("publish.file-written")
         finally:
@@ -75,7 +75,7 @@ def publish(
     return _published(folder, version, is_new=True, compared=compared, removed=removed)
 
 
-def is_current(home: Home, streams: Sequence[StreamFacts], queries: Sequence[QuerySnapshot] = ()) -> bool:
+def is_current(home: Home, streams: Sequence[StreamSnapshot], queries: Sequence[QuerySnapshot] = ()) -> bool:
     """Return whether the current version was made from these streams, queries, batches, definitions and macros.
 
     Looks at no nodes and no totals, so it can be asked before they are made.

@@ -134,5 +134,5 @@ def _result(ended: subprocess.CompletedProcess[bytes], timeout_s: float) -> SqlR
 
 def _death(ended: subprocess.CompletedProcess[bytes], timeout_s: float) -> str:
     last = ended.stderr.decode(errors="replace").strip().splitlines()[-1:]
-    told = f" ({last[0][:200]})" if last else ""
-    return f"stopped: the statement needs more memory or time than it may have ({timeout_s:g} s){told}"
+    said = f" ({last[0][:200]})" if last else ""
+    return f"stopped: the statement needs more memory or time than it may have ({timeout_s:g} s){said}"

@@ -29,8 +29,8 @@ from lakehouse.algorithms.rollup.levels import Level, horizons
 from lakehouse.home.layout import Home
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import Question
-from lakehouse.serving.file.facts import Measure, StreamFacts
 from lakehouse.serving.file.publish import publish
+from lakehouse.serving.file.snapshot import PublishedMeasure, StreamSnapshot
 from lakehouse.serving.sandbox.sandbox import open_published
 from tests.benchmarks import page
 
@@ -104,7 +104,7 @@ def write_rows(folder: Path, rows: int) -> str:
     return f"{folder}/raw-*.parquet"
 
 
-def write_nodes(folder: Path, rows: int) -> StreamFacts:
+def write_nodes(folder: Path, rows: int) -> StreamSnapshot:
     """Write the nodes that the levels keep after so many rows; return what a publisher is told."""
     folder.mkdir()
     newest = START_US + (rows - 1) * STEP_US
@@ -116,11 +116,11 @@ def write_nodes(folder: Path, rows: int) -> StreamFacts:
             for grouping, device in enumerate(("'device-' || device", "NULL::VARCHAR")):
                 query = _node_query(number + 1, level.width_us, grouping, device, source)
                 connection.execute(f"COPY ({query}) TO '{folder}/{number}-{grouping}.parquet'")
-    return StreamFacts(
+    return StreamSnapshot(
         name="readings",
         definition="benchmark",
         groupings=(("device",), ()),
-        measures=(Measure("temp", "double"),),
+        measures=(PublishedMeasure("temp", "double"),),
         levels=LEVELS,
         horizons=kept,
         newest_us=newest,
@@ -142,7 +142,7 @@ def _node_query(level: int, width: int, grouping: int, device: str, source: str)
     """
 
 
-def published_in(folder: Path, facts: StreamFacts) -> tuple[float, int]:
+def published_in(folder: Path, facts: StreamSnapshot) -> tuple[float, int]:
     """Publish; return the seconds it took and the nodes it holds."""
     started = time.perf_counter()
     done = publish(Home(folder / "home"), [facts])

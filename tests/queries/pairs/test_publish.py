@@ -16,8 +16,8 @@ from lakehouse.home.layout import Home
 from lakehouse.queries.pairs.publish import PairsSnapshot, snapshot_of
 from lakehouse.queries.runtime.publish import queries_to_publish
 from lakehouse.serving.file.build import write_tables
-from lakehouse.serving.file.facts import fingerprint
 from lakehouse.serving.file.publish import publish
+from lakehouse.serving.file.snapshot import fingerprint
 from lakehouse.serving.sandbox.sandbox import SqlFailed, open_published, run_sql
 from tests.oracles.late_join.audit import audit
 from tests.queries.joins import ANSWERS, REPAIRED_AT, SECOND, STREAMS, Joined, Logged, Pair, random_join

@@ -13,10 +13,10 @@ from lakehouse.queries.aggregate.publish import AggregateSnapshot, snapshot_of
 from lakehouse.queries.kind import Query
 from lakehouse.queries.registered import QueryError
 from lakehouse.queries.runtime.publish import queries_to_publish
-from lakehouse.serving.file.facts import fingerprint
 from lakehouse.serving.file.macros import LAST_FILE
 from lakehouse.serving.file.publish import publish
 from lakehouse.serving.file.query_snapshot import write_queries
+from lakehouse.serving.file.snapshot import fingerprint
 from lakehouse.serving.sandbox.sandbox import SqlFailed, open_published, run_sql
 from sql import statement
 from tests.queries.answered import (

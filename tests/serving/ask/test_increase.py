@@ -20,8 +20,8 @@ from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import AskError, Question
 from lakehouse.serving.ask.series import series, series_by
-from lakehouse.serving.file.facts import Measure, StreamFacts
 from lakehouse.serving.file.publish import publish
+from lakehouse.serving.file.snapshot import PublishedMeasure, StreamSnapshot
 from lakehouse.serving.sandbox.sandbox import PublishedReader, open_published
 from tests.oracles.rollup.counter import CounterTree
 from tests.oracles.rollup.counter_scan import CounterScan
@@ -38,11 +38,11 @@ Batch = list[tuple[int, str | None, float]]
 class Meters:
     """Readings in batches, the third of them late, and the pure trees that took them."""
 
-    measure: Measure
+    measure: PublishedMeasure
     batches: list[Batch]
     trees: dict[str | None, CounterTree] = field(default_factory=dict)
 
-    def write(self, folder: Path) -> StreamFacts:
+    def write(self, folder: Path) -> StreamSnapshot:
         """Write the trees' nodes and the raw rows; return what a publisher is told."""
         name, rows = self.measure.name, []
         for meter in METERS:
@@ -77,7 +77,7 @@ class Meters:
             folder / "raw",
         )
         times_of_all = [time for time, _, _, _ in every]
-        return StreamFacts(
+        return StreamSnapshot(
             name=name,
             definition="meters",
             groupings=(("device",),),
@@ -103,7 +103,7 @@ class Meters:
         return total
 
 
-def random_meters(seed: int, measure: Measure, digits: int) -> Meters:
+def random_meters(seed: int, measure: PublishedMeasure, digits: int) -> Meters:
     dice, batches = random.Random(seed), []
     at = dict.fromkeys(METERS, 50.0)
     every: Batch = []
@@ -129,7 +129,7 @@ class Published:
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Published]:
     root: Path = tmp_path_factory.mktemp("meters")
-    kinds = (Measure("volume", "double", None, True), Measure("pulses", "int", 0, True))
+    kinds = (PublishedMeasure("volume", "double", None, True), PublishedMeasure("pulses", "int", 0, True))
     meters = {kind.name: random_meters(place, kind, 3 * (1 - place)) for place, kind in enumerate(kinds)}
     home = Home(root / "home")
     publish(home, [found.write(root / name) for name, found in meters.items()])

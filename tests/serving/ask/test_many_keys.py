@@ -15,8 +15,8 @@ from lakehouse.home.layout import Home
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import AskError, Question
 from lakehouse.serving.ask.series import MOST_KEYS, buckets_by
-from lakehouse.serving.file.facts import Measure, StreamFacts
 from lakehouse.serving.file.publish import publish
+from lakehouse.serving.file.snapshot import PublishedMeasure, StreamSnapshot
 from lakehouse.serving.sandbox.sandbox import PublishedReader, open_published
 
 pytestmark = pytest.mark.slow
@@ -39,11 +39,11 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublishedReader]:
         for level, width in ((1, HOUR_US), (2, DAY_US)):
             query = _NODES.format(level=level, width=width, hour=HOUR_US, keys=KEYS)
             connection.execute(f"COPY ({query}) TO '{folder}/{level}.parquet'")
-    facts = StreamFacts(
+    facts = StreamSnapshot(
         name="wide",
         definition="made by hand",
         groupings=(("site", "sensor"),),
-        measures=(Measure("size", "int", 0),),
+        measures=(PublishedMeasure("size", "int", 0),),
         levels=(Level(HOUR_US, 7 * DAY_US), Level(DAY_US, None)),
         horizons=(0, -(2**62)),
         newest_us=23 * HOUR_US + 60_000_000,

@@ -68,8 +68,8 @@ def test_exact_sums_are_kept_in_units_of_the_last_digit(lakehouse: Lakehouse) ->
 
 
 def test_a_measure_that_came_later_promises_nothing_of_the_time_before(tmp_path: Path) -> None:
-    facts = STREAMS["pair"].write(tmp_path / "pair")
-    publish(Home(tmp_path), [replace(facts, since={"temp": 500})])
+    snapshot = STREAMS["pair"].write(tmp_path / "pair")
+    publish(Home(tmp_path), [replace(snapshot, since={"temp": 500})])
 
     (before,) = ask(tmp_path, "pair", "temp", "sum", 0, 400)
     (after,) = ask(tmp_path, "pair", "temp", "sum", 500, 1000)

@@ -15,9 +15,9 @@ import pytest
 
 from lakehouse.home.layout import Home
 from lakehouse.serving.ask.ask import ask
-from lakehouse.serving.file.facts import StreamFacts
 from lakehouse.serving.file.gate import PublishRefused
 from lakehouse.serving.file.publish import is_current, publish
+from lakehouse.serving.file.snapshot import StreamSnapshot
 from lakehouse.serving.file.versions import current_version, versions
 from lakehouse.serving.sandbox.sandbox import open_published
 from tests.serving.conftest import STREAMS
@@ -25,56 +25,56 @@ from tests.serving.streams import RandomStream, random_rows
 
 
 @pytest.fixture(scope="module")
-def facts(tmp_path_factory: pytest.TempPathFactory) -> StreamFacts:
+def snapshot(tmp_path_factory: pytest.TempPathFactory) -> StreamSnapshot:
     return STREAMS["pair"].write(tmp_path_factory.mktemp("pair"))
 
 
-def changed(facts: StreamFacts, number: int) -> StreamFacts:
-    return replace(facts, quarantine={"malformed": number})
+def changed(snapshot: StreamSnapshot, number: int) -> StreamSnapshot:
+    return replace(snapshot, quarantine={"malformed": number})
 
 
-def test_the_first_publish_is_version_one(tmp_path: Path, facts: StreamFacts) -> None:
-    done = publish(Home(tmp_path), [facts])
+def test_the_first_publish_is_version_one(tmp_path: Path, snapshot: StreamSnapshot) -> None:
+    done = publish(Home(tmp_path), [snapshot])
 
-    assert (done.version, done.is_new, done.totals_compared) == (1, True, len(facts.totals))
+    assert (done.version, done.is_new, done.totals_compared) == (1, True, len(snapshot.totals))
     assert (tmp_path / "serving" / "current").read_text() == "00000001\n"
     assert sorted(path.name for path in (tmp_path / "serving").glob(".*")) == []
 
 
-def test_the_same_again_makes_no_new_version(tmp_path: Path, facts: StreamFacts) -> None:
+def test_the_same_again_makes_no_new_version(tmp_path: Path, snapshot: StreamSnapshot) -> None:
     home = Home(tmp_path)
-    publish(home, [facts])
+    publish(home, [snapshot])
 
-    again = publish(home, [facts])
+    again = publish(home, [snapshot])
 
     assert (again.version, again.is_new) == (1, False)
-    assert is_current(home, [facts])
-    assert not is_current(home, [changed(facts, 1)])
+    assert is_current(home, [snapshot])
+    assert not is_current(home, [changed(snapshot, 1)])
 
 
 @pytest.mark.parametrize(
     "change", [{"batch": 99}, {"definition": "other"}, {"latest_us": 1}, {"quarantine": {"clock": 2}}]
 )
 def test_whatever_readers_would_see_makes_a_new_version(
-    tmp_path: Path, facts: StreamFacts, change: dict[str, object]
+    tmp_path: Path, snapshot: StreamSnapshot, change: dict[str, object]
 ) -> None:
     home = Home(tmp_path)
-    publish(home, [facts])
+    publish(home, [snapshot])
 
-    assert publish(home, [replace(facts, **change)]).version == 2  # type: ignore[arg-type]
+    assert publish(home, [replace(snapshot, **change)]).version == 2  # type: ignore[arg-type]
 
 
-def test_old_versions_go_and_those_being_read_stay(tmp_path: Path, facts: StreamFacts) -> None:
+def test_old_versions_go_and_those_being_read_stay(tmp_path: Path, snapshot: StreamSnapshot) -> None:
     home = Home(tmp_path)
-    publish(home, [facts])
+    publish(home, [snapshot])
     with open_published(home) as reader:
         for number in range(1, 5):
-            publish(home, [changed(facts, number)], keep_versions=2)
+            publish(home, [changed(snapshot, number)], keep_versions=2)
         answers = reader.connection.execute("SELECT version FROM publication").fetchall()
         while_read = versions(home.serving)
 
     assert (answers, while_read) == ([(1,)], [1, 4, 5])
-    assert publish(home, [changed(facts, 9)], keep_versions=2).removed == (1, 4)
+    assert publish(home, [changed(snapshot, 9)], keep_versions=2).removed == (1, 4)
 
 
 @pytest.mark.parametrize(
@@ -86,39 +86,39 @@ def test_old_versions_go_and_those_being_read_stay(tmp_path: Path, facts: Stream
     ],
 )
 def test_a_total_that_differs_refuses_the_publish_and_the_pointer_stays(
-    tmp_path: Path, facts: StreamFacts, field: str, by: float, message: str
+    tmp_path: Path, snapshot: StreamSnapshot, field: str, by: float, message: str
 ) -> None:
     home = Home(tmp_path)
-    publish(home, [changed(facts, 7)])
+    publish(home, [changed(snapshot, 7)])
     totals = [
         replace(t, **{field: getattr(t, field) + by})
         if (t.level, t.grouping, t.measure) == (1, 0, "temp")
         else t
-        for t in facts.totals
+        for t in snapshot.totals
     ]
 
     with pytest.raises(PublishRefused, match=message):
-        publish(home, [replace(facts, totals=totals)])
+        publish(home, [replace(snapshot, totals=totals)])
 
     assert (current_version(home.serving), versions(home.serving)) == (1, [1])
     assert list(home.serving.glob(".draft*")) == []
 
 
-def test_nodes_that_no_total_speaks_of_refuse_the_publish(tmp_path: Path, facts: StreamFacts) -> None:
-    totals = [total for total in facts.totals if total.level != 2]
+def test_nodes_that_no_total_speaks_of_refuse_the_publish(tmp_path: Path, snapshot: StreamSnapshot) -> None:
+    totals = [total for total in snapshot.totals if total.level != 2]
 
     with pytest.raises(PublishRefused, match=r"level 2 .*Spark has no total"):
-        publish(Home(tmp_path), [replace(facts, totals=totals)])
+        publish(Home(tmp_path), [replace(snapshot, totals=totals)])
 
 
-def test_a_lost_node_file_refuses_the_publish(tmp_path: Path, facts: StreamFacts) -> None:
+def test_a_lost_node_file_refuses_the_publish(tmp_path: Path, snapshot: StreamSnapshot) -> None:
     with pytest.raises(PublishRefused, match=r"Spark has \d+ rows, the new file 0"):
-        publish(Home(tmp_path), [replace(facts, nodes=None)])
+        publish(Home(tmp_path), [replace(snapshot, nodes=None)])
 
 
 @pytest.mark.parametrize("place", ["publish.file-written", "publish.pointer-moved"])
 def test_killed_anywhere_the_next_publish_ends_in_one_whole_version(
-    tmp_path: Path, facts: StreamFacts, place: str
+    tmp_path: Path, snapshot: StreamSnapshot, place: str
 ) -> None:
     code = (
         "import pickle, sys; from pathlib import Path; from lakehouse.home.layout import Home\n"
@@ -127,26 +127,26 @@ def test_killed_anywhere_the_next_publish_ends_in_one_whole_version(
     )
     killed = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)],
-        input=pickle.dumps(facts),
+        input=pickle.dumps(snapshot),
         env=os.environ | {"TIDEMARK_CRASH_AT": place},
         check=False,
     )
 
-    done = publish(Home(tmp_path), [facts])
+    done = publish(Home(tmp_path), [snapshot])
 
     assert killed.returncode == -signal.SIGKILL
     assert ask(tmp_path, "pair", "*", "count", 0, 1000)[0].as_of_version == done.version
 
 
-def test_readers_in_a_loop_always_see_one_whole_version(tmp_path: Path, facts: StreamFacts) -> None:
+def test_readers_in_a_loop_always_see_one_whole_version(tmp_path: Path, snapshot: StreamSnapshot) -> None:
     """Version v holds v records in quarantine: a torn read would show another number."""
     home = Home(tmp_path)
-    publish(home, [changed(facts, 1)])
+    publish(home, [changed(snapshot, 1)])
     seen: list[tuple[int, int]] = []
 
     with reading(home, seen), reading(home, seen):
         for number in range(2, 12):
-            publish(home, [changed(facts, number)], keep_versions=1)
+            publish(home, [changed(snapshot, number)], keep_versions=1)
 
     assert {version == records for version, records in seen} == {True}
     assert len({version for version, _ in seen}) > 2
@@ -175,12 +175,12 @@ def reading(home: Home, seen: list[tuple[int, int]]) -> Iterator[None]:
         thread.join()
 
 
-def test_streams_may_come_and_go(tmp_path: Path, facts: StreamFacts) -> None:
+def test_streams_may_come_and_go(tmp_path: Path, snapshot: StreamSnapshot) -> None:
     home = Home(tmp_path / "home")
     other = RandomStream("other", STREAMS["flat"].levels, random_rows(9, 40, 300)).write(tmp_path / "other")
-    publish(home, [facts])
+    publish(home, [snapshot])
 
-    publish(home, [other, facts])
+    publish(home, [other, snapshot])
     both = ask(home, "other", "*", "count", 0, 300)[0].value
     publish(home, [other])
 
@@ -189,8 +189,8 @@ def test_streams_may_come_and_go(tmp_path: Path, facts: StreamFacts) -> None:
         assert reader.connection.execute("SELECT stream FROM streams").fetchall() == [("other",)]
 
 
-def test_every_table_and_column_says_what_it_is(tmp_path: Path, facts: StreamFacts) -> None:
-    publish(Home(tmp_path), [facts])
+def test_every_table_and_column_says_what_it_is(tmp_path: Path, snapshot: StreamSnapshot) -> None:
+    publish(Home(tmp_path), [snapshot])
 
     with open_published(tmp_path) as reader:
         bare = reader.connection.execute(

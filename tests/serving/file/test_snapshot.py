@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from lakehouse.serving.file.facts import fingerprint
+from lakehouse.serving.file.snapshot import fingerprint
 from tests.serving.conftest import STREAMS
 
 
@@ -25,4 +25,4 @@ def test_every_fact_that_readers_see_decides(tmp_path: Path) -> None:
         replace(flat, quarantine={"clock": 1}),
     )
 
-    assert len({fingerprint([facts]) for facts in (flat, *others)}) == 6
+    assert len({fingerprint([snapshot]) for snapshot in (flat, *others)}) == 6

@@ -1,4 +1,4 @@
-"""What a publisher must know about each stream; plain values, so that any engine can tell."""
+"""What a publisher knows of each stream, as plain values, whichever engine read them; and what a version depends on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROWS = "*"
 
 
 @dataclass(frozen=True)
-class Measure:
+class PublishedMeasure:
     """A published measure; ``decimals`` is None for a double, whose sums are rounded."""
 
     name: str
@@ -33,10 +33,12 @@ class Measure:
         return self.decimals is not None
 
 
-def measures_of(stream: Stream) -> list[Measure]:
+def measures_of(stream: Stream) -> list[PublishedMeasure]:
     """Return the measures of a stream as they are published."""
     columns = stream.all_columns
-    return [Measure(m, columns[m].type, columns[m].scale, m in stream.counters) for m in stream.measures]
+    return [
+        PublishedMeasure(m, columns[m].type, columns[m].scale, m in stream.counters) for m in stream.measures
+    ]
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Total:
 
 
 @dataclass(frozen=True)
-class StreamFacts:
+class StreamSnapshot:
     """One stream as it is to be published.
 
     ``nodes`` is a folder of parquet files with folded nodes at or above their horizons, ``ledger`` one with a row
@@ -65,7 +67,7 @@ class StreamFacts:
     name: str
     definition: str
     groupings: Sequence[Sequence[str]]
-    measures: Sequence[Measure]
+    measures: Sequence[PublishedMeasure]
     levels: Sequence[Level]
     horizons: Sequence[int]
     newest_us: int | None
@@ -109,7 +111,7 @@ class StreamFacts:
         )
 
 
-def totals_of(row: Mapping[str, Any], measures: Sequence[Measure]) -> list[Total]:
+def totals_of(row: Mapping[str, Any], measures: Sequence[PublishedMeasure]) -> list[Total]:
     """Return the totals of one level and grouping, of its rows and of each measure."""
     level, grouping, rows = row["level"], row["grouping"], row["rows"]
     named = [
@@ -119,14 +121,14 @@ def totals_of(row: Mapping[str, Any], measures: Sequence[Measure]) -> list[Total
     return [Total(level, grouping, ROWS, rows, rows, None), *named]
 
 
-def fingerprint(streams: Sequence[StreamFacts], queries: Sequence[QuerySnapshot] = ()) -> str:
+def fingerprint(streams: Sequence[StreamSnapshot], queries: Sequence[QuerySnapshot] = ()) -> str:
     """Return the hash of everything that decides a version: streams, queries, batches, definitions and macros."""
     digest = hashlib.sha256()
     filled = sorted({file for query in queries for file in query.statements})
     for created in (*statements(), *(statement(f"serving/{file}") for file in (*filled, LAST_FILE))):
         digest.update(created.encode())
-    for stream in sorted(streams, key=lambda facts: facts.name):
+    for stream in sorted(streams, key=lambda stream: stream.name):
         digest.update(stream.identity().encode())
-    for query in sorted(queries, key=lambda snapshot: snapshot.name):
+    for query in sorted(queries, key=lambda query: query.name):
         digest.update(query.identity().encode())
     return digest.hexdigest()

@@ -24,10 +24,10 @@ from lakehouse.home.schema_change import compare_schemas
 from lakehouse.home.table_log import TableFacts, read_log
 from lakehouse.serving.literals import name, parquet
 
-Facts = dict[str, Any]
+Fields = dict[str, Any]
 
 
-def plan(layout: Home, stream: Stream) -> Facts:
+def storage_plan(layout: Home, stream: Stream) -> Fields:
     """Return what the stream keeps and what will change, as plain values; times in microseconds, None for no limit."""
     log = read_log(layout.rollup(stream.name))
     schema = schema_of_properties(log.properties) if log else declared_schema(stream)
@@ -71,7 +71,7 @@ def _nodes(log: TableFacts, schema: RollupSchema, newest_us: int | None) -> dict
 
 def _levels(
     schema: RollupSchema, newest_us: int | None, placed: Mapping[int, int], share: float
-) -> Sequence[Facts]:
+) -> Sequence[Fields]:
     starts = schema.horizons(newest_us)
     return [
         {
@@ -86,7 +86,7 @@ def _levels(
     ]
 
 
-def _raw(layout: Home, stream: Stream, newest_us: int | None, raw_us: int | None) -> Facts:
+def _raw(layout: Home, stream: Stream, newest_us: int | None, raw_us: int | None) -> Fields:
     log = read_log(layout.raw(stream.name))
     cut = None
     if stream.keep_raw is not None and newest_us is not None:

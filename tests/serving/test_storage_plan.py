@@ -9,7 +9,7 @@ import pytest
 
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
-from lakehouse.serving.plan import plan
+from lakehouse.serving.storage_plan import storage_plan
 from tests.queries.declared_streams import DAY, HOUR, MINUTE, stream_of
 from tests.serving.streams import write_delta
 
@@ -41,7 +41,7 @@ def written(root: Path, stream: Stream, properties: dict[str, str]) -> Home:
 
 
 def test_each_level_tells_since_when_it_is_kept_and_how_many_nodes(tmp_path: Path) -> None:
-    found = plan(written(tmp_path, STREAM, {}), STREAM)
+    found = storage_plan(written(tmp_path, STREAM, {}), STREAM)
 
     assert [(v["width_us"], v["nodes"]) for v in found["levels"]] == [
         (10**6, 0),
@@ -59,7 +59,7 @@ def test_each_level_tells_since_when_it_is_kept_and_how_many_nodes(tmp_path: Pat
 def test_nodes_below_a_floor_are_not_counted_and_their_lack_is_told(tmp_path: Path) -> None:
     floors = json.dumps([1000 * DAY + 4 * HOUR, 1000 * DAY, -(2**62)])
 
-    found = plan(written(tmp_path, STREAM, {"tidemark.floors": floors}), STREAM)
+    found = storage_plan(written(tmp_path, STREAM, {"tidemark.floors": floors}), STREAM)
 
     assert found["levels"][1]["nodes"] == 24 * 60
     assert found["lacks_now"] == ["level 1m: its nodes are kept since 1972-09-27 00:00:00 only"]
@@ -68,7 +68,7 @@ def test_nodes_below_a_floor_are_not_counted_and_their_lack_is_told(tmp_path: Pa
 def test_what_a_changed_declaration_will_do_is_told_before(tmp_path: Path) -> None:
     home = written(tmp_path, STREAM, {})
 
-    found = plan(home, stream_of(keys=["device"], measures=["temp", "count"]))
+    found = storage_plan(home, stream_of(keys=["device"], measures=["temp", "count"]))
 
     assert found["change"]["needs_rebuild"]
     assert found["change"]["effects"] == (
@@ -78,7 +78,7 @@ def test_what_a_changed_declaration_will_do_is_told_before(tmp_path: Path) -> No
 
 
 def test_before_the_first_run_the_plan_is_the_declaration(tmp_path: Path) -> None:
-    found = plan(Home(tmp_path), STREAM)
+    found = storage_plan(Home(tmp_path), STREAM)
 
     assert [v["nodes"] for v in found["levels"]] == [0, 0, 0]
     assert (found["newest_us"], found["raw"]["rows"], found["change"]["effects"]) == (None, 0, ())
