@@ -57,7 +57,7 @@ types: setup ## Check types, strictly
 docs: setup ## Build docs/ as a site in build/site, and check every link
 	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements-docs.lock
 	@$(BIN)/python -m pytest --quiet tests/test_documents.py
-	@$(BIN)/mkdocs build --strict --quiet
+	@$(BIN)/mkdocs build --strict
 
 .PHONY: bench
 bench: setup ## Run every benchmark in full; fetches the peers they compare with
