@@ -1,0 +1,105 @@
+"""Every column of a table and every field of ``--json`` output is a word of the glossary."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from lakehouse.doctor import Finding
+from lakehouse.home.schema_change import SchemaChange
+from lakehouse.service.tasks import Tally
+from lakehouse.simulator.truth import Truth
+
+ROOT = Path(__file__).parents[1]
+STATEMENTS = sorted(
+    str(path.relative_to(ROOT))
+    for folder in ("tables", "serving")
+    for path in (ROOT / "sql" / folder).glob("*.sql")
+)
+# The modules whose dictionaries are printed by ``--json``, on their own or as parts of others.
+PRINTED = sorted(
+    str(path.relative_to(ROOT))
+    for pattern in (
+        *(
+            "jobs/*.py",
+            "lakehouse/cli/commands/*.py",
+            "lakehouse/serving/status.py",
+            "lakehouse/serving/plan.py",
+        ),
+        *("lakehouse/home/outcomes.py", "lakehouse/home/heartbeats.py", "lakehouse/service/tasks.py"),
+        *("lakehouse/service/freshness.py", "lakehouse/spark/maintenance.py", "lakehouse/streams/re*.py"),
+        *("lakehouse/queries/*/explain.py", "lakehouse/queries/*/state.py"),
+    )
+    for path in ROOT.glob(pattern)
+)
+# Names of options of Delta's own, and of statistics that never leave a function.
+NOT_PRINTED = {"maxFileSize", "minFileSize", "maxThreads", "boolean", "double", "int", "string"}
+
+
+def _words() -> set[str]:
+    _, _, listed = (
+        (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").partition("## Columns and fields")
+    )
+    return set(re.findall(r"^- `(\w+)`: \S", listed, flags=re.MULTILINE))
+
+
+def _columns(statement: str) -> Iterator[str]:
+    """Return the columns of the tables that a file of SQL creates."""
+    plain = re.sub(r"'(?:[^']|'')*'|--[^\n]*|\{\w+\}", "", statement)
+    for _, _, rest in (part.partition("(") for part in re.split(r"\bCREATE TABLE\b", plain)[1:]):
+        depth, column = 1, ""
+        for sign in rest:
+            depth += (sign in "([<") - (sign in ")]>")
+            if depth == 0 or (depth == 1 and sign == ","):
+                yield from re.findall(r'^\s*"?(\w+)"?\s+\w', column)
+                column = ""
+            else:
+                column += sign
+            if depth == 0:
+                break
+
+
+def _fields(path: Path) -> Iterator[str]:
+    """Return the keys that a module gives to dictionaries."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        keys = node.keys if isinstance(node, ast.Dict) else []
+        if isinstance(node, ast.Assign):
+            keys = [target.slice for target in node.targets if isinstance(target, ast.Subscript)]
+        for key in keys:
+            if isinstance(key, ast.Constant) and isinstance(key.value, str) and key.value.isidentifier():
+                yield key.value
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_every_column_is_in_the_glossary(name: str) -> None:
+    missing = set(_columns((ROOT / name).read_text(encoding="utf-8"))) - _words()
+
+    assert not missing, f"docs/glossary.md lacks columns of {name}: {', '.join(sorted(missing))}"
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_every_field_of_json_is_in_the_glossary(name: str) -> None:
+    missing = set(_fields(ROOT / name)) - NOT_PRINTED - _words()
+
+    assert not missing, f"docs/glossary.md lacks fields of {name}: {', '.join(sorted(missing))}"
+
+
+@pytest.mark.parametrize("printed", [Finding, SchemaChange, Tally, Truth])
+def test_every_field_of_a_printed_class_is_in_the_glossary(printed: type) -> None:
+    missing = {each.name for each in fields(printed)} - _words()
+
+    assert not missing, f"docs/glossary.md lacks fields of {printed.__name__}: {', '.join(sorted(missing))}"
+
+
+def test_words_stand_in_order_each_once() -> None:
+    _, _, listed = (
+        (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").partition("## Columns and fields")
+    )
+    words = re.findall(r"^- `(\w+)`", listed, flags=re.MULTILINE)
+
+    assert words == sorted(set(words))
