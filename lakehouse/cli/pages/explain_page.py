@@ -13,7 +13,7 @@ from typing import Any
 
 from lakehouse.cli.charts.explain_charts import BOTTOM, Chart
 from lakehouse.cli.charts.svg import LEFT, RIGHT, TOP, WIDTH, asset
-from lakehouse.cli.pages.explain_text import ExplainText
+from lakehouse.cli.pages.explain_text import ExplainText, plan_in_words
 
 Facts = Mapping[str, Any]
 HEIGHT = BOTTOM + 40
@@ -26,7 +26,7 @@ def whole_page(facts: Facts, text: ExplainText, found: Iterable[Chart | None]) -
     known = (
         [facts["description"], *text.found_in_words(facts)] if facts["batches"] else ["nothing taken in yet"]
     )
-    words = "\n".join(f"{name + ':':<9} {sentence}" for name, sentence in text.plan_in_words(facts))
+    words = "\n".join(f"{name + ':':<9} {sentence}" for name, sentence in plan_in_words(facts, text))
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{heading}</title><style>{asset("chart.css")}{asset("explain.css")}</style></head>

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from lakehouse.cli.output import moment, print_table
 from lakehouse.cli.pages.figures import ended_at
-from lakehouse.cli.pages.operator_text import print_scans
+from lakehouse.cli.pages.operator_text import order_in_words, print_scans, where_in_words
 from lakehouse.cli.pages.state_text import state_in_full
 
 Facts = Mapping[str, Any]
@@ -29,7 +29,7 @@ class ExplainText(Protocol):
     HEADING: str
 
     def plan_in_words(self, facts: Facts) -> Iterator[tuple[str, str]]:
-        """Yield what the query does, each part under its name."""
+        """Yield how its rows are found and what is shown, each part under its name."""
 
     def found_in_words(self, facts: Facts) -> Iterator[str]:
         """Yield what it found, to stand under ``HEADING``."""
@@ -45,7 +45,7 @@ def print_explained(facts: Facts, text: ExplainText) -> None:
     """Print what is known of a query; before its first batch that is its plan."""
     description = f": {facts['description']}" if facts["description"] else ""
     print(f"{facts['query']}{description}\nstate: {state_in_full(facts)}")
-    for name, sentence in text.plan_in_words(facts):
+    for name, sentence in plan_in_words(facts, text):
         print(f"{name + ':':<11}{sentence}")
     if not facts["batches"]:
         return
@@ -55,6 +55,14 @@ def print_explained(facts: Facts, text: ExplainText) -> None:
     if sentences:
         print("\n".join(["", text.HEADING, *sentences]))
     _print_tables(text.last_tables(facts))
+
+
+def plan_in_words(facts: Facts, text: ExplainText) -> Iterator[tuple[str, str]]:
+    """Yield what the query does, each part under its name, and why its conditions stand as they do."""
+    yield "streams" if len(facts["streams"]) > 1 else "stream", facts["from_clause"]
+    yield from where_in_words(facts["plan"])
+    yield from text.plan_in_words(facts)
+    yield from order_in_words(facts)
 
 
 def _print_tables(tables: Iterable[Table]) -> None:

@@ -58,9 +58,11 @@ def conditions_in_words(conditions: list[Facts]) -> Iterator[str]:
         yield f"{number}. {each['condition']} ({each['asked']})"
 
 
-def where_in_words(sides: list[Facts]) -> Iterator[tuple[str, str]]:
-    """Yield what WHERE says of each side of a join or an aggregate."""
-    for side in sides:
+def where_in_words(plan: Facts) -> Iterator[tuple[str, str]]:
+    """Yield what WHERE says of the one stream of a selection, or of each side of a join or an aggregate."""
+    for sentence in conditions_in_words(plan.get("conditions", [])):
+        yield "where", sentence
+    for side in plan.get("sides", []):
         for sentence in conditions_in_words(side.get("conditions", [])):
             yield "where", f"{side['alias']}: {sentence}"
         if side["where"] and "conditions" not in side:

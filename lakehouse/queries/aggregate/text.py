@@ -9,13 +9,10 @@ from lakehouse.cli.charts.picture import named
 from lakehouse.cli.output import moment
 from lakehouse.cli.pages.explain_text import Table, repairs_table, to_repair_in_words
 from lakehouse.cli.pages.figures import ended_at, length
-from lakehouse.cli.pages.operator_text import order_in_words, where_in_words
 from lakehouse.cli.pages.state_text import HELD, held_cells, state_in_words
 from lakehouse.declare.durations import format_duration
 
 Facts = Mapping[str, Any]
-
-
 TITLE = "join-aggregates"
 HEADERS = (
     *("query", "state", "streams", "condition", "groups", "every", "method", "batches", "rows", "answered"),
@@ -34,10 +31,8 @@ def cells(facts: Facts) -> tuple[Any, ...]:
 
 
 def plan_in_words(facts: Facts) -> Iterator[tuple[str, str]]:
-    """Yield what the query does, each part under its name."""
+    """Yield what rows join, what is shown, and how it runs, each part under its name."""
     plan = facts["plan"]
-    yield "streams", facts["from_clause"]
-    yield from where_in_words(plan["sides"])
     yield "joins", f"rows that are in their windows at once and {facts['condition']}"
     yield "groups", plan["groups"]
     yield "shows", plan["shows"]
@@ -51,7 +46,6 @@ def plan_in_words(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "method", plan["run_by"]
     yield "others", plan["others"]
     yield "buckets", plan["spread"]
-    yield from order_in_words(facts)
 
 
 def found_in_words(facts: Facts) -> Iterator[str]:

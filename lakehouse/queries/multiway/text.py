@@ -8,12 +8,9 @@ from typing import Any
 from lakehouse.cli.output import moment
 from lakehouse.cli.pages.explain_text import Table, outputs_in_words, repairs_table, to_repair_in_words
 from lakehouse.cli.pages.figures import ended_at, share
-from lakehouse.cli.pages.operator_text import order_in_words, where_in_words
 from lakehouse.cli.pages.state_text import HELD, held_cells, state_in_words
 
 Facts = Mapping[str, Any]
-
-
 TITLE = "joins of three streams or more"
 HEADERS = (
     *("query", "state", "streams", "condition", "batches", "rows", "online", "repaired", "left site"),
@@ -32,10 +29,8 @@ def cells(facts: Facts) -> tuple[Any, ...]:
 
 
 def plan_in_words(facts: Facts) -> Iterator[tuple[str, str]]:
-    """Yield what the query does, each part under its name."""
+    """Yield what rows join, what is shown, and how it runs, each part under its name."""
     plan = facts["plan"]
-    yield "streams", facts["from_clause"]
-    yield from where_in_words(plan["sides"])
     yield "joins", f"a row of each, none older than its window when the newest came, and {facts['condition']}"
     yield "shows", outputs_in_words(facts)
     sites = [f"{side['alias']} at {side['site']}" for side in plan["sides"] if side["site"]]
@@ -45,7 +40,6 @@ def plan_in_words(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "counts", plan["counts"]
     yield "slack", plan["slack"]
     yield "clock", plan["clock"]
-    yield from order_in_words(facts)
 
 
 def found_in_words(facts: Facts) -> Iterator[str]:

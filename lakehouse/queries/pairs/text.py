@@ -8,7 +8,6 @@ from typing import Any
 from lakehouse.cli.output import moment
 from lakehouse.cli.pages.explain_text import Table, outputs_in_words, repairs_table, to_repair_in_words
 from lakehouse.cli.pages.figures import ended_at, length, share
-from lakehouse.cli.pages.operator_text import order_in_words, where_in_words
 from lakehouse.cli.pages.state_text import HELD, held_cells, state_in_words
 from lakehouse.declare.durations import format_duration
 
@@ -32,10 +31,8 @@ def cells(facts: Facts) -> tuple[Any, ...]:
 
 
 def plan_in_words(facts: Facts) -> Iterator[tuple[str, str]]:
-    """Yield what the query does, each part under its name."""
+    """Yield what rows join, what is shown, and how it runs, each part under its name."""
     plan = facts["plan"]
-    yield "streams", facts["from_clause"]
-    yield from where_in_words(plan["sides"])
     yield "joins", f"event times at most {format_duration(facts['window_us'])} apart and {facts['condition']}"
     yield "shows", outputs_in_words(facts)
     yield "buckets", plan["spread"]
@@ -45,7 +42,6 @@ def plan_in_words(facts: Facts) -> Iterator[tuple[str, str]]:
     )
     yield "slack", plan["slack"]
     yield "clock", plan["clock"]
-    yield from order_in_words(facts)
 
 
 def _margin(plan: Facts) -> str:

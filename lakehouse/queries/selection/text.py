@@ -7,7 +7,7 @@ from typing import Any
 
 from lakehouse.cli.pages.explain_text import Table
 from lakehouse.cli.pages.figures import length
-from lakehouse.cli.pages.operator_text import SCAN, conditions_in_words, order_in_words, scan_cells
+from lakehouse.cli.pages.operator_text import SCAN, scan_cells
 from lakehouse.cli.pages.state_text import held_cells, state_in_words
 from lakehouse.declare.durations import format_duration
 
@@ -31,14 +31,10 @@ def cells(facts: Facts) -> tuple[Any, ...]:
 
 
 def plan_in_words(facts: Facts) -> Iterator[tuple[str, str]]:
-    """Yield what the query does, each part under its name, and why its conditions stand as they do."""
+    """Yield what is shown and until when, each part under its name."""
     plan = facts["plan"]
-    yield "stream", facts["from_clause"]
-    for sentence in conditions_in_words(plan["conditions"]):
-        yield "where", sentence
     yield "shows", ", ".join(each["name"] for each in plan["outputs"])
     yield "deadline", plan["deadline"]
-    yield from order_in_words(facts)
 
 
 def found_in_words(facts: Facts) -> Iterator[str]:
