@@ -1,4 +1,4 @@
-"""How a DAG steps aside while `tidemark serve` runs on the home: its tasks are skipped, with who does the work."""
+"""Skip a DAG's tasks while `tidemark serve` runs on the home and does their work."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from dags._defaults import REPAIR_SCHEDULE, dag_defaults
     dag_id="repair", schedule=REPAIR_SCHEDULE, doc_md=__doc__, tags=["tidemark", "queries"], **dag_defaults()
 )
 def repair() -> None:
-    """Repair each registered query, then check it; what fails is told and stops no other query."""
+    """Repair each registered query, then check it; a failure is reported and stops no other query."""
 
     @task
     def choose(params: Any = None) -> list[str]:

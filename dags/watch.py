@@ -1,4 +1,4 @@
-"""Fail, and so alarm, when `tidemark serve` does not get on; while it does, have what it takes in checked.
+"""Fail, and so alarm, when `tidemark serve` is stalled; while it runs, have what it takes in checked.
 
 - **Job** `jobs/watch_service.py`
 - **Reads** the heartbeat in `service`; nothing is written

@@ -22,7 +22,7 @@ from lakehouse.streams.rebuild import plan_all
 
 
 class NothingIngested(RuntimeError):
-    """There is nothing to build from."""
+    """There are no raw rows to build from."""
 
 
 def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Check every rule on what a registered query and its repair have written; a failed one is told and stops nothing.
+"""Check every rule on what a registered query and its repair have written; a failed one is reported and stops nothing.
 
 Reads the query's tables and raw; writes <home>/quality and the pages under <home>/reports. Running it again checks
 again and changes no table of the query.

@@ -63,7 +63,7 @@ def reporting(listener: Callable[[Outcome], None]) -> Iterator[None]:
 
 
 def logged(outcome: Outcome) -> None:
-    """Tell an outcome to the log: a line with counts, or the error; its fields go along."""
+    """Log an outcome: a line with counts, or the error; its fields are attached."""
     counts = ", ".join(f"{name} {value}" for name, value in outcome["figures"].items() if is_count(value))
     line = f"{outcome['job']} {outcome['stream']} {outcome['seconds']:.1f} s"
     level = logging.INFO if outcome["ok"] else logging.WARNING

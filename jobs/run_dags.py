@@ -93,7 +93,7 @@ def _run_dag(name: str, asked: Mapping[str, str]) -> bool:
 
 @contextmanager
 def _session_meanwhile(settings: Settings, log: Path) -> Iterator[None]:
-    """Start the JVM beside Airflow's imports; whoever needs the session first waits for it."""
+    """Start the JVM in the background while Airflow is imported; the first task that needs the session waits for it."""
     # Imported here, not in the thread: two threads that import the same modules can meet half of one.
     from lakehouse.spark.session import build_session_with_log
 
@@ -104,7 +104,7 @@ def _session_meanwhile(settings: Settings, log: Path) -> Iterator[None]:
 
 @contextmanager
 def _words_to(log: Path) -> Iterator[Aloud]:
-    """Send what this process prints to a log, and give a way to speak aloud."""
+    """Send what this process prints to a log; give a function that still prints."""
     out, err = sys.stdout, sys.stderr
 
     def aloud() -> AbstractContextManager[object]:

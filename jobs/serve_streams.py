@@ -37,7 +37,7 @@ def run(
     publish_s: float = PUBLISH_S,
     stops_within_s: float = STOPS_WITHIN_S,
 ) -> dict[str, Any]:
-    """Serve streams, all by default, until SIGTERM or SIGINT; return the works that the stop cut off.
+    """Serve streams, all by default, until SIGTERM or SIGINT; return the tasks that the stop cut off.
 
     Looks every ``every_s``, publishes at most every ``publish_s``. A stop ends the running works and takes at most
     ``stops_within_s``; a second signal ends the process at once. Call it in the main thread.

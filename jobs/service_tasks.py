@@ -95,7 +95,7 @@ class ServiceTasks:
         ]
 
     def _upkept(self, run: Callable[..., dict[str, Any]], name: str, counting: Path) -> Task:
-        """Return the upkeep of tables whose batches are commits of the one that counts them."""
+        """Return a task that runs each time the ``counting`` table has ``MAINTAINED_AFTER`` more commits."""
         commits = Commits(counting)
         begun = commits()[0][0]
         work = partial(run, self.settings, self.spark, name)

@@ -1,4 +1,4 @@
-"""Look whether the service of a home gets on; fail where it does not. Needs no Spark; changes nothing."""
+"""Check that the service of a home is not stalled; fail where it is. Needs no Spark; changes nothing."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from lakehouse.home.layout import Home
 
 
 class ServiceStalled(RuntimeError):
-    """A service was started on this home, not stopped, and does not get on."""
+    """A service was started on this home, was not stopped, and writes no heartbeat any more."""
 
 
 def run(settings: Settings, older_than_s: float = OLD_S) -> dict[str, Any]:
-    """Return the state of the home's service and the age of its heartbeat; ``none`` where there is none to get on.
+    """Return the state of the home's service and the age of its heartbeat; ``none`` where no service runs.
 
     Raises:
         ServiceStalled: when the heartbeat is older than ``older_than_s``, or its process has gone without a stop.
@@ -48,7 +48,7 @@ def _look(layout: Home, older_than_s: float) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Look once, for a container's health check: 0 where it gets on, 1 where it does not or nothing is served."""
+    """Check once, for a container's health check: 0 where a service runs, 1 where it is stalled or there is none."""
     parser = ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
         "--config", type=Path, help="tidemark.toml (default: TIDEMARK_CONFIG, or ./tidemark.toml)"

@@ -1,4 +1,4 @@
-"""Files that whoever looks sees whole or not at all: written beside their place, then renamed into it."""
+"""Atomic writes: a file is written under another name, then renamed, so that a reader sees all of it or the old one."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def write_text(path: Path, text: str, *, durable: bool = False, mode: int = 0o66
 
 
 def write_json(path: Path, content: Any, *, durable: bool = False, indent: int | None = None) -> None:
-    """Replace a file by this content as JSON; what JSON has no word for, such as a path, becomes text."""
+    """Replace a file by this content as JSON; a value that JSON has no type for, such as a path, becomes text."""
     text = json.dumps(content, ensure_ascii=False, default=str, indent=indent)
     write_text(path, text + "\n", durable=durable)
 
 
 def sync(path: Path) -> None:
-    """Put a file, or the names in a folder, on disk."""
+    """Flush a file, or the names in a folder, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

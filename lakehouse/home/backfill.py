@@ -1,4 +1,4 @@
-"""What of an old rollup goes over into one of another declaration, for times that raw rows are gone from.
+"""Backfill: which nodes of an old rollup a rebuild takes over, for times whose raw rows are gone.
 
 A level is combined from the coarsest old level whose width divides its own: that one reaches furthest back, and a
 node has all rows of its time whatever its width. A grouping is combined from the smallest old one that has its keys.
@@ -18,9 +18,9 @@ from lakehouse.home.rollup_schema import RollupSchema, declared_schema, descendi
 
 @dataclass(frozen=True)
 class Backfill:
-    """Which old level feeds each level, and which grouping each grouping, before ``from_us``; raw rows do after it.
+    """Which old level and grouping each new one is made from before ``from_us``; from there on, raw rows are.
 
-    ``built`` is what the new table is, with what older times lack. ``refusals`` say why it cannot be made.
+    ``schema`` is that of the new table, with what older times lack. ``refusals`` say why it cannot be made.
     """
 
     from_us: int
@@ -31,7 +31,7 @@ class Backfill:
 
 
 def new_columns(stream: Stream, schema: RollupSchema | None) -> list[str]:
-    """Return the measures and keys that no old node knows: raw rows may lack them too."""
+    """Return the measures and keys that old nodes do not have; raw rows may lack them too."""
     if schema is None:
         return []
     known = {key for keys in schema.groupings for key in keys}
@@ -47,7 +47,7 @@ def plan_backfill(
     earliest_us: int | None,
     later: Mapping[str, int] | None = None,
 ) -> Backfill:
-    """Return what goes over when all raw rows from ``raw_us`` on (None: all) are there.
+    """Return the backfill of a rebuild, given that all raw rows from ``raw_us`` on (None: all) are there.
 
     ``later`` tells of new columns that older raw rows lack since when these are there.
     """

@@ -63,7 +63,7 @@ def raw_from(corrections: Iterable[Correction]) -> int | None:
 
 
 def published_facts(corrections: Sequence[Correction]) -> dict[str, Any]:
-    """Return what a published version tells of a stream's corrections."""
+    """Return what a published version holds of a stream's corrections."""
     return {
         "correction": max((found.number for found in corrections), default=0),
         "raw_from_us": raw_from(corrections),

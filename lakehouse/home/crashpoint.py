@@ -22,9 +22,9 @@ CRASH_POINTS = (
     "publish.file-written",
     "publish.pointer-moved",
 )
-# Passed by maintenance once there are more finished batches than whose manifests it leaves to be looked at.
+# Passed by maintenance once there are more finished batches than it leaves unfolded manifests.
 FOLDING_POINTS = ("maintain.manifests-folded",)
-# Passed by corrections, which an ordinary run has none of.
+# Passed by corrections; an ordinary run makes none.
 CORRECTION_POINTS = (
     "correction.begun",
     "correction.raw-deleted",
@@ -62,8 +62,7 @@ SELECTION_POINTS = (
     "queries.outputs-appended",
     "queries.finished",
 )
-# Of those that a round of queries of all kinds passes, where some of them are further than others: with a count, at the
-# second of them.
+# Passed by a round of several queries. With a count, the second passage dies: one query is ahead of the others then.
 ROUND_POINTS = (
     "queries.planned:2",
     "queries.finished",

@@ -102,7 +102,7 @@ class Home:
         return self.root / "repairs" / query
 
     def missed(self, query: str) -> Path:
-        """How much slack the pairs would have needed that repairs of a query have found."""
+        """How much slack the pairs that repairs of a query found would have needed."""
         return self.root / "missed" / query
 
     def tables_of(self, query: str) -> tuple[Path, ...]:

@@ -38,15 +38,15 @@ def lease(table: Path, timeout_s: float = 0) -> Iterator[None]:
 
 
 def files_of(table: Path) -> Path:
-    """Return what to hold while files of a table are replaced by others with the same rows, beside its writer.
+    """Return what to hold while small files of a table are merged, which its writer may append beside.
 
-    Appends are in no one's way; whoever deletes rows holds this too.
+    Whoever deletes rows holds this too, since appends alone cannot conflict with a merge.
     """
     return table.with_name(f"{table.name}.files")
 
 
 def is_held(table: Path) -> bool:
-    """Return whether a process holds a table now; asking takes nothing from anyone but for a moment."""
+    """Return whether a process holds a table now; asking holds it for an instant only."""
     try:
         with _file(table).open() as file:
             # Shared, so that any number can ask at once.
@@ -63,7 +63,7 @@ def _file(table: Path) -> Path:
 
 
 def _is_locked(file: TextIO) -> bool:
-    """Lock a file; tell if it could be."""
+    """Lock a file; return whether that succeeded."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

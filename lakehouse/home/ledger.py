@@ -21,7 +21,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Extent:
-    """Up to which batch a ledger goes, 0 for none, and the earliest and newest event time accepted, None for none."""
+    """The last batch of a ledger (0 for none), and the earliest and newest event time accepted (None for none)."""
 
     batch: int
     earliest_us: int | None
@@ -36,7 +36,7 @@ def read_ledger(layout: Home, stream: str, after: int = 0, through: int | None =
 
 
 def read_extent(layout: Home, stream: str, through: int | None = None) -> Extent:
-    """Return how far a stream's ledger goes, looking at batches up to one; cost: no more after a million of them."""
+    """Return how far a stream's ledger goes, up to a batch if given; the cost does not grow with the ledger."""
     columns, known = ("batch", "min_event_us", "newest_us"), ("batch", 1, through)
     (_, batch), (earliest, _), (_, newest) = bounds(layout.ledger(stream), columns, known)
     return Extent(batch or 0, earliest, newest)

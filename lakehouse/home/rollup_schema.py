@@ -1,11 +1,11 @@
-"""What a rollup table was built for, and what of it is not there: read from the table's own properties.
+"""The schema of a rollup table, and what of it older times lack: read from the table's own properties.
 
     tidemark.definition   levels, groupings and measures, as one line (``Stream.definition``)
     tidemark.floors       per level: since when its nodes are there, where its horizon would reach further back
     tidemark.since        per measure that came later: since when its values are known
 
-A horizon follows from the newest time and what a level keeps. When a level is told to keep more, or is new, its
-horizon moves back over nodes that do not exist: there the floor holds.
+A horizon follows from the newest time and what a level keeps. When a level shall keep more, or is new, its
+horizon would move back over nodes that do not exist: there the floor holds.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class RollupSchema:
         return descending([max(pair) for pair in zip(horizons(self.levels, newest_us), floors, strict=True)])
 
     def lacks(self, newest_us: int | None) -> list[str]:
-        """Return what is not there of older times, one sentence each; nothing where a horizon is the only limit."""
+        """Return what older times lack, one sentence each; nothing where horizons are the only limit."""
         if newest_us is None:
             return []
         pairs = zip(self.levels, self.horizons(newest_us), horizons(self.levels, newest_us), strict=True)
@@ -58,7 +58,7 @@ class RollupSchema:
         ]
 
     def properties(self) -> dict[str, str]:
-        """Return what the table's properties say of floors and since-times."""
+        """Return floors and since-times as properties of the table."""
         floors = self.floors or (KEPT_FOREVER_US,) * len(self.levels)
         return {"tidemark.floors": json.dumps(list(floors)), "tidemark.since": json.dumps(dict(self.since))}
 
@@ -72,7 +72,7 @@ def descending(starts: Sequence[int]) -> list[int]:
 
 
 def declared_schema(stream: Stream) -> RollupSchema:
-    """Return what a stream's rollup would be built for now, nothing lacking."""
+    """Return the schema that a stream declares now; nothing is lacking."""
     return parse_definition(stream.definition())
 
 
@@ -94,13 +94,13 @@ def parse_definition(definition: str) -> RollupSchema:
 
 
 def read_rollup_schema(table: Path) -> RollupSchema | None:
-    """Return what a rollup table was built for, None where there is no table."""
+    """Return the schema of a rollup table, None where there is no table."""
     log = read_log(table)
     return None if log is None else schema_of_properties(log.properties)
 
 
 def schema_of_properties(properties: Mapping[str, str]) -> RollupSchema:
-    """Return what a rollup table with these properties was built for."""
+    """Return the schema of a rollup table with these properties."""
     schema = parse_definition(properties["tidemark.definition"])
     floors = tuple(json.loads(properties.get("tidemark.floors", "[]")))
     since = json.loads(properties.get("tidemark.since", "{}"))

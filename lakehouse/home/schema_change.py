@@ -1,4 +1,4 @@
-"""What a changed declaration means for a rollup that is there: what is built again, from what, and what will lack.
+"""What a changed declaration does to an existing rollup: what is built again, from what, and what will be missing.
 
 keeps alone                 no rebuild: horizons move on; where one would move back, what is gone stays gone
 levels, groupings,          a rebuild: from raw rows where they are kept, before that from the old nodes
@@ -62,7 +62,7 @@ def compare_schemas(
 
 
 def same_but_keeps(now: RollupSchema, schema: RollupSchema) -> bool:
-    """Return whether nothing but how long levels keep their nodes differs."""
+    """Return whether schemas differ at most in how long levels keep their nodes."""
     widths = [[level.width_us for level in one.levels] for one in (now, schema)]
     return widths[0] == widths[1] and (now.groupings, now.measures) == (schema.groupings, schema.measures)
 
@@ -83,7 +83,7 @@ def _keeps(now: RollupSchema, held: RollupSchema, newest_us: int) -> Iterator[st
 
 
 def _erased(now: RollupSchema, held: RollupSchema, newest_us: int, earliest_us: int | None) -> Iterator[str]:
-    """Tell when the last level would forget what no coarser one holds."""
+    """Yield a sentence when the last level would drop times that no other level holds."""
     start = horizons(now.levels, newest_us)[-1]
     if start > max(held.floors[-1], KEPT_FOREVER_US if earliest_us is None else earliest_us):
         yield (

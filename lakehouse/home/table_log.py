@@ -56,7 +56,7 @@ NO_TABLE = (-1, 0)
 
 
 class Commits:
-    """The newest commits of some tables, followed one by one: asking again costs a look at a file or two per table.
+    """The newest commits of some tables, followed one by one: asking again reads one or two files per table.
 
     Two equal answers mean that none of the tables has changed between them.
     """
@@ -233,7 +233,7 @@ def _extremes(stats: Mapping[str, Any], columns: Sequence[str]) -> list[list[Any
 
 
 def _ends(stats: Mapping[str, Any], column: str) -> list[Any]:
-    """Return the least and the largest value of a column, nothing where they are not told."""
+    """Return the least and the largest value of a column, nothing where the statistics lack them."""
     ends = [stats.get(bound, {}).get(column) for bound in ("minValues", "maxValues")]
     return [] if None in ends else ends
 
@@ -266,7 +266,7 @@ def _values(column: Any) -> list[Any]:
     if not types.is_timestamp(column.type):
         values: list[Any] = column.to_pylist()
         return values
-    # Turned into moments here, as pyarrow would load pandas for it.
+    # Turned into timestamps here, since pyarrow would load pandas for it.
     numbers = column.cast(timestamp("us", column.type.tz)).cast(int64()).to_pylist()
     return [None if number is None else _EPOCH + timedelta(microseconds=number) for number in numbers]
 
@@ -287,14 +287,14 @@ def _replayed(tail: _Tail) -> tuple[dict[str, str], _Files]:
 
 
 def _may_hold(stats: Mapping[str, Any], between: Between) -> bool:
-    """Tell if a file may have a row in between."""
+    """Return whether a file may have a row in between."""
     column, low, high = between
     ends = _ends(stats, column)
     return not ends or (ends[1] >= low and (high is None or ends[0] <= high))
 
 
 def _holds_only(stats: Mapping[str, Any], between: Between) -> bool:
-    """Tell if a file has no row but in between."""
+    """Return whether all rows of a file are in between."""
     column, low, high = between
     ends = _ends(stats, column)
     if not ends or stats.get("nullCount", {}).get(column) != 0:

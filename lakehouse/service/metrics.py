@@ -52,7 +52,7 @@ def _registry(layout: Home) -> CollectorRegistry:
 
 @dataclass
 class StreamFigures:
-    """What a stream's ledger adds up to, up to its batch ``last``."""
+    """The totals of a stream's ledger, up to its batch ``last``."""
 
     last: int = 0
     batches: int = 0
@@ -82,12 +82,12 @@ class HomeMetrics:
         yield from _of_tasks((heartbeat or {}).get("tasks", ()))
 
     def _figures(self, ledger: Path) -> StreamFigures:
-        """Return what a ledger adds up to; of one that has only grown since the last time, its new rows are read."""
+        """Return the totals of a ledger; where it has only grown since the last time, only its new rows are read."""
         tables = Commits(ledger, self._layout.corrections(ledger.name))
         look, seen, figures = self._ledgers.get(ledger.name, (tables, (NO_TABLE, NO_TABLE), StreamFigures()))
         shown = look()
         if shown != seen:
-            # A correction mends rows that are there.
+            # A correction changes rows that are there.
             has_only_grown = shown[1:] == seen[1:] and shown[0] > seen[0]
             before = figures if has_only_grown else StreamFigures()
             figures = _added_up(before, read_columns(ledger, _COLUMNS, ("batch", before.last + 1, None)))

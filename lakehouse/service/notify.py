@@ -8,7 +8,7 @@ from contextlib import suppress
 
 
 def notify(*words: str) -> None:
-    """Send words such as ``READY=1`` to the socket that NOTIFY_SOCKET names; a failure is of no matter."""
+    """Send words such as ``READY=1`` to the socket that NOTIFY_SOCKET names; failures are ignored."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return

@@ -1,4 +1,4 @@
-"""A stop that signals ask for: the first one lets the running works end, the second ends the process."""
+"""A stop that signals ask for: the first one lets running tasks end, the second ends the process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Stop(threading.Event):
         threading.Thread(target=self._obey, name="signals", daemon=True).start()
 
     def listen(self) -> None:
-        """Hear the signals from now on, in the main thread."""
+        """Handle the signals from now on; to be called in the main thread."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._hear)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-# Of classes that cannot be archived, and of an archive that does not fit, the JVM would tell on the standard output.
+# The JVM would print a line for each class that it cannot archive, and for an archive that does not fit.
 QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
@@ -20,7 +20,7 @@ def archive_file() -> Path:
 def archive_option() -> str:
     """Return what lets a JVM start from the archive, nothing where there is none.
 
-    The JVM looks whether Java and the class path are those that it was made with, and loads classes as ever if not.
+    The JVM checks that Java and the class path are those that it was made with, and loads classes as usual if not.
     """
     kept = archive_file()
     return f'"-XX:SharedArchiveFile={kept}" {QUIET}' if kept.is_file() else ""

@@ -24,7 +24,7 @@ def make_archive() -> Path:
     """
     kept = archive_file()
     kept.parent.mkdir(parents=True, exist_ok=True)
-    # Whoever starts meanwhile finds a whole one or none.
+    # A session that starts meanwhile finds a whole archive or none.
     kept.unlink(missing_ok=True)
     made = kept.with_suffix(".part")
     with tempfile.TemporaryDirectory(prefix="tidemark-classes-") as folder:
@@ -59,7 +59,7 @@ def _end(spark: SparkSession) -> None:
 
 
 def _can_start_from(archive: Path) -> bool:
-    # A JVM that finds half of one does not go on without, but dies.
+    # A JVM that finds half an archive ends with an error.
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else "java"
     command = [java, f"-XX:SharedArchiveFile={archive}", "-version"]

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
+from lakehouse.home.atomic_files import replacing
+
 _LOCK = Path(__file__).with_name("jars.lock")
 _CENTRAL = "https://repo1.maven.org/maven2"
 _ATTEMPTS, _TIMEOUT_S = 3, 60
@@ -92,10 +94,8 @@ def fetch(jar: Jar) -> None:
         url = f"{_repository()}/{jar.path_in_repository}"
         content = _download(url)
         _verify(jar, content, url)
-    jar.path.parent.mkdir(parents=True, exist_ok=True)
-    part = jar.path.with_suffix(f".{os.getpid()}.part")
-    part.write_bytes(content)
-    part.replace(jar.path)
+    with replacing(jar.path) as file:
+        file.write(content)
 
 
 def _verify(jar: Jar, content: bytes, url: str) -> None:

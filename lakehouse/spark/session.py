@@ -35,9 +35,9 @@ def build_session(settings: Settings) -> SparkSession:
 
 def build_session_with_log(settings: Settings, words: int) -> SparkSession:
     """Return the session as ``build_session``; what the JVM says in its life goes to the file of this descriptor."""
-    # Its bridge tells of every connection it closes, the last ones after the log is closed.
+    # Py4J logs every connection that it closes, the last ones after the log is closed.
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    # The JVM keeps the error stream that it was born with, and says a lot there.
+    # The JVM writes a lot to the error stream that it started with.
     kept = os.dup(_STDERR)
     os.dup2(words, _STDERR)
     try:
@@ -63,7 +63,7 @@ def _quiet_environment() -> None:
 def _options(settings: Settings) -> dict[str, str]:
     partitions = str(settings.spark.shuffle_partitions)
     return {
-        # On the class path, since the JVM's archive of classes knows no others; ``spark.jars`` would copy them, too.
+        # On the class path, since the archive of classes covers no others; ``spark.jars`` would also copy them.
         "spark.driver.extraClassPath": os.pathsep.join(jar_paths()),
         "spark.driver.memory": settings.spark.driver_memory,
         "spark.driver.extraJavaOptions": f"{settings.spark.java_options} {archive_option()}",

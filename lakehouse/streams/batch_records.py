@@ -96,8 +96,8 @@ class BatchRecords:
     @property
     def rejected(self) -> DataFrame:
         """The records of the batch that are refused, with their reasons."""
-        # Spark pushes no filter through what it observes. Pushed to the lines, this one would hold the whole judgement,
-        # every field cut from the line again at each mention: ten times the work of reading the batch.
+        # Spark pushes no filter below an observation. Pushed down, this filter would parse the record again for each
+        # field that the verdict mentions: ten times the work of reading the batch.
         judged = self.rows.observe(Observation(), F.count(F.lit(1)).alias("rows"))
         return judged.where(F.col("reason").isNotNull()).select(*REJECTED)
 

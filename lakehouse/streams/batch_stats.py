@@ -1,4 +1,4 @@
-"""What a batch's rows come to: the counts that its ledger row holds, however they were counted."""
+"""Batch statistics: the counts and times of a batch that its ledger row holds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakehouse.declare.stream import Stream
 
 @dataclass(frozen=True)
 class BatchStats:
-    """What a batch's rows come to; times and missing values are those of accepted rows."""
+    """Counts of a batch's rows; times and missing values are those of accepted rows."""
 
     rows: int
     records: int
@@ -29,7 +29,7 @@ class BatchStats:
 
 
 def empty_stats(stream: Stream) -> BatchStats:
-    """Return what a batch without rows comes to."""
+    """Return the statistics of a batch without rows."""
     return BatchStats(0, 0, 0, 0, {}, dict.fromkeys(stream.measures, 0), None, None, NOTHING_LATE)
 
 
@@ -59,7 +59,7 @@ def combined_stats(
     duplicates: int,
     lateness: Lateness,
 ) -> BatchStats:
-    """Put the totals of a batch's parts together."""
+    """Add up the statistics of a batch's parts."""
     times = [(row["low"], row["high"]) for row in parts if row["low"] is not None]
     added = {name: sum(row[name] for row in parts) for name in ("rows", "records", "accepted")}
     return BatchStats(

@@ -1,6 +1,6 @@
 """Verdicts on an ingest batch whose rows are buffered, since they are read more than once before they are written.
 
-Rows with an identity must be compared before any is accepted; requeued lines and rows of cut files stand in no order.
+Rows with an identity are compared before any is accepted; requeued lines and rows of cut files must be put in order.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class BufferedBatch:
                 reasons[row["reason"]] = reasons.get(row["reason"], 0) + row["rows"]
         conflicts = self.repeat_counts.get(CONFLICT, 0)
         reasons |= {"conflict": conflicts} if conflicts else {}
-        # Facts on accepted rows are counted anew only when some usable rows were repeats.
+        # Accepted rows are counted again only when some usable rows were repeats.
         good = (
             self.accepted.agg(*stat_columns(self.records.stream, F.lit(True))).collect()
             if self.repeat_counts
@@ -122,7 +122,7 @@ class BufferedBatch:
         detail = (
             f"same identity ({', '.join(self.records.stream.identity)}) as an accepted row, other content"
         )
-        # Good rows do not carry their bytes along; the few that conflict fetch them from where they came.
+        # Usable rows do not hold the bytes of their record; the few that conflict are joined with the lines again.
         lines = with_message(self.records.lines.frame).join(F.broadcast(found), ORIGIN[:2])
         return lines.select(
             F.lit("conflict").alias("reason"), F.lit(detail).alias("detail"), "record", *ORIGIN, "message"
@@ -134,6 +134,6 @@ class BufferedBatch:
         if self.records.stream.source.kind == "kafka":
             return lateness_by_arrival(rows, self.records.before.newest_us)
         if self.records.manifest.kind == "requeue" or self.records.stream.source.format == "parquet":
-            # These do not come file by file: lines from quarantine are in no order, Spark cuts large Parquet files.
+            # These rows are in no order: lines come from quarantine, and Spark cuts large Parquet files.
             rows = rows.repartition("source_file").sortWithinPartitions(*ORIGIN)
         return lateness_of(rows, newest, self.records.before.newest_us)

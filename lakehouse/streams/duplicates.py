@@ -67,7 +67,7 @@ def _digest(names: list[str], stream: Stream) -> Column:
     """A hash of what a record says; when it was received is not part of that."""
     arrival = stream.arrival_time.column if stream.arrival_time else None
     said = [name for name in names if name != arrival]
-    # xxhash64 passes over nulls, so (null, 1) and (1, null) would look alike: hash where they are, too.
+    # xxhash64 skips nulls, so (null, 1) and (1, null) would be equal: the places of nulls are hashed, too.
     gaps = [F.col(name).isNull() for name in said]
     return F.xxhash64("event_us", *said, *gaps)
 

@@ -94,7 +94,7 @@ def _streamed(records: BatchRecords, target: BatchTables) -> BatchStats | None:
         return None
     found = seen.get
     reasons = _reject(records, target) if found["rows"] > found["accepted"] else {}
-    # Tasks take files in path order, and each writes one file of the table: read on, they are in processing order.
+    # Tasks take files in path order, and each writes one file of the table: in this order, rows are as processed.
     in_order = records.manifest.kind == "files"
     late = (lateness_in_order if in_order else written_lateness_by_arrival)(written, records.before.newest_us)
     return combined_stats(records.stream, [found], reasons, 0, late)

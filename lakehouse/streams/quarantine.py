@@ -18,13 +18,13 @@ from lakehouse.streams.sources.manifest import Manifest
 from lakehouse.streams.sources.manifest_store import ManifestStore
 from lakehouse.streams.sources.messages import with_message
 
-# Of files with such a record, not all bytes are here.
+# Files with such a record were not read to their end.
 _PARTLY_READ = ("unreadable_file", "truncated_file")
-# What the bytes say about themselves cannot be mended by reading them again.
+# Reading the same bytes again gives the same result.
 NEVER_READ = (*_PARTLY_READ, "tombstone")
 
 _PLACE = ("source_file", "source_line")
-# A record, and what stands beside it.
+# A record, and what its message holds beside it.
 _KEPT = ("record", "message")
 
 
@@ -38,7 +38,7 @@ def open_records(spark: SparkSession, layout: Home, stream: Stream, store: Manif
 
 def partly_read(spark: SparkSession, layout: Home, stream: Stream) -> set[str]:
     """Return the files that were not read to their end."""
-    # A capture is not read on behind what is no packet.
+    # A capture is not read further after bytes that are no packet.
     reasons = (*_PARTLY_READ, "malformed") if stream.source.format == "pcap" else _PARTLY_READ
     rejected = tables.read(spark, layout.quarantine(stream.name)).where(F.col("reason").isin(*reasons))
     return {path for (path,) in rejected.select("source_file").distinct().collect()}

@@ -109,7 +109,7 @@ def rebuild_all(spark: SparkSession, layout: Home, stream: Stream) -> None:
         nodes = nodes_of(fresh if schema else rows, stream, newest_us)
         frames = [nodes.withColumn("batch", F.lit(last).cast("bigint")), mark]
         if schema and [v.width_us for v in schema.levels] == [v.width_us for v in stream.levels]:
-            # What came how late stays true; under other widths it would be a count of other levels.
+            # Counts by level stay true while the widths of levels are the same.
             frames.append(folded_counts(tables.read(spark, path)))
         if schema and plan.sources:
             old = rollup.kept_nodes(spark, layout, stream, schema)

@@ -47,7 +47,7 @@ def drop_old_raw(spark: SparkSession, layout: Home, stream: Stream) -> dict[str,
         return {"raw_dropped": 0}
     known = read_corrections(layout, stream.name)
     before = raw_from(known)
-    # A shorter time kept may be declared longer again: what is gone stays gone.
+    # Where a shorter `keep_raw` was declared once, rows that are gone stay gone.
     cut = max(cut, before or cut)
     old = tables.read(spark, layout.raw(stream.name)).where(
         f"event_us < {cut} AND batch <= {contained.batch}"

@@ -51,7 +51,7 @@ def _move_back(spark: SparkSession, layout: Home, stream: Stream, begun: Correct
     schema = require_current(spark, layout, stream)
     contained = read_marker(layout.rollup(stream.name))
     held = schema.horizons(contained.newest_us)
-    # Held fast while the newest time moves back: nodes that are not there yet must not seem to be.
+    # Floors stay where they are while the newest time moves back, so that no missing node seems to be there.
     set_properties(spark, layout, stream, replace(schema, floors=tuple(held)))
     low = min(low, _held_again_from(layout, stream, newest))
     rebuild_range(spark, layout, stream, low, ENDLESS_US, Marker(newest, contained.batch))
@@ -122,7 +122,7 @@ def _corrected(
     for batch, low, high, was in ledger:
         first, last = left.get(batch, (low, high))
         if batch in aged:
-            # Its earliest rows left for their age; if those were all that is left, they are before raw.
+            # Its earliest rows were dropped for their age; where no row is left, all were before raw.
             first = low
             last = last if last is not None else (raw_from(known) or 0) - 1
         newest = max((time for time in (newest, last) if time is not None), default=None)

@@ -27,7 +27,7 @@ class HistoryErased(RuntimeError):
 
 
 def require_current(spark: SparkSession, layout: Home, stream: Stream) -> RollupSchema:
-    """Return what the stream's rollup was built for, with what it lacks; other keeps are taken on.
+    """Return the schema of the stream's rollup; changed `keep` times of levels are applied.
 
     Whoever calls holds the rollup's lease.
 
