@@ -33,7 +33,12 @@ PRINTED = sorted(
         ),
         *("lakehouse/home/outcomes.py", "lakehouse/home/heartbeats.py", "lakehouse/service/tasks.py"),
         *("lakehouse/service/freshness.py", "lakehouse/spark/maintenance.py", "lakehouse/streams/re*.py"),
-        *("lakehouse/queries/*/explain.py", "lakehouse/queries/*/state.py"),
+        *(
+            "lakehouse/queries/*/explain.py",
+            "lakehouse/queries/*/state.py",
+            "lakehouse/queries/runtime/operators.py",
+        ),
+        *("lakehouse/queries/*/completeness.py", "lakehouse/queries/*/live_answers.py"),
     )
     for path in ROOT.glob(pattern)
 )
