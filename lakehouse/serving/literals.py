@@ -30,6 +30,11 @@ def texts(values: Iterable[str | None]) -> str:
     return f"[{', '.join(text(value) for value in values)}]::VARCHAR[]"
 
 
+def text_map(values: Mapping[str, str | None]) -> str:
+    """Return a map literal of strings."""
+    return f"MAP({texts(values)}, {texts(values.values())})"
+
+
 def literal(value: object) -> str:
     """Return a plain value as a literal: numbers, text, and lists and mappings of them; None is NULL.
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from lakehouse.home.layout import Home
 from lakehouse.serving.ask.question import AskError, Timestamp, microseconds, unknown, values_as_text
-from lakehouse.serving.ask.series import MOST_KEYS, MOST_POINTS, Key
-from lakehouse.serving.literals import text, texts
+from lakehouse.serving.ask.series import MOST_KEYS, Key, check_lines, check_size
+from lakehouse.serving.literals import text, text_map
 from lakehouse.serving.sandbox.sandbox import open_published
 
 if TYPE_CHECKING:
@@ -83,13 +83,12 @@ def answer_series(
         AskError: when something asked for does not exist, the range is empty, there are too many points, or more than
             ``MOST_KEYS`` groups and no ``limit`` is given.
     """
-    if limit is not None and not 1 <= limit <= MOST_KEYS:
-        raise AskError(
-            f"a chart shows at most {MOST_KEYS} groups: limit must be from 1 to that, found {limit}"
-        )
+    check_size(points, limit, "groups")
     with open_published(home) as published:
         asked = _question(published.connection, query, output, (start, end), points, values_as_text(where))
-        return series_of(published.connection, asked, _first_groups(published.connection, asked, limit))
+        groups = groups_of(published.connection, asked, "key_values", limit or MOST_KEYS + 1)
+        check_lines(groups, asked.groups, "groups", "answers")
+        return series_of(published.connection, asked, groups)
 
 
 def whole_question(
@@ -114,7 +113,7 @@ def series_of(
     """Ask for all buckets of these groups at once; the question must have been checked."""
     if not keys:
         return []
-    wanted = ", ".join(_map(key) for key in keys)
+    wanted = ", ".join(map(text_map, keys))
     rows = connection.execute(
         f"""
         SELECT key, {_COLUMNS} FROM answer_series(
@@ -147,18 +146,6 @@ def groups_of(
     return [dict(zip(asked.groups, values, strict=True)) for (values,) in rows]
 
 
-def _first_groups(
-    connection: duckdb.DuckDBPyConnection, asked: AnswerQuestion, limit: int | None
-) -> list[Key]:
-    keys = groups_of(connection, asked, "key_values", limit or MOST_KEYS + 1)
-    if len(keys) > MOST_KEYS:
-        raise AskError(
-            f"a chart shows at most {MOST_KEYS} groups, and more have answers in this range by {list(asked.groups)}: "
-            f"narrow to some, or take the first ones with a limit of up to {MOST_KEYS}"
-        )
-    return keys
-
-
 def _question(
     connection: duckdb.DuckDBPyConnection,
     query: str,
@@ -167,8 +154,6 @@ def _question(
     points: int,
     where: dict[str, str | None],
 ) -> AnswerQuestion:
-    if not 1 <= points <= MOST_POINTS:
-        raise AskError(f"points must be from 1 to {MOST_POINTS}, found {points}")
     outputs, groups = _published(connection, query)
     output = output or outputs[0]
     if output not in outputs:
@@ -200,7 +185,3 @@ def _published(connection: duckdb.DuckDBPyConnection, query: str) -> tuple[list[
     if not rows:
         raise AskError(f"{query} tells groups alone, no aggregate of them: there is nothing to draw")
     return [row[0] for row in rows], tuple(groups[query])
-
-
-def _map(key: Key) -> str:
-    return f"MAP({texts(key)}, {texts(key.values())})"

@@ -24,7 +24,7 @@ from lakehouse.serving.ask.question import (
     microseconds,
     values_as_text,
 )
-from lakehouse.serving.literals import text, texts
+from lakehouse.serving.literals import text, text_map, texts
 from lakehouse.serving.sandbox.sandbox import open_published
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ def series(
     """
     with open_published(home) as published:
         asked = _question(published.connection, (stream, measure, agg), (start, end), where)
-        _check(published.connection, asked, points)
+        check_size(points)
+        check(published.connection, asked)
         return buckets(published.connection, asked, points)
 
 
@@ -108,11 +109,10 @@ def series_by(
         NotPublished: when nothing has been published yet.
         AskError: as ``series``; and when there are more than ``MOST_KEYS`` and no ``limit`` is given.
     """
-    if limit is not None and not 1 <= limit <= MOST_KEYS:
-        raise AskError(f"a chart shows at most {MOST_KEYS} keys: limit must be from 1 to that, found {limit}")
+    check_size(points, limit)
     with open_published(home) as published:
         asked = _question(published.connection, (stream, measure, agg), (start, end), where, by)
-        _check(published.connection, asked, points)
+        check(published.connection, asked)
         return buckets_by(published.connection, replace(asked, limit=limit), points)
 
 
@@ -121,7 +121,7 @@ def buckets(connection: duckdb.DuckDBPyConnection, question: Question, points: i
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM bucket_{question.aggregate}({text(question.stream)}, {text(question.measure)}, "
         f"even_edges({question.start_us}, {question.end_us}, {points}), "
-        f"keys := MAP({texts(question.where)}, {texts(question.where.values())})) ORDER BY bucket"
+        f"keys := {text_map(question.where)}) ORDER BY bucket"
     ).fetchall()
     return _series(question, rows, {})
 
@@ -162,10 +162,31 @@ def _question(
     return Question(*what, start_us, end_us, values_as_text(where), tuple(dict.fromkeys(by)))
 
 
-def _check(connection: duckdb.DuckDBPyConnection, question: Question, points: int) -> None:
+def check_size(points: int, limit: int | None = None, lines: str = "keys") -> None:
+    """Refuse more buckets or lines than a chart can show.
+
+    Raises:
+        AskError: naming the bounds.
+    """
+    if limit is not None and not 1 <= limit <= MOST_KEYS:
+        raise AskError(
+            f"a chart shows at most {MOST_KEYS} {lines}: limit must be from 1 to that, found {limit}"
+        )
     if not 1 <= points <= MOST_POINTS:
         raise AskError(f"points must be from 1 to {MOST_POINTS}, found {points}")
-    check(connection, question)
+
+
+def check_lines(keys: Sequence[Key], by: Sequence[str], lines: str = "keys", have: str = "rows") -> None:
+    """Refuse more lines than can be told apart.
+
+    Raises:
+        AskError: saying how to ask for fewer.
+    """
+    if len(keys) > MOST_KEYS:
+        raise AskError(
+            f"a chart shows at most {MOST_KEYS} {lines}, and more have {have} in this range by {list(by)}: "
+            f"narrow with where, or take the first ones with a limit of up to {MOST_KEYS}"
+        )
 
 
 def _keys(connection: duckdb.DuckDBPyConnection, question: Question) -> list[Key]:
@@ -177,11 +198,7 @@ def _keys(connection: duckdb.DuckDBPyConnection, question: Question) -> list[Key
     aggregate = INCREASE if question.aggregate == INCREASE else "count"
     counted = replace(question, aggregate=aggregate, limit=question.limit or MOST_KEYS + 1)
     found = [one.key for one in answer(connection, counted)]
-    if len(found) > MOST_KEYS:
-        raise AskError(
-            f"a chart shows at most {MOST_KEYS} keys, and more have rows in this range by {list(question.by)}: "
-            f"narrow with where, or take the first ones with a limit of up to {MOST_KEYS}"
-        )
+    check_lines(found, question.by)
     return [{name: key[name] for name in question.by} for key in found]
 
 
@@ -189,12 +206,12 @@ def _statement(
     connection: duckdb.DuckDBPyConnection, question: Question, points: int, keys: Sequence[Key]
 ) -> str:
     first, last = parts.span(connection, question, keys)
-    wanted = ", ".join(f"to_json(MAP({texts(key)}, {texts(key.values())}))" for key in keys)
+    wanted = ", ".join(f"to_json({text_map(key)})" for key in keys)
     return f"""
         WITH asked AS MATERIALIZED (FROM bucket_asked(
             {text(question.stream)}, {text(question.measure)},
             even_edges({question.start_us}, {question.end_us}, {points}),
-            MAP({texts(question.where)}, {texts(question.where.values())}), {texts(question.by)},
+            {text_map(question.where)}, {texts(question.by)},
             by_meter := {question.aggregate == INCREASE}
         )),
         reads AS (
