@@ -35,6 +35,11 @@ from lakehouse.cli.commands import (
 from lakehouse.cli.options import Globals, WrongUsage
 from lakehouse.declare.problems import ConfigError
 
+# In the order in which the help lists them.
+COMMANDS = (
+    *(init, simulate, bridge, collect, run, serve, ask, plot, sql, status),
+    *(metrics, plan, queries, explain, doctor, requeue, accept_loss, rebuild, retract, airflow),
+)
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
 
 app = typer.Typer(
@@ -65,9 +70,8 @@ def _globals(
     Form: tidemark [--config FILE] [--home DIR] COMMAND ... [--json]
 
     Exit codes: 0 done; 1 the command failed; 2 wrong usage or configuration. An error is one message on
-    stderr;
-    with --json it is the object {"error": {"kind", "message"}} on stdout instead, so that stdout is always one
-    JSON document. TIDEMARK_DEBUG=1 adds the traceback.
+    stderr; with --json it is the object {"error": {"kind", "message"}} on stdout instead, so that stdout is
+    always one JSON document. TIDEMARK_DEBUG=1 adds the traceback.
     """
     context.obj = Globals(config, home)
 
@@ -77,26 +81,9 @@ def _examples(commands: Sequence[str]) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {command}" for command in commands)
 
 
-app.command(epilog=_examples(init.EXAMPLES))(init.init)
-app.command(epilog=_examples(simulate.EXAMPLES))(simulate.simulate)
-app.command(epilog=_examples(bridge.EXAMPLES))(bridge.bridge)
-app.command(epilog=_examples(collect.EXAMPLES))(collect.collect)
-app.command(epilog=_examples(run.EXAMPLES))(run.run)
-app.command(epilog=_examples(serve.EXAMPLES))(serve.serve)
-app.command(epilog=_examples(ask.EXAMPLES))(ask.ask)
-app.command(epilog=_examples(plot.EXAMPLES))(plot.plot)
-app.command(epilog=_examples(sql.EXAMPLES))(sql.sql)
-app.command(epilog=_examples(status.EXAMPLES))(status.status)
-app.command(epilog=_examples(metrics.EXAMPLES))(metrics.metrics)
-app.command(epilog=_examples(plan.EXAMPLES))(plan.plan)
-app.command(epilog=_examples(queries.EXAMPLES))(queries.queries)
-app.command(epilog=_examples(explain.EXAMPLES))(explain.explain)
-app.command(epilog=_examples(doctor.EXAMPLES))(doctor.doctor)
-app.command(epilog=_examples(requeue.EXAMPLES))(requeue.requeue)
-app.command(epilog=_examples(accept_loss.EXAMPLES))(accept_loss.accept_loss)
-app.command(epilog=_examples(rebuild.EXAMPLES))(rebuild.rebuild)
-app.command(epilog=_examples(retract.EXAMPLES))(retract.retract)
-app.command(epilog=_examples(airflow.EXAMPLES))(airflow.airflow)
+for _module in COMMANDS:
+    # A command's function has the name of its module.
+    app.command(epilog=_examples(_module.EXAMPLES))(getattr(_module, _module.__name__.rpartition(".")[2]))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

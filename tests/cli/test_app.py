@@ -9,35 +9,9 @@ from types import ModuleType
 
 import pytest
 
-from lakehouse.cli.app import call
-from lakehouse.cli.commands import (
-    accept_loss,
-    airflow,
-    ask,
-    bridge,
-    collect,
-    doctor,
-    explain,
-    init,
-    metrics,
-    plan,
-    plot,
-    queries,
-    rebuild,
-    requeue,
-    retract,
-    run,
-    serve,
-    simulate,
-    sql,
-    status,
-)
+from lakehouse.cli.app import COMMANDS, call
 from tests.cli.conftest import Tidemark
 
-COMMANDS = (
-    *(init, simulate, bridge, collect, run, serve, ask, plot, sql, status, metrics, plan, queries, explain),
-    *(doctor, requeue, accept_loss, rebuild, retract, airflow),
-)
 HEAVY = (
     "pyspark",
     "delta",
