@@ -8,6 +8,7 @@ BIN := $(VENV)/bin
 UV := .tools/bin/uv
 READY := $(VENV)/.ready
 CODE := lakehouse jobs dags quality infra tests
+BENCHMARKS := ingest ingest_steps maintenance start rollup late_join multiway_join join_aggregate scheduling sources
 FAST := not spark and not airflow and not slow
 # Each process of the whole suite starts a Spark of its own, so two; a file's tests share what they set up.
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
@@ -62,9 +63,11 @@ docs: setup ## Build docs/ as a site in build/site, and check every link
 .PHONY: bench
 bench: setup ## Run every benchmark in full; fetches the peers they compare with
 	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements-bench.lock
-	@for path in tests/benchmarks/ingest.py tests/benchmarks/ingest_steps.py tests/benchmarks/maintenance.py tests/benchmarks/start.py tests/benchmarks/[a-z]*/__main__.py; do \
-		name=$$(basename $${path%/__main__.py} .py); echo "== $$name"; $(BIN)/python -m tests.benchmarks.$$name; \
-	done
+	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m tests.benchmarks.$$name; done
+
+.PHONY: bench-quick
+bench-quick: setup ## Run every benchmark with small sizes; figures as JSON, a line for each part
+	@for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python -m tests.benchmarks.$$name --quick --json; done
 
 .PHONY: lock
 lock: $(UV) ## Pin every package again in the files requirements*.lock, with hashes

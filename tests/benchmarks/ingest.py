@@ -3,15 +3,14 @@
     python -m tests.benchmarks.ingest [--quick] [--json]
 
 Both read the same CSV files, a day of devices that report every second, in the same session and into tables that
-already hold the minute before; each is warmed up first on one device. Ratios are what count: the
-machine moves both. ``ask_ms`` is the whole process of ``tidemark ask``. ``demo_s`` is what ``make demo`` takes once all
-is installed: a full run makes it, a quick one reads what the last one took. Only a full run has figures with identity.
+already hold the minute before; each is warmed up first on one device. ``--quick`` takes half an hour of two devices and
+warms up nothing. Ratios are what count: the machine moves both. ``ask_ms`` is the whole process of ``tidemark ask``.
+``demo_s`` is what ``make demo`` takes once all is installed: a full run makes it, a quick one reads what the last one
+took. Only full runs have figures with identity.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import shutil
 import statistics
@@ -29,6 +28,7 @@ import numpy as np
 from jobs import build_rollups, ingest, publish
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.spark.session import build_session
+from tests.benchmarks.parts import run_parts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,19 +57,19 @@ humidity = "double"
 """
 SCHEMA = "ts bigint, device string, temp double, humidity double"
 T0 = 1_600_000_000_000_000
-DAY_S = 86_400
+DAY_S, QUICK_S = 86_400, 1800
 FILES = 8
 
 
-def write_files(folder: Path, devices: int) -> None:
-    """Write CSV files of devices that report every second: a day, and the minute before it.
+def write_files(folder: Path, devices: int, seconds: int = DAY_S) -> None:
+    """Write CSV files of devices that report every second: a day or less, and the minute before it.
 
     The minute before is what tables already hold when the day comes: its file is in ``landing``, the others in ``day``.
     """
     _write(folder / "landing" / "before.csv", T0 - 60_000_000, 60, devices)
+    each_s = seconds // FILES
     for part in range(FILES):
-        seconds = DAY_S // FILES
-        _write(folder / "day" / f"{part}.csv", T0 + part * seconds * 1_000_000, seconds, devices)
+        _write(folder / "day" / f"{part}.csv", T0 + part * each_s * 1_000_000, each_s, devices)
 
 
 def _write(path: Path, start_us: int, seconds: int, devices: int) -> None:
@@ -175,23 +175,23 @@ def demo_seconds(run_it: bool) -> float | None:
     return float(taken.read_text()) if taken.is_file() else None
 
 
-def measure(devices: int, rounds: int, quick: bool) -> dict[str, float | None]:
+def figures(quick: bool) -> dict[str, float | None]:
     """Return every figure, medians over rounds in which all ways take turns."""
-    with compared(devices, rounds, with_identity=not quick) as (settings, spark, found):
+    devices, seconds, rounds = (2, QUICK_S, 1) if quick else (48, DAY_S, 3)
+    with compared(devices, seconds, rounds, with_identity=not quick) as (settings, spark, found):
         publish.run(settings, spark, unchecked=True)
-        asked = ask_ms(settings)
+        asked = ask_ms(settings, 1 if quick else 5)
     return found | {"ask_ms": round(asked, 1), "demo_s": demo_seconds(run_it=not quick)}
 
 
 @contextmanager
 def compared(
-    devices: int, rounds: int, with_identity: bool
+    devices: int, day_s: int, rounds: int, with_identity: bool
 ) -> Iterator[tuple[Settings, SparkSession, dict[str, float | None]]]:
     """Time all ways; give the tables of the last one, while they last, and the figures."""
     with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
         folder = Path(name)
-        write_files(folder / "warm", 1)
-        write_files(folder / "full", devices)
+        write_files(folder / "full", devices, day_s)
         spark = build_session(configured(folder / "full"))
         identity = 'identity = ["device", "ts"]'
         ways: dict[str, Callable[[Path], float]] = {
@@ -201,19 +201,21 @@ def compared(
         }
         if not with_identity:
             del ways["ours_with_identity"]
-        for way in ways.values():
-            way(folder / "warm")
+        if day_s == DAY_S:
+            write_files(folder / "warm", 1)
+            for way in ways.values():
+                way(folder / "warm")
         taken: dict[str, list[float]] = {key: [] for key in ways}
         for _ in range(rounds):
             for key, way in ways.items():
                 taken[key].append(way(folder / "full"))
         seconds = {key: statistics.median(values) for key, values in taken.items()}
         settings = configured(folder / "full", identity if with_identity else "")
-        yield settings, spark, figures(devices * DAY_S, seconds)
+        yield settings, spark, rates(devices * day_s, seconds)
         spark.stop()
 
 
-def figures(rows: int, seconds: dict[str, float]) -> dict[str, float | None]:
+def rates(rows: int, seconds: dict[str, float]) -> dict[str, float | None]:
     """Rates and ratios of what was measured."""
     found: dict[str, float | None] = {
         "rows": rows,
@@ -227,18 +229,5 @@ def figures(rows: int, seconds: dict[str, float]) -> dict[str, float | None]:
     return found
 
 
-def main() -> None:
-    """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small sizes")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    asked = parser.parse_args()
-    found = measure(12, 1, quick=True) if asked.quick else measure(48, 3, quick=False)
-    if asked.json:
-        print(json.dumps(found))
-    else:
-        print("\n".join(f"{name:28} {value or 0:>14,}" for name, value in found.items()))
-
-
 if __name__ == "__main__":
-    main()
+    run_parts(__doc__, __package__, ("ingest",))

@@ -4,8 +4,9 @@
 
 The files and stream of ``tests.benchmarks.ingest``: a day of devices that report every second, into tables that hold
 the minute before; one line in ten thousand is no record, so that there is something to reject. The batch is run with
-and without an identity, the second of two runs each. Spark does what is asked of it at once, so the pass over lines,
-fields and typed rows is taken apart by a second measurement: each stage alone, its rows thrown away.
+and without an identity, the second of two runs each; ``--quick`` runs half an hour of one device, once. Spark does what
+is asked of it at once, so the pass over lines, fields and typed rows is taken apart by a second measurement: each stage
+alone, its rows thrown away.
 
 *jobs*: Spark's, and how many of them only read the log of a Delta table. *bridge calls*: from Python into the JVM, and
 the seconds of those that do not wait for rows: what building plans costs.
@@ -13,8 +14,6 @@ the seconds of those that do not wait for rows: what building plans costs.
 
 from __future__ import annotations
 
-import argparse
-import json
 import shutil
 import tempfile
 import time
@@ -35,6 +34,7 @@ from lakehouse.streams.sources.manifest_store import ManifestStore
 from lakehouse.streams.sources.rows import typed_rows
 from tests.benchmarks import page
 from tests.benchmarks.ingest import DAY_S, back_to_before, configured, land_the_day, write_files
+from tests.benchmarks.parts import run_parts
 from tests.benchmarks.stopwatch import HEADS, Job, Stopwatch, append_to, busy, jobs_since, steps_table
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 WAYS = {"without identity": "", "with identity": 'identity = ["device", "ts"]'}
 BAD_EVERY = 10_000
+QUICK_S = 1800
 
 
 def watched() -> Stopwatch:
@@ -107,17 +108,28 @@ def thrown_away(frame: DataFrame, rounds: int = 2) -> float:
     return min(taken)
 
 
-def measure(devices: int) -> dict[str, Any]:
+def figures(quick: bool) -> dict[str, Any]:
+    """Return what each way and stage took."""
+    devices, seconds = (1, QUICK_S) if quick else (12, DAY_S)
+    found = measure(devices, seconds, warm=not quick)
+    if not quick:
+        title = "Where the time of an ingest batch goes"
+        page.write("ingest_steps", "ingest_steps", title, __doc__ or "", *told(found, devices * seconds))
+    return {"rows": devices * seconds, **found}
+
+
+def measure(devices: int, seconds: int, warm: bool) -> dict[str, Any]:
     """Return, by way, the steps' table and the whole; and the stages of the pass over rows."""
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="tidemark-steps-") as name:
         folder = Path(name)
-        write_files(folder, devices)
+        write_files(folder, devices, seconds)
         spoil(folder / "day")
         spark = build_session(configured(folder))
         for way, identity in WAYS.items():
             settings = configured(folder, identity)
-            steps(spark, settings, folder)
+            if warm:
+                steps(spark, settings, folder)
             watch, jobs = steps(spark, settings, folder)
             in_jobs = busy(jobs, [(0.0, float("inf"))])
             found[way] = {
@@ -157,23 +169,5 @@ def told(found: dict[str, Any], rows: int) -> list[str]:
     return [*parts, "## The pass over rows, stage by stage", page.table(heads, found["stages"])]
 
 
-def main() -> None:
-    """Run and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="a device instead of 12, no page")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    asked = parser.parse_args()
-    devices = 1 if asked.quick else 12
-    found = measure(devices)
-    parts = told(found, devices * DAY_S)
-    if not asked.quick:
-        page.write(
-            "ingest_steps", "ingest_steps", "Where the time of an ingest batch goes", __doc__ or "", *parts
-        )
-    print(json.dumps({"rows": devices * DAY_S, **found}) if asked.json else "\n\n".join(parts))
-
-
 if __name__ == "__main__":
-    main()
+    run_parts(__doc__, __package__, ("ingest_steps",))

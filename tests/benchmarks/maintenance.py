@@ -1,6 +1,6 @@
 """Do tables stay small and jobs fast however many batches come? Hourly batches through the real jobs.
 
-    python -m tests.benchmarks.maintenance [--quick] [--json] [--minutes N]
+    python -m tests.benchmarks.maintenance [--quick] [--json]
 
 The ``run`` functions of ``ingest``, ``build_rollups``, ``maintain``, ``merge_raw`` and ``publish``, in one session.
 A batch is a small file with the readings of one hour of event time, one of them eight days late; one of a day's batches
@@ -14,7 +14,6 @@ batch of the last fifty takes no more than a fifth longer than that of the first
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
@@ -30,6 +29,7 @@ from jobs import build_rollups, ingest, maintain, merge_raw, publish
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.table_log import commits_of, read_log
 from tests.benchmarks import page
+from tests.benchmarks.parts import run_parts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 HOUR, DAY = 3600, 24
 T0 = 1_600_000_000
 BATCHES, WARM_UP, COMPARED = 500, 5, 50
+# Seconds after which a run stops with the batch that is then on its way.
+MOST_S = 3600
 # Seconds of the clock that stand for a week of batches, after which unused files go.
 WEEK_S = 300
 TABLES = ("raw", "quarantine", "ledger", "rollup", "corrections")
@@ -163,7 +165,17 @@ def _sample(settings: Settings, spark: SparkSession, batch_s: Sequence[float]) -
     }
 
 
-def figures(found: Measured) -> dict[str, Any]:
+def figures(quick: bool) -> dict[str, Any]:
+    """Run two batches, or as many as an hour allows; return what came of them."""
+    batches, every = (2, 2) if quick else (BATCHES, DAY)
+    found = measure(batches, every, MOST_S, lambda line: print(line, file=sys.stderr, flush=True))
+    told = figures_of(found)
+    if not quick:
+        write(found, told)
+    return told
+
+
+def figures_of(found: Measured) -> dict[str, Any]:
     """Return whether files, log entries and seconds per batch are bounded, with the figures that say so."""
     samples, seconds = found.samples, found.batch_s[WARM_UP:] or found.batch_s
     third = max(1, len(samples) // 3)
@@ -223,28 +235,5 @@ def _picture(name: str, across: str, up: str, x: Sequence[int], y: Sequence[floa
     return page.save(figure, "maintenance", name)
 
 
-def main() -> None:
-    """Run and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help=f"4 batches instead of {BATCHES}, no page")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument(
-        "--minutes", type=float, default=60, help="stop with the batch that is then on its way (60)"
-    )
-    asked = parser.parse_args()
-    batches, every = (4, 2) if asked.quick else (BATCHES, DAY)
-    found = measure(batches, every, asked.minutes * 60, lambda line: print(line, file=sys.stderr, flush=True))
-    told = figures(found)
-    if asked.json:
-        print(json.dumps(told), flush=True)
-    else:
-        print("\n".join(f"{name:22} {value!s:>12}" for name, value in told.items()), flush=True)
-    # Last: a picture that cannot be drawn costs no figure.
-    if not asked.quick:
-        write(found, told)
-
-
 if __name__ == "__main__":
-    main()
+    run_parts(__doc__, __package__, ("maintenance",))

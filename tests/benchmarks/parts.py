@@ -1,36 +1,70 @@
-"""The command line of a benchmark made of parts, each a module with ``figures(quick) -> dict``."""
+"""The command line of every benchmark: parts, each a module with ``figures(quick) -> dict``, run one after the other.
+
+    if __name__ == "__main__":
+        run_parts(__doc__, __package__, ("speed", "figures"), only_in_full=("spark_join",))
+
+With ``--json`` each part prints one line as soon as it is done, an object of its figures and its name as ``part``.
+"""
 
 from __future__ import annotations
 
 import argparse
 import importlib
 import json
+import resource
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any
+from contextlib import suppress
+
+import psutil
 
 
-def run_parts(description: str | None, parts: Sequence[str], quick: str) -> None:
-    """Run the parts that the command line names, all by default, and print their figures; ``quick`` says what it is."""
+def run_parts(
+    description: str | None, package: str | None, parts: Sequence[str], only_in_full: Sequence[str] = ()
+) -> None:
+    """Run the parts that the command line names and print their figures.
+
+    Without names all parts run; with ``--quick`` all but those ``only_in_full``, which start Spark or a service.
+    """
+    names = (*parts, *only_in_full)
+    asked = _asked(description, names)
+    for name in asked.parts or (parts if asked.quick else names):
+        started, before = time.perf_counter(), _cpu_s()
+        found = importlib.import_module(f"{package}.{name}").figures(asked.quick)
+        if asked.json:
+            print(json.dumps({"part": name, **found}), flush=True)
+        else:
+            print("\n".join(f"{key:28} {value}" for key, value in found.items()), flush=True)
+        wall, cpu = time.perf_counter() - started, _cpu_s() - before
+        print(f"{name:16} {wall:7.1f} s, {cpu:7.1f} s of processors", file=sys.stderr, flush=True)
+
+
+def _asked(description: str | None, names: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help=quick)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    names = [part.rsplit(".", 1)[1] for part in parts]
+    parser.add_argument(
+        "--quick", action="store_true", help="small sizes, seconds instead of minutes, no pages"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print an object a part, each as soon as it is done"
+    )
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"only these: {', '.join(names)}")
     asked = parser.parse_args()
     if unknown := set(asked.parts) - set(names):
         parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(names)}")
-    found: dict[str, Any] = {}
-    for name, part in zip(names, parts, strict=True):
-        if asked.parts and name not in asked.parts:
-            continue
-        started = time.perf_counter()
-        found |= importlib.import_module(part).figures(asked.quick)
-        print(f"{name:12} {time.perf_counter() - started:6.1f} s", file=sys.stderr)
-    if asked.json:
-        print(json.dumps(found))
-    else:
-        print("\n".join(f"{name:28} {value}" for name, value in found.items()))
+    return asked
+
+
+def _cpu_s() -> float:
+    """Return the seconds of processors that this process and all its children, ended or alive, have used."""
+    total = 0.0
+    for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
+        used = resource.getrusage(whose)
+        total += used.ru_utime + used.ru_stime
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            times = child.cpu_times()
+            total += times.user + times.system + times.children_user + times.children_system
+    return total

@@ -2,14 +2,12 @@
 
     python -m tests.benchmarks.start [--quick] [--json]
 
-A job of its own process each time: session, then a table of a thousand rows written and read. Both ways in turn, as
-often as ``--quick`` lets; medians. The archive is that of this environment (``make setup``).
+A job of its own process each time: session, then a table of a thousand rows written and read. Both ways in turn,
+seven times each, once with ``--quick``; medians. The archive is that of this environment (``make setup``).
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
 import subprocess
 import sys
@@ -17,8 +15,9 @@ import tempfile
 import time
 
 from lakehouse.spark.archived_classes import archive_file
+from tests.benchmarks.parts import run_parts
 
-RUNS, QUICK_RUNS = 7, 2
+RUNS, QUICK_RUNS = 7, 1
 WITHOUT = "from lakehouse.spark import archived_classes; archived_classes.archive_option = lambda: ''\n"
 JOB = """
 import sys
@@ -32,11 +31,11 @@ assert spark.read.format("delta").load(table).count() == 1000
 """
 
 
-def figures(runs: int) -> dict[str, float]:
+def figures(quick: bool) -> dict[str, float]:
     """Return the median seconds of both ways and their ratio."""
     assert archive_file().is_file(), f"no {archive_file()}: run `make setup` first"
     taken: dict[str, list[float]] = {"archive_s": [], "without_s": []}
-    for _ in range(runs):
+    for _ in range(QUICK_RUNS if quick else RUNS):
         taken["without_s"].append(_seconds(WITHOUT + JOB))
         taken["archive_s"].append(_seconds(JOB))
     median = {name: round(statistics.median(seconds), 2) for name, seconds in taken.items()}
@@ -50,19 +49,5 @@ def _seconds(words: str) -> float:
         return time.perf_counter() - started
 
 
-def main() -> None:
-    """Print both ways."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--quick", action="store_true", help="twice each instead of seven times")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
-    asked = parser.parse_args()
-    found = figures(QUICK_RUNS if asked.quick else RUNS)
-    if asked.json:
-        print(json.dumps(found))
-        return
-    for name, value in found.items():
-        print(f"{name:10}  {value:6.2f}")
-
-
 if __name__ == "__main__":
-    main()
+    run_parts(__doc__, __package__, ("start",))

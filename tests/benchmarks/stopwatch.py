@@ -54,7 +54,13 @@ class Stopwatch:
         self._lock = threading.Lock()
 
     def time(self, owner: Any, function: str, step: Named) -> None:
-        """Count what a function of a module or class takes to a step, which its arguments may name."""
+        """Count what a function of a module or class takes to a step, which its arguments may name.
+
+        Raises:
+            AttributeError: there is no such function any more.
+        """
+        if function not in owner.__dict__:
+            raise AttributeError(f"{owner.__name__} has no {function}, which is to be timed as {step!r}")
         self._wanted.append((owner, function, step))
 
     @contextmanager

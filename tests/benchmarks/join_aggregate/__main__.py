@@ -1,4 +1,4 @@
-"""Join-aggregates of sliding windows: the figures of the paper, speed, drift, peers, fires; one JSON object, and pages.
+"""Join-aggregates of sliding windows: the figures of the paper, speed, drift, peers, fires; and pages.
 
     python -m tests.benchmarks.join_aggregate [--quick] [--json] [PART ...]
 
@@ -9,17 +9,10 @@ from __future__ import annotations
 
 from tests.benchmarks.parts import run_parts
 
-# Each has figures(quick) -> dict; a full run takes minutes and writes pages.
-PARTS = (
-    "tests.benchmarks.join_aggregate.speed",
-    "tests.benchmarks.join_aggregate.figures",
-    "tests.benchmarks.join_aggregate.windows",
-    "tests.benchmarks.join_aggregate.drift",
-    "tests.benchmarks.join_aggregate.peers",
-    "tests.benchmarks.join_aggregate.spark_join",
-    "tests.benchmarks.join_aggregate.fire",
-)
-
-
 if __name__ == "__main__":
-    run_parts(__doc__, PARTS, "small sizes, about a minute, no pages")
+    run_parts(
+        __doc__,
+        __package__,
+        ("speed", "figures", "windows", "drift", "peers", "fire"),
+        only_in_full=("spark_join",),
+    )

@@ -1,4 +1,4 @@
-"""Window joins of late streams: recall, wait, memory and speed against waiting; one JSON object, and pages.
+"""Window joins of late streams: recall, wait, memory and speed against waiting; and pages.
 
     python -m tests.benchmarks.late_join [--quick] [--json] [PART ...]
 
@@ -9,19 +9,10 @@ from __future__ import annotations
 
 from tests.benchmarks.parts import run_parts
 
-# Each has figures(quick) -> dict; a full run takes minutes and writes pages.
-PARTS = (
-    "tests.benchmarks.late_join.streams",
-    "tests.benchmarks.late_join.figures",
-    "tests.benchmarks.late_join.figures_d2",
-    "tests.benchmarks.late_join.sweeps",
-    "tests.benchmarks.late_join.real",
-    "tests.benchmarks.late_join.speed",
-    "tests.benchmarks.late_join.repair",
-    "tests.benchmarks.late_join.spark_join",
-    "tests.benchmarks.late_join.spark_overhead",
-)
-
-
 if __name__ == "__main__":
-    run_parts(__doc__, PARTS, "small sizes, about a minute, no pages")
+    run_parts(
+        __doc__,
+        __package__,
+        ("streams", "figures", "figures_d2", "sweeps", "real", "speed", "repair"),
+        only_in_full=("spark_join", "spark_overhead"),
+    )

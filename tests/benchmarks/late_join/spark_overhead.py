@@ -118,7 +118,7 @@ def _measured(spark: SparkSession, folder: Path, rows: int) -> Measured:
         _ingest(spark, settings, folder, part, number)
         if number == 0:
             run.drain()
-    watch, before = _watched(), jobs_since(spark, 0)[-1].number
+    watch, before = watched(), jobs_since(spark, 0)[-1].number
     with watch.running():
         done = run.drain()
     jobs = jobs_since(spark, before + 1)
@@ -164,7 +164,8 @@ def _ingest(spark: SparkSession, settings: Settings, folder: Path, batch: Batch,
         ingest.run(settings, spark, name)
 
 
-def _watched() -> Stopwatch:
+def watched() -> Stopwatch:
+    """Return a stopwatch on the steps of a query's batch."""
     watch = Stopwatch()
     watch.time(runtime, "next_batch", "what is next")
     watch.time(online.PairsRun, "answers", "plan of Spark")

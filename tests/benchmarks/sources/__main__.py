@@ -1,4 +1,4 @@
-"""Sources other than files, how fast they are read beside the plain way, and how fresh answers are; one JSON object.
+"""Sources other than files, how fast they are read beside the plain way, and how fresh answers are.
 
     python -m tests.benchmarks.sources [--quick] [--json] [PART ...]
 
@@ -11,9 +11,5 @@ from __future__ import annotations
 
 from tests.benchmarks.parts import run_parts
 
-# Each has figures(quick) -> dict.
-PARTS = tuple(f"tests.benchmarks.sources.{name}" for name in ("kafka", "manifests", "freshness", "soak"))
-
-
 if __name__ == "__main__":
-    run_parts(__doc__, PARTS, "small sizes, a few minutes")
+    run_parts(__doc__, __package__, ("manifests",), only_in_full=("kafka", "freshness", "soak"))

@@ -143,6 +143,7 @@ class DsmgaTree:
 def next_move(levels: Sequence[Level], newest_us: int) -> int:
     """Return the newest event time at which the next horizon moves.
 
+    >>> from lakehouse.algorithms.rollup.levels import Level
     >>> next_move([Level(1, 10), Level(4, None)], newest_us=25)
     26
     """

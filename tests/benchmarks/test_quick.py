@@ -1,0 +1,91 @@
+"""Every benchmark's ``--quick`` runs to its end and prints the figures that documents name; times are not judged."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks import ingest_steps
+from tests.benchmarks.late_join import spark_overhead
+
+ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+# By benchmark and part: figures that must be there. Where a data set is absent, a part may say so instead.
+PRINTED: dict[str, dict[str, set[str]]] = {
+    "ingest": {"ingest": {"rows_per_s", "ratio_to_plain_spark", "ask_ms", "demo_s"}},
+    "ingest_steps": {"ingest_steps": {"rows", "without identity", "with identity", "stages"}},
+    "join_aggregate": {
+        "speed": {"tuples_per_s", "bytes_per_live_tuple", "speedup_over_ic", "speedup_over_ic_60min"},
+        "figures": {"seconds_per_tuple", "bytes"},
+        "windows": {"windows_us_per_tuple", "windows_bytes", "maximum_us_per_tuple"},
+        "drift": {"float_drift"},
+        "peers": {"peers"},
+        "fire": {"fires"},
+    },
+    "late_join": {
+        "streams": {"stream_D1", "stream_D2"},
+        "figures": {"wait_ratio_to_k_slack", "memory_ratio_to_k_slack", "periods", "periods_met"},
+        "figures_d2": {"d2_wait_ratio_to_k_slack", "d2_memory_ratio_to_k_slack", "d2_periods_met"},
+        "sweeps": {"sweeps"},
+        "real": {"real_periods", "real_periods_met", "real_memory_ratio_to_k_slack", "real_skipped"},
+        "speed": {"equality_tuples_per_s", "distance_times_real_time"},
+        "repair": {"repair_cost_ratio"},
+    },
+    "maintenance": {"maintenance": {"batches", "batch_s_flat", "files_bounded", "log_entries_bounded"}},
+    "multiway_join": {
+        "sites": {"cost_ratio_to_lottery", "heuristic_gap"},
+        "series": {"last_interval_ratio_to_lottery"},
+        "scenarios": {"scenario_ratio_to_lottery", "sending_ratio_to_lottery"},
+        "hashed": {"hashed_ratio_to_lottery", "hashed_planned_by_moved"},
+        "orders": {"heuristic_gap_of_trips", "plan_ms", "plan_ms_20_sites"},
+    },
+    "rollup": {
+        "space": {"base_slots", "nodes", "nodes_bound"},
+        "error": {"bytes_ratio", "p95_relative_error", "histories_absent"},
+        "intervals": {"interval_trials", "interval_violations"},
+        "aaquery": {"aaquery_error_paper", "aaquery_error_ours"},
+        "speed": {"inserts_per_s", "queries_per_s", "peers_per_s"},
+        "serving": {"serving_rows", "range_sum_p95_ms", "raw_scan_over_range_sum"},
+    },
+    "scheduling": {
+        "figures": {"peak_tuples", "mean_delay_ms", "deadline_misses", "not_lowest"},
+        "order_and_turns": {"unordered_peak_tuples", "unordered_mean_delay_ms"},
+        "executor": {"speedup_over_written_order", "speedup_of_sharing"},
+        "overload": {"overload_limit_bytes", "overload"},
+    },
+    "sources": {"manifests": {"first_s_at_10", "next_s_at_10", "stream_s_at_10", "fold_s_at_10"}},
+    "start": {"start": {"archive_s", "without_s", "speedup"}},
+}
+ABSENT = {"fire": "fire_skipped", "executor": "executor_skipped", "overload": "overload_skipped"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", PRINTED)
+def test_a_quick_run_prints_its_figures_part_by_part(name: str) -> None:
+    command = [sys.executable, "-m", f"tests.benchmarks.{name}", "--quick", "--json"]
+
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr[-4000:]
+    found = {part.pop("part"): set(part) for part in map(json.loads, done.stdout.splitlines())}
+    assert list(found) == list(PRINTED[name])
+    for part, figures in PRINTED[name].items():
+        assert found[part] >= figures or ABSENT.get(part) in found[part], f"{part}: {sorted(found[part])}"
+
+
+def test_every_benchmark_is_run() -> None:
+    written = [path for path in HERE.rglob("*.py") if "\n    run_parts(" in path.read_text(encoding="utf-8")]
+    names = {path.parent.name if path.stem == "__main__" else path.stem for path in written} - {"parts"}
+
+    assert names == set(PRINTED)
+
+
+def test_what_a_stopwatch_times_is_there() -> None:
+    """Steps are named by text: a renamed function once ended the benchmark of a join's Spark job."""
+    ingest_steps.watched()
+    spark_overhead.watched()
