@@ -1,4 +1,4 @@
-"""Figures of a home in Prometheus' form, read from its files when they are asked for; no engine is needed.
+"""Metrics of a home in Prometheus' form, read from its files when they are asked for; no engine is needed.
 
 What a service shows at its address and what ``tidemark metrics`` prints is the same, so it works with Airflow alone;
 then what only a service knows (how long its works take, its failures, freshness) is not there. One scrape costs a few
@@ -51,7 +51,7 @@ def _registry(layout: Home) -> CollectorRegistry:
 
 
 @dataclass
-class StreamFigures:
+class StreamTotals:
     """The totals of a stream's ledger, up to its batch ``last``."""
 
     last: int = 0
@@ -67,11 +67,11 @@ class HomeMetrics:
 
     def __init__(self, layout: Home) -> None:
         self._layout = layout
-        self._ledgers: dict[str, tuple[Commits, Seen, StreamFigures]] = {}
+        self._ledgers: dict[str, tuple[Commits, Seen, StreamTotals]] = {}
 
     def collect(self) -> Iterator[Metric]:
         """Return every metric as it stands now."""
-        streams = {path.name: self._figures(path) for path in _tables(self._layout.ledger(""))}
+        streams = {path.name: self._totals(path) for path in _tables(self._layout.ledger(""))}
         outcomes, heartbeat = read_all(self._layout), service_heartbeat(self._layout)
         yield from _of_streams(streams)
         yield from _of_lateness(streams)
@@ -81,25 +81,25 @@ class HomeMetrics:
         yield from _of_service(heartbeat)
         yield from _of_tasks((heartbeat or {}).get("tasks", ()))
 
-    def _figures(self, ledger: Path) -> StreamFigures:
+    def _totals(self, ledger: Path) -> StreamTotals:
         """Return the totals of a ledger; where it has only grown since the last time, only its new rows are read."""
         tables = Commits(ledger, self._layout.corrections(ledger.name))
-        look, seen, figures = self._ledgers.get(ledger.name, (tables, (NO_TABLE, NO_TABLE), StreamFigures()))
+        look, seen, totals = self._ledgers.get(ledger.name, (tables, (NO_TABLE, NO_TABLE), StreamTotals()))
         shown = look()
         if shown != seen:
             # A correction changes rows that are there.
             has_only_grown = shown[1:] == seen[1:] and shown[0] > seen[0]
-            before = figures if has_only_grown else StreamFigures()
-            figures = _added_up(before, read_columns(ledger, _COLUMNS, ("batch", before.last + 1, None)))
-        self._ledgers[ledger.name] = look, shown, figures
-        return figures
+            before = totals if has_only_grown else StreamTotals()
+            totals = _added_up(before, read_columns(ledger, _COLUMNS, ("batch", before.last + 1, None)))
+        self._ledgers[ledger.name] = look, shown, totals
+        return totals
 
 
 def _tables(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
 
 
-def _added_up(before: StreamFigures, rows: Iterable[tuple[Any, ...]]) -> StreamFigures:
+def _added_up(before: StreamTotals, rows: Iterable[tuple[Any, ...]]) -> StreamTotals:
     found = deepcopy(before)
     for row in rows:
         batch = dict(zip(_COLUMNS, row, strict=True))
@@ -117,7 +117,7 @@ def _added_up(before: StreamFigures, rows: Iterable[tuple[Any, ...]]) -> StreamF
     return found
 
 
-def _of_streams(streams: Mapping[str, StreamFigures]) -> Iterator[Metric]:
+def _of_streams(streams: Mapping[str, StreamTotals]) -> Iterator[Metric]:
     rows = CounterMetricFamily(
         "tidemark_rows", "Rows that came in, by what became of them.", labels=["stream", "outcome"]
     )
@@ -130,27 +130,27 @@ def _of_streams(streams: Mapping[str, StreamFigures]) -> Iterator[Metric]:
         "Newest event time accepted, in Unix time.",
         labels=["stream"],
     )
-    for name, figures in streams.items():
-        batches.add_metric([name], figures.batches)
+    for name, totals in streams.items():
+        batches.add_metric([name], totals.batches)
         for outcome in OUTCOMES:
-            rows.add_metric([name, outcome], figures.rows[outcome])
-        for reason, count in sorted(figures.reasons.items()):
+            rows.add_metric([name, outcome], totals.rows[outcome])
+        for reason, count in sorted(totals.reasons.items()):
             reasons.add_metric([name, reason], count)
-        if figures.newest_us is not None:
-            newest.add_metric([name], figures.newest_us / 1e6)
+        if totals.newest_us is not None:
+            newest.add_metric([name], totals.newest_us / 1e6)
     yield from (rows, reasons, batches, newest)
 
 
-def _of_lateness(streams: Mapping[str, StreamFigures]) -> Iterator[Metric]:
+def _of_lateness(streams: Mapping[str, StreamTotals]) -> Iterator[Metric]:
     late = HistogramMetricFamily(
         "tidemark_lateness_seconds",
         "How far late rows were behind the newest before them.",
         labels=["stream"],
     )
-    for name, figures in streams.items():
+    for name, totals in streams.items():
         # Bin i of the ledger ends at 2^(i+1) milliseconds; the sum of latenesses is not kept.
-        ends = [str(2 ** (index + 1) / 1000) for index in range(len(figures.late))]
-        counts = list(accumulate(figures.late))
+        ends = [str(2 ** (index + 1) / 1000) for index in range(len(totals.late))]
+        counts = list(accumulate(totals.late))
         late.add_metric(
             [name], [*zip(ends, counts, strict=True), ("+Inf", counts[-1] if counts else 0)], None
         )
