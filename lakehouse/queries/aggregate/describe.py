@@ -7,20 +7,12 @@ import re
 from lakehouse.declare.durations import format_duration
 from lakehouse.queries.aggregate.query import AggregateQuery, Measure
 from lakehouse.queries.aggregate.shape import shape_of
+from lakehouse.queries.runtime.describe import clock_in_words
 
 _NUMBER = re.compile(r"CAST\((.*) AS DOUBLE\)")
 _PRESENCE = re.compile(r"CASE WHEN NOT (`[^`]+`) IS NULL THEN CAST\(1 AS DOUBLE\) END")
 _COLUMN_AS_NUMBER = re.compile(r"CAST\((`[^`]+`) AS DOUBLE\)")
 _COLUMN = re.compile(r"`([^`]+)`")
-
-
-def windows_in_words(query: AggregateQuery) -> str:
-    """Return the streams with their windows, and with their alias where it says more than the name."""
-    return " join ".join(
-        f"{side.stream} [{format_duration(side.window_us)}]"
-        f"{'' if side.alias == side.stream else f' {side.alias}'}"
-        for side in query.sides
-    )
 
 
 def equalities_in_words(query: AggregateQuery) -> str:
@@ -65,13 +57,8 @@ def having_in_words(query: AggregateQuery) -> str:
 
 def ticks_in_words(query: AggregateQuery) -> str:
     """Return when answers are given, which streams they wait for, and which clocks are not believed."""
-    idle = "waits for a silent stream"
-    if query.idle_us is not None:
-        idle = f"goes on without a stream that is silent for {format_duration(query.idle_us)}"
-    ahead = "every event time is believed"
-    if query.ahead_us is not None:
-        ahead = f"refuses event times more than {format_duration(query.ahead_us)} ahead"
-    return f"every {format_duration(query.every_us)}, once all streams have passed it; {idle}; {ahead}"
+    clock = clock_in_words(query.idle_us, query.ahead_us)
+    return f"every {format_duration(query.every_us)}, once all streams have passed it; {clock}"
 
 
 def slack_in_words(query: AggregateQuery) -> str:

@@ -20,7 +20,6 @@ from lakehouse.queries.runtime.snapshot import (
     filled,
     final_before,
     open_rows,
-    published_from,
     shared_fields,
     shown_columns,
 )
@@ -88,16 +87,15 @@ class AggregateSnapshot(QuerySnapshot):
 def snapshot_of(
     layout: Home, query: AggregateQuery, streams: Mapping[str, Stream], published_us: int | None
 ) -> AggregateSnapshot:
-    """Return what a publisher is told of a query; ``published_us`` back from its newest time, None for all."""
+    """Return what is published of a query; ``published_us`` back from its newest time, None for all."""
     # Before the files, so that these have all that the metrics speak of.
     metrics = read_batch_metrics(layout, query.name, _METRICS)
     newest = [time for row in metrics.rows for time in row["newest_us"]]
-    shared = shared_fields(layout, query, streams, metrics, newest)
+    fields = shared_fields(layout, query, streams, metrics, newest, published_us, query.every_us)
     rows = [f"{side.stream}: one of GROUP BY" for side in query.sides]
     shown = [measure for measure in query.measures if measure.is_shown]
     return AggregateSnapshot(
-        **shared,
-        published_from_us=published_from(shared["newest_us"], published_us, query.every_us),
+        **fields,
         every_us=query.every_us,
         slack_us=query.slack_us,
         method=query.method,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakehouse.queries.aggregate.describe import equalities_in_words, measure_in_words, windows_in_words
+from lakehouse.queries.aggregate.describe import equalities_in_words, measure_in_words
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.runtime.batch_metrics import is_finished
 from lakehouse.queries.runtime.state import Facts, QueryState
@@ -21,7 +21,6 @@ class AggregateState(QueryState):
     def own_summary(self) -> Facts:
         """Return what it joins and answers, by which method, answers given and changed, and alarms raised now."""
         return {
-            "from_clause": windows_in_words(self.query),
             "condition": equalities_in_words(self.query),
             "groups": [group.name for group in self.query.groups],
             "outputs": {

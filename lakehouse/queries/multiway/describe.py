@@ -8,15 +8,6 @@ from lakehouse.declare.durations import format_duration
 from lakehouse.queries.multiway.query import SLOTS, MultiwayQuery
 
 
-def windows_in_words(query: MultiwayQuery) -> str:
-    """Return the streams with their windows, and with their alias where it says more than the name."""
-    return " join ".join(
-        f"{side.stream} [{format_duration(side.window_us)}]"
-        f"{'' if side.alias == side.stream else f' {side.alias}'}"
-        for side in query.sides
-    )
-
-
 def equalities_in_words(query: MultiwayQuery) -> str:
     """Return which columns must be equal, attribute by attribute."""
     attributes = zip(*(side.keys for side in query.sides), strict=True)
@@ -33,16 +24,6 @@ def slack_in_words(query: MultiwayQuery) -> str:
     if query.slack_us:
         reach = f"{format_duration(query.slack_us)} behind {reach}"
     return f"rows up to {reach} find all partners at once; what later ones miss waits for the repair"
-
-
-def clock_in_words(query: MultiwayQuery) -> str:
-    """Return when a stream counts as silent, and which clocks are not believed."""
-    idle = "waits for a silent stream"
-    if query.idle_us is not None:
-        idle = f"goes on without a stream that is silent for {format_duration(query.idle_us)}"
-    if query.ahead_us is None:
-        return f"{idle}; every event time is believed"
-    return f"{idle}; refuses event times more than {format_duration(query.ahead_us)} ahead"
 
 
 def counts_in_words() -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakehouse.queries.multiway.describe import clock_in_words, counts_in_words, slack_in_words, ways_in_words
+from lakehouse.queries.multiway.describe import counts_in_words, slack_in_words, ways_in_words
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.multiway.sites import transfer_of
 from lakehouse.queries.multiway.state import BATCH_METRICS, COSTS, MultiwayState, left_site, pruned
+from lakehouse.queries.runtime.describe import clock_in_words
 from lakehouse.queries.runtime.explain import Declared, batch_sums, conditions_on, last, repairs_of
 from lakehouse.queries.runtime.state import Facts
 
@@ -48,7 +49,7 @@ def _plan(query: MultiwayQuery, declared: Declared) -> Facts:
         "ways": ways_in_words(query, transfer),
         "counts": counts_in_words(),
         "slack": slack_in_words(query),
-        "clock": clock_in_words(query),
+        "clock": clock_in_words(query.idle_us, query.ahead_us),
     }
 
 

@@ -15,7 +15,6 @@ from lakehouse.queries.runtime.snapshot import (
     files_of,
     final_before,
     open_rows,
-    published_from,
     shared_fields,
     shown_columns,
 )
@@ -49,15 +48,14 @@ class MultiwaySnapshot(RowsSnapshot):
 def snapshot_of(
     layout: Home, query: MultiwayQuery, streams: Mapping[str, Stream], published_us: int | None
 ) -> MultiwaySnapshot:
-    """Return what a publisher is told of a query; ``published_us`` back from its newest time, None for all."""
+    """Return what is published of a query; ``published_us`` back from its newest time, None for all."""
     # Before the files, so that these have all that the metrics speak of.
     metrics = read_batch_metrics(layout, query.name, _METRICS)
     newest = [time for row in metrics.rows for time in row["newest_us"]]
-    shared = shared_fields(layout, query, streams, metrics, newest)
+    fields = shared_fields(layout, query, streams, metrics, newest, published_us)
     rows = [f"the row of {side.alias}, of {side.stream}" for side in query.sides]
     return MultiwaySnapshot(
-        **shared,
-        published_from_us=published_from(shared["newest_us"], published_us, 1),
+        **fields,
         slack_us=query.slack_us,
         columns=shown_columns(query, query.outputs, streams, rows),
         rows_found=metrics.total("results"),

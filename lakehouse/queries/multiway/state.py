@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakehouse.queries.multiway.describe import equalities_in_words, windows_in_words
+from lakehouse.queries.multiway.describe import equalities_in_words
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.runtime.state import Facts, QueryState
 
@@ -24,7 +24,6 @@ class MultiwayState(QueryState):
         """Return what it joins, results found online and by repair, rows that left their site, and bytes moved."""
         metrics = self.metrics
         return {
-            "from_clause": windows_in_words(self.query),
             "condition": equalities_in_words(self.query),
             "slack_us": self.query.slack_us,
             "results_online": metrics.total("results"),

@@ -12,13 +12,6 @@ from lakehouse.queries.pairs.query import PairSide, PairsQuery
 _SIGNS = {"==": "=", "!=": "<>"}
 
 
-def streams_in_words(query: PairsQuery) -> str:
-    """Return both streams, with their alias where it says more than the name."""
-    return " join ".join(
-        side.stream if side.alias == side.stream else f"{side.stream} {side.alias}" for side in query.sides
-    )
-
-
 def condition_in_words(query: PairsQuery) -> str:
     """Return what must hold for two rows to join, besides the window."""
     return " and ".join(_conjuncts(query))
@@ -67,14 +60,3 @@ def policy_in_words(query: PairsQuery) -> str:
         return f"paper: every {every} the least memory whose modelled recall makes up {query.recall:g} over {period}"
     share = judged_share(query.recall, usual_margin(query.recall))
     return f"needed_slack: every {every} the least memory with which each past {period} would have reached {share:.6g}"
-
-
-def clock_in_words(query: PairsQuery) -> str:
-    """Return when a side counts as silent, and which clocks are not believed."""
-    clock = query.clock
-    idle = "waits for a silent side"
-    if clock.idle_us is not None:
-        idle = f"goes on without a side that is silent for {format_duration(clock.idle_us)}"
-    if clock.ahead_of_arrival_us is None:
-        return f"{idle}; every event time is believed"
-    return f"{idle}; refuses event times more than {format_duration(clock.ahead_of_arrival_us)} ahead"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lakehouse.algorithms.late_join.margin import judged_share, usual_margin
-from lakehouse.queries.pairs.describe import buckets_in_words, clock_in_words, policy_in_words
+from lakehouse.queries.pairs.describe import buckets_in_words, policy_in_words
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.state import PairsState
+from lakehouse.queries.runtime.describe import clock_in_words
 from lakehouse.queries.runtime.explain import (
     Declared,
     batch_sums,
@@ -52,7 +53,7 @@ def _plan(query: PairsQuery, buckets: int) -> Facts:
         "slack": policy_in_words(query),
         "buckets": buckets,
         "spread": buckets_in_words(query, buckets),
-        "clock": clock_in_words(query),
+        "clock": clock_in_words(query.clock.idle_us, query.clock.ahead_of_arrival_us, "side"),
     }
 
 

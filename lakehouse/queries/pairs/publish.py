@@ -21,7 +21,6 @@ from lakehouse.queries.runtime.snapshot import (
     RowsSnapshot,
     files_of,
     open_rows,
-    published_from,
     shared_fields,
     shown_columns,
 )
@@ -63,17 +62,16 @@ class PairsSnapshot(RowsSnapshot):
 def snapshot_of(
     layout: Home, query: PairsQuery, streams: Mapping[str, Stream], published_us: int | None
 ) -> PairsSnapshot:
-    """Return what a publisher is told of a query; ``published_us`` back from its newest time, None for all."""
+    """Return what is published of a query; ``published_us`` back from its newest time, None for all."""
     # Before the files, so that these have all that the metrics speak of.
     metrics = read_batch_metrics(layout, query.name, _METRICS)
     newest = [row[name] for row in metrics.rows for name in _NEWEST]
-    shared = shared_fields(layout, query, streams, metrics, newest)
+    # By whole steps: one that is cut would show fewer pairs than it has.
+    fields = shared_fields(layout, query, streams, metrics, newest, published_us, query.step_us)
     rows = [f"the {side} row, of {stream}" for side, stream in zip(_SIDES, query.streams, strict=True)]
     return PairsSnapshot(
-        **shared,
-        # A step that is cut would show fewer pairs than it has.
-        published_from_us=published_from(shared["newest_us"], published_us, query.step_us),
-        **{field: getattr(query, field) for field in ("window_us", "recall", "period_us", "step_us")},
+        **fields,
+        **{name: getattr(query, name) for name in ("window_us", "recall", "period_us", "step_us")},
         columns=shown_columns(query, query.outputs, streams, rows),
         rows_found=metrics.total("pairs"),
         row_files=files_of(layout.joins(query.name)),

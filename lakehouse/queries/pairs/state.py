@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lakehouse.queries.pairs.describe import condition_in_words, streams_in_words
+from lakehouse.queries.pairs.describe import condition_in_words
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.state import Facts, QueryState
 
@@ -31,7 +31,6 @@ class PairsState(QueryState):
     def own_summary(self) -> Facts:
         """Return what it joins, the recall asked for, and pairs found online and by repair."""
         return {
-            "from_clause": streams_in_words(self.query),
             "window_us": self.query.window_us,
             "condition": condition_in_words(self.query),
             "recall": self.query.recall,

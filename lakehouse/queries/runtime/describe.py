@@ -1,10 +1,12 @@
-"""Conditions that are asked one by one, in words, and why they stand in the order in which they are."""
+"""What kinds of query have alike, in words: streams, clocks, and conditions with why they stand in their order."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from lakehouse.declare.durations import format_duration
+from lakehouse.queries.kind import Side
 from lakehouse.queries.language.row_conditions import Conjunct
 
 
@@ -26,6 +28,27 @@ class Ranked:
     def us_a_row(self) -> float:
         """What a row costs."""
         return 1e6 / self.handled_per_s
+
+
+def from_in_words(sides: Sequence[Side]) -> str:
+    """Return the streams with windows of their own, and with their alias where it says more than the name."""
+    return " join ".join(map(_side_in_words, sides))
+
+
+def _side_in_words(side: Side) -> str:
+    window_us = getattr(side, "window_us", None)
+    window = "" if window_us is None else f" [{format_duration(window_us)}]"
+    return f"{side.stream}{window}{'' if side.alias == side.stream else f' {side.alias}'}"
+
+
+def clock_in_words(idle_us: int | None, ahead_us: int | None, side: str = "stream") -> str:
+    """Return when a side counts as silent, and which clocks are not believed."""
+    idle = f"waits for a silent {side}"
+    if idle_us is not None:
+        idle = f"goes on without a {side} that is silent for {format_duration(idle_us)}"
+    if ahead_us is None:
+        return f"{idle}; every event time is believed"
+    return f"{idle}; refuses event times more than {format_duration(ahead_us)} ahead"
 
 
 def condition_in_words(text: str) -> str:

@@ -95,8 +95,15 @@ def shared_fields(
     streams: Mapping[str, Stream],
     metrics: BatchMetrics,
     newest: Iterable[int | None],
+    published_us: int | None,
+    step_us: int = 1,
 ) -> dict[str, Any]:
-    """Return the fields of ``QuerySnapshot`` but for since when; ``newest``: times of the sides, by batch."""
+    """Return the fields of ``QuerySnapshot``.
+
+    ``newest``: times of the sides, by batch. ``published_us`` back from the last of them the query is published, None
+    for all of it, by whole steps.
+    """
+    newest_us = greatest(newest)
     return {
         "name": query.name,
         "kind": query.kind,
@@ -105,7 +112,10 @@ def shared_fields(
         "batches": metrics.finished,
         **{name: metrics.total(name) for name in ("rows", "missed", "refused", "unusable")},
         "time_us": greatest(row["time_us"] for row in metrics.rows),
-        "newest_us": greatest(newest),
+        "newest_us": newest_us,
+        "published_from_us": None
+        if newest_us is None or published_us is None
+        else floor_to(step_us, newest_us - published_us),
         "latest_us": max(streams[stream].latest for stream in query.streams),
         "repairs": metrics.last_repair,
         "repaired_through": metrics.repaired,
@@ -128,13 +138,6 @@ def shown_columns(
         )
         for each in outputs
     ]
-
-
-def published_from(newest_us: int | None, published_us: int | None, step_us: int) -> int | None:
-    """Return from when on a query is published, by whole steps; None for all of it."""
-    if newest_us is None or published_us is None:
-        return None
-    return floor_to(step_us, newest_us - published_us)
 
 
 def open_rows(snapshot: QuerySnapshot, columns: str = "event_us") -> str:

@@ -25,6 +25,7 @@ from lakehouse.queries.kind import Query, kind_of
 from lakehouse.queries.language.row_conditions import scanned
 from lakehouse.queries.runtime.batch_manifest import Span, definition_of, read_definition, read_plan
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, read_batch_metrics
+from lakehouse.queries.runtime.describe import from_in_words
 from lakehouse.queries.runtime.failure import Stopped, read_stopped
 from lakehouse.queries.runtime.operators import Scans, read_scans
 from lakehouse.queries.runtime.reset_query import known_queries
@@ -129,6 +130,7 @@ class QueryState(ABC):
             "kind": self.query.kind,
             "description": self.query.description,
             "streams": list(self.query.streams),
+            "from_clause": from_in_words(self.query.sides),
             **self.own_summary(),
             **self._scan_summary(),
             "state": self.state,

@@ -7,12 +7,6 @@ from lakehouse.queries.runtime.describe import condition_in_words
 from lakehouse.queries.selection.query import SelectionQuery
 
 
-def stream_in_words(query: SelectionQuery) -> str:
-    """Return the stream, with its alias where it says more than the name."""
-    side = query.sides[0]
-    return side.stream if side.alias == side.stream else f"{side.stream} {side.alias}"
-
-
 def where_in_words(query: SelectionQuery) -> str:
     """Return all conditions in the written order."""
     return " and ".join(condition_in_words(each.text) for each in query.conjuncts)

@@ -12,7 +12,6 @@ from lakehouse.queries.runtime.batch_metrics import read_batch_metrics
 from lakehouse.queries.runtime.snapshot import (
     RowsSnapshot,
     files_of,
-    published_from,
     shared_fields,
     shown_columns,
 )
@@ -44,13 +43,14 @@ class SelectionSnapshot(RowsSnapshot):
 def snapshot_of(
     layout: Home, query: SelectionQuery, streams: Mapping[str, Stream], published_us: int | None
 ) -> SelectionSnapshot:
-    """Return what a publisher is told of a query; ``published_us`` back from its newest time, None for all."""
+    """Return what is published of a query; ``published_us`` back from its newest time, None for all."""
     # Before the files, so that these have all that the metrics speak of.
     metrics = read_batch_metrics(layout, query.name, ("batch", "operator", "rows", "selected", "time_us"))
-    shared = shared_fields(layout, query, streams, metrics, [row["time_us"] for row in metrics.rows])
+    fields = shared_fields(
+        layout, query, streams, metrics, [row["time_us"] for row in metrics.rows], published_us
+    )
     return SelectionSnapshot(
-        **shared,
-        published_from_us=published_from(shared["newest_us"], published_us, 1),
+        **fields,
         columns=shown_columns(query, query.outputs, streams, [f"the row of {query.stream}"]),
         rows_found=metrics.total("selected"),
         row_files=files_of(layout.selected(query.name)),

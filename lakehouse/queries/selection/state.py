@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 
 from lakehouse.queries.runtime.operators import BATCH, OPERATOR, operator_facts, ordered
 from lakehouse.queries.runtime.state import Facts, QueryState
-from lakehouse.queries.selection.describe import stream_in_words, where_in_words
+from lakehouse.queries.selection.describe import where_in_words
 from lakehouse.queries.selection.query import SelectionQuery
 
 
@@ -22,7 +22,6 @@ class SelectionState(QueryState):
     def own_summary(self) -> Facts:
         """Return what it selects, how many rows, deadlines missed, and its operators in their current order."""
         return {
-            "from_clause": stream_in_words(self.query),
             "condition": where_in_words(self.query),
             "deadline_us": self.query.deadline_us,
             "stopped": None if self.stopped is None else asdict(self.stopped),

@@ -7,6 +7,7 @@ import pytest
 from lakehouse.declare.stream import Stream
 from lakehouse.queries.aggregate import describe as words
 from lakehouse.queries.aggregate.query import AggregateQuery
+from lakehouse.queries.runtime.describe import from_in_words
 from tests.queries.answered import PLAIN, TEXT, declare, query_of
 
 CHAIN = """\
@@ -29,7 +30,7 @@ def chain(streams: dict[str, Stream]) -> AggregateQuery:
 
 
 def test_streams_have_their_windows_and_an_alias_where_it_says_more(chain: AggregateQuery) -> None:
-    assert sorted(words.windows_in_words(chain).split(" join ")) == [
+    assert sorted(from_in_words(chain.sides).split(" join ")) == [
         "asks [10m]",
         "asks [30s] c",
         "replies [1h] b",

@@ -4,12 +4,11 @@ import pytest
 
 from lakehouse.queries.pairs.describe import (
     buckets_in_words,
-    clock_in_words,
     condition_in_words,
     policy_in_words,
-    streams_in_words,
 )
 from lakehouse.queries.pairs.query import PairsQuery
+from lakehouse.queries.runtime.describe import clock_in_words, from_in_words
 from tests.queries.declared_streams import join_of, stream_of
 
 
@@ -40,7 +39,7 @@ def test_a_condition_is_told_by_its_columns(on: str, told: str) -> None:
 
 
 def test_an_alias_is_told_where_there_is_one() -> None:
-    assert streams_in_words(_query("a.x = right_one.x")) == "left_one a join right_one"
+    assert from_in_words(_query("a.x = right_one.x").sides) == "left_one a join right_one"
 
 
 def test_buckets_are_told_by_what_meets_in_them() -> None:
@@ -54,8 +53,12 @@ def test_a_policy_is_told_with_what_it_aims_at() -> None:
     assert policy_in_words(_query("a.x = right_one.x", "POLICY PAPER")).startswith("paper: every 1s")
 
 
+def _clock(query: PairsQuery) -> str:
+    return clock_in_words(query.clock.idle_us, query.clock.ahead_of_arrival_us, "side")
+
+
 def test_clocks_are_told_with_what_they_are_held_to() -> None:
     equal = "a.x = right_one.x"
-    assert clock_in_words(_query(equal)) == "waits for a silent side; every event time is believed"
-    told = clock_in_words(_query(equal, "IDLE 10 MINUTES AHEAD 1 HOUR"))
+    assert _clock(_query(equal)) == "waits for a silent side; every event time is believed"
+    told = _clock(_query(equal, "IDLE 10 MINUTES AHEAD 1 HOUR"))
     assert told == "goes on without a side that is silent for 10m; refuses event times more than 1h ahead"
