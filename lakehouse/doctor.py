@@ -75,14 +75,16 @@ def _java() -> Finding:
     if java is None or not Path(java).is_file():
         return Finding("java", "wrong", f"no java in {where}", install)
     try:
-        told = subprocess.run(
+        printed = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=30, check=False
         ).stderr
     except (OSError, subprocess.TimeoutExpired) as error:
         return Finding("java", "wrong", f"{java} does not start: {error}", install)
-    version = re.search(r'version "((\d+)[^"]*)"', told)
+    version = re.search(r'version "((\d+)[^"]*)"', printed)
     if version is None or int(version[2]) not in JAVAS:
-        return Finding("java", "wrong", f"{java} says {told.strip().splitlines()[:1] or 'nothing'}", install)
+        return Finding(
+            "java", "wrong", f"{java} says {printed.strip().splitlines()[:1] or 'nothing'}", install
+        )
     return Finding("java", "ok", f"{version[1]} at {java}")
 
 

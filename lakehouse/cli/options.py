@@ -92,13 +92,13 @@ def nearest(name: str, among: Iterable[str]) -> str:
 def instant(text: str, timezone: str, option: str) -> int:
     """Return the microseconds UTC of an ISO time; without an offset it is taken in the time zone."""
     try:
-        moment = datetime.fromisoformat(text)
+        timestamp = datetime.fromisoformat(text)
     except ValueError:
         expected = "an ISO time such as 2026-01-05T06:00 or 2026-01-05T06:00:00+01:00"
         raise WrongUsage(f"{option}: found {text!r}; expected {expected}") from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=_zone(timezone))
-    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    if timestamp.tzinfo is None:
+        timestamp = timestamp.replace(tzinfo=_zone(timezone))
+    since = timestamp - datetime(1970, 1, 1, tzinfo=UTC)
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 

@@ -36,19 +36,19 @@ def plan(
     if as_json:
         print_json(found[0] if stream else found)
         return
-    for facts in found:
-        _print(facts)
+    for kept in found:
+        _print(kept)
 
 
-def changes(facts: Mapping[str, Any]) -> Iterator[str]:
+def changes(kept: Mapping[str, Any]) -> Iterator[str]:
     """Return what a changed declaration will do, one sentence each."""
-    change = facts["change"]
+    change = kept["change"]
     yield from change["effects"]
     yield from (f"older times will lack: {sentence}" for sentence in change["lacks"])
     yield from (f"refused: {sentence}" for sentence in change["refusals"])
 
 
-def _print(facts: Mapping[str, Any]) -> None:
+def _print(kept: Mapping[str, Any]) -> None:
     from lakehouse.cli.output import moment, print_table
     from lakehouse.declare.durations import format_duration
 
@@ -60,15 +60,15 @@ def _print(facts: Mapping[str, Any]) -> None:
             v["nodes"],
             v["bytes"],
         )
-        for v in facts["levels"]
+        for v in kept["levels"]
     ]
-    raw = facts["raw"]
+    raw = kept["raw"]
     rows.append(("raw", format_duration(raw["keep_us"]), moment(raw["from_us"]), raw["rows"], raw["bytes"]))
-    title = f"{facts['stream']}: newest {moment(facts['newest_us'])}, since {moment(facts['earliest_us'])}"
+    title = f"{kept['stream']}: newest {moment(kept['newest_us'])}, since {moment(kept['earliest_us'])}"
     print_table(("granularity", "kept for", "kept since", "nodes or rows", "bytes"), rows, title=title)
-    for sentence in facts["lacks_now"]:
+    for sentence in kept["lacks_now"]:
         print(f"lacking: {sentence}")
     if raw["next_from_us"] is not None:
         print(f"next maintain: raw rows before {moment(raw['next_from_us'])} go; nodes keep their history")
-    for sentence in changes(facts):
+    for sentence in changes(kept):
         print(f"change: {sentence}")

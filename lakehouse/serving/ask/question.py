@@ -75,24 +75,24 @@ def order(found: Answer) -> list[tuple[bool, str]]:
     return [(value is None, value or "") for value in found.key.values()]
 
 
-def microseconds(moment: Timestamp) -> int:
+def microseconds(timestamp: Timestamp) -> int:
     """Return microseconds since the epoch; a time without an offset is UTC.
 
     Raises:
         AskError: when the text is no time.
     """
-    if isinstance(moment, int):
-        return moment
-    if isinstance(moment, str):
+    if isinstance(timestamp, int):
+        return timestamp
+    if isinstance(timestamp, str):
         try:
-            moment = datetime.fromisoformat(moment.strip())
+            timestamp = datetime.fromisoformat(timestamp.strip())
         except ValueError:
             raise AskError(
-                f"expected a time such as 2020-07-13, 2020-07-13T06:00 or 2020-07-13T06:00+02:00, found {moment!r}"
+                f"expected a time such as 2020-07-13, 2020-07-13T06:00 or 2020-07-13T06:00+02:00, found {timestamp!r}"
             ) from None
-    if not isinstance(moment, datetime):
-        moment = datetime(moment.year, moment.month, moment.day, tzinfo=UTC)
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    if not isinstance(timestamp, datetime):
+        timestamp = datetime(timestamp.year, timestamp.month, timestamp.day, tzinfo=UTC)
+    aware = timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
     return (aware - _EPOCH) // timedelta(microseconds=1)
 
 

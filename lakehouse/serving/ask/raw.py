@@ -68,9 +68,9 @@ def _from_nodes(reader: PublishedReader, question: Question, kept_us: int | None
         return []
     answers = answer(reader.connection, question)
     if not all(found.exact for found in answers):
-        moment = format_timestamp(kept_us)
+        kept = format_timestamp(kept_us)
         raise AskError(
-            f"exact needs the raw rows of the range, and {question.stream} keeps those from {moment} on: ask "
+            f"exact needs the raw rows of the range, and {question.stream} keeps those from {kept} on: ask "
             "from there on, or on edges of nodes; without exact the answer comes with its interval"
         )
     return answers
