@@ -9,9 +9,9 @@ UV := .tools/bin/uv
 READY := $(VENV)/.ready
 CODE := lakehouse jobs dags quality infra tests
 BENCHMARKS := ingest ingest_steps maintenance start rollup late_join multiway_join join_aggregate scheduling sources
-FAST := not spark and not airflow and not slow
-# Each process of the whole suite starts a Spark of its own, so two; a file's tests share what they set up.
-SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
+FAST := not spark and not airflow and not slow and not long
+# Each process of the whole suite starts a Spark of its own, so two; tests/conftest.py says what stays in one of them.
+TOGETHER := --dist loadgroup --no-loadscope-reorder
 
 .PHONY: help
 help: ## Print this list
@@ -33,12 +33,16 @@ demo-live: setup ## The same with a real stream: this machine's own sensors
 	@infra/demo.sh --live
 
 .PHONY: test
-test: setup ## Run the whole test suite
-	@$(BIN)/python -m pytest $(SIDE_BY_SIDE)
+test: setup ## Run the test suite
+	@$(BIN)/python -m pytest -m "not long" -n 2 $(TOGETHER)
 
 .PHONY: test-fast
 test-fast: setup ## Run the tests that need no JVM, no Airflow and no long wait
-	@$(BIN)/python -m pytest -m "$(FAST)" -n logical --dist worksteal
+	@$(BIN)/python -m pytest -m "$(FAST)" --few-examples -n logical $(TOGETHER)
+
+.PHONY: test-long
+test-long: setup ## Run what the suite tests on a tenth, at its full size
+	@$(BIN)/python -m pytest -m long
 
 .PHONY: lint
 lint: setup ## Check style and formatting

@@ -6,6 +6,7 @@ python -m tests.end_to_end.correcting CONFIG retract|maintain
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,12 +27,12 @@ def correct(spark: SparkSession, settings: Settings, what: str) -> None:
         maintain.run(settings, spark, "readings")
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Run it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("config", type=Path)
     parser.add_argument("what", choices=("retract", "maintain"))
-    asked = parser.parse_args()
+    asked = parser.parse_args(argv)
     settings = load_settings(asked.config)
     correct(build_session(settings), settings, asked.what)
 

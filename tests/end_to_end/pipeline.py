@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,12 +73,12 @@ def run(spark: SparkSession, settings: Settings) -> dict[str, dict[str, str]]:
     return {name: logical_content(spark, settings, name) for name in settings.streams}
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Run one job."""
     parser = argparse.ArgumentParser()
     parser.add_argument("config", type=Path)
     parser.add_argument("job", choices=JOBS)
-    asked = parser.parse_args()
+    asked = parser.parse_args(argv)
     settings = load_settings(asked.config)
     run_job(asked.job, build_session(settings), settings)
 

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +12,7 @@ from jobs import build_rollups, ingest, publish
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.corrections import read_corrections
 from lakehouse.home.crashpoint import CORRECTION_POINTS
+from tests import killing
 from tests.end_to_end import correcting, pipeline
 from tests.end_to_end.test_crashes import T0
 from tests.readings import declared
@@ -24,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+# The kill that takes its JVM along.
+FRESH = "correction.rollup-replaced"
 
 
 def home(spark: SparkSession, folder: Path, with_wrong: bool, keep_raw: str = "forever") -> Settings:
@@ -48,11 +47,12 @@ def home(spark: SparkSession, folder: Path, with_wrong: bool, keep_raw: str = "f
     return settings
 
 
-def killed_at(settings: Settings, what: str, point: str) -> int:
-    command = [sys.executable, "-m", "tests.end_to_end.correcting", str(settings.config), what]
-    environment = os.environ | {"TIDEMARK_CRASH_AT": point}
-    root = Path(__file__).parents[2]
-    return subprocess.run(command, env=environment, cwd=root, capture_output=True, check=False).returncode
+def kill(spark: SparkSession, settings: Settings, what: str, point: str) -> None:
+    module, words = "tests.end_to_end.correcting", (str(settings.config), what)
+    if point == FRESH:
+        killing.kill_fresh(point, module, *words)
+    else:
+        killing.kill(spark, point, module, *words)
 
 
 def content(spark: SparkSession, settings: Settings) -> dict[str, str]:
@@ -68,7 +68,7 @@ def test_a_retraction_killed_at_every_step_leaves_what_a_home_without_those_rows
     wrong, never = home(spark, tmp_path / "wrong", True), home(spark, tmp_path / "never", False)
 
     for point in CORRECTION_POINTS:
-        assert killed_at(wrong, "retract", point) == -signal.SIGKILL, point
+        kill(spark, wrong, "retract", point)
     correcting.correct(spark, wrong, "retract")
 
     assert content(spark, wrong) == content(spark, never)
@@ -84,7 +84,7 @@ def test_raw_rows_dropped_for_their_age_are_dropped_and_counted_once(
     correcting.correct(spark, calm, "maintain")
 
     for point in ("correction.begun", "correction.raw-deleted", "correction.done"):
-        assert killed_at(disturbed, "maintain", point) == -signal.SIGKILL, point
+        kill(spark, disturbed, "maintain", point)
     # The next ingest finishes nothing twice, and finds nothing to do.
     ingest.run(disturbed, spark, "readings")
     correcting.correct(spark, disturbed, "maintain")

@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +13,7 @@ import pytest
 from lakehouse.declare.settings import load_settings
 from lakehouse.home.crashpoint import CRASH_POINTS
 from lakehouse.spark import tables
+from tests import killing
 from tests.end_to_end import pipeline
 from tests.end_to_end.pipeline import JOBS
 from tests.readings import declared
@@ -29,6 +23,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 T0 = 1_590_000_000
+# Of every job the kill that takes its JVM along.
+FRESH = ("ingest.raw-appended", "rollup.appended", "maintain.compacted", "publish.pointer-moved")
 
 
 def lake(folder: Path, batch_files: int = 1, reverse: bool = False, parts: Iterable[int] = range(3)) -> Path:
@@ -53,13 +49,13 @@ def land(folder: Path, parts: Iterable[int], reverse: bool = False) -> None:
         (folder / "landing" / name).write_text("\n".join(lines[part::3]) + "\n")
 
 
-def kill(config: Path, point: str) -> None:
-    """Start the job that passes this point in a process of its own, which dies there."""
-    environment = os.environ | {"TIDEMARK_CRASH_AT": point}
-    command = [sys.executable, "-m", "tests.end_to_end.pipeline", str(config), job_of(point)]
-    root = Path(__file__).parents[2]
-    ended = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, check=False)
-    assert ended.returncode == -signal.SIGKILL, f"{point} was not passed: {ended.stderr[-3000:]}"
+def kill(spark: SparkSession, config: Path, point: str, is_fresh: bool = False) -> None:
+    """Start the job that passes this point in a process that dies there."""
+    module, words = "tests.end_to_end.pipeline", (str(config), job_of(point))
+    if is_fresh:
+        killing.kill_fresh(point, module, *words)
+    else:
+        killing.kill(spark, point, module, *words)
 
 
 def job_of(point: str) -> str:
@@ -71,36 +67,25 @@ def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
     return pipeline.run(spark, load_settings(lake(tmp_path_factory.mktemp("undisturbed"))))["readings"]
 
 
-def killed_at(folder: Path, points: Sequence[str], spark: SparkSession) -> Path:
-    """Let each of these points in turn kill its job on one lakehouse; return its configuration.
-
-    Jobs that come before a killed one are run to their end, in the session that is there already.
-    """
+@pytest.mark.parametrize("killed", [JOBS[:1], JOBS[1:]], ids=["ingest", "later jobs"])
+def test_killed_at_every_step_and_run_again_the_content_is_the_same(
+    tmp_path: Path, spark: SparkSession, undisturbed: dict[str, Any], killed: Sequence[str]
+) -> None:
+    """Jobs that come before a killed one are run to their end."""
+    folder = tmp_path / "killed"
     config = lake(folder, parts=(0, 1))
-    for job, of_job in groupby(points, key=job_of):
+    for job in killed:
         if job == "maintain":
             # Folding needs nodes of two builds.
             land(folder, (2,))
         for earlier in JOBS[: JOBS.index(job)]:
             pipeline.run_job(earlier, spark, load_settings(config))
-        for point in of_job:
-            kill(config, point)
-    if "maintain" not in map(job_of, points):
+        for point in (name for name in CRASH_POINTS if job_of(name) == job):
+            kill(spark, config, point, is_fresh=point in FRESH)
+    if "maintain" not in killed:
         land(folder, (2,))
-    return config
 
-
-def test_killed_at_every_step_and_run_again_the_content_is_the_same(
-    tmp_path: Path, spark: SparkSession, undisturbed: dict[str, Any]
-) -> None:
-    of_ingest = [name for name in CRASH_POINTS if job_of(name) == "ingest"]
-    later = [name for name in CRASH_POINTS if name not in of_ingest]
-    with ThreadPoolExecutor(2) as pool:
-        folders = (tmp_path / "ingest", tmp_path / "later")
-        configs = list(pool.map(partial(killed_at, spark=spark), folders, (of_ingest, later)))
-
-    for config in configs:
-        assert pipeline.run(spark, load_settings(config))["readings"] == undisturbed
+    for _ in range(2):
         assert pipeline.run(spark, load_settings(config))["readings"] == undisturbed
 
 
@@ -115,7 +100,7 @@ def test_without_idempotency_a_crash_is_noticed(
     tmp_path: Path, spark: SparkSession, undisturbed: dict[str, Any]
 ) -> None:
     config = lake(tmp_path)
-    kill(config, "ingest.raw-appended")
+    kill(spark, config, "ingest.raw-appended")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "once", lambda writer, version: {})

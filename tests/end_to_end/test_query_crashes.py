@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -36,6 +35,7 @@ from lakehouse.home.table_log import read_rows
 from lakehouse.queries.runtime.batch_manifest import finished
 from lakehouse.queries.selection.query import SelectionQuery
 from lakehouse.spark import tables
+from tests import killing
 from tests.readings import declared
 
 if TYPE_CHECKING:
@@ -85,6 +85,8 @@ TIED = {
     "warm": WARM,
 }
 JOBS = {"queries": "jobs.run_queries", "repair": "jobs.repair_late"}
+# One kill of each job takes its JVM along.
+FRESH = (("pairs", "queries.state-appended"), ("pairs", "repair.pairs-appended"))
 
 
 def land(settings: Settings, part: int) -> list[dict[str, Any]]:
@@ -124,11 +126,13 @@ def started(settings: Settings, job: str, query: str, **environment: str) -> sub
     )
 
 
-def kill(settings: Settings, point: str, query: str) -> None:
-    """Run the job that passes this point in a process of its own, which dies there."""
-    process = started(settings, JOBS[point.partition(".")[0]], query, TIDEMARK_CRASH_AT=point)
-    _, errors = process.communicate()
-    assert process.returncode == -signal.SIGKILL, f"{point} was not passed: {errors[-3000:]}"
+def kill(spark: SparkSession, settings: Settings, point: str, query: str) -> None:
+    """Run the job that passes this point in a process that dies there."""
+    job, words = JOBS[point.partition(".")[0]], ("--config", str(settings.config), query)
+    if (query, point) in FRESH:
+        killing.kill_fresh(point, job, *words)
+    else:
+        killing.kill(spark, point, job, *words)
 
 
 def require_pairs(
@@ -218,7 +222,7 @@ def test_killed_at_every_step_and_run_again_every_pair_is_there_once(
         ingest.run(settings, spark, "readings")
         if point.startswith("repair"):
             run_queries.run(settings, spark, "pairs")
-        kill(settings, point, "pairs")
+        kill(spark, settings, point, "pairs")
     for _ in range(2):
         run_queries.run(settings, spark, "pairs")
         repair_late.run(settings, spark, "pairs")
@@ -238,7 +242,7 @@ def test_killed_at_every_step_and_run_again_every_result_of_three_is_there_once(
         ingest.run(settings, spark, "readings")
         if point.startswith("repair"):
             run_queries.run(settings, spark, "three")
-        kill(settings, point, "three")
+        kill(spark, settings, point, "three")
     for _ in range(2):
         run_queries.run(settings, spark, "three")
         repair_late.run(settings, spark, "three")
@@ -268,7 +272,7 @@ def test_killed_at_every_step_and_run_again_every_answer_is_that_of_all_rows(
         ingest.run(settings, spark, "readings")
         if point.startswith("repair"):
             run_queries.run(settings, spark, "hot")
-        kill(settings, point, "hot")
+        kill(spark, settings, point, "hot")
     for _ in range(2):
         run_queries.run(settings, spark, "hot")
         repair_late.run(settings, spark, "hot")
@@ -290,7 +294,7 @@ def test_killed_at_every_step_and_run_again_every_selected_row_is_there_once(
     for part, point in enumerate(SELECTION_POINTS):
         rows += land(settings, part)
         ingest.run(settings, spark, "readings")
-        kill(settings, point, "warm" if part % 2 else "cold")
+        kill(spark, settings, point, "warm" if part % 2 else "cold")
     run_queries.run(settings, spark, "warm")
     again = run_queries.run(settings, spark, "cold")
 
@@ -319,7 +323,7 @@ def test_a_round_killed_at_every_step_and_run_again_does_everything_once(
     for part, point in enumerate(ROUND_POINTS):
         rows += land(settings, part)
         ingest.run(settings, spark, "readings")
-        kill(settings, point, list(TIED)[part % len(TIED)])
+        kill(spark, settings, point, list(TIED)[part % len(TIED)])
     for name in TIED:
         run_queries.run(settings, spark, name)
         repair_late.run(settings, spark, name)
