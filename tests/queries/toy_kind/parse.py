@@ -1,0 +1,51 @@
+"""A SELECT with SAMPLE, read into the sample that it asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakehouse.queries.language.clauses import ClauseReader, Grammar
+from lakehouse.queries.language.names import Names
+from lakehouse.queries.language.outputs import read_outputs
+from lakehouse.queries.language.text import Parts, description_of
+from lakehouse.queries.language.tree import Asked, sources_of, tables_of
+from tests.queries.toy_kind.query import Sampled, SampleQuery
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+def _whole_number(reader: ClauseReader, clause: str) -> bool:
+    number = reader.number("a whole number above 0")
+    if number is None:
+        return False
+    reader.clauses.numbers[clause] = float(number)
+    return True
+
+
+GRAMMAR = Grammar("a sample", {"SAMPLE": _whole_number})
+
+
+def is_asked(tree: exp.Select, parts: Parts) -> bool:
+    """Tell if a SELECT asks for a sample."""
+    return "SAMPLE" in parts.clauses.places
+
+
+def read(asked: Asked) -> SampleQuery | None:
+    """Return the sample that a SELECT asks for; None, with every reason noted, where it cannot be run."""
+    sources = sources_of(
+        tables_of(asked.tree, (), asked.faults), asked.streams, 1, "one stream", asked.faults
+    )
+    if sources is None:
+        return None
+    outputs = read_outputs(asked.tree, Names(sources, asked.faults), frozenset({"row_id", "event_at"}))
+    if asked.faults.found:
+        return None
+    return SampleQuery(
+        name=asked.name,
+        text=asked.parts.text,
+        description=description_of(asked.parts.text),
+        sides=(Sampled(sources[0].stream, sources[0].alias),),
+        outputs=outputs,
+        one_in=int(asked.parts.clauses.numbers["SAMPLE"]),
+    )
