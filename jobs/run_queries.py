@@ -75,7 +75,7 @@ def _comes_along(settings: Settings, query: Query, asked: Query, leases: ExitSta
 def _goes_on(settings: Settings, query: Query) -> bool:
     """Tell if a query can be run along with another: what is stopped, or changed, is left to its own job."""
     layout = settings.layout
-    meant = read_definition(layout.plans(query.name))
+    meant = read_definition(layout.batch_manifests(query.name))
     is_same = meant in (None, definition_of(query, settings.queries.buckets))
     return is_same and read_stopped(layout, query.name) is None
 

@@ -19,6 +19,7 @@ from lakehouse.declare.problems import ConfigError, Problem
 from lakehouse.declare.refusals import problems_of, stream_refusals
 from lakehouse.declare.stream import Kept, Microseconds, Source, Stream
 from lakehouse.home.layout import Home
+from lakehouse.home.older_folders import rename_older_folders
 from lakehouse.queries.kind import Query, kinds
 from lakehouse.queries.registered import read_queries
 
@@ -194,6 +195,13 @@ def load_settings(config: Path | None = None, home: Path | None = None) -> Setti
     if problems or settings is None:
         raise ConfigError(str(path), problems)
     where = given_home(home) or (path.parent / settings.home.expanduser()).resolve()
+    try:
+        rename_older_folders(where, {name: query.kind for name, query in registered.items()})
+    except OSError as error:
+        older = Problem(
+            "home", str(error), "a home of an earlier version that can be written, to rename its folders"
+        )
+        raise ConfigError(str(path), [older]) from error
     lineage = settings.lineage
     if lineage.file:
         lineage = lineage.model_copy(update={"file": (path.parent / lineage.file.expanduser()).resolve()})

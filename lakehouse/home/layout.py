@@ -8,19 +8,20 @@
     quality/              history of check results, Delta   jobs/check_quality
     reports/              Great Expectations and its pages  jobs/check_quality
     serving/              <version>.duckdb and `current`    jobs/publish
-    joins/<query>         pairs or results of a join        jobs/run_queries, jobs/repair_late
+    pairs/<query>         pairs of a window join, Delta     jobs/run_queries, jobs/repair_late
+    multiway/<query>      results of three streams or more  jobs/run_queries, jobs/repair_late
     windows/<query>       rows that later ones can meet     jobs/run_queries, jobs/maintain
-    late/<query>          rows that may lack partners       jobs/run_queries
-    selected/<query>      rows of a selection, Delta        jobs/run_queries
+    missed_rows/<query>   rows that may lack partners       jobs/run_queries
+    selection/<query>     rows of a selection, Delta        jobs/run_queries
     answers/<query>       answers at ticks, Delta           jobs/run_queries, jobs/repair_late
     alarms/<query>        alarms raised and cleared, Delta  jobs/run_queries, jobs/repair_late
     states/<query>        what a query holds, Delta         jobs/run_queries
     operators/<query>     operators of a join that calls predicates, one row per batch and operator  jobs/run_queries
     queries/<query>       one row per batch and bucket      jobs/run_queries
     repairs/<query>       one row per repair, Delta         jobs/repair_late
-    missed/<query>        slack that missed pairs needed    jobs/repair_late
+    needed_slack/<query>  slack that missed pairs needed    jobs/repair_late
     manifests/<stream>/   manifests: which files make up a batch
-    plans/<query>/        which ingest batches make up a batch of a query, which of its batches a repair
+    batch_manifests/<query>/  which ingest batches make up a batch of a query, which of its batches a repair
     runs/                 the last outcome of each job, small JSON
     runs/live/            signs of life of bridges and collectors
     service/              the heartbeat of `tidemark serve`, and what its Spark says
@@ -61,21 +62,25 @@ class Home:
         """What was changed in a stream's history after it had been taken in."""
         return self.root / "corrections" / stream
 
-    def joins(self, query: str) -> Path:
-        """Pairs, or results of three streams or more, found online and by repair."""
-        return self.root / "joins" / query
+    def pairs(self, query: str) -> Path:
+        """Pairs of a window join, found online and by repair."""
+        return self.root / "pairs" / query
+
+    def multiway(self, query: str) -> Path:
+        """Results of a join of three streams or more, found online and by repair."""
+        return self.root / "multiway" / query
 
     def windows(self, query: str) -> Path:
         """Rows of each stream that later rows can meet, for a join of three streams or more."""
         return self.root / "windows" / query
 
-    def selected(self, query: str) -> Path:
+    def selection(self, query: str) -> Path:
         """Rows that a selection let through."""
-        return self.root / "selected" / query
+        return self.root / "selection" / query
 
-    def late(self, query: str) -> Path:
+    def missed_rows(self, query: str) -> Path:
         """Rows that may have missed partners, for the repair."""
-        return self.root / "late" / query
+        return self.root / "missed_rows" / query
 
     def answers(self, query: str) -> Path:
         """Answers of a join-aggregate at its ticks, with every revision."""
@@ -101,19 +106,27 @@ class Home:
         """One row per finished repair of a query."""
         return self.root / "repairs" / query
 
-    def missed(self, query: str) -> Path:
+    def needed_slack(self, query: str) -> Path:
         """How much slack the pairs that repairs of a query found would have needed."""
-        return self.root / "missed" / query
+        return self.root / "needed_slack" / query
 
     def tables_of(self, query: str) -> tuple[Path, ...]:
         """Every table that a query can have; the one that counts its batches is last."""
-        found = (self.joins, self.windows, self.selected, self.answers, self.alarms)
-        places = (*found, self.late, self.states, self.missed, self.operators, self.repairs, self.queries)
+        found = (self.pairs, self.multiway, self.windows, self.selection, self.answers, self.alarms)
+        places = (
+            *found,
+            self.missed_rows,
+            self.states,
+            self.needed_slack,
+            self.operators,
+            self.repairs,
+            self.queries,
+        )
         return tuple(place(query) for place in places)
 
-    def plans(self, query: str) -> Path:
+    def batch_manifests(self, query: str) -> Path:
         """Which ingest batches make up which batch of a query, and which of those a repair."""
-        return self.root / "plans" / query
+        return self.root / "batch_manifests" / query
 
     def manifests(self, stream: str) -> Path:
         """Manifests of a stream: which files make up which ingest batch."""

@@ -121,7 +121,7 @@ _OF_STREAMS: dict[str, _Named] = {
 def _tables_of_query(settings: Settings, query: str) -> dict[str, list[str]]:
     layout = settings.layout
     streams = dict.fromkeys(settings.query(query).streams)
-    tables = (layout.joins(query), layout.answers(query), layout.selected(query))
+    tables = (layout.pairs(query), layout.multiway(query), layout.answers(query), layout.selection(query))
     return {
         "raw": [str(layout.raw(name)) for name in streams],
         "found": [str(path) for path in tables if path.exists()],

@@ -178,7 +178,7 @@ def _of_jobs(outcomes: Iterable[Facts]) -> Iterator[Metric]:
 def _of_queries(layout: Home) -> Iterator[Metric]:
     state = GaugeMetricFamily("tidemark_state_bytes", "What a registered query holds.", labels=["query"])
     # A selection holds nothing from one batch to the next.
-    holding = [table for table in _tables(layout.queries("")) if not layout.selected(table.name).is_dir()]
+    holding = [table for table in _tables(layout.queries("")) if not layout.selection(table.name).is_dir()]
     for table in holding:
         [(_, last)] = bounds(table, ("batch",))
         sizes = read_columns(table, ("bytes",), ("batch", last or 0, last))

@@ -1,4 +1,4 @@
--- late/<query>: one row is a row that may have missed partners when it was taken in, or one whose clock was not believed.
+-- missed_rows/<query>: one row is a row that may have missed partners when it was taken in, or one whose clock was not believed.
 CREATE TABLE IF NOT EXISTS delta.`{path}` (
     what STRING COMMENT 'missed: the repair looks for what it should have met; refused: its clock is ahead, it joins nothing',
     bucket INT COMMENT 'the bucket it was used in',

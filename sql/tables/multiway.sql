@@ -1,4 +1,4 @@
--- joins/<query> of three streams or more: one row is one result, found online or by repair, each once.
+-- multiway/<query>: one row is one result, found online or by repair, each once.
 -- The query's own columns stand at the end.
 CREATE TABLE IF NOT EXISTS delta.`{path}` (
     event_us BIGINT COMMENT 'event time of the newest row',

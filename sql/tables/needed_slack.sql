@@ -1,4 +1,4 @@
--- missed/<query>: one row is how many pairs that a repair found would have needed one slack, at one time in one bucket.
+-- needed_slack/<query>: one row is how many pairs that a repair found would have needed one slack, at one time in one bucket.
 CREATE TABLE IF NOT EXISTS delta.`{path}` (
     repair BIGINT COMMENT 'the repair that found them',
     bucket INT COMMENT 'the bucket in which they were missed',

@@ -1,4 +1,4 @@
--- joins/<query>: one row is one pair of a window join, found online or by repair, each pair once.
+-- pairs/<query>: one row is one pair of a window join, found online or by repair, each pair once.
 -- The query's own columns stand at the end.
 CREATE TABLE IF NOT EXISTS delta.`{path}` (
     event_us BIGINT COMMENT 'event time of the newer row, whose period the pair belongs to',

@@ -1,4 +1,4 @@
--- selected/<query>: one row is one row of the stream that the selection let through, each once.
+-- selection/<query>: one row is one row of the stream that the selection let through, each once.
 -- The query's own columns stand at the end.
 CREATE TABLE IF NOT EXISTS delta.`{path}` (
     event_us BIGINT COMMENT 'event time of the row',

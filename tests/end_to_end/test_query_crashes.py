@@ -142,7 +142,7 @@ def require_pairs(
     is_let_through: Callable[[dict[str, Any]], bool] = lambda row: True,
 ) -> None:
     """Require every pair once; ``is_let_through``: what WHERE says of the left row."""
-    found = tables.read(spark, settings.layout.joins("pairs")).select(
+    found = tables.read(spark, settings.layout.pairs("pairs")).select(
         "left_us", "right_us", "one", "other", "found"
     )
     pairs = [tuple(row) for row in found.collect()]
@@ -162,7 +162,7 @@ def require_results(
     settings: Settings, spark: SparkSession, rows: list[dict[str, Any]], where: str = "true"
 ) -> None:
     """Require every result of three once; ``where``: what the query says besides."""
-    found = tables.read(spark, settings.layout.joins("three")).collect()
+    found = tables.read(spark, settings.layout.multiway("three")).collect()
     kept = pa.Table.from_pylist([row | {"us": round(row["ts"] * 10**6)} for row in kept_of(rows)])
     with duckdb.connect() as connection:
         connection.register("kept", kept)
@@ -247,7 +247,7 @@ def test_killed_at_every_step_and_run_again_every_result_of_three_is_there_once(
         run_queries.run(settings, spark, "three")
         repair_late.run(settings, spark, "three")
 
-    found = tables.read(spark, settings.layout.joins("three")).collect()
+    found = tables.read(spark, settings.layout.multiway("three")).collect()
     moved = [
         row for row in tables.read(spark, settings.layout.queries("three")).collect() if row["side"] >= 0
     ]
@@ -304,7 +304,7 @@ def test_killed_at_every_step_and_run_again_every_selected_row_is_there_once(
         "cold": Counter((round(row["ts"] * 10**6), row["temp"]) for row in kept if row["temp"] <= 30),
     }
     for name, wanted in expected.items():
-        found = tables.read(spark, settings.layout.selected(name)).collect()
+        found = tables.read(spark, settings.layout.selection(name)).collect()
         figures = tables.read(spark, settings.layout.queries(name)).where("operator = -1").collect()
         assert Counter((row["event_us"], row["temp"]) for row in found) == wanted
         assert len({row["row_id"] for row in found}) == len(found)
@@ -372,7 +372,7 @@ def require_all(settings: Settings, spark: SparkSession, rows: list[dict[str, An
     require_pairs(settings, spark, rows, lambda left: left["count"] % 2 == 0)
     require_results(settings, spark, rows, "b.count % 2 = 0")
     require_answers(settings, spark, rows, "b.count % 2 = 0")
-    found = tables.read(spark, settings.layout.selected("warm")).collect()
+    found = tables.read(spark, settings.layout.selection("warm")).collect()
     assert Counter((row["event_us"], row["temp"]) for row in found) == Counter(
         (round(row["ts"] * 10**6), row["temp"])
         for row in kept_of(rows)

@@ -270,7 +270,7 @@ def test_pairs_found_online_and_by_repair_are_all_pairs_of_the_real_rows(
     settings: Settings, spark: SparkSession, query: str
 ) -> None:
     joined, layout = settings.of_kind(PairsQuery)[query], settings.layout
-    pairs = tables.read(spark, layout.joins(query)).select(
+    pairs = tables.read(spark, layout.pairs(query)).select(
         "left_us", "right_us", "left_row", "right_row", "found"
     )
     found = [tuple(row) for row in pairs.collect()]
@@ -298,7 +298,7 @@ def test_pairs_whose_one_side_a_predicate_chooses_are_all_of_the_real_rows(
     settings: Settings, spark: SparkSession
 ) -> None:
     pairs = (
-        tables.read(spark, settings.layout.joins("probed_then_used")).select("left_us", "right_us").collect()
+        tables.read(spark, settings.layout.pairs("probed_then_used")).select("left_us", "right_us").collect()
     )
     operators = tables.read(spark, settings.layout.operators("probed_then_used")).collect()
 
@@ -313,7 +313,7 @@ def test_results_of_three_are_all_that_there_are_and_hardly_a_row_left_its_windo
     settings: Settings, spark: SparkSession
 ) -> None:
     layout = settings.layout
-    rows = tables.read(spark, layout.joins("probed_hosts")).select("times_us", "row_ids").collect()
+    rows = tables.read(spark, layout.multiway("probed_hosts")).select("times_us", "row_ids").collect()
     log = read_log(layout.raw("conn"))
     assert log is not None
     files = [str(path) for path in log.files]

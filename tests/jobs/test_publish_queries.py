@@ -136,6 +136,6 @@ def test_too_many_periods_below_their_recall_and_lost_pairs_fail_the_check(
     passed = check_queries.run(strict.model_copy(update={"quality": lenient}), spark, "answers")
     assert passed["failed"] == 0
 
-    spark.sql(f"DELETE FROM delta.`{settings.layout.joins('answers')}` WHERE found = 'repair'")
+    spark.sql(f"DELETE FROM delta.`{settings.layout.pairs('answers')}` WHERE found = 'repair'")
     with pytest.raises(GateFailed, match=r"repairs\.found_gap is"):
         check_queries.run(strict, spark, "answers")

@@ -18,7 +18,12 @@ from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.registered import parse_query
-from lakehouse.queries.runtime.batch_manifest import Plan, definition_of, replace_definition, write_plan
+from lakehouse.queries.runtime.batch_manifest import (
+    BatchManifest,
+    definition_of,
+    replace_definition,
+    write_manifest,
+)
 from tests.queries.joined import write_ledger
 from tests.serving.streams import write_delta
 
@@ -153,16 +158,18 @@ class Aggregated:
     def write(self, home: Home) -> Home:
         """Write all tables, plans and ledgers; what is not finished has rows and no figures."""
         name = self.query.name
-        replace_definition(home.plans(name), definition_of(self.query, self.buckets))
+        replace_definition(home.batch_manifests(name), definition_of(self.query, self.buckets))
         for number in range(1, self.batches + 1):
-            write_plan(
-                home.plans(name), "batch", Plan(number, ((number - 1, number),) * len(self.query.sides))
+            write_manifest(
+                home.batch_manifests(name),
+                "batch",
+                BatchManifest(number, ((number - 1, number),) * len(self.query.sides)),
             )
         for stream in {side.stream for side in self.query.sides}:
             write_ledger(home, stream, max(self.batches, 1))
         tables = [
             (home.answers(name), self._answer_schema(), [self._answer(each) for each in self.answers]),
-            (home.late(name), LATE, [self._logged(each) for each in self.late]),
+            (home.missed_rows(name), LATE, [self._logged(each) for each in self.late]),
             (home.repairs(name), REPAIRS, [self._repair(n) for n in range(1, len(self.repairs) + 1)]),
             (home.queries(name), FIGURES, [row for n in range(self.batches) for row in self._figures(n + 1)]),
         ]

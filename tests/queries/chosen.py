@@ -10,7 +10,12 @@ import pyarrow as pa
 
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.layout import Home
-from lakehouse.queries.runtime.batch_manifest import Plan, definition_of, replace_definition, write_plan
+from lakehouse.queries.runtime.batch_manifest import (
+    BatchManifest,
+    definition_of,
+    replace_definition,
+    write_manifest,
+)
 from lakehouse.queries.runtime.failure import Stopped, write_stopped
 from lakehouse.queries.selection.query import SelectionQuery
 from tests.queries.joined import write_ledger
@@ -80,21 +85,23 @@ def query_of(settings: Settings) -> SelectionQuery:
 def run_by_hand(settings: Settings) -> None:
     """Write what two batches leave; in the second the order has changed."""
     layout, query = settings.layout, query_of(settings)
-    replace_definition(layout.plans(query.name), definition_of(query, 8))
+    replace_definition(layout.batch_manifests(query.name), definition_of(query, 8))
     for number in (1, 2):
-        write_plan(layout.plans(query.name), "batch", Plan(number, ((number - 1, number),)))
+        write_manifest(
+            layout.batch_manifests(query.name), "batch", BatchManifest(number, ((number - 1, number),))
+        )
     write_ledger(layout, "doors", 2)
     _write_figures(layout, query.name)
     rows = [
         {"event_us": START_US + n * SECOND, "row_id": n, "batch": 1 + n // 50, "place": "hall", "temp": 50.0}
         for n in range(110)
     ]
-    write_delta(pa.Table.from_pylist(rows), layout.selected(query.name))
+    write_delta(pa.Table.from_pylist(rows), layout.selection(query.name))
 
 
 def stop(settings: Settings) -> None:
     """Let a third batch raise."""
-    write_plan(settings.layout.plans("hot"), "batch", Plan(3, ((2, 3),)))
+    write_manifest(settings.layout.batch_manifests("hot"), "batch", BatchManifest(3, ((2, 3),)))
     write_ledger(settings.layout, "doors", 3)
     stopped = Stopped(3, "in_hall(place)", "TypeError: no place", "in_hall.py:2", "2026-01-02T00:03:00+00:00")
     write_stopped(settings.layout, "hot", stopped)

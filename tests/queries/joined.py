@@ -12,7 +12,12 @@ import pyarrow as pa
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.layout import Home
 from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.runtime.batch_manifest import Plan, definition_of, replace_definition, write_plan
+from lakehouse.queries.runtime.batch_manifest import (
+    BatchManifest,
+    definition_of,
+    replace_definition,
+    write_manifest,
+)
 from tests.serving.streams import write_delta
 
 SECOND = 1_000_000
@@ -78,12 +83,12 @@ def run_by_hand(settings: Settings, query: str = "replies") -> None:
 
 def write_plans(layout: Home, query: PairsQuery, buckets: int, batches: int = 2, repairs: int = 1) -> None:
     """Write which ingest batches the query took: the n-th of both streams in its n-th."""
-    folder = layout.plans(query.name)
+    folder = layout.batch_manifests(query.name)
     replace_definition(folder, definition_of(query, buckets))
     for number in range(1, batches + 1):
-        write_plan(folder, "batch", Plan(number, ((number - 1, number), (number - 1, number))))
+        write_manifest(folder, "batch", BatchManifest(number, ((number - 1, number), (number - 1, number))))
     for number in range(1, repairs + 1):
-        write_plan(folder, "repair", Plan(number, ((number - 1, number),)))
+        write_manifest(folder, "repair", BatchManifest(number, ((number - 1, number),)))
 
 
 def write_ledger(layout: Home, stream: str, batches: int) -> None:
@@ -132,7 +137,7 @@ def write_pairs(
         for second, count in counts
         for _ in range(count)
     ]
-    write_delta(_table(rows), layout.joins(query))
+    write_delta(_table(rows), layout.pairs(query))
 
 
 def write_late(layout: Home, query: str, rows: Sequence[tuple[str, int, int]], horizon: int = 86_400) -> None:
@@ -146,7 +151,7 @@ def write_late(layout: Home, query: str, rows: Sequence[tuple[str, int, int]], h
         }
         for what, second, batch in rows
     ]
-    write_delta(_table(told), layout.late(query))
+    write_delta(_table(told), layout.missed_rows(query))
 
 
 def _table(rows: Sequence[Mapping[str, Any]], **types: pa.DataType) -> pa.Table:

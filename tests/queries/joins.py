@@ -108,10 +108,16 @@ class Joined:
     def write(self, home: Home) -> Home:
         """Write the tables; unfinished batches have pairs and log, and no figures."""
         name = self.query.name
-        require_same(home.plans(name), name, f"{self.query.definition()} POLICY needed_slack IN 8 BUCKETS")
+        require_same(
+            home.batch_manifests(name), name, f"{self.query.definition()} POLICY needed_slack IN 8 BUCKETS"
+        )
         tables = (
-            (home.joins(name), JOINS, [self._pair(pair) for pair in self.pairs]),
-            (home.late(name), LATE, [{**vars(row), "side": 0, "bucket": 0, "row": 1} for row in self.late]),
+            (home.pairs(name), JOINS, [self._pair(pair) for pair in self.pairs]),
+            (
+                home.missed_rows(name),
+                LATE,
+                [{**vars(row), "side": 0, "bucket": 0, "row": 1} for row in self.late],
+            ),
             (home.queries(name), FIGURES, [self._figures(batch + 1) for batch in range(self.batches)]),
             (home.repairs(name), REPAIRS, [self._repair(n + 1) for n in range(len(self.repairs))]),
         )

@@ -14,7 +14,12 @@ import pyarrow as pa
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.layout import Home
 from lakehouse.queries.multiway.query import MultiwayQuery
-from lakehouse.queries.runtime.batch_manifest import Plan, definition_of, replace_definition, write_plan
+from lakehouse.queries.runtime.batch_manifest import (
+    BatchManifest,
+    definition_of,
+    replace_definition,
+    write_manifest,
+)
 from tests.queries.joined import write_late, write_ledger, write_repairs
 from tests.serving.streams import write_delta
 
@@ -78,11 +83,11 @@ def query_of(settings: Settings) -> MultiwayQuery:
 def run_by_hand(settings: Settings) -> None:
     """Write what two batches and a repair of the first leave; four rows of the second batch wait for a repair."""
     layout, query = settings.layout, query_of(settings)
-    folder = layout.plans(query.name)
+    folder = layout.batch_manifests(query.name)
     replace_definition(folder, definition_of(query, 8))
     for number in (1, 2):
-        write_plan(folder, "batch", Plan(number, ((number - 1, number),) * 3))
-    write_plan(folder, "repair", Plan(1, ((0, 1),)))
+        write_manifest(folder, "batch", BatchManifest(number, ((number - 1, number),) * 3))
+    write_manifest(folder, "repair", BatchManifest(1, ((0, 1),)))
     for stream in ("doors", "badges", "cameras"):
         write_ledger(layout, stream, 2)
     _write_figures(layout, query.name)
@@ -127,4 +132,4 @@ def _write_results(layout: Home, query: str) -> None:
         }
         for second, (found, batch) in enumerate(kinds)
     ]
-    write_delta(pa.Table.from_pylist(rows), layout.joins(query))
+    write_delta(pa.Table.from_pylist(rows), layout.multiway(query))

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lakehouse.declare.settings import Settings
 from lakehouse.queries.aggregate.query import AggregateQuery
-from lakehouse.queries.runtime.batch_manifest import Plan, write_plan
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, write_manifest
 from lakehouse.queries.runtime.failure import Stopped, write_stopped
 from tests.queries import answered, chosen, joined, moved
 from tests.queries.chosen import AT
@@ -81,7 +81,7 @@ def stop(settings: Settings, kind: str) -> None:
     """Let a third batch raise."""
     query, operator, _, _ = KINDS[kind]
     sides = settings.query(query).sides
-    write_plan(settings.layout.plans(query), "batch", Plan(3, ((2, 3),) * len(sides)))
+    write_manifest(settings.layout.batch_manifests(query), "batch", BatchManifest(3, ((2, 3),) * len(sides)))
     for stream in {side.stream for side in sides}:
         joined.write_ledger(settings.layout, stream, 3)
     stopped = Stopped(3, operator, "TypeError: no place", "within.py:2", "2026-01-02T00:03:00+00:00")

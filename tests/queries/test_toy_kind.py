@@ -98,7 +98,7 @@ def test_a_query_of_the_kind_goes_from_its_file_to_what_analysts_read(
     checked = check_queries.run(settings, spark, "some")
     published = publish.run(settings, spark, unchecked=True)
 
-    sampled = read_rows(settings.layout.selected("some"))
+    sampled = read_rows(settings.layout.selection("some"))
     assert [done["batches"] for done in (first, second, again)] == [1, 1, 0]
     assert first["rows"] == second["rows"] == 100
     assert first["selected"] + second["selected"] == len(sampled) == len({row["row_id"] for row in sampled})

@@ -121,7 +121,7 @@ def test_a_job_of_a_query_is_not_taken_for_one_of_the_stream_of_that_name(
     settings = lakehouse_of(
         ALPHA.format(lineage='file = "lineage.ndjson"') + '[streams.alpha.columns]\nts = "int"\n'
     )
-    settings.layout.selected("alpha").mkdir(parents=True)
+    settings.layout.selection("alpha").mkdir(parents=True)
     of_stream = {"check_queries": "check_quality", "maintain_queries": "maintain"}.get(job, "ingest")
     recorded(of_stream, settings, "alpha", dict)
     recorded(job, settings, "alpha", dict)
@@ -134,7 +134,7 @@ def test_a_job_of_a_query_is_not_taken_for_one_of_the_stream_of_that_name(
         name: [Path(each["name"]).parts[-2:] for each in events(tmp_path / "lineage.ndjson")[3][name]]
         for name in ("inputs", "outputs")
     }
-    assert ("selected", "alpha") in told["inputs"] + told["outputs"]
+    assert ("selection", "alpha") in told["inputs"] + told["outputs"]
     assert ("rollup", "alpha") not in told["outputs"]
 
 

@@ -44,7 +44,7 @@ class Repair(QueryRepair[AggregateRun]):
 
     def find(self, logged: DataFrame) -> tuple[int, int]:
         """Append parts, answers and alarms."""
-        run, number = self.run, self.plan.number
+        run, number = self.run, self.manifest.number
         found = self._found(logged).persist()
         try:
             buckets, ticks = run.metrics(found)

@@ -23,7 +23,7 @@ from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.rows import raw_rows
 from lakehouse.queries.aggregate.shape import shape_of
 from lakehouse.queries.aggregate.tables import group_types, part_types
-from lakehouse.queries.runtime.batch_manifest import Plan
+from lakehouse.queries.runtime.batch_manifest import BatchManifest
 from lakehouse.queries.runtime.bucket import LOG, STATE
 from lakehouse.queries.runtime.progress import Progress, progress, progress_before
 from lakehouse.queries.runtime.run import QueryRun, bucket_metrics, by_bucket
@@ -46,14 +46,14 @@ class AggregateRun(QueryRun[AggregateQuery]):
         """What the query is to a method."""
         return shape_of(self.query)
 
-    def finish(self, plan: Plan, source: RowSource) -> dict[str, int]:
+    def finish(self, manifest: BatchManifest, source: RowSource) -> dict[str, int]:
         """Append all that a batch comes to, its metrics last; return its totals."""
-        before = progress_before(self.layout, self.query, plan.number)
+        before = progress_before(self.layout, self.query, manifest.number)
         rows = raw_rows(source, self.query, self.streams, self.buckets)
-        after = progress(self.spark, self.layout, self.query, plan, before)
-        found = self._taken_in(plan.number, rows, before, after).persist()
+        after = progress(self.spark, self.layout, self.query, manifest, before)
+        found = self._taken_in(manifest.number, rows, before, after).persist()
         try:
-            return self._write(found, plan.number, before, after, source)
+            return self._write(found, manifest.number, before, after, source)
         finally:
             found.unpersist()
 
@@ -133,7 +133,7 @@ class AggregateRun(QueryRun[AggregateQuery]):
         self.append(states, layout.states(name), "online", batch)
         crash_point("queries.state-appended")
         if any(row["missed"] or row["refused"] for row in buckets):
-            self.append(self._log(found, before), layout.late(name), "online", batch)
+            self.append(self._log(found, before), layout.missed_rows(name), "online", batch)
         answered = self.answer(found, ticks, "online", batch)
         crash_point("queries.outputs-appended")
         self.follow_alarms(self._changed(ticks, before, after), "online", batch)

@@ -28,4 +28,4 @@ def open_tables(
     layout: Home, query: MultiwayQuery, since: int, published_us: int | None
 ) -> MultiwayTables | None:
     """Return what a query's tables hold, None where no batch is finished."""
-    return MultiwayTables.opened(layout, query, scanned(layout.joins(query.name), ("found", "batch")))
+    return MultiwayTables.opened(layout, query, scanned(layout.multiway(query.name), ("found", "batch")))

@@ -59,5 +59,5 @@ def snapshot_of(
         slack_us=query.slack_us,
         columns=shown_columns(query, query.outputs, streams, rows),
         rows_found=metrics.total("results"),
-        row_files=files_of(layout.joins(query.name)),
+        row_files=files_of(layout.multiway(query.name)),
     )

@@ -50,8 +50,8 @@ class Repair(QueryRepair[MultiwayRun]):
             late.unpersist()
 
     def _append_missed(self, rows: DataFrame, late: DataFrame) -> tuple[int, int]:
-        run, number = self.run, self.plan.number
-        results = run.layout.joins(run.query.name)
+        run, number = self.run, self.manifest.number
+        results = run.layout.multiway(run.query.name)
         span = (F.min("event_us"), F.max("event_us"), F.count("*"))
         sides = {side: span for side, *span in late.groupBy("side").agg(*span).collect()}
         found = [self._found(rows, late, side, low, high) for side, (low, high, _) in sides.items()]

@@ -1,6 +1,6 @@
 """A batch of a join of three streams or more: rows to their windows, counts to the centre, blocks on their ways.
 
-    plans/<query>/batch-N     which ingest batches of each stream batch N takes; written first
+    batch_manifests/<query>/batch-N     which ingest batches of each stream batch N takes; written first
         counts of their raw rows -> centre      what can join, and on which way
         every row                -> windows     at its own site, in order of its slot; beside it state N
         rows that can join       -> joins       along their ways; late: rows that may have missed partners
@@ -31,7 +31,7 @@ from lakehouse.queries.multiway.route import MOST_SENT, Route, Windows, execute_
 from lakehouse.queries.multiway.rows import is_used, kind_of_row, raw_rows
 from lakehouse.queries.multiway.shuffle_metrics import Meter
 from lakehouse.queries.multiway.sites import Costs, transfer_of
-from lakehouse.queries.runtime.batch_manifest import Plan
+from lakehouse.queries.runtime.batch_manifest import BatchManifest
 from lakehouse.queries.runtime.progress import Progress, progress, progress_before
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.source import RowSource
@@ -69,9 +69,9 @@ class MultiwayRun(QueryRun[MultiwayQuery]):
         """Return a query and where it runs; its rows are in slots, so the number of buckets says nothing."""
         return cls(spark, layout, query, streams, costs=sites)
 
-    def finish(self, plan: Plan, source: RowSource) -> dict[str, Any]:
+    def finish(self, manifest: BatchManifest, source: RowSource) -> dict[str, Any]:
         """Append all that a batch comes to, its metrics last; return its totals."""
-        return _Batch(self, plan, source).finish()
+        return _Batch(self, manifest, source).finish()
 
     def horizon_us(self, before: Progress) -> int | None:
         """Return up to when rows are late for a batch, given how far those before it have come; None for never."""
@@ -81,15 +81,15 @@ class MultiwayRun(QueryRun[MultiwayQuery]):
 @dataclass(frozen=True)
 class _Batch:
     run: MultiwayRun
-    plan: Plan
+    manifest: BatchManifest
     source: RowSource
 
     def finish(self) -> dict[str, int]:
         """Append rows, state, results and log, then the figures that say so; return these."""
         run, query = self.run, self.run.query
         meter = Meter(run.spark)
-        before = progress_before(run.layout, query, self.plan.number)
-        after = progress(run.spark, run.layout, query, self.plan, before)
+        before = progress_before(run.layout, query, self.manifest.number)
+        after = progress(run.spark, run.layout, query, self.manifest, before)
         rows = raw_rows(self.source, query, run.streams, run.slots).persist()
         try:
             counts = counted(rows, query, run.horizon_us(before), run.horizon_us(after))
@@ -112,7 +112,7 @@ class _Batch:
         totals = {name: sum(each[name] for each in figures) for name in TAKEN} | whole
         self.source.record_metrics(totals["rows"], totals["results"])
         times = {"time_us": after.until_us, "newest_us": list(after.newest_us)}
-        run.append_metrics([*figures, {"side": -1, **whole}], self.plan.number, **times)
+        run.append_metrics([*figures, {"side": -1, **whole}], self.manifest.number, **times)
         return totals
 
     def _write(
@@ -137,7 +137,7 @@ class _Batch:
 
     def _append_windows(self, rows: DataFrame) -> None:
         kept = rows.where(is_used()).drop("is_refused", "batch").sortWithinPartitions("side", "slot")
-        self.run.append(kept, self.run.layout.windows(self.run.query.name), "online", self.plan.number)
+        self.run.append(kept, self.run.layout.windows(self.run.query.name), "online", self.manifest.number)
         crash_point("queries.windows-appended")
 
     def _planner(self) -> Planner:
@@ -146,12 +146,12 @@ class _Batch:
         states = read_columns(
             run.layout.states(query.name),
             ("part", "content"),
-            ("batch", self.plan.number - 1, self.plan.number - 1),
+            ("batch", self.manifest.number - 1, self.manifest.number - 1),
         )
         return Planner(query, transfer_of(query, run.streams, run.costs), run.slots, dict(states))
 
     def _append_state(self, state: Mapping[str, bytes]) -> None:
-        run, number, name = self.run, self.plan.number, self.run.query.name
+        run, number, name = self.run, self.manifest.number, self.run.query.name
         parts = [
             {"bucket": 0, "part": part, "content": content, "batch": number}
             for part, content in state.items()
@@ -161,7 +161,7 @@ class _Batch:
 
     def _move(self, rows: DataFrame, blocks: Sequence[Block], before: Progress) -> list[Route]:
         """Append the results of all blocks of which something can join."""
-        run, query, number = self.run, self.run.query, self.plan.number
+        run, query, number = self.run, self.run.query, self.manifest.number
         horizon = run.horizon_us(before)
         since = [None if horizon is None else horizon - side.window_us for side in query.sides]
         stored = tables.read(run.spark, run.layout.windows(query.name)).where(F.col("batch") < number)
@@ -169,7 +169,7 @@ class _Batch:
         routes = _routes(windows, blocks, run.most_sent)
         if routes:
             with _nothing_left_out(run.spark):
-                if not run.append(_results(routes), run.layout.joins(query.name), "online", number):
+                if not run.append(_results(routes), run.layout.multiway(query.name), "online", number):
                     # They were appended before the batch died: only what moves is counted once more.
                     routes = _routes(windows, blocks, run.most_sent)
                     _results(routes).write.format("noop").mode("overwrite").save()
@@ -188,7 +188,7 @@ class _Batch:
             horizon_us.alias("horizon_us"),
             time_us.alias("time_us"),
         )
-        run.append(logged, run.layout.late(run.query.name), "online", self.plan.number)
+        run.append(logged, run.layout.missed_rows(run.query.name), "online", self.manifest.number)
 
     def _figures(
         self, planner: Planner, block: Block, moved: Float64s, kinds: Mapping[str, int]

@@ -22,7 +22,7 @@ def create_tables(
     """Create the query's tables where they are not there."""
     types, name = output_types(query, streams), query.name
     own = (
-        NewTable(layout.joins(name), "multiway", {"columns": as_columns(types)}),
+        NewTable(layout.multiway(name), "multiway", {"columns": as_columns(types)}),
         NewTable(layout.windows(name), "windows", {"columns": as_columns(types, "o_")}),
         *tables_of_repairs(layout, name),
     )

@@ -50,7 +50,7 @@ class PairsTables(QueryTables):
 
 def open_tables(layout: Home, query: PairsQuery, since: int, published_us: int | None) -> PairsTables | None:
     """Return what a query's tables hold, None where no batch is finished; ``published_us``: None for everything."""
-    rows = _pairs(layout.joins(query.name), query.step_us)
+    rows = _pairs(layout.pairs(query.name), query.step_us)
     by = ("found", "batch", "start_us")
     return PairsTables.opened(layout, query, rows, by, published_us=published_us)
 
@@ -96,7 +96,7 @@ def _waiting(tables: PairsTables) -> Waiting:
         & (ds.field("batch") > tables.metrics.repaired)
         & (ds.field("batch") <= tables.through)
     )
-    batches = scanned(tables.layout.late(tables.query.name), ("event_us", "horizon_us"), waiting)
+    batches = scanned(tables.layout.missed_rows(tables.query.name), ("event_us", "horizon_us"), waiting)
     rows = pa.Table.from_batches(batches, pa.schema([("event_us", pa.int64()), ("horizon_us", pa.int64())]))
     event, horizon = (rows[name].to_numpy() for name in ("event_us", "horizon_us"))
     return Waiting.of(event, horizon, tables.query.window_us)

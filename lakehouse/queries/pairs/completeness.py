@@ -55,7 +55,7 @@ class Completeness:
 
     @property
     def _waiting(self) -> Waiting:
-        late = parquet_of(self.layout.late(self.query.name))
+        late = parquet_of(self.layout.missed_rows(self.query.name))
         found = None
         if late:
             logged = is_open(self.metrics.repaired, self.metrics.finished)
@@ -166,7 +166,7 @@ class Completeness:
     @cached_property
     def _pairs(self) -> str | None:
         """The finished pairs as a table of DuckDB, None while there is no table."""
-        source = parquet_of(self.layout.joins(self.query.name))
+        source = parquet_of(self.layout.pairs(self.query.name))
         if source is None:
             return None
         done = is_finished(self.metrics.finished, self.metrics.last_repair)

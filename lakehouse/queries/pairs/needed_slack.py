@@ -1,7 +1,7 @@
 """What repairs tell a join of the pairs that it has missed: its next choice of slack knows instead of estimating.
 
 Each repair writes down how much slack its pairs would have needed. A batch is told of all finished repairs up to the
-one that its plan names, unless the batch before was: a batch that is made again is told the same.
+one that its manifest names, unless the batch before was: a batch that is made again is told the same.
 """
 
 from __future__ import annotations
@@ -17,23 +17,25 @@ from lakehouse.home.layout import Home
 from lakehouse.home.table_log import read_columns, read_log
 from lakehouse.queries.pairs.bucket import Missed, policy_of
 from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.runtime.batch_manifest import Plan, require_plan
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, require_manifest
 
 COUNTS = ("from_us", "side", "slack_us", "pairs")
 
 
-def missed_by_bucket(layout: Home, query: PairsQuery, plan: Plan) -> Mapping[int, Missed]:
+def missed_by_bucket(layout: Home, query: PairsQuery, manifest: BatchManifest) -> Mapping[int, Missed]:
     """Return what a batch is told of each bucket: up to which stream time it is repaired, and what it had missed.
 
     Nothing where the batch before was told of the same repairs, or the query's policy does not listen.
     """
-    folder, policy = layout.plans(query.name), policy_of(query)
-    before = require_plan(folder, "batch", plan.number - 1).through_repair if plan.number > 1 else 0
-    if plan.through_repair == before or not isinstance(policy, NeededSlack):
+    folder, policy = layout.batch_manifests(query.name), policy_of(query)
+    before = (
+        require_manifest(folder, "batch", manifest.number - 1).through_repair if manifest.number > 1 else 0
+    )
+    if manifest.through_repair == before or not isinstance(policy, NeededSlack):
         return {}
-    until = _repaired_until(layout, query.name, plan.through_repair)
+    until = _repaired_until(layout, query.name, manifest.through_repair)
     oldest = min(until.values(), default=0) - policy.kept_us
-    kept = (ds.field("repair") <= plan.through_repair) & (ds.field("from_us") >= oldest)
+    kept = (ds.field("repair") <= manifest.through_repair) & (ds.field("from_us") >= oldest)
     counts = _counts(layout, query.name, kept)
     bucket = counts["bucket"].to_numpy()
     rows = np.column_stack([counts[name].to_numpy().astype(np.int64) for name in COUNTS])
@@ -50,7 +52,7 @@ def _repaired_until(layout: Home, query: str, repair: int) -> dict[int, int]:
 
 def _counts(layout: Home, query: str, kept: ds.Expression) -> pa.Table:
     names = ["bucket", *COUNTS]
-    log = read_log(layout.missed(query))
+    log = read_log(layout.needed_slack(query))
     if log is None or not log.files:
         return pa.table({name: pa.array([], pa.int64()) for name in names})
     files = ds.dataset([str(path) for path in log.files], format="parquet")

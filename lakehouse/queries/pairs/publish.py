@@ -74,7 +74,7 @@ def snapshot_of(
         **{name: getattr(query, name) for name in ("window_us", "recall", "period_us", "step_us")},
         columns=shown_columns(query, query.outputs, streams, rows),
         rows_found=metrics.total("pairs"),
-        row_files=files_of(layout.joins(query.name)),
+        row_files=files_of(layout.pairs(query.name)),
     )
 
 

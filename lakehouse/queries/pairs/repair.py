@@ -65,10 +65,12 @@ class Repair(QueryRepair[PairsRun]):
             pairs, seen = found.agg(F.count("found_us"), looked_at).first() or (0, 0)
             needed = found.where("bucket IS NOT NULL").select("bucket", *COUNTS)
             shown = run.shown(found.where("found_us IS NOT NULL"), "repair")
-            tables.create(run.spark, run.layout.missed(name), "needed_slack")
+            tables.create(run.spark, run.layout.needed_slack(name), "needed_slack")
             tables.side_by_side(
-                lambda: run.append(shown, run.layout.joins(name), "repair", self.plan.number),
-                lambda: run.append(needed, run.layout.missed(name), "repair", self.plan.number, "repair"),
+                lambda: run.append(shown, run.layout.pairs(name), "repair", self.manifest.number),
+                lambda: run.append(
+                    needed, run.layout.needed_slack(name), "repair", self.manifest.number, "repair"
+                ),
             )
             crash_point("repair.pairs-appended")
         finally:

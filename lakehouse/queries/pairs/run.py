@@ -18,7 +18,7 @@ from lakehouse.queries.pairs.bucket import PAIR, BucketJoin, Newest
 from lakehouse.queries.pairs.needed_slack import missed_by_bucket
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.rows import in_buckets, raw_rows
-from lakehouse.queries.runtime.batch_manifest import Plan, last_repair
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, last_repair
 from lakehouse.queries.runtime.bucket import LOG, STATE
 from lakehouse.queries.runtime.run import QueryRun, bucket_metrics, by_bucket
 from lakehouse.queries.runtime.source import RowSource
@@ -43,23 +43,23 @@ class PairsRun(QueryRun[PairsQuery]):
         """Return the last finished repair: what it found had been missed tells how much slack is needed."""
         return last_repair(self.layout, self.query.name)
 
-    def finish(self, plan: Plan, source: RowSource) -> dict[str, int]:
+    def finish(self, manifest: BatchManifest, source: RowSource) -> dict[str, int]:
         """Append all that a batch comes to, its metrics last; return its totals."""
-        found = self.answers(plan, source).persist()
+        found = self.answers(manifest, source).persist()
         try:
-            return self._write(found, plan.number, source)
+            return self._write(found, manifest.number, source)
         finally:
             found.unpersist()
 
-    def answers(self, plan: Plan, source: RowSource) -> DataFrame:
+    def answers(self, manifest: BatchManifest, source: RowSource) -> DataFrame:
         """Return all buckets' answers to a batch: pairs, log, state and metrics, computed when they are read."""
         layout, query = self.layout, self.query
         rows = in_buckets(raw_rows(source, query, self.streams), query, self.buckets)
-        known, columns = newest(layout, query.name, plan.number), self._answer()
+        known, columns = newest(layout, query.name, manifest.number), self._answer()
         work = BucketJoin(
-            query, to_arrow_schema(parsed(columns)), known, missed_by_bucket(layout, query, plan)
+            query, to_arrow_schema(parsed(columns)), known, missed_by_bucket(layout, query, manifest)
         )
-        return by_bucket(rows, self.states_before(plan.number), work, columns)
+        return by_bucket(rows, self.states_before(manifest.number), work, columns)
 
     def _answer(self) -> str:
         types = output_types(self.query, self.streams)
@@ -78,8 +78,8 @@ class PairsRun(QueryRun[PairsQuery]):
         pairs = self.shown(found.where(f"kind = '{PAIR}'"), "online")
         log = found.where(f"kind = '{LOG}'").select(F.col("part").alias("what"), "bucket", *LOG_COLUMNS)
         tables.side_by_side(
-            lambda: self.append(pairs, layout.joins(name), "online", batch),
-            lambda: self.append(log, layout.late(name), "online", batch),
+            lambda: self.append(pairs, layout.pairs(name), "online", batch),
+            lambda: self.append(log, layout.missed_rows(name), "online", batch),
         )
         crash_point("queries.outputs-appended")
         metrics = bucket_metrics(found, METRIC_NAMES)

@@ -18,5 +18,5 @@ def create_tables(
 ) -> None:
     """Create the query's tables where they are not there."""
     columns = {"columns": as_columns(output_types(query, streams))}
-    own = (NewTable(layout.joins(query.name), "pairs", columns), *tables_of_repairs(layout, query.name))
+    own = (NewTable(layout.pairs(query.name), "pairs", columns), *tables_of_repairs(layout, query.name))
     tables.create_tables(spark, layout, query.name, own, "pairs_batches")

@@ -14,7 +14,13 @@ from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_ledger
 from lakehouse.queries.kind import Query
-from lakehouse.queries.runtime.batch_manifest import Plan, finished, last_plan, next_spans, write_plan
+from lakehouse.queries.runtime.batch_manifest import (
+    BatchManifest,
+    finished,
+    last_manifest,
+    next_spans,
+    write_manifest,
+)
 from lakehouse.spark import tables
 
 # Up to which ingest batch of each stream.
@@ -29,18 +35,18 @@ def next_batch(
     most_rows: int,
     through: Through | None = None,
     through_repair: int = 0,
-) -> Plan | None:
+) -> BatchManifest | None:
     """Return the batch that was begun and is not finished, or write down the next one; None when all is taken.
 
     Before every stream has a raw table there can be no result, and nothing is taken in.
 
     ``through``: what is finished after these is left for later; so that several queries are planned alike.
-    ``through_repair``: as in ``Plan``, of a batch that is written down now.
+    ``through_repair``: as in ``BatchManifest``, of a batch that is written down now.
     """
     if not all(tables.exists(layout.raw(stream)) for stream in query.streams):
         return None
-    folder, done = layout.plans(query.name), finished(layout, query.name)
-    last = last_plan(folder, "batch", done)
+    folder, done = layout.batch_manifests(query.name), finished(layout, query.name)
+    last = last_manifest(folder, "batch", done)
     if last and last.number > done:
         return last
     taken = last.spans if last else tuple((0, 0) for _ in query.streams)
@@ -51,22 +57,24 @@ def next_batch(
     spans = next_spans(taken, known, most_rows)
     if spans is None:
         return None
-    plan = Plan(done + 1, spans, through_repair)
-    write_plan(folder, "batch", plan)
+    manifest = BatchManifest(done + 1, spans, through_repair)
+    write_manifest(folder, "batch", manifest)
     crash_point("queries.planned")
-    return plan
+    return manifest
 
 
-def taken_in(plans: Sequence[Plan]) -> Column:
+def taken_in(manifests: Sequence[BatchManifest]) -> Column:
     """Return which batch of the query took in a row, from its side and ingest batch.
 
-    ``plans`` follow one another; of any row taken in before, the batch before the first of them is returned.
+    ``manifests`` follow one another; of any row taken in before, the batch before the first of them is returned.
     """
     taken = F.lit(None).cast("bigint")
-    for side in range(len(plans[-1].spans)):
+    for side in range(len(manifests[-1].spans)):
         # One more before them: what that one reaches, they do not take.
-        ends = F.array(F.lit(plans[0].spans[side][0]), *(F.lit(plan.spans[side][1]) for plan in plans))
+        ends = F.array(
+            F.lit(manifests[0].spans[side][0]), *(F.lit(manifest.spans[side][1]) for manifest in manifests)
+        )
         # The first batch that reaches as far.
-        number = F.size(F.filter(ends, lambda end: end < F.col("batch"))) + (plans[0].number - 1)
+        number = F.size(F.filter(ends, lambda end: end < F.col("batch"))) + (manifests[0].number - 1)
         taken = F.when(F.col("side") == side, number.cast("bigint")).otherwise(taken)
     return taken

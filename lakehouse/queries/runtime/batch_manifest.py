@@ -1,8 +1,8 @@
 """What a batch of a query, and a repair, take: written down before, so that one that died is made again alike.
 
-plans/<query>/query            what the query means, in one line: its tables belong to that meaning
-plans/<query>/batch-00000001   from which ingest batch to which, of each stream; the last repair known
-plans/<query>/repair-00000001  from which batch of the query to which
+batch_manifests/<query>/query            what the query means, in one line: its tables belong to that meaning
+batch_manifests/<query>/batch-00000001   from which ingest batch to which, of each stream; the last repair known
+batch_manifests/<query>/repair-00000001  from which batch of the query to which
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Kind = Literal["batch", "repair"]
 Span = tuple[int, int]
 
 
-class PlanMissing(RuntimeError):
-    """A plan that batches after it go by is gone."""
+class ManifestMissing(RuntimeError):
+    """A manifest that batches after it go by is gone."""
 
 
 class QueryChanged(RuntimeError):
@@ -35,7 +35,7 @@ class QueryChanged(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Plan:
+class BatchManifest:
     """The ``number``-th batch or repair; each span is ``(after, through)``: the first number it takes is after + 1.
 
     ``through_repair``: a batch knows what the repairs up to this one found had been missed.
@@ -46,51 +46,51 @@ class Plan:
     through_repair: int = 0
 
 
-def last_plan(folder: Path, kind: Kind, finished: int) -> Plan | None:
-    """Return the plan that was begun and is not finished, else the last finished one; None before the first.
+def last_manifest(folder: Path, kind: Kind, finished: int) -> BatchManifest | None:
+    """Return the manifest that was begun and is not finished, else the last finished one; None before the first.
 
     Raises:
-        PlanMissing: when the last finished one is not there.
+        ManifestMissing: when the last finished one is not there.
     """
-    begun = read_plan(folder, kind, finished + 1)
-    return begun or (require_plan(folder, kind, finished) if finished else None)
+    begun = read_manifest(folder, kind, finished + 1)
+    return begun or (require_manifest(folder, kind, finished) if finished else None)
 
 
-def require_plan(folder: Path, kind: Kind, number: int) -> Plan:
-    """Return a plan that must be there.
+def require_manifest(folder: Path, kind: Kind, number: int) -> BatchManifest:
+    """Return a manifest that must be there.
 
     Raises:
-        PlanMissing: when it is not.
+        ManifestMissing: when it is not.
     """
-    plan = read_plan(folder, kind, number)
-    if plan is None:
-        raise PlanMissing(
+    manifest = read_manifest(folder, kind, number)
+    if manifest is None:
+        raise ManifestMissing(
             f"{_file(folder, kind, number)} is not there: restore that folder, or start over with "
             f"`tidemark queries --forget {folder.name}`"
         )
-    return plan
+    return manifest
 
 
-def read_plan(folder: Path, kind: Kind, number: int) -> Plan | None:
-    """Return a plan, None where it is not there; cost: that of one, however many there are."""
+def read_manifest(folder: Path, kind: Kind, number: int) -> BatchManifest | None:
+    """Return a manifest, None where it is not there; cost: that of one, however many there are."""
     path = _file(folder, kind, number)
     return _plan(path, path.stat().st_ctime_ns) if path.exists() else None
 
 
 @lru_cache(1_000)
-def _plan(path: Path, changed_ns: int) -> Plan:
-    """Return a plan, read once a process: what stands under a name changes only when a query is forgotten."""
+def _plan(path: Path, changed_ns: int) -> BatchManifest:
+    """Return a manifest, read once a process: what stands under a name changes only when a query is forgotten."""
     one = json.loads(path.read_text("utf-8"))
-    return Plan(
+    return BatchManifest(
         one["number"],
         tuple((low, high) for low, high in one["spans"]),
         one.get("through_repair", one.get("told", 0)),
     )
 
 
-def write_plan(folder: Path, kind: Kind, plan: Plan) -> None:
-    """Write a plan down, whole or not at all."""
-    write_text(_file(folder, kind, plan.number), json.dumps(asdict(plan)), durable=True)
+def write_manifest(folder: Path, kind: Kind, manifest: BatchManifest) -> None:
+    """Write a manifest down, whole or not at all."""
+    write_text(_file(folder, kind, manifest.number), json.dumps(asdict(manifest)), durable=True)
 
 
 def definition_of(query: Query, buckets: int) -> str:
@@ -174,13 +174,13 @@ def is_behind(layout: Home, query: str, streams: Sequence[str], is_repaired: boo
     Not ``is_repaired``: a kind that no repair looks after; what it has to finish must stay.
     """
     last = finished(layout, query)
-    plan = last_plan(layout.plans(query), "batch", last)
-    taken = plan.spans if plan else tuple((0, 0) for _ in streams)
+    manifest = last_manifest(layout.batch_manifests(query), "batch", last)
+    taken = manifest.spans if manifest else tuple((0, 0) for _ in streams)
     lasts = [read_extent(layout, stream).batch for stream in streams]
     if any(through < newest for (_, through), newest in zip(taken, lasts, strict=True)):
         return True
     done = repaired(layout, query) if is_repaired else last
-    return plan is not None and done < plan.number
+    return manifest is not None and done < manifest.number
 
 
 def _file(folder: Path, kind: Kind, number: int) -> Path:

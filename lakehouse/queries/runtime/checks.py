@@ -22,7 +22,7 @@ from lakehouse.home.corrections import read_corrections
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import read_columns, read_log
 from lakehouse.queries.kind import kind_of
-from lakehouse.queries.runtime.batch_manifest import Plan, Span, require_plan
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, Span, require_manifest
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, read_batch_metrics
 from lakehouse.spark.deviations import Frame
 from lakehouse.spark.tables import read
@@ -70,7 +70,7 @@ class QueryTables:
         metrics = read_batch_metrics(layout, query.name, ("batch", cls.partition_column, *cls.columns))
         if not metrics.finished:
             return None
-        log = counted(scanned(layout.late(query.name), ("what", "batch")), ("what", "batch"))
+        log = counted(scanned(layout.missed_rows(query.name), ("what", "batch")), ("what", "batch"))
         return cls(layout, query, metrics, counted(rows, by), log, **own)
 
     @property
@@ -117,18 +117,20 @@ def rows_to_take(spark: SparkSession, tables: QueryTables, since: int) -> Taken:
 
     Rows that were taken in and have left raw since are not counted any more.
     """
-    new = plans_since(tables, since)
+    new = manifests_since(tables, since)
     sides = [_side_to_take(spark, tables, side, new) for side in range(len(tables.query.sides))]
     return {plan.number: _to_take([side[plan.number] for side in sides], tables.is_once) for plan in new}
 
 
-def plans_since(tables: QueryTables, since: int) -> list[Plan]:
+def manifests_since(tables: QueryTables, since: int) -> list[BatchManifest]:
     """Return the finished batches after ``since``."""
-    folder = tables.layout.plans(tables.query.name)
-    return [require_plan(folder, "batch", number) for number in range(max(since, 0) + 1, tables.through + 1)]
+    folder = tables.layout.batch_manifests(tables.query.name)
+    return [
+        require_manifest(folder, "batch", number) for number in range(max(since, 0) + 1, tables.through + 1)
+    ]
 
 
-def rows_in_raw(spark: SparkSession, tables: QueryTables, side: int, plans: Sequence[Plan]) -> Taken:
+def rows_in_raw(spark: SparkSession, tables: QueryTables, side: int, plans: Sequence[BatchManifest]) -> Taken:
     """Return how many raw rows of a side each batch had to take, or to ask predicates about, least and most."""
     counts = _raw_counts(spark, tables, side, plans) if plans else {}
     return {plan.number: _inside(plan.spans[side], counts) for plan in plans}
@@ -172,7 +174,9 @@ def _to_take(sides: Sequence[tuple[int, int]], is_once: bool) -> tuple[int, int]
     return sum(least for least, _ in sides), sum(most for _, most in sides) if is_once else 2**62
 
 
-def _side_to_take(spark: SparkSession, tables: QueryTables, side: int, plans: Sequence[Plan]) -> Taken:
+def _side_to_take(
+    spark: SparkSession, tables: QueryTables, side: int, plans: Sequence[BatchManifest]
+) -> Taken:
     if not tables.query.sides[side].conjuncts:
         return rows_in_raw(spark, tables, side, plans)
     names = ("batch", "side", "operator", "selected")
@@ -189,7 +193,7 @@ def _inside(span: Span, counts: Mapping[int, tuple[int, int]]) -> tuple[int, int
 
 
 def _raw_counts(
-    spark: SparkSession, tables: QueryTables, side: int, plans: Sequence[Plan]
+    spark: SparkSession, tables: QueryTables, side: int, plans: Sequence[BatchManifest]
 ) -> dict[int, tuple[int, int]]:
     """Return per ingest batch how many rows of raw take part, and how many rows have left raw."""
     stream, where = tables.query.sides[side].stream, tables.query.sides[side].where

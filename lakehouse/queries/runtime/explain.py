@@ -14,7 +14,7 @@ import duckdb
 from lakehouse.declare.stream import Stream
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.language.row_conditions import where_of
-from lakehouse.queries.runtime.batch_manifest import read_plan
+from lakehouse.queries.runtime.batch_manifest import read_manifest
 from lakehouse.queries.runtime.batch_metrics import is_open
 from lakehouse.queries.runtime.operators import Side, conditions_of
 from lakehouse.queries.runtime.state import Facts, QueryState, newest_time
@@ -94,10 +94,10 @@ def _scans(state: QueryState) -> Facts:
 def _to_repair(state: QueryState) -> Facts:
     """Return how many logged rows no repair has looked at, of which batches and times, and if one was begun."""
     metrics = state.metrics
-    begun = read_plan(state.layout.plans(state.query.name), "repair", metrics.last_repair + 1)
+    begun = read_manifest(state.layout.batch_manifests(state.query.name), "repair", metrics.last_repair + 1)
     rows = metrics.total("missed", after=metrics.repaired)
     times: tuple[int | None, int | None] | None = None
-    late = parquet_of(state.layout.late(state.query.name))
+    late = parquet_of(state.layout.missed_rows(state.query.name))
     if rows and late:
         waiting = is_open(metrics.repaired, metrics.finished)
         with duckdb.connect(":memory:") as connection:

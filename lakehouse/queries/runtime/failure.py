@@ -1,6 +1,6 @@
 """Why a query stands still: what one of its operators raised, on which batch, until that batch is finished.
 
-plans/<query>/stopped     one JSON object; it goes when the batch has been run again with success
+batch_manifests/<query>/stopped     one JSON object; it goes when the batch has been run again with success
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ class Stopped:
 
 def read_stopped(layout: Home, query: str) -> Stopped | None:
     """Return why a query stands still, None where it does not."""
-    path = layout.plans(query) / "stopped"
+    path = layout.batch_manifests(query) / "stopped"
     return Stopped(**json.loads(path.read_text("utf-8"))) if path.is_file() else None
 
 
 def write_stopped(layout: Home, query: str, stopped: Stopped) -> None:
     """Note why a query stands still, in the place of what was noted before."""
-    write_json(layout.plans(query) / "stopped", asdict(stopped))
+    write_json(layout.batch_manifests(query) / "stopped", asdict(stopped))
 
 
 def clear_stopped(layout: Home, query: str) -> None:
     """Note that a query goes on."""
-    (layout.plans(query) / "stopped").unlink(missing_ok=True)
+    (layout.batch_manifests(query) / "stopped").unlink(missing_ok=True)

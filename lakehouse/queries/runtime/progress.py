@@ -1,6 +1,6 @@
 """How far a query has come: ticks are answered, and windows kept, up to the time that all streams have passed.
 
-A stream that is further behind than IDLE no longer holds that time back. Follows from the plan of a batch and the
+A stream that is further behind than IDLE no longer holds that time back. Follows from the manifest of a batch and the
 ledgers, so a batch that is made again comes as far.
 """
 
@@ -20,7 +20,7 @@ from lakehouse.queries.runtime.scan.scan import read_raw
 
 if TYPE_CHECKING:
     from lakehouse.home.layout import Home
-    from lakehouse.queries.runtime.batch_manifest import Plan
+    from lakehouse.queries.runtime.batch_manifest import BatchManifest
 
 
 class Timed(Protocol):
@@ -70,14 +70,17 @@ def until_us_of(layout: Home, query: str, batch: int) -> int | None:
     return rows[0][0] if rows else None
 
 
-def progress(spark: SparkSession, layout: Home, query: Timed, plan: Plan, before: Progress) -> Progress:
+def progress(
+    spark: SparkSession, layout: Home, query: Timed, manifest: BatchManifest, before: Progress
+) -> Progress:
     """Return how far a batch comes, from the ledgers, or with AHEAD from all its raw rows."""
     if query.ahead_us is None:
         found = [
-            _newest_of(layout, stream, *span) for stream, span in zip(query.streams, plan.spans, strict=True)
+            _newest_of(layout, stream, *span)
+            for stream, span in zip(query.streams, manifest.spans, strict=True)
         ]
     else:
-        found = _newest_believed(_believed_times(spark, layout, query, plan), len(query.streams))
+        found = _newest_believed(_believed_times(spark, layout, query, manifest), len(query.streams))
     newest = tuple(_later(one, two) for one, two in zip(before.newest_us, found, strict=True))
     return Progress(newest, _later(before.until_us, _passed(newest, query.idle_us)))
 
@@ -89,13 +92,13 @@ def is_refused(query: Timed) -> Column:
     return F.coalesce(F.col("event_us") - F.col("arrival_us") > query.ahead_us, F.lit(False))
 
 
-def _believed_times(spark: SparkSession, layout: Home, query: Timed, plan: Plan) -> DataFrame:
+def _believed_times(spark: SparkSession, layout: Home, query: Timed, manifest: BatchManifest) -> DataFrame:
     """Return side and event time of all rows whose clock is believed, whether or not WHERE lets them through."""
     sides = [
         read_raw(spark, layout, stream, span)
         .where(~is_refused(query))
         .select(F.lit(number).alias("side"), "event_us")
-        for number, (stream, span) in enumerate(zip(query.streams, plan.spans, strict=True))
+        for number, (stream, span) in enumerate(zip(query.streams, manifest.spans, strict=True))
     ]
     return reduce(DataFrame.unionByName, sides)
 

@@ -20,7 +20,9 @@ def queries_to_publish(
     ``published_us``: how far back from its newest time a query is published, None for all of it.
     """
     made = [query for query in registered.values() if newest_version(layout.queries(query.name)) is not None]
-    changed = [query.name for query in made if not is_of(layout.plans(query.name), query.definition())]
+    changed = [
+        query.name for query in made if not is_of(layout.batch_manifests(query.name), query.definition())
+    ]
     snapshots = [
         kind_of(query).file("publish").snapshot_of(layout, query, streams, published_us)
         for query in made

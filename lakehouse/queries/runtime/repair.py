@@ -20,13 +20,13 @@ from lakehouse.home.corrections import raw_from, read_corrections
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime.batch_manifest import (
-    Plan,
+    BatchManifest,
     finished,
     last_repair,
-    read_plan,
+    read_manifest,
     repaired,
-    require_plan,
-    write_plan,
+    require_manifest,
+    write_manifest,
 )
 from lakehouse.queries.runtime.progress import until_us_of
 from lakehouse.queries.runtime.run import QueryRun
@@ -47,7 +47,7 @@ class QueryRepair(ABC, Generic[R]):
 
     between_batches: ClassVar[bool] = False
     run: R
-    plan: Plan
+    manifest: BatchManifest
 
     @abstractmethod
     def find(self, logged: DataFrame) -> tuple[int, int]:
@@ -66,32 +66,34 @@ class QueryRepair(ABC, Generic[R]):
     @property
     def after(self) -> int:
         """The last batch that was repaired before."""
-        return self.plan.spans[0][0]
+        return self.manifest.spans[0][0]
 
     @property
     def through(self) -> int:
         """The last batch that this repair takes."""
-        return self.plan.spans[0][1]
+        return self.manifest.spans[0][1]
 
     @property
     def log(self) -> DataFrame:
         """The log of all batches up to the last that this repair takes."""
-        table = self.run.layout.late(self.run.query.name)
+        table = self.run.layout.missed_rows(self.run.query.name)
         return tables.read(self.run.spark, table).where(f"batch <= {self.through}")
 
     @property
-    def batches(self) -> list[Plan]:
+    def batches(self) -> list[BatchManifest]:
         """What each batch that is repaired took.
 
         Which of the batches before took in a row makes no difference: a logged row came later.
         """
-        folder = self.run.layout.plans(self.run.query.name)
-        return [require_plan(folder, "batch", number) for number in range(self.after + 1, self.through + 1)]
+        folder = self.run.layout.batch_manifests(self.run.query.name)
+        return [
+            require_manifest(folder, "batch", number) for number in range(self.after + 1, self.through + 1)
+        ]
 
     @property
     def spans(self) -> list[Span]:
         """The ingest batches of each side that batches have taken so far."""
-        last = require_plan(self.run.layout.plans(self.run.query.name), "batch", self.through)
+        last = require_manifest(self.run.layout.batch_manifests(self.run.query.name), "batch", self.through)
         return [(0, through) for _, through in last.spans]
 
     def finish(self) -> dict[str, int]:
@@ -117,7 +119,7 @@ class QueryRepair(ABC, Generic[R]):
         return F.floor(time / F.lit(float(max(self.reach_us, 1_000_000)))).cast("bigint")
 
     def _append_row(self, counted: Mapping[str, int]) -> None:
-        number, query = self.plan.number, self.run.query.name
+        number, query = self.manifest.number, self.run.query.name
         row = {"repair": number, "through": self.through, **counted, "time_us": self.time_us}
         stamped = {**row, "committed_at": datetime.now(UTC)}
         tables.append_row(self.run.spark, stamped, self.run.layout.repairs(query), f"repair-{query}", number)
@@ -131,29 +133,29 @@ def drain_repairs(run: QueryRun[Any]) -> dict[str, int]:
     """
     repair: type[QueryRepair[Any]] = kind_of(run.query).file("repair").Repair
     totals = dict(NOTHING)
-    while (plan := next_repair(run.layout, run.query.name)) is not None:
-        counted = repair(run, plan).finish()
+    while (manifest := next_repair(run.layout, run.query.name)) is not None:
+        counted = repair(run, manifest).finish()
         totals["repairs"] += 1
         for name, value in counted.items():
             totals[name] += value
     return totals
 
 
-def next_repair(layout: Home, query: str) -> Plan | None:
+def next_repair(layout: Home, query: str) -> BatchManifest | None:
     """Return the repair that was begun and is not finished, or write down the next one; None when nothing is open.
 
     A repair takes all finished batches that no repair has taken.
     """
-    folder, number = layout.plans(query), last_repair(layout, query) + 1
-    if begun := read_plan(folder, "repair", number):
+    folder, number = layout.batch_manifests(query), last_repair(layout, query) + 1
+    if begun := read_manifest(folder, "repair", number):
         return begun
     done, through = repaired(layout, query), finished(layout, query)
     if done == through:
         return None
-    plan = Plan(number, ((done, through),))
-    write_plan(folder, "repair", plan)
+    manifest = BatchManifest(number, ((done, through),))
+    write_manifest(folder, "repair", manifest)
     crash_point("repair.planned")
-    return plan
+    return manifest
 
 
 def beyond_raw(layout: Home, query: Query, logged: DataFrame, reach_us: int) -> int:

@@ -19,7 +19,7 @@ _FORGOTTEN = "(being forgotten)"
 
 def known_queries(layout: Home) -> list[str]:
     """Return the names of all queries that have tables or plans, registered or not."""
-    folders = {place.parent for place in (*layout.tables_of("any"), layout.plans("any"))}
+    folders = {place.parent for place in (*layout.tables_of("any"), layout.batch_manifests("any"))}
     found = {path.name for folder in folders if folder.is_dir() for path in folder.iterdir() if path.is_dir()}
     return sorted(name for name in found if not name.startswith("."))
 
@@ -33,7 +33,7 @@ def forget(layout: Home, query: str) -> int:
     with ExitStack() as leases:
         for table in (layout.queries(query), layout.repairs(query)):
             leases.enter_context(lease(table))
-        plans, tables = layout.plans(query), layout.tables_of(query)
+        plans, tables = layout.batch_manifests(query), layout.tables_of(query)
         size = sum(path.stat().st_size for table in tables for path in table.rglob("*") if path.is_file())
         replace_definition(plans, _FORGOTTEN)
         for table in tables:

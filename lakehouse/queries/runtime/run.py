@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from lakehouse.declare.stream import Stream
     from lakehouse.home.layout import Home
-    from lakehouse.queries.runtime.batch_manifest import Plan
+    from lakehouse.queries.runtime.batch_manifest import BatchManifest
 
 Q = TypeVar("Q", bound=Query)
 # What a task does with one bucket: its number, its rows, and what belongs to them -> rows of the answer.
@@ -63,7 +63,7 @@ class QueryRun(ABC, Generic[Q]):
         return cls(spark, layout, query, streams, buckets)
 
     @abstractmethod
-    def finish(self, plan: Plan, source: RowSource) -> dict[str, Any]:
+    def finish(self, manifest: BatchManifest, source: RowSource) -> dict[str, Any]:
         """Append all that a batch comes to, its metrics last; return its totals."""
 
     def create_tables(self) -> None:
@@ -78,8 +78,8 @@ class QueryRun(ABC, Generic[Q]):
         """
         self.begin()
         totals = dict.fromkeys(("batches", *self.counts), 0)
-        while (plan := self.next(most_rows)) is not None:
-            add(totals, self.finish(plan, FromRaw(self.spark, self.layout, self.query, plan.spans)))
+        while (manifest := self.next(most_rows)) is not None:
+            add(totals, self.finish(manifest, FromRaw(self.spark, self.layout, self.query, manifest.spans)))
         return totals
 
     def begin(self) -> None:
@@ -89,10 +89,10 @@ class QueryRun(ABC, Generic[Q]):
             QueryChanged: when the query means something else than its tables.
         """
         name = self.query.name
-        require_same(self.layout.plans(name), name, definition_of(self.query, self.buckets))
+        require_same(self.layout.batch_manifests(name), name, definition_of(self.query, self.buckets))
         self.create_tables()
 
-    def next(self, most_rows: int, through: Through | None = None) -> Plan | None:
+    def next(self, most_rows: int, through: Through | None = None) -> BatchManifest | None:
         """Return the batch that was begun, or write down the next one; None when all is taken."""
         return next_batch(self.layout, self.query, most_rows, through, self.through_repair())
 

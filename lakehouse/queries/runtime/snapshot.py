@@ -122,7 +122,7 @@ def shared_fields(
         "repaired_us": instant_us(metrics.repairs[-1]["committed_at"]) if metrics.repairs else None,
         "repaired": metrics.total_repaired("found"),
         "gone": metrics.total_repaired("gone"),
-        "late_files": files_of(layout.late(query.name)),
+        "late_files": files_of(layout.missed_rows(query.name)),
     }
 
 

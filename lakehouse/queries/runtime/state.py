@@ -23,7 +23,7 @@ from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_ledger
 from lakehouse.queries.kind import Query, kind_of
 from lakehouse.queries.language.row_conditions import scanned
-from lakehouse.queries.runtime.batch_manifest import Span, definition_of, read_definition, read_plan
+from lakehouse.queries.runtime.batch_manifest import Span, definition_of, read_definition, read_manifest
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, read_batch_metrics
 from lakehouse.queries.runtime.describe import from_in_words
 from lakehouse.queries.runtime.failure import Stopped, read_stopped
@@ -68,7 +68,7 @@ class QueryState(ABC):
     @cached_property
     def meant(self) -> str | None:
         """What the tables belong to, where that is not what the query means now."""
-        before = read_definition(self.layout.plans(self.query.name))
+        before = read_definition(self.layout.batch_manifests(self.query.name))
         return None if before in (None, self.means) else before
 
     @property
@@ -97,7 +97,7 @@ class QueryState(ABC):
         return read_scans(self.layout, self.query, self.metrics.finished)
 
     def _taken(self) -> tuple[Span, ...]:
-        plan = read_plan(self.layout.plans(self.query.name), "batch", self.metrics.finished)
+        plan = read_manifest(self.layout.batch_manifests(self.query.name), "batch", self.metrics.finished)
         return plan.spans if plan else tuple((0, 0) for _ in self.query.streams)
 
     @property

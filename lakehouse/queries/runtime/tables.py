@@ -58,7 +58,7 @@ def create_tables(
 def tables_of_repairs(layout: Home, query: str) -> tuple[NewTable, ...]:
     """Return the tables of a query that holds rows and is repaired: log, state and repairs."""
     return (
-        NewTable(layout.late(query), "missed_rows"),
+        NewTable(layout.missed_rows(query), "missed_rows"),
         NewTable(layout.states(query), "states"),
         NewTable(layout.repairs(query), "repairs"),
     )

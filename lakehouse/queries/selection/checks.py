@@ -31,7 +31,7 @@ def open_tables(
 ) -> SelectionTables | None:
     """Return what a query's tables hold, None where no batch is finished."""
     # All that is there was found online: nothing repairs a selection, and nothing is logged.
-    rows = (_online(batch) for batch in scanned(layout.selected(query.name), ("batch",)))
+    rows = (_online(batch) for batch in scanned(layout.selection(query.name), ("batch",)))
     return SelectionTables.opened(layout, query, rows)
 
 

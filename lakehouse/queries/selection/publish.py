@@ -53,5 +53,5 @@ def snapshot_of(
         **fields,
         columns=shown_columns(query, query.outputs, streams, [f"the row of {query.stream}"]),
         rows_found=metrics.total("selected"),
-        row_files=files_of(layout.selected(query.name)),
+        row_files=files_of(layout.selection(query.name)),
     )

@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from lakehouse.home.crashpoint import crash_point
-from lakehouse.queries.runtime.batch_manifest import Plan
+from lakehouse.queries.runtime.batch_manifest import BatchManifest
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.scan.task import ROW
 from lakehouse.queries.runtime.source import RowSource
@@ -27,13 +27,13 @@ class SelectionRun(QueryRun[SelectionQuery]):
 
     counts = ("rows", "selected", "misses")
 
-    def finish(self, plan: Plan, source: RowSource) -> dict[str, Any]:
+    def finish(self, manifest: BatchManifest, source: RowSource) -> dict[str, Any]:
         """Append what the query selects, then the metrics that finish its batch; return its totals."""
         query, metrics = self.query, source.measured(0)
         if metrics["selected"]:
             shown = [F.col(output.column).alias(output.name) for output in query.outputs]
             rows = source.rows(0).select("event_us", F.col(ROW).alias("row_id"), *shown)
-            self.append(rows, self.layout.selected(query.name), "online", plan.number)
+            self.append(rows, self.layout.selection(query.name), "online", manifest.number)
         crash_point("queries.outputs-appended")
         source.record_metrics(metrics["rows"], metrics["selected"])
         crash_point("queries.finished")

@@ -30,7 +30,7 @@ from lakehouse.queries.pairs import run as online
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.rows import in_buckets, raw_rows
 from lakehouse.queries.runtime import run as runtime
-from lakehouse.queries.runtime.batch_manifest import finished, require_plan
+from lakehouse.queries.runtime.batch_manifest import finished, require_manifest
 from lakehouse.queries.runtime.source import FromRaw
 from lakehouse.spark import tables
 from tests.benchmarks import page
@@ -178,7 +178,7 @@ def watched() -> Stopwatch:
 def _stages(run: online.PairsRun, kernel_s: float) -> list[list[Any]]:
     """Return a row per stage of the work of the buckets: seconds of all up to it, and of it alone."""
     name = run.query.name
-    plan = require_plan(run.layout.plans(name), "batch", finished(run.layout, name))
+    plan = require_manifest(run.layout.batch_manifests(name), "batch", finished(run.layout, name))
     intake = FromRaw(run.spark, run.layout, run.query, plan.spans)
     rows = raw_rows(intake, run.query, run.streams)
     passes = [

@@ -210,7 +210,7 @@ class Lake:
         shown = [output.name for output in query.outputs]
         ours, others = (
             tables.read(self.spark, table).select("event_us", *shown)
-            for table in (self.layout.joins(query.name), plain)
+            for table in (self.layout.multiway(query.name), plain)
         )
         here, there = ours.exceptAll(others).count(), others.exceptAll(ours).count()
         if here or there:

@@ -189,9 +189,9 @@ class Lake:
     def counts(self) -> dict[str, int]:
         """Return how many rows, pairs or answers each query has."""
         layout = self.settings.layout
-        places = {"probes": layout.selected, "quiet": layout.selected}
+        places = {"probes": layout.selection, "quiet": layout.selection}
         places |= {"swept": layout.answers, "volume": layout.answers}
-        logs = {name: read_log(places.get(name, layout.joins)(name)) for name in QUERIES}
+        logs = {name: read_log(places.get(name, layout.pairs)(name)) for name in QUERIES}
         return {name: (log.rows or 0) if log else 0 for name, log in logs.items()}
 
     def compared_s(self) -> dict[str, float]:

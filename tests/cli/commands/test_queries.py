@@ -80,11 +80,11 @@ def test_forgetting_is_asked_for_and_done(
     monkeypatch.setattr("typer.confirm", lambda *_, **__: next(answers))
 
     assert called("queries", "--forget", "replies").returncode == 1
-    assert settings.layout.joins("replies").exists()
+    assert settings.layout.pairs("replies").exists()
 
     ended = called("queries", "--forget", "replies")
     assert (ended.returncode, ended.stdout.partition(",")[0]) == (0, "replies: forgotten")
-    assert not settings.layout.joins("replies").exists()
+    assert not settings.layout.pairs("replies").exists()
     assert json.loads(called("queries", "--json").stdout)["queries"][0]["state"] == "new"
 
 
@@ -105,7 +105,7 @@ def test_nobody_to_ask_removes_nothing(tidemark: Tidemark, tmp_path: Path) -> No
     ended = tidemark("queries", "--forget", "replies")
 
     assert ended.returncode != 0
-    assert settings.layout.plans("replies").exists()
+    assert settings.layout.batch_manifests("replies").exists()
 
 
 def test_forgetting_is_refused_while_the_query_runs(called: Tidemark, tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_what_a_query_left_that_is_registered_no_longer_can_be_forgotten(
     called: Tidemark, tmp_path: Path
 ) -> None:
     declare(tmp_path)
-    replace_definition(Home(tmp_path / "var").plans("old"), "something")
+    replace_definition(Home(tmp_path / "var").batch_manifests("old"), "something")
 
     assert "old: has tables and is registered no longer" in called("queries").stdout
     assert called("queries", "--forget", "old", "--yes").returncode == 0

@@ -99,4 +99,6 @@ def test_a_stopped_query_is_told_with_what_to_do_and_can_be_forgotten(
     why = f"batch 3, at {call} (within.py:2): TypeError: no place; mend it, the next run goes on from there"
     assert f"{query} is stopped: {why}" in listed and f"state: stopped; {why}" in told
     assert forgotten.returncode == 0
-    assert not settings.layout.operators(query).exists() and not settings.layout.plans(query).exists()
+    assert (
+        not settings.layout.operators(query).exists() and not settings.layout.batch_manifests(query).exists()
+    )

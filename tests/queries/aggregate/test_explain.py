@@ -11,7 +11,7 @@ from lakehouse.queries.aggregate.live_answers import over_time
 from lakehouse.queries.aggregate.publish import AggregateSnapshot, snapshot_of
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.state import AggregateState
-from lakehouse.queries.runtime.batch_manifest import Plan, write_plan
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, write_manifest
 from lakehouse.queries.runtime.explain import Declared, explain
 from lakehouse.queries.runtime.state import overview
 from tests.queries.answered import EVERY, PLAIN, TEXT, Aggregated, Alarm, Answer, Logged, declare, us
@@ -174,7 +174,7 @@ def test_alarms_raised_now_and_those_that_ended_are_told_of_what_is_finished(set
 
 def test_what_waits_for_repair_holds_back_what_is_final(settings: Settings) -> None:
     told(settings).write(settings.layout)
-    write_plan(settings.layout.plans("busy"), "repair", Plan(2, ((1, 2),)))
+    write_manifest(settings.layout.batch_manifests("busy"), "repair", BatchManifest(2, ((1, 2),)))
 
     facts = facts_of(settings)
 

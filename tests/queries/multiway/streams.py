@@ -95,7 +95,7 @@ class Streams:
 
     def results(self, query: str, found: str = "") -> Counter[tuple[int, ...]]:
         """Return the times of the rows of all results, or of those that were found so."""
-        frame = tables.read(self.spark, self.settings.layout.joins(query))
+        frame = tables.read(self.spark, self.settings.layout.multiway(query))
         frame = frame.where(f"found = '{found}'") if found else frame
         return Counter(tuple(row["times_us"]) for row in frame.select("times_us").collect())
 

@@ -67,7 +67,7 @@ def test_results_show_the_columns_asked_for_and_the_time_of_their_newest_row(str
     run.drain()
 
     shown = [output.name for output in run.query.outputs]
-    frame = tables.read(streams.spark, streams.settings.layout.joins("three"))
+    frame = tables.read(streams.spark, streams.settings.layout.multiway("three"))
     found = [tuple(row) for row in frame.select("event_us", *shown, "found", "batch").collect()]
     ids = [tuple(row["row_ids"]) for row in frame.select("row_ids").collect()]
     expected = streams.expected(run.query, f"list_max(times_us), {', '.join(shown)}, 'online', 1")

@@ -86,7 +86,7 @@ def test_what_the_figures_do_not_speak_of_is_told(
     rows: Sequence[Any] = [*getattr(well(), table), more]
     changed: dict[str, Any] = {table: rows}
     other = replace(well(), **changed).write(Home(tmp_path / "other"))
-    for place in ("joins", "late"):
+    for place in ("pairs", "missed_rows"):
         folder = home.root / place / "answers"
         (other.root / place / "answers" / "part-0.parquet").rename(folder / "part-0.parquet")
 

@@ -8,7 +8,7 @@ from lakehouse.declare.settings import Settings
 from lakehouse.queries.pairs.completeness import Completeness
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.state import PairsState
-from lakehouse.queries.runtime.batch_manifest import Plan, write_plan
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, write_manifest
 from lakehouse.queries.runtime.explain import Declared, explain
 from lakehouse.queries.runtime.state import Facts
 from tests.queries.joined import (
@@ -148,7 +148,7 @@ def test_pairs_of_a_batch_or_repair_that_is_not_finished_are_not_counted_yet(set
 
 
 def test_what_is_to_repair_is_told_with_its_batches_and_times(settings: Settings) -> None:
-    write_plan(settings.layout.plans("replies"), "repair", Plan(2, ((1, 2),)))
+    write_manifest(settings.layout.batch_manifests("replies"), "repair", BatchManifest(2, ((1, 2),)))
 
     assert _facts(settings)["to_repair"] == {
         "rows": 2,

@@ -14,7 +14,7 @@ from lakehouse.declare.settings import Settings
 from lakehouse.home.layout import Home
 from lakehouse.queries.pairs.needed_slack import missed_by_bucket
 from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.runtime.batch_manifest import Plan, require_plan, write_plan
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, require_manifest, write_manifest
 from tests.queries.joined import declare
 from tests.serving.streams import write_delta
 
@@ -41,16 +41,16 @@ def settings(tmp_path: Path) -> Settings:
     return declare(tmp_path)
 
 
-def repaired(settings: Settings, *plans: Plan) -> tuple[Home, PairsQuery]:
+def repaired(settings: Settings, *plans: BatchManifest) -> tuple[Home, PairsQuery]:
     """Write two repairs and these plans of batches."""
     layout, query = settings.layout, settings.of_kind(PairsQuery)["replies"]
     for plan in plans:
-        write_plan(layout.plans(query.name), "batch", plan)
+        write_manifest(layout.batch_manifests(query.name), "batch", plan)
     small = pa.int32()
     for table, columns in (
         (layout.repairs(query.name), REPAIRS),
         (layout.queries(query.name), FIGURES),
-        (layout.missed(query.name), MISSED),
+        (layout.needed_slack(query.name), MISSED),
     ):
         types = {name: small if name in ("bucket", "side") else pa.int64() for name in columns}
         write_delta(pa.table(columns, pa.schema(list(types.items()))), table)
@@ -58,8 +58,10 @@ def repaired(settings: Settings, *plans: Plan) -> tuple[Home, PairsQuery]:
 
 
 def told(layout: Home, query: PairsQuery) -> dict[int, tuple[int, list[Any]]]:
-    last = require_plan(
-        layout.plans(query.name), "batch", len(list(layout.plans(query.name).glob("batch-*")))
+    last = require_manifest(
+        layout.batch_manifests(query.name),
+        "batch",
+        len(list(layout.batch_manifests(query.name).glob("batch-*"))),
     )
     return {
         bucket: (until, rows.tolist())
@@ -69,7 +71,7 @@ def told(layout: Home, query: PairsQuery) -> dict[int, tuple[int, list[Any]]]:
 
 def test_a_batch_is_told_of_all_repairs_up_to_the_one_its_plan_names(settings: Settings) -> None:
     spans = ((0, 1), (0, 1))
-    layout, query = repaired(settings, Plan(1, spans), Plan(2, spans, through_repair=2))
+    layout, query = repaired(settings, BatchManifest(1, spans), BatchManifest(2, spans, through_repair=2))
 
     found = told(layout, query)
 
@@ -79,20 +81,22 @@ def test_a_batch_is_told_of_all_repairs_up_to_the_one_its_plan_names(settings: S
 
 
 def test_a_bucket_that_had_no_stream_time_yet_is_told_nothing(settings: Settings) -> None:
-    layout, query = repaired(settings, Plan(1, ((0, 1), (0, 1)), through_repair=1))
+    layout, query = repaired(settings, BatchManifest(1, ((0, 1), (0, 1)), through_repair=1))
 
     assert told(layout, query) == {0: (100 * SECOND, [[90 * SECOND, 0, 10_000, 5]])}
 
 
 def test_a_batch_is_told_once(settings: Settings) -> None:
     spans = ((0, 1), (0, 1))
-    layout, query = repaired(settings, Plan(1, spans, through_repair=2), Plan(2, spans, through_repair=2))
+    layout, query = repaired(
+        settings, BatchManifest(1, spans, through_repair=2), BatchManifest(2, spans, through_repair=2)
+    )
 
     assert told(layout, query) == {}
 
 
 def test_what_is_older_than_the_policy_remembers_is_left_out(settings: Settings) -> None:
-    layout, query = repaired(settings, Plan(1, ((0, 1), (0, 1)), through_repair=2))
+    layout, query = repaired(settings, BatchManifest(1, ((0, 1), (0, 1)), through_repair=2))
 
     # Ten periods of 4 s and the quarter that is not full yet.
     brief = replace(query, period_us=4 * SECOND, step_us=SECOND)
@@ -102,17 +106,17 @@ def test_what_is_older_than_the_policy_remembers_is_left_out(settings: Settings)
 
 
 def test_a_policy_that_does_not_listen_is_told_nothing(settings: Settings) -> None:
-    layout, query = repaired(settings, Plan(1, ((0, 1), (0, 1)), through_repair=2))
+    layout, query = repaired(settings, BatchManifest(1, ((0, 1), (0, 1)), through_repair=2))
 
     assert told(layout, replace(query, policy="paper")) == {}
 
 
 def test_a_repair_that_found_nothing_is_told_as_well(settings: Settings) -> None:
-    layout, query = repaired(settings, Plan(1, ((0, 1), (0, 1)), through_repair=1))
-    for path in layout.missed(query.name).rglob("*"):
+    layout, query = repaired(settings, BatchManifest(1, ((0, 1), (0, 1)), through_repair=1))
+    for path in layout.needed_slack(query.name).rglob("*"):
         path.unlink() if path.is_file() else None
 
-    (until, rows) = missed_by_bucket(layout, query, Plan(1, ((0, 1), (0, 1)), through_repair=1))[0]
+    (until, rows) = missed_by_bucket(layout, query, BatchManifest(1, ((0, 1), (0, 1)), through_repair=1))[0]
 
     assert until == 100 * SECOND
     assert np.shape(rows) == (0, 4)

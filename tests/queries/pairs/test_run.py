@@ -16,7 +16,12 @@ from jobs import build_rollups, ingest, maintain, maintain_queries, repair_late,
 from lakehouse.declare.settings import Settings
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.run import PairsRun
-from lakehouse.queries.runtime.batch_manifest import Plan, QueryChanged, require_plan, write_plan
+from lakehouse.queries.runtime.batch_manifest import (
+    BatchManifest,
+    QueryChanged,
+    require_manifest,
+    write_manifest,
+)
 from lakehouse.queries.runtime.repair import drain_repairs
 from lakehouse.spark import tables
 from tests.queries.declared_streams import join_of
@@ -84,7 +89,7 @@ class Streams:
 
     def pairs(self, query: str, *columns: str) -> list[tuple[Any, ...]]:
         """Return some columns of all pairs."""
-        frame = tables.read(self.spark, self.settings.layout.joins(query)).select(*columns)
+        frame = tables.read(self.spark, self.settings.layout.pairs(query)).select(*columns)
         return sorted((tuple(row) for row in frame.collect()), key=repr)
 
     def policies(self, query: str) -> list[tuple[Any, ...]]:
@@ -215,7 +220,9 @@ def test_a_batch_is_told_of_the_repairs_that_its_plan_names_and_chooses_slack_by
         each.drain()
     streams.land(1, some_rows(6, 1, 300))
     # Begun and died; then a repair is finished.
-    write_plan(streams.settings.layout.plans("ids"), "batch", Plan(2, ((1, 2), (1, 2))))
+    write_manifest(
+        streams.settings.layout.batch_manifests("ids"), "batch", BatchManifest(2, ((1, 2), (1, 2)))
+    )
     found = drain_repairs(run)["found"]
     for each in (run, untold):
         each.drain()
@@ -224,8 +231,11 @@ def test_a_batch_is_told_of_the_repairs_that_its_plan_names_and_chooses_slack_by
     for each in (run, untold):
         each.drain()
 
-    missed = tables.read(streams.spark, streams.settings.layout.missed("ids")).collect()
-    plans = [require_plan(streams.settings.layout.plans("ids"), "batch", number) for number in (1, 2, 3)]
+    missed = tables.read(streams.spark, streams.settings.layout.needed_slack("ids")).collect()
+    plans = [
+        require_manifest(streams.settings.layout.batch_manifests("ids"), "batch", number)
+        for number in (1, 2, 3)
+    ]
     assert [plan.through_repair for plan in plans] == [0, 0, 1]
     assert sum(row["pairs"] for row in missed) == found > 0
     assert streams.policies("ids") != streams.policies("ids_at_once")
@@ -241,7 +251,7 @@ def test_one_stream_that_is_silent_costs_no_pair(streams: Streams) -> None:
     drain_repairs(run)
 
     assert len(streams.pairs("ids", "left_us")) == len(streams.expected(have_one_id, 2000))
-    assert len(list(streams.settings.layout.plans("ids").glob("batch-*"))) == 2
+    assert len(list(streams.settings.layout.batch_manifests("ids").glob("batch-*"))) == 2
 
 
 def test_raw_rows_stay_until_the_join_is_repaired_and_maintaining_changes_no_pair(

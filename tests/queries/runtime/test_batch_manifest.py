@@ -6,14 +6,14 @@ import pytest
 
 from lakehouse.home.ledger import Entry
 from lakehouse.queries.runtime.batch_manifest import (
-    Plan,
-    PlanMissing,
+    BatchManifest,
+    ManifestMissing,
     QueryChanged,
-    last_plan,
+    last_manifest,
     next_spans,
-    require_plan,
+    require_manifest,
     require_same,
-    write_plan,
+    write_manifest,
 )
 
 
@@ -24,26 +24,32 @@ def entries(*rows: int) -> list[Entry]:
 def test_the_last_plan_is_the_one_begun_else_the_finished_one_and_one_that_is_gone_is_missed(
     tmp_path: Path,
 ) -> None:
-    plans = [Plan(number, ((number - 1, number), (0, number))) for number in (1, 2)]
+    plans = [BatchManifest(number, ((number - 1, number), (0, number))) for number in (1, 2)]
     for plan in plans:
-        write_plan(tmp_path / "q", "batch", plan)
-    write_plan(tmp_path / "q", "repair", Plan(1, ((0, 2),)))
+        write_manifest(tmp_path / "q", "batch", plan)
+    write_manifest(tmp_path / "q", "repair", BatchManifest(1, ((0, 2),)))
 
-    assert [last_plan(tmp_path / "q", "batch", done) for done in (0, 1, 2)] == [plans[0], plans[1], plans[1]]
-    assert last_plan(tmp_path / "q", "repair", 1) == Plan(1, ((0, 2),))
-    assert last_plan(tmp_path / "other", "batch", 0) is None
-    with pytest.raises(PlanMissing, match=r"batch-00000003 is not there: restore that folder.*--forget q"):
-        last_plan(tmp_path / "q", "batch", 3)
+    assert [last_manifest(tmp_path / "q", "batch", done) for done in (0, 1, 2)] == [
+        plans[0],
+        plans[1],
+        plans[1],
+    ]
+    assert last_manifest(tmp_path / "q", "repair", 1) == BatchManifest(1, ((0, 2),))
+    assert last_manifest(tmp_path / "other", "batch", 0) is None
+    with pytest.raises(
+        ManifestMissing, match=r"batch-00000003 is not there: restore that folder.*--forget q"
+    ):
+        last_manifest(tmp_path / "q", "batch", 3)
 
 
 def test_which_repairs_a_batch_is_told_of_is_read_back_and_none_where_its_plan_does_not_say(
     tmp_path: Path,
 ) -> None:
-    write_plan(tmp_path, "batch", Plan(1, ((0, 1), (0, 1))))
-    write_plan(tmp_path, "batch", Plan(2, ((1, 2), (1, 2)), through_repair=3))
+    write_manifest(tmp_path, "batch", BatchManifest(1, ((0, 1), (0, 1))))
+    write_manifest(tmp_path, "batch", BatchManifest(2, ((1, 2), (1, 2)), through_repair=3))
     (tmp_path / "batch-00000003").write_text('{"number": 3, "spans": [[2, 3], [2, 3]]}')
 
-    assert [require_plan(tmp_path, "batch", number).through_repair for number in (1, 2, 3)] == [0, 3, 0]
+    assert [require_manifest(tmp_path, "batch", number).through_repair for number in (1, 2, 3)] == [0, 3, 0]
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ from lakehouse.home.layout import Home
 from lakehouse.home.lease import LeaseHeld, lease
 from lakehouse.queries.runtime import reset_query as forgetting
 from lakehouse.queries.runtime.batch_manifest import (
-    Plan,
+    BatchManifest,
     QueryChanged,
     read_definition,
     replace_definition,
     require_same,
-    write_plan,
+    write_manifest,
 )
 from lakehouse.queries.runtime.reset_query import forget, known_queries
 
@@ -30,15 +30,15 @@ def layout(tmp_path: Path) -> Home:
         for table in home.tables_of(query):
             (table / "_delta_log").mkdir(parents=True)
             (table / "part-0.parquet").write_bytes(b"rows")
-        replace_definition(home.plans(query), MEANING)
-        write_plan(home.plans(query), "batch", Plan(1, ((0, 1), (0, 1))))
+        replace_definition(home.batch_manifests(query), MEANING)
+        write_manifest(home.batch_manifests(query), "batch", BatchManifest(1, ((0, 1), (0, 1))))
         for job in forgetting.JOBS:
             (home.runs / f"{job}-{query}.json").write_text("{}")
     return home
 
 
 def _traces(layout: Home, query: str) -> list[Path]:
-    left = [place for place in (*layout.tables_of(query), layout.plans(query)) if place.exists()]
+    left = [place for place in (*layout.tables_of(query), layout.batch_manifests(query)) if place.exists()]
     return [*left, *layout.runs.glob(f"*-{query}.json")]
 
 
@@ -86,7 +86,7 @@ def test_killed_on_the_way_the_query_is_refused_until_it_is_forgotten_whole(
     monkeypatch.setattr(shutil, "rmtree", real)
 
     with pytest.raises(QueryChanged, match="tidemark queries --forget replies"):
-        require_same(layout.plans("replies"), "replies", MEANING)
+        require_same(layout.batch_manifests("replies"), "replies", MEANING)
     forget(layout, "replies")
     assert _traces(layout, "replies") == []
-    assert read_definition(layout.plans("replies")) is None
+    assert read_definition(layout.batch_manifests("replies")) is None

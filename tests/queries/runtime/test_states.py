@@ -7,7 +7,7 @@ import pytest
 from lakehouse.declare.settings import Settings
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.state import PairsState
-from lakehouse.queries.runtime.batch_manifest import Plan, replace_definition, write_plan
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, replace_definition, write_manifest
 from lakehouse.queries.runtime.state import Facts, overview
 from tests.queries.joined import AT, SECOND, START_US, TEXT, declare, run_by_hand, write_figures, write_ledger
 
@@ -61,7 +61,7 @@ def test_a_query_is_behind_by_the_ingest_batches_that_no_finished_batch_took(set
     run_by_hand(settings)
     write_ledger(settings.layout, "flows", 4)
     # Begun and not finished: what it takes still waits.
-    write_plan(settings.layout.plans("replies"), "batch", Plan(3, ((2, 2), (2, 3))))
+    write_manifest(settings.layout.batch_manifests("replies"), "batch", BatchManifest(3, ((2, 2), (2, 3))))
 
     facts = _facts(settings)
 
@@ -93,7 +93,7 @@ def test_a_batch_in_which_no_bucket_had_anything_to_do_counts_and_holds_nothing(
 
 def test_tables_of_a_query_that_is_registered_no_longer_are_told(settings: Settings) -> None:
     run_by_hand(settings)
-    replace_definition(settings.layout.plans("old"), "something")
+    replace_definition(settings.layout.batch_manifests("old"), "something")
 
     assert overview(settings.layout, settings.of_kind(PairsQuery), 8)["unregistered"] == ["old"]
     assert overview(settings.layout, {}, 8)["unregistered"] == ["old", "replies"]

@@ -78,7 +78,7 @@ def land(settings: Settings, part: int, size: int = 200) -> list[dict[str, Any]]
 
 
 def selected(settings: Settings, name: str) -> list[dict[str, Any]]:
-    return sorted(read_rows(settings.layout.selected(name)), key=lambda row: row["event_us"])
+    return sorted(read_rows(settings.layout.selection(name)), key=lambda row: row["event_us"])
 
 
 def times(rows: Sequence[dict[str, Any]], name: str) -> list[int]:

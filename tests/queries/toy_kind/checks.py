@@ -24,7 +24,7 @@ def open_tables(
     layout: Home, query: SampleQuery, since: int, published_us: int | None
 ) -> SampleTables | None:
     """Return what a query's tables hold, None where no batch is finished."""
-    batches = (batch.column("batch") for batch in scanned(layout.selected(query.name), ("batch",)))
+    batches = (batch.column("batch") for batch in scanned(layout.selection(query.name), ("batch",)))
     rows = (
         pa.RecordBatch.from_arrays(
             [pa.repeat(pa.scalar("online"), len(each)), each], names=["found", "batch"]

@@ -52,5 +52,5 @@ def snapshot_of(
         published_from_us=published_from(shared["newest_us"], published_us, 1),
         columns=shown_columns(query, query.outputs, streams, ["the row"]),
         rows_found=metrics.total("selected"),
-        row_files=files_of(layout.selected(query.name)),
+        row_files=files_of(layout.selection(query.name)),
     )

@@ -18,5 +18,5 @@ def create_tables(
 ) -> None:
     """Create the query's tables where they are not there."""
     columns = {"columns": as_columns(output_types(query, streams))}
-    own = (NewTable(layout.selected(query.name), "selection", columns),)
+    own = (NewTable(layout.selection(query.name), "selection", columns),)
     tables.create_tables(spark, layout, query.name, own, "operators")

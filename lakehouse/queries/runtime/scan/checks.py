@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lakehouse.home.table_log import read_columns
 from lakehouse.queries.language.row_conditions import scanned
-from lakehouse.queries.runtime.checks import QueryTables, Row, Taken, plans_since, rows_in_raw
+from lakehouse.queries.runtime.checks import QueryTables, Row, Taken, manifests_since, rows_in_raw
 from lakehouse.spark.deviations import Frame
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _Operator = tuple[int | None, int]
 def measure_scans(spark: SparkSession, tables: QueryTables, since: int) -> list[Frame]:
     """Return the frame of the batches after ``since``, none of a query without scans of its sides."""
     sides = scanned(tables.query.sides)
-    plans = plans_since(tables, since)
+    plans = manifests_since(tables, since)
     if not sides or not plans:
         return []
     to_see = {side: rows_in_raw(spark, tables, side, plans) for side in sides}

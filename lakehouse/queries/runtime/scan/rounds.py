@@ -1,6 +1,6 @@
 """A batch of each of several queries at once: shared scans of their streams, then what each does with its rows.
 
-    plans/<query>/batch-N     which ingest batches batch N takes; written first, for all queries of the round
+    batch_manifests/<query>/batch-N     which ingest batches batch N takes; written first, for all queries of the round
         raw rows of a stream and span    -> one scan, for all that read just these
         selections                       -> their rows are appended, several at a time
         joins and aggregates             -> their kernels, one after the other, highest priority first
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakehouse.home.layout import Home
-    from lakehouse.queries.runtime.batch_manifest import Plan, Span
+    from lakehouse.queries.runtime.batch_manifest import BatchManifest, Span
 
 log = logging.getLogger(__name__)
 # Commits of Delta that go on at the same time.
@@ -103,18 +103,18 @@ class Rounds:
         through = {stream: read_extent(self.layout, stream).batch for stream in streams}
         for run in going:
             try:
-                plan = run.next(most_rows, through)
+                manifest = run.next(most_rows, through)
             except Exception as error:
                 self._stop_unplanned(run.query.name, "its plans", error)
                 continue
-            if plan:
-                yield Batch(run, plan)
+            if manifest:
+                yield Batch(run, manifest)
 
     def _stop_unplanned(self, query: str, operator: str, error: Exception) -> None:
         """Stop a query of which no batch can be planned, at the last that was."""
         log.exception("query %s raised", query)
-        plans = sorted(self.layout.plans(query).glob("batch-*"))
-        number = int(plans[-1].name.removeprefix("batch-")) if plans else 0
+        manifests = sorted(self.layout.batch_manifests(query).glob("batch-*"))
+        number = int(manifests[-1].name.removeprefix("batch-")) if manifests else 0
         self.stop(query, number, operator, _in_one_line(error))
 
     def stop(self, query: str, batch: int, operator: str, error: str, place: str | None = None) -> None:
@@ -136,7 +136,7 @@ class Batch:
     """A batch of a query in a round."""
 
     run: QueryRun[Any]
-    plan: Plan
+    manifest: BatchManifest
 
     @property
     def name(self) -> str:
@@ -182,7 +182,7 @@ class Round:
         shared: dict[tuple[str, Span], list[Reader]] = {}
         for batch in self.batches:
             for side, reader in batch.readers.items():
-                shared.setdefault((reader.stream, batch.plan.spans[side]), []).append(reader)
+                shared.setdefault((reader.stream, batch.manifest.spans[side]), []).append(reader)
         found: dict[str, Scanned] = {}
         for (_, span), readers in shared.items():
             found |= self._scan(tuple(readers), span, held)
@@ -207,7 +207,7 @@ class Round:
         return found
 
     def _scan_of(self, readers: tuple[Reader, ...], span: Span) -> Scan:
-        rounds, numbers = self.rounds, {batch.name: batch.plan.number for batch in self.batches}
+        rounds, numbers = self.rounds, {batch.name: batch.manifest.number for batch in self.batches}
         before = {each.name: read_before(rounds.layout, each, numbers[each.query]) for each in readers}
         return Scan(rounds.spark, rounds.layout, readers, span, before, rounds.limit_bytes)
 
@@ -226,13 +226,13 @@ class Round:
     def _source(self, batch: Batch, scanned: Mapping[str, Scanned]) -> Shared:
         rounds = self.rounds
         by_side = {side: scanned[reader.name] for side, reader in batch.readers.items()}
-        is_new = not batch.has_kernel or batch.plan.number == 1
-        before = Kernel() if is_new else kernel_before(rounds.layout, batch.name, batch.plan.number)
-        return Shared(rounds.spark, rounds.layout, batch.run.query, batch.plan, by_side, before)
+        is_new = not batch.has_kernel or batch.manifest.number == 1
+        before = Kernel() if is_new else kernel_before(rounds.layout, batch.name, batch.manifest.number)
+        return Shared(rounds.spark, rounds.layout, batch.run.query, batch.manifest, by_side, before)
 
     def _finish(self, batch: Batch, source: Shared) -> tuple[str, dict[str, Any] | None]:
         try:
-            figures = batch.run.finish(batch.plan, source.begun())
+            figures = batch.run.finish(batch.manifest, source.begun())
         except Exception as error:
             log.exception("query %s raised", batch.name)
             self._stop(batch.name, source.kernel, _in_one_line(error))
@@ -241,7 +241,7 @@ class Round:
         return batch.name, figures
 
     def _stop(self, query: str, operator: str, error: str, place: str | None = None) -> None:
-        number = next(batch.plan.number for batch in self.batches if batch.name == query)
+        number = next(batch.manifest.number for batch in self.batches if batch.name == query)
         self.rounds.stop(query, number, operator, error, place)
 
 

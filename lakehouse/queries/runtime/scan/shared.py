@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from lakehouse.home.layout import Home
     from lakehouse.queries.kind import Query
-    from lakehouse.queries.runtime.batch_manifest import Plan
+    from lakehouse.queries.runtime.batch_manifest import BatchManifest
 
 Facts = dict[str, Any]
 
@@ -61,7 +61,7 @@ class Shared:
     spark: SparkSession
     layout: Home
     query: Query
-    plan: Plan
+    manifest: BatchManifest
     scanned: Mapping[int, Scanned]
     before: Kernel = field(default_factory=Kernel)
     begun_ns: int = 0
@@ -85,7 +85,7 @@ class Shared:
         """Return the raw rows of a side that WHERE lets through."""
         if side in self.scanned:
             return self.scanned[side].rows
-        return FromRaw(self.spark, self.layout, self.query, self.plan.spans).rows(side)
+        return FromRaw(self.spark, self.layout, self.query, self.manifest.spans).rows(side)
 
     def measured(self, side: int) -> Facts:
         """Return what the scan of a side has measured of the whole batch."""
@@ -96,7 +96,7 @@ class Shared:
 
         Without a kernel that is all there is to tell, so it finishes the batch.
         """
-        number, name, layout = self.plan.number, self.query.name, self.layout
+        number, name, layout = self.manifest.number, self.query.name, self.layout
         if self.query.kernel is None:
             table, told = layout.queries(name), self.scanned[0].figures
         else:

@@ -92,7 +92,7 @@ def test_a_query_whose_tables_or_plans_cannot_be_read_stands_still_and_the_other
     rows += land(settings, 1)
     ingest.run(settings, spark, "readings")
     broken = (layout.states("pairs"), layout.states("totals"), layout.operators("threes"))
-    with without_files(*broken), garbled(layout.plans("counted") / "batch-00000001"):
+    with without_files(*broken), garbled(layout.batch_manifests("counted") / "batch-00000001"):
         went_on = run_queries.run(settings, spark, "chosen")
         stopped = {name: read_stopped(layout, name) for name in queries}
         with pytest.raises(QueryStopped, match=r"query totals is stopped: batch 2, at its aggregates: ."):
@@ -132,7 +132,9 @@ def test_a_side_with_nothing_new_and_a_stream_that_never_came_hold_up_nobody(
     assert take_in(0, "readings") == [1, 0, 0, 0]
     alone = [run_queries.run(settings, spark, name)["batches"] for name in ("both", "sums", "three")]
     assert alone == [0, 0, 0]
-    assert not any(list(settings.layout.plans(name).glob("batch-*")) for name in ("both", "sums", "three"))
+    assert not any(
+        list(settings.layout.batch_manifests(name).glob("batch-*")) for name in ("both", "sums", "three")
+    )
     assert take_in(0, "visits") == [1, 1, 1, 1]
     assert take_in(1, "readings") == [2, 2, 2, 2]
     assert take_in(1, "visits") == [2, 3, 3, 3]
@@ -195,7 +197,7 @@ def test_a_query_that_is_held_for_long_is_left_to_its_own_job(
 def found_of(settings: Settings, name: str) -> Counter[tuple[Any, ...]]:
     """Return what a query of both streams has come to."""
     table, statement = {
-        "both": (settings.layout.joins, "SELECT left_us, right_us, one, other FROM found"),
+        "both": (settings.layout.pairs, "SELECT left_us, right_us, one, other FROM found"),
         "sums": (settings.layout.answers, SUMS),
     }[name]
     return answered(statement, found=pa.Table.from_pylist(read_rows(table(name))))
