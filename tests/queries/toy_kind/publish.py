@@ -12,7 +12,6 @@ from lakehouse.queries.runtime.batch_metrics import read_batch_metrics
 from lakehouse.queries.runtime.snapshot import (
     RowsSnapshot,
     files_of,
-    published_from,
     shared_fields,
     shown_columns,
 )
@@ -46,10 +45,11 @@ def snapshot_of(
 ) -> SampleSnapshot:
     """Return what a publisher is told of a query."""
     metrics = read_batch_metrics(layout, query.name, ("batch", "operator", "rows", "selected", "time_us"))
-    shared = shared_fields(layout, query, streams, metrics, [row["time_us"] for row in metrics.rows])
+    shared = shared_fields(
+        layout, query, streams, metrics, [row["time_us"] for row in metrics.rows], published_us
+    )
     return SampleSnapshot(
         **shared,
-        published_from_us=published_from(shared["newest_us"], published_us, 1),
         columns=shown_columns(query, query.outputs, streams, ["the row"]),
         rows_found=metrics.total("selected"),
         row_files=files_of(layout.selection(query.name)),
