@@ -60,11 +60,18 @@ def _publication(layout: Home, connection: duckdb.DuckDBPyConnection) -> Fields:
     }
 
 
+def _rows(connection: duckdb.DuckDBPyConnection, query: str) -> list[Fields]:
+    """Return the rows of a query, each by the names of its columns."""
+    found = connection.execute(query)
+    names = [column[0] for column in found.description]
+    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+
 def _streams(layout: Home, connection: duckdb.DuckDBPyConnection) -> list[Fields]:
     columns = "stream, definition, newest_us, earliest_us, batch, latest_us, key_names, series_count, nodes"
     columns += ", raw_from_us, retracted, unchecked"
-    rows = connection.execute(f"SELECT {columns} FROM streams ORDER BY stream").fetchall()
-    return [_stream(layout, connection, dict(zip(columns.split(", "), row, strict=True))) for row in rows]
+    rows = _rows(connection, f"SELECT {columns} FROM streams ORDER BY stream")
+    return [_stream(layout, connection, row) for row in rows]
 
 
 def _stream(layout: Home, connection: duckdb.DuckDBPyConnection, fields: Fields) -> Fields:
@@ -73,9 +80,10 @@ def _stream(layout: Home, connection: duckdb.DuckDBPyConnection, fields: Fields)
         f"SELECT reason, records FROM quarantine WHERE stream = {text(name)} AND records > 0 "
         "ORDER BY records DESC, reason"
     ).fetchall()
-    measures = connection.execute(
-        f"SELECT measure, type, decimals, is_counter FROM measures WHERE stream = {text(name)}"
-    ).fetchall()
+    measures = (
+        f"SELECT measure, type, decimals, is_counter AS counter FROM measures WHERE stream = {text(name)} "
+        "AND measure <> '*'"
+    )
     return {
         **fields,
         "newest": _moment(fields["newest_us"]),
@@ -83,9 +91,7 @@ def _stream(layout: Home, connection: duckdb.DuckDBPyConnection, fields: Fields)
         "raw_from": _moment(fields["raw_from_us"]),
         **_ledger(connection, name, fields["retracted"]),
         "quarantine": dict(quarantine),
-        "measures": [
-            {"measure": m, "type": t, "decimals": d, "counter": c} for m, t, d, c in measures if m != "*"
-        ],
+        "measures": _rows(connection, measures),
         "levels": _levels(connection, name),
         "schema_changes": _schema_changes(connection, name),
         "manifests": _manifests(layout, name, fields["batch"]),
@@ -94,19 +100,9 @@ def _stream(layout: Home, connection: duckdb.DuckDBPyConnection, fields: Fields)
 
 def _levels(connection: duckdb.DuckDBPyConnection, stream: str) -> list[Fields]:
     columns = "level, width, keep, width_us, keep_us, horizon_us, nodes, from_us, to_us, entered"
-    rows = connection.execute(
-        f"SELECT {columns} FROM levels WHERE stream = {text(stream)} ORDER BY level"
-    ).fetchall()
-    levels = [dict(zip(columns.split(", "), row, strict=True)) for row in rows]
-    return [
-        level
-        | {
-            "from": _moment(level["from_us"]),
-            "to": _moment(level["to_us"]),
-            "horizon": _moment(level["horizon_us"]),
-        }
-        for level in levels
-    ]
+    levels = _rows(connection, f"SELECT {columns} FROM levels WHERE stream = {text(stream)} ORDER BY level")
+    times = ("from", "to", "horizon")
+    return [level | {name: _moment(level[f"{name}_us"]) for name in times} for level in levels]
 
 
 def _ledger(connection: duckdb.DuckDBPyConnection, stream: str, retracted: int) -> Fields:
@@ -130,11 +126,11 @@ def _ledger(connection: duckdb.DuckDBPyConnection, stream: str, retracted: int) 
 
 def _schema_changes(connection: duckdb.DuckDBPyConnection, stream: str, last: int = 5) -> list[Fields]:
     """Return what columns the source gained, lost or retyped of late, newest first."""
-    rows = connection.execute(
+    return _rows(
+        connection,
         "SELECT batch, unnest(schema_changes) AS change FROM ledger "
-        f"WHERE stream = {text(stream)} ORDER BY batch DESC LIMIT {last}"
-    ).fetchall()
-    return [{"batch": batch, "change": change} for batch, change in rows]
+        f"WHERE stream = {text(stream)} ORDER BY batch DESC LIMIT {last}",
+    )
 
 
 def lateness_quantile(histogram: Sequence[int], share: float, largest_us: int | None) -> int | None:

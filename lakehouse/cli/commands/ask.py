@@ -81,16 +81,10 @@ def ask(
     elapsed_ms = round(1000 * (time.perf_counter() - began), 1)
     question = {"stream": stream, "measure": measure, "agg": chosen, "from_us": start_us, "to_us": end_us}
     if as_json:
-        documents = [question | _fields(answer) | {"elapsed_ms": elapsed_ms} for answer in answers]
+        documents = [question | vars(answer) | {"elapsed_ms": elapsed_ms} for answer in answers]
         print_json(documents if by else documents[0])
     else:
         _print(question, answers, by or [], elapsed_ms)
-
-
-def _fields(answer: Answer) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return asdict(answer)
 
 
 def _print(
@@ -108,13 +102,9 @@ def _print(
         interval = f"[{cell(answer.low)}, {cell(answer.high)}]"
         counts = (answer.exact, answer.rows, answer.nodes_read, finest, answer.as_of_version)
         grouping = ", ".join(answer.grouping) or "all"
-        rows.append((*(_key(answer, name) for name in by), answer.value, interval, *counts, grouping))
+        rows.append((*(answer.key[name] for name in by), answer.value, interval, *counts, grouping))
     title = f"{question['agg']}({question['measure']}) of {question['stream']}"
     print_table(headers, rows, title=title)
     print(
         f"{elapsed_ms:g} ms{'' if all(a.final for a in answers) else '; not final: late rows may still come'}"
     )
-
-
-def _key(answer: Answer, name: str) -> Any:
-    return (answer.key or {}).get(name)
