@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 # By benchmark and part: figures that must be there. Where a data set is absent, a part may say so instead.
 PRINTED: dict[str, dict[str, set[str]]] = {
     "ingest": {"ingest": {"rows_per_s", "ratio_to_plain_spark", "ask_ms", "demo_s"}},
-    "ingest_steps": {"ingest_steps": {"rows", "without identity", "with identity", "stages"}},
+    "ingest_steps": {"ingest_steps": {"rows", "with identity", "stages"}},
     "join_aggregate": {
         "speed": {"tuples_per_s", "bytes_per_live_tuple", "speedup_over_ic", "speedup_over_ic_60min"},
         "figures": {"seconds_per_tuple", "bytes"},
