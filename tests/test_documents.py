@@ -91,6 +91,15 @@ def test_the_readme_lists_every_command() -> None:
     } == listed
 
 
+def test_contributors_are_told_of_every_target_and_mark() -> None:
+    text = _text(ROOT / "CONTRIBUTING.md")
+    targets = set(re.findall(r"^([a-z-]+):.*##", _text(ROOT / "Makefile"), re.MULTILINE)) - {"help"}
+    marks = tomllib.loads(_text(ROOT / "pyproject.toml"))["tool"]["pytest"]["ini_options"]["markers"]
+
+    assert [target for target in sorted(targets) if f"make {target}" not in text] == []
+    assert [mark for mark in marks if f"| `{mark.partition(':')[0]}` |" not in text] == []
+
+
 def test_the_architecture_names_every_table() -> None:
     layout = _text(ROOT / "lakehouse" / "home" / "layout.py")
     tables = {
