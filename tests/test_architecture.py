@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.queries.kind import KINDS
+from lakehouse.queries import kind as kind_module
+from lakehouse.queries.kind import KINDS, kinds
 
 ROOT = Path(__file__).parents[1]
 TOP = ("lakehouse", "jobs", "dags", "quality", "infra", "sql")
@@ -65,6 +66,8 @@ ONLY_IN = {
     "paho": ("lakehouse/landing",),
     "prometheus_client": ("lakehouse/service",),
 }
+# Files that a kind of query need not have.
+OPTIONAL_FILES = {"sites.py", "repair.py", "page.py"}
 # Files that still import each other; the set only shrinks.
 IN_CIRCLES = {
     *(f"lakehouse/algorithms/scheduling/{name}.py" for name in ("contract", "network")),
@@ -188,6 +191,15 @@ def test_a_kind_of_query_is_reached_through_the_registry_alone(name: str) -> Non
     reached = {kind for imported in _imports(ROOT / name) if (kind := _kind_of(imported))}
 
     assert reached <= {_kind_of(name)}, f"{name} imports {sorted(reached)}"
+
+
+def test_a_kind_of_query_has_the_files_that_the_registry_names() -> None:
+    described = (line.strip().split() for line in (kind_module.__doc__ or "").splitlines())
+    named = {words[0] for words in described if words and words[0].endswith(".py")}
+
+    assert named > OPTIONAL_FILES
+    for kind in kinds():
+        assert [file for file in named - OPTIONAL_FILES if not kind.has(file.removesuffix(".py"))] == []
 
 
 def test_nobody_asks_for_the_class_of_a_query() -> None:

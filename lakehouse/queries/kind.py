@@ -8,7 +8,7 @@ A kind's folder has these files, each with the names that the rest of the house 
     sites.py      ``site_problems``: what [sites] and the kind's queries lack of each other; optional (pure)
     describe.py   what the query does, in words (pure)
     run.py        ``run_of``: the query's batches, of which each is taken in exactly once (pyspark)
-    repair.py     ``REPAIR``: what batches have missed; no file where nothing can be missed (pyspark)
+    repair.py     ``Repair``: what batches have missed, a ``QueryRepair``; no file where nothing can be missed (pyspark)
     tables.py     its tables: ``create_tables``, and ``drop_old_rows`` where rows of its own grow old (pyspark)
     publish.py    ``snapshot_of``: what is published of the query, a ``QuerySnapshot`` that writes itself (duckdb)
     state.py      ``state_of``: the query as it stands, a ``QueryState`` (duckdb)
