@@ -1,0 +1,50 @@
+"""What is in lakehouse/algorithms runs in the product; what only judges it belongs to tests/oracles."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from lakehouse.algorithms.join_aggregate.choice import METHODS
+
+ROOT = Path(__file__).parents[2]
+PURE = ROOT / "lakehouse" / "algorithms"
+# Methods that a query or a setting is to name, which nothing does yet.
+NOT_YET = {
+    *(f"lakehouse.algorithms.scheduling.{name}" for name in ("chain", "deadline_rounds", "fifo", "greedy")),
+    *(f"lakehouse.algorithms.multiway_join.{name}" for name in ("heuristic", "heuristic_kernels")),
+}
+
+
+def imported(path: Path) -> set[str]:
+    """Return the modules of lakehouse.algorithms that a file imports."""
+    froms = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
+    return {
+        name
+        for node in froms
+        if node.module
+        for name in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+    }
+
+
+def test_every_method_has_a_caller_in_the_product() -> None:
+    modules = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts): path
+        for path in PURE.rglob("*.py")
+        if path.stem != "__init__"
+    }
+    product = [
+        path
+        for folder in ("lakehouse", "jobs", "quality", "infra", "sql")
+        for path in (ROOT / folder).rglob("*.py")
+        if not path.is_relative_to(PURE)
+    ]
+    waiting = {name for path in product for name in imported(path)} & set(modules)
+    # These are loaded by name, when a query runs them.
+    waiting |= {f"lakehouse.algorithms.join_aggregate.{name}" for name in METHODS}
+    called = set[str]()
+    while waiting:
+        called |= waiting
+        waiting = {name for each in waiting for name in imported(modules[each])} & set(modules) - called
+
+    assert set(modules) - called == NOT_YET
