@@ -3,7 +3,8 @@
 Called by lakehouse/queries/runtime/scan: ``Executor`` under ``MultiFactor``, over Arrow batches. The other policies
 have no caller yet but benchmarks.
 
-contract.py         what goes in and out: Operator, Join, Chain, Query, Statistics, Plan, and the Policy protocol
+contract.py         what goes in and out: Operator, Join, Chain, Query, Statistics, Plan
+policy.py           the Policy protocol, and the plan that every policy starts with
 network.py          queries laid out as arrays: what feeds what, which filters may change places
 measuring.py        n, S and V of an interval from counts
 interval.py         tau: when the next plan is made, and how long it serves

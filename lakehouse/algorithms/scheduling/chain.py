@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakehouse.algorithms.scheduling.contract import Discipline, first_plan
+from lakehouse.algorithms.scheduling.contract import Discipline
 from lakehouse.algorithms.scheduling.flow import flow
 from lakehouse.algorithms.scheduling.network import NOWHERE
+from lakehouse.algorithms.scheduling.policy import first_plan
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.scheduling.contract import Float64s, Int64s, Plan, Statistics

@@ -16,14 +16,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-    from lakehouse.algorithms.scheduling.network import Network
 
     Int64s = npt.NDArray[np.int64]
     Float64s = npt.NDArray[np.float64]
@@ -137,28 +135,3 @@ class Plan:
     visits: Int64s
     slices_us: Int64s
     shedding: Shedding | None = None
-
-
-class Policy(Protocol):
-    """Makes the plan of the next interval from what the last one showed.
-
-    Laws of all policies: each query's results are those of the written order, and leave in the same order.
-    ``reorders``: whether it ever lets operators of a segment change places.
-    """
-
-    name: str
-    reorders: bool
-
-    def plan(self, network: Network, measured: Statistics, before: Plan) -> Plan:
-        """Return the plan for the next interval; ``before`` is the one in force."""
-
-
-def first_plan(network: Network) -> Plan:
-    """Return what every policy starts with, when nothing is known yet: the written order, oldest tuple first."""
-    return Plan(
-        order=np.arange(network.size),
-        discipline=Discipline.OLDEST,
-        priority=np.zeros(network.size),
-        visits=np.arange(network.size),
-        slices_us=np.ones(network.size, np.int64),
-    )

@@ -31,11 +31,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lakehouse.algorithms.scheduling.chunks import Batch, Chunk, Memory, Rows
-from lakehouse.algorithms.scheduling.contract import LEFT, Query, first_plan
+from lakehouse.algorithms.scheduling.contract import LEFT, Query
 from lakehouse.algorithms.scheduling.interval import Interval, Replanning
 from lakehouse.algorithms.scheduling.measuring import is_measured
 from lakehouse.algorithms.scheduling.network import NOWHERE, Network
 from lakehouse.algorithms.scheduling.operators import Merge, Predicate, Runnable, Transform, require_runnable
+from lakehouse.algorithms.scheduling.policy import first_plan
 from lakehouse.algorithms.scheduling.sampling import Sampling
 from lakehouse.algorithms.scheduling.turns_kernels import (
     EMPTY,
@@ -51,8 +52,9 @@ from lakehouse.algorithms.scheduling.turns_kernels import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from lakehouse.algorithms.scheduling.contract import Int64s, Join, Operator, Policy, Statistics
+    from lakehouse.algorithms.scheduling.contract import Int64s, Join, Operator, Statistics
     from lakehouse.algorithms.scheduling.measuring import Counts
+    from lakehouse.algorithms.scheduling.policy import Policy
 
 MEBIBYTE = 2**20
 

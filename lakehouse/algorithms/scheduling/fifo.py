@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakehouse.algorithms.scheduling.contract import first_plan
+from lakehouse.algorithms.scheduling.policy import first_plan
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.scheduling.contract import Plan, Statistics

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakehouse.algorithms.scheduling.contract import Discipline, first_plan
+from lakehouse.algorithms.scheduling.contract import Discipline
 from lakehouse.algorithms.scheduling.flow import drained_per_s, flow
+from lakehouse.algorithms.scheduling.policy import first_plan
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.scheduling.contract import Plan, Statistics

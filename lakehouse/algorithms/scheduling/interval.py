@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakehouse.algorithms.scheduling.contract import MILLISECOND, first_plan
+from lakehouse.algorithms.scheduling.contract import MILLISECOND
 from lakehouse.algorithms.scheduling.measuring import Counts, nothing_measured
+from lakehouse.algorithms.scheduling.policy import first_plan
 
 if TYPE_CHECKING:
-    from lakehouse.algorithms.scheduling.contract import Int64s, Plan, Policy, Statistics
+    from lakehouse.algorithms.scheduling.contract import Int64s, Plan, Statistics
     from lakehouse.algorithms.scheduling.network import Network
+    from lakehouse.algorithms.scheduling.policy import Policy
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.scheduling.contract import Chain, Operator, Policy, Query
+from lakehouse.algorithms.scheduling.contract import Chain, Operator, Query
 from lakehouse.algorithms.scheduling.executor import Executor, Result
 from lakehouse.algorithms.scheduling.interval import Interval
 from lakehouse.algorithms.scheduling.operators import Merge, Predicate, Transform
+from lakehouse.algorithms.scheduling.policy import Policy
 from tests.oracles.scheduling.columns import Columns
 
 Source = list[tuple[str, Columns]]

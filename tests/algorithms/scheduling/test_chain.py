@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.algorithms.scheduling.chain import ChainScheduling, chart_slopes, envelope_slopes
-from lakehouse.algorithms.scheduling.contract import first_plan
+from lakehouse.algorithms.scheduling.policy import first_plan
 from tests.algorithms.scheduling.test_network import TWO_STREAMS
 from tests.algorithms.scheduling.workloads import filters, measured
 

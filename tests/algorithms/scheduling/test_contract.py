@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.scheduling.contract import Policy, Statistics
+from lakehouse.algorithms.scheduling.contract import Statistics
 from lakehouse.algorithms.scheduling.interval import Interval
 from lakehouse.algorithms.scheduling.network import NOWHERE, Network
+from lakehouse.algorithms.scheduling.policy import Policy
 from tests.algorithms.scheduling.workloads import POLICIES, SHORT, cases, expected
 from tests.oracles.scheduling.simulate import Outcome, Workload, simulate
 

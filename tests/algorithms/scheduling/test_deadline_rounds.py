@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.scheduling.contract import first_plan
 from lakehouse.algorithms.scheduling.deadline_rounds import (
     UNLIMITED_US,
     DeadlineRounds,
@@ -13,6 +12,7 @@ from lakehouse.algorithms.scheduling.deadline_rounds import (
     round_length_us,
 )
 from lakehouse.algorithms.scheduling.flow import flow
+from lakehouse.algorithms.scheduling.policy import first_plan
 from tests.algorithms.scheduling.workloads import SHORT, filters, measured, one_stream, workload_of
 from tests.oracles.scheduling.simulate import simulate
 

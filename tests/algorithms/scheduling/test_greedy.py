@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from lakehouse.algorithms.scheduling.contract import Discipline, first_plan
+from lakehouse.algorithms.scheduling.contract import Discipline
 from lakehouse.algorithms.scheduling.greedy import Greedy
+from lakehouse.algorithms.scheduling.policy import first_plan
 from tests.algorithms.scheduling.workloads import SHORT, filters, measured, workload_of
 from tests.oracles.scheduling.simulate import simulate
 

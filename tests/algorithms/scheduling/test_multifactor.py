@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.scheduling.contract import Chain, Discipline, Join, Operator, Query, first_plan
+from lakehouse.algorithms.scheduling.contract import Chain, Discipline, Join, Operator, Query
 from lakehouse.algorithms.scheduling.flow import flow
 from lakehouse.algorithms.scheduling.multifactor import MultiFactor, priorities, round_of, slices_us
 from lakehouse.algorithms.scheduling.network import Network
+from lakehouse.algorithms.scheduling.policy import first_plan
 from tests.algorithms.scheduling.workloads import filters, measured, one_stream
 
 T = 600_000

@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from lakehouse.algorithms.scheduling.contract import Chain, Policy, Query
+from lakehouse.algorithms.scheduling.contract import Chain, Query
 from lakehouse.algorithms.scheduling.deadline_rounds import DeadlineRounds
 from lakehouse.algorithms.scheduling.executor import Executor
 from lakehouse.algorithms.scheduling.fifo import Fifo
 from lakehouse.algorithms.scheduling.interval import Interval
 from lakehouse.algorithms.scheduling.multifactor import MultiFactor
 from lakehouse.algorithms.scheduling.operators import Predicate
+from lakehouse.algorithms.scheduling.policy import Policy
 from lakehouse.algorithms.scheduling.sampling import SAMPLE_ROWS, SAMPLES, SHARE
 from tests.algorithms.scheduling.running import VirtualClock
 from tests.oracles.scheduling.columns import Columns

@@ -4,16 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from lakehouse.algorithms.scheduling.contract import (
-    Chain,
-    Discipline,
-    Join,
-    Plan,
-    Query,
-    Shedding,
-    first_plan,
-)
+from lakehouse.algorithms.scheduling.contract import Chain, Discipline, Join, Plan, Query, Shedding
 from lakehouse.algorithms.scheduling.network import Network
+from lakehouse.algorithms.scheduling.policy import first_plan
 from lakehouse.algorithms.scheduling.turns_kernels import (
     NONE,
     STAY_US,

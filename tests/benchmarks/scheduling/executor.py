@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from lakehouse.algorithms.scheduling.contract import Policy, Query
+from lakehouse.algorithms.scheduling.contract import Query
 from lakehouse.algorithms.scheduling.executor import Executor
+from lakehouse.algorithms.scheduling.policy import Policy
 from tests.benchmarks import page
 from tests.benchmarks.scheduling.predicates import drawn, queries
 from tests.benchmarks.scheduling.rows import absent, batches, connections, interleaved, readings

@@ -15,10 +15,11 @@ from dataclasses import replace
 from typing import Any
 
 from lakehouse.algorithms.scheduling.chain import envelope_slopes
-from lakehouse.algorithms.scheduling.contract import Discipline, Plan, Policy, Statistics, first_plan
+from lakehouse.algorithms.scheduling.contract import Discipline, Plan, Statistics
 from lakehouse.algorithms.scheduling.deadline_rounds import ORDER_MARGIN, DeadlineRounds
 from lakehouse.algorithms.scheduling.network import Network
 from lakehouse.algorithms.scheduling.ordering import by_filtered
+from lakehouse.algorithms.scheduling.policy import Policy, first_plan
 from tests.benchmarks import page
 from tests.benchmarks.scheduling.figures import SEED, told
 from tests.benchmarks.scheduling.run import HEADS, METRICS, POLICIES, beaten, runs, table_rows

@@ -22,8 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from lakehouse.algorithms.scheduling.contract import SECOND, Policy, Query
+from lakehouse.algorithms.scheduling.contract import SECOND, Query
 from lakehouse.algorithms.scheduling.executor import Executor
+from lakehouse.algorithms.scheduling.policy import Policy
 from tests.benchmarks import page
 from tests.benchmarks.scheduling.executor import Source, real_rows
 from tests.benchmarks.scheduling.predicates import drawn, queries

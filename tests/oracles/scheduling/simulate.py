@@ -40,8 +40,9 @@ from tests.oracles.scheduling.simulate_kernels import (
 )
 
 if TYPE_CHECKING:
-    from lakehouse.algorithms.scheduling.contract import Float64s, Int64s, Policy
+    from lakehouse.algorithms.scheduling.contract import Float64s, Int64s
     from lakehouse.algorithms.scheduling.network import Network
+    from lakehouse.algorithms.scheduling.policy import Policy
 
 
 @dataclass(frozen=True)

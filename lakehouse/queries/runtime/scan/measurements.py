@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from lakehouse.algorithms.scheduling.contract import LEFT, Statistics, first_plan
+from lakehouse.algorithms.scheduling.contract import LEFT, Statistics
 from lakehouse.algorithms.scheduling.executor import pool_of
 from lakehouse.algorithms.scheduling.interval import Interval
 from lakehouse.algorithms.scheduling.measuring import Counts, nothing_measured
 from lakehouse.algorithms.scheduling.multifactor import MultiFactor
 from lakehouse.algorithms.scheduling.network import Network
+from lakehouse.algorithms.scheduling.policy import first_plan
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import read_columns
 from lakehouse.queries.runtime.scan.readers import Reader, written
