@@ -14,6 +14,9 @@ from typing import Any
 
 from lakehouse.home.atomic_files import write_json
 
+_ADDED = ("calls", "received", "accepted", "quarantined", "duplicates", "late", "withheld")
+_COUNTED = ("kinds", "reasons", "missing")
+
 
 @dataclass(frozen=True)
 class Truth:
@@ -45,16 +48,8 @@ class Truth:
 
     def __add__(self, later: Truth) -> Truth:
         """Return the truth of both calls' files together."""
-        added = (
-            "calls",
-            "received",
-            "accepted",
-            "quarantined",
-            "duplicates",
-            "late",
-            "withheld",
-        )
-        both = {name: getattr(self, name) + getattr(later, name) for name in added}
+        both: dict[str, Any] = {name: getattr(self, name) + getattr(later, name) for name in _ADDED}
+        both |= {name: _counts(getattr(self, name), getattr(later, name)) for name in _COUNTED}
         sums = {
             name: str(Decimal(self.sums.get(name, "0")) + Decimal(text)) for name, text in later.sums.items()
         }
@@ -65,9 +60,6 @@ class Truth:
             max_lateness_us=max(self.max_lateness_us, later.max_lateness_us),
             min_event_us=_of(min, self.min_event_us, later.min_event_us),
             max_event_us=_of(max, self.max_event_us, later.max_event_us),
-            kinds=_counts(self.kinds, later.kinds),
-            reasons=_counts(self.reasons, later.reasons),
-            missing=_counts(self.missing, later.missing),
             sums=sums,
             **both,
         )

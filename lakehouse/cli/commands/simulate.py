@@ -119,15 +119,8 @@ def _print(truths: Sequence[Truth], landing: Path) -> None:
     headers = ("stream", "files", "rows", "accepted", "quarantined", "duplicates", "late", "from", "to")
     rows = [
         (
-            *(
-                truth.stream,
-                len(truth.files),
-                truth.received,
-                truth.accepted,
-                truth.quarantined,
-                truth.duplicates,
-            ),
-            *(truth.late, moment(truth.min_event_us), moment(truth.max_event_us)),
+            *(truth.stream, len(truth.files), truth.received, truth.accepted, truth.quarantined),
+            *(truth.duplicates, truth.late, moment(truth.min_event_us), moment(truth.max_event_us)),
         )
         for truth in truths
     ]
