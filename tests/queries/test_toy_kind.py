@@ -113,4 +113,4 @@ def test_a_query_of_the_kind_goes_from_its_file_to_what_analysts_read(
     ) == ["some", "current", "4", "200"]
     assert "some: one door of four" in told and "one row of 4" in told
     answer = called("sql", "SELECT count(*) AS n, min(temp) >= 0 AS sane FROM sample_some").stdout
-    assert str(len(sampled)) in answer and "true" in answer.lower()
+    assert answer.split()[-2:] == [str(len(sampled)), "yes"]
