@@ -13,6 +13,7 @@ from jobs import ingest
 from lakehouse.declare.settings import Settings
 from lakehouse.spark import tables
 from tests.readings import declared
+from tests.taking_in import take_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,6 +36,10 @@ class Lake:
     def ingest(self) -> dict[str, Any]:
         """Run the ingest job."""
         return ingest.run(self.settings, self.spark, self.stream)
+
+    def take_in(self) -> None:
+        """Put what has landed into the tables as an ingest would."""
+        take_in(self.settings, self.spark, self.stream)
 
     def requeue(self) -> dict[str, Any]:
         """Put all that is open in quarantine through again."""

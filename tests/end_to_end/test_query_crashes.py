@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from jobs import ingest, repair_late, run_queries
+from jobs import repair_late, run_queries
 from lakehouse.declare.settings import Settings
 from lakehouse.home.crashpoint import (
     AGGREGATE_POINTS,
@@ -37,6 +37,7 @@ from lakehouse.queries.selection.query import SelectionQuery
 from lakehouse.spark import tables
 from tests import killing
 from tests.readings import declared
+from tests.taking_in import take_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -213,13 +214,13 @@ def test_killed_at_every_step_and_run_again_every_pair_is_there_once(
     (tmp_path / "queries" / "pairs.sql").write_text(JOIN)
     settings = lakehouse_of(declared())
     rows = land(settings, 0)
-    ingest.run(settings, spark, "readings")
+    take_in(settings, spark, "readings")
     # The batches that are killed are told of a repair.
     run_queries.run(settings, spark, "pairs")
     repair_late.run(settings, spark, "pairs")
     for part, point in enumerate(JOIN_POINTS, start=1):
         rows += land(settings, part)
-        ingest.run(settings, spark, "readings")
+        take_in(settings, spark, "readings")
         if point.startswith("repair"):
             run_queries.run(settings, spark, "pairs")
         kill(spark, settings, point, "pairs")
@@ -239,7 +240,7 @@ def test_killed_at_every_step_and_run_again_every_result_of_three_is_there_once(
     rows: list[dict[str, Any]] = []
     for part, point in enumerate(MULTIWAY_POINTS):
         rows += land(settings, part)
-        ingest.run(settings, spark, "readings")
+        take_in(settings, spark, "readings")
         if point.startswith("repair"):
             run_queries.run(settings, spark, "three")
         kill(spark, settings, point, "three")
@@ -269,7 +270,7 @@ def test_killed_at_every_step_and_run_again_every_answer_is_that_of_all_rows(
     rows: list[dict[str, Any]] = []
     for part, point in enumerate(AGGREGATE_POINTS):
         rows += land(settings, part)
-        ingest.run(settings, spark, "readings")
+        take_in(settings, spark, "readings")
         if point.startswith("repair"):
             run_queries.run(settings, spark, "hot")
         kill(spark, settings, point, "hot")
@@ -293,7 +294,7 @@ def test_killed_at_every_step_and_run_again_every_selected_row_is_there_once(
     rows: list[dict[str, Any]] = []
     for part, point in enumerate(SELECTION_POINTS):
         rows += land(settings, part)
-        ingest.run(settings, spark, "readings")
+        take_in(settings, spark, "readings")
         kill(spark, settings, point, "warm" if part % 2 else "cold")
     run_queries.run(settings, spark, "warm")
     again = run_queries.run(settings, spark, "cold")
@@ -322,7 +323,7 @@ def test_a_round_killed_at_every_step_and_run_again_does_everything_once(
     rows: list[dict[str, Any]] = []
     for part, point in enumerate(ROUND_POINTS):
         rows += land(settings, part)
-        ingest.run(settings, spark, "readings")
+        take_in(settings, spark, "readings")
         kill(spark, settings, point, list(TIED)[part % len(TIED)])
     for name in TIED:
         run_queries.run(settings, spark, name)
@@ -340,7 +341,7 @@ def test_jobs_of_two_tied_queries_at_once_do_everything_once(
     rows: list[dict[str, Any]] = []
     for part in range(4):
         rows += land(settings, part)
-        ingest.run(settings, spark, "readings")
+        take_in(settings, spark, "readings")
     # The first job holds all queries but the last one, and waits for it; the second waits for the first.
     with lease(settings.layout.queries("warm")):
         jobs = [started(settings, JOBS["queries"], name) for name in ("pairs", "warm")]

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from jobs import build_rollups, check_queries, ingest, publish, repair_late, run_queries
+from jobs import build_rollups, check_queries, publish, repair_late, run_queries
 from lakehouse.declare.settings import Settings
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.serving.sandbox.sandbox import open_published, run_sql
 from quality import GateFailed
+from tests.taking_in import take_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +67,7 @@ def land(settings: Settings, spark: SparkSession, part: int) -> None:
         folder = Path(stream.source.path).parent
         folder.mkdir(exist_ok=True)
         (folder / f"{part}.ndjson").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        ingest.run(settings, spark, name)
+        take_in(settings, spark, name)
         build_rollups.run(settings, spark, name)
     for query in settings.registered:
         run_queries.run(settings, spark, query)

@@ -70,7 +70,7 @@ def test_tables_hold_the_nodes_of_the_tree_on_every_level(lake: Make, seed: int)
     for part in range(3):
         text = "".join(json.dumps(r) + "\n" for r in readings[part::3])
         stream.land(f"{part}.ndjson", text)
-        stream.ingest()
+        stream.take_in()
         build(stream)
 
     frame = rollup.folded_nodes(
@@ -100,14 +100,14 @@ def test_order_and_cut_of_batches_change_no_node(lake: Make, tmp_path: Path) -> 
     backward = Lake(backward.spark, load_settings(tmp_path / "tidemark.toml", tmp_path / "other"))
     text = [json.dumps(r) + "\n" for r in readings]
     forward.land("0.ndjson", "".join(text))
-    forward.ingest()
+    forward.take_in()
     build(forward)
     whole = nodes(forward)
     (tmp_path / "landing" / "0.ndjson").unlink()
 
     for part in range(2):
         backward.land(f"{part}.ndjson", "".join(text[::-1][part::2]))
-        backward.ingest()
+        backward.take_in()
         build(backward)
 
     assert nodes(backward) == whole
@@ -117,7 +117,7 @@ def test_building_again_and_compacting_change_no_node(lake: Make) -> None:
     stream = lake()
     for part in range(2):
         stream.land(f"{part}.ndjson", "".join(json.dumps(r) + "\n" for r in random_readings(part, 60)))
-        stream.ingest()
+        stream.take_in()
         build(stream)
     before = nodes(stream)
 
@@ -131,7 +131,7 @@ def test_building_again_and_compacting_change_no_node(lake: Make) -> None:
 def test_changed_levels_are_refused_until_rebuilt(lake: Make, tmp_path: Path) -> None:
     stream = lake()
     stream.land("0.ndjson", "".join(json.dumps(r) + "\n" for r in random_readings(3, 60)))
-    stream.ingest()
+    stream.take_in()
     build(stream)
     config = tmp_path / "tidemark.toml"
     config.write_text(config.read_text().replace('"1m forever"', '"5m forever"'))

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from jobs import ingest, repair_late, run_queries
+from jobs import repair_late, run_queries
 from lakehouse.declare.settings import Settings
 from lakehouse.home.table_log import read_columns
 from lakehouse.queries.aggregate.query import AggregateQuery
@@ -24,6 +24,7 @@ from lakehouse.queries.registered import parse_query
 from lakehouse.queries.runtime.batch_manifest import QueryChanged
 from lakehouse.queries.runtime.repair import drain_repairs
 from lakehouse.spark import tables
+from tests.taking_in import take_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -102,7 +103,7 @@ class Streams:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / f"{part}.ndjson").write_text("".join(json.dumps(row) + "\n" for row in some))
             self.rows[name] += some
-            ingest.run(self.settings, self.spark, name)
+            take_in(self.settings, self.spark, name)
 
     def run(self, query: str, buckets: int) -> AggregateRun:
         """Return a query under this number of buckets."""

@@ -13,11 +13,11 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from jobs import ingest
 from lakehouse.declare.settings import Settings
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.multiway.run import MultiwayRun
 from lakehouse.spark import tables
+from tests.taking_in import take_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,7 +84,7 @@ class Streams:
             self.landed += 1
             (folder / f"{self.landed}.ndjson").write_text("".join(json.dumps(row) + "\n" for row in some))
             self.rows[name] += some
-            ingest.run(self.settings, self.spark, name)
+            take_in(self.settings, self.spark, name)
 
     def run(self, query: str, slots: int = 5, most_sent: int = 500_000) -> MultiwayRun:
         """Return a query; with few slots several keys share one."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from jobs import build_rollups, ingest, maintain, maintain_queries, repair_late, run_queries
+from jobs import build_rollups, maintain, maintain_queries, repair_late, run_queries
 from lakehouse.declare.settings import Settings
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.run import PairsRun
@@ -25,6 +25,7 @@ from lakehouse.queries.runtime.batch_manifest import (
 from lakehouse.queries.runtime.repair import drain_repairs
 from lakehouse.spark import tables
 from tests.queries.declared_streams import join_of
+from tests.taking_in import take_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,7 +76,7 @@ class Streams:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / f"{part}.ndjson").write_text("".join(json.dumps(row) + "\n" for row in some))
             self.rows[name] += some
-            ingest.run(self.settings, self.spark, name)
+            take_in(self.settings, self.spark, name)
 
     def run(self, query: str, buckets: int) -> PairsRun:
         """Return a query under this number of buckets."""

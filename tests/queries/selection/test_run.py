@@ -9,7 +9,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from jobs import ingest, maintain_queries, run_queries
+from jobs import maintain_queries, run_queries
 from lakehouse.declare.settings import Settings
 from lakehouse.home.table_log import read_rows
 from lakehouse.queries.runtime.checks import frames_of, rows_to_take
@@ -24,6 +24,7 @@ from lakehouse.queries.selection.query import SelectionQuery
 from lakehouse.queries.selection.run import SelectionRun
 from lakehouse.serving.file.build import write_tables
 from tests.readings import declared, write
+from tests.taking_in import take_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,10 +92,10 @@ def test_selections_of_a_stream_run_in_one_pass_and_select_what_their_conditions
     write(tmp_path, QUERIES, odd=ODD, short=SHORT)
     settings = lakehouse_of(declared())
     rows = land(settings, 0)
-    ingest.run(settings, spark, "readings")
+    take_in(settings, spark, "readings")
     first = run_queries.run(settings, spark, "warm")
     rows += land(settings, 1)
-    ingest.run(settings, spark, "readings")
+    take_in(settings, spark, "readings")
     run_queries.run(settings, spark, "even")
 
     assert first["rows"] == 200
@@ -125,7 +126,7 @@ def test_any_split_into_batches_selects_the_same_and_the_history_of_statistics_s
     settings = lakehouse_of(declared())
     for part in range(3):
         land(settings, part)
-        ingest.run(settings, spark, "readings")
+        take_in(settings, spark, "readings")
     runs = {
         name: SelectionRun(spark, settings.layout, settings.of_kind(SelectionQuery)[name], settings.streams)
         for name in QUERIES
@@ -135,7 +136,7 @@ def test_any_split_into_batches_selects_the_same_and_the_history_of_statistics_s
     one_each = both.drain(most_rows=1)
     alone = Rounds(spark, settings.layout, (runs["brief"],)).drain()
     land(settings, 3)
-    ingest.run(settings, spark, "readings")
+    take_in(settings, spark, "readings")
     together = run_queries.run(settings, spark, "brief")
 
     assert [one_each[name]["batches"] for name in ("warm", "even")] == [3, 3]
@@ -174,13 +175,13 @@ def test_a_query_that_raises_stands_still_with_its_error_and_catches_up_once_it_
     write(tmp_path, QUERIES, odd=ODD, short=SHORT)
     settings = lakehouse_of(declared())
     rows = land(settings, 0)
-    ingest.run(settings, spark, "readings")
+    take_in(settings, spark, "readings")
     run_queries.run(settings, spark, "warm")
     # On the first batch it raised nothing.
     write(tmp_path, {}, short=SHORT.replace("return", "assert count_of(device)\n    return"))
     for part in (1, 2):
         rows += land(settings, part)
-        ingest.run(settings, spark, "readings")
+        take_in(settings, spark, "readings")
         assert run_queries.run(settings, spark, "even")["selected"] == len(times(rows[-200:], "even"))
     with pytest.raises(
         QueryStopped, match=r"query brief is stopped: batch 2, at short.device, temp. .short.py:3."
@@ -218,7 +219,7 @@ def test_a_predicate_that_ends_its_process_stops_its_query_and_no_other(
     )
     settings = lakehouse_of(declared())
     rows = land(settings, 0)
-    ingest.run(settings, spark, "readings")
+    take_in(settings, spark, "readings")
 
     done = run_queries.run(settings, spark, "warm")
 
@@ -234,7 +235,7 @@ def test_a_published_version_has_what_is_selected(
     write(tmp_path, {"even": QUERIES["even"]})
     settings = lakehouse_of(declared())
     rows = land(settings, 0)
-    ingest.run(settings, spark, "readings")
+    take_in(settings, spark, "readings")
     run_queries.run(settings, spark, "even")
 
     told, changed = queries_to_publish(settings.layout, settings.registered, settings.streams, None)

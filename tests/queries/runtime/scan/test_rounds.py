@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from delta.tables import DeltaTable
 
-from jobs import check_queries, ingest, maintain_queries, repair_late, run_queries
+from jobs import check_queries, maintain_queries, repair_late, run_queries
 from lakehouse.declare.settings import Settings
 from lakehouse.home.table_log import read_rows
 from lakehouse.queries.runtime.checks import frames_of, open_tables, rows_to_take
@@ -24,6 +24,7 @@ from lakehouse.queries.runtime.scan.checks import measure_scans
 from lakehouse.queries.runtime.scan.readers import readers_of, scan_group
 from quality.rules import load_rules
 from tests.readings import declared, write
+from tests.taking_in import take_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -178,7 +179,7 @@ def test_all_kinds_share_a_scan_and_come_to_what_they_mean_after_repair(
     rows, done = [], Counter[str]()
     for part, name in enumerate(QUERIES):
         rows += land(settings, part)
-        ingest.run(settings, spark, "readings")
+        take_in(settings, spark, "readings")
         done[name] = run_queries.run(settings, spark, name)["batches"]
         # One row is asked about once, for four queries and five sides.
         assert asked_about(calls) == 60
@@ -217,12 +218,12 @@ def test_a_query_that_raises_stands_still_and_the_others_go_on(
     write(tmp_path, QUERIES | {"pairs": own}, fits=FITS.format(path=str(tmp_path / "calls")), picky=good)
     settings = lakehouse_of(declared())
     rows = land(settings, 0)
-    ingest.run(settings, spark, "readings")
+    take_in(settings, spark, "readings")
     run_queries.run(settings, spark, "chosen")
     write(tmp_path, {}, picky=good.replace("return", "assert temp < 90, temp\n    return"))
     for part in (1, 2):
         rows += land(settings, part)
-        ingest.run(settings, spark, "readings")
+        take_in(settings, spark, "readings")
         run_queries.run(settings, spark, "chosen")
     with pytest.raises(
         QueryStopped, match=r"query pairs is stopped: batch 2, at picky.temp. .picky.py:2.: Asser"
@@ -265,7 +266,7 @@ def test_a_check_believes_what_scans_noted_and_sees_what_is_missing(
     settings = lakehouse_of(declared())
     for part in range(2):
         land(settings, part)
-        ingest.run(settings, spark, "readings")
+        take_in(settings, spark, "readings")
         run_queries.run(settings, spark, "chosen")
     layout = settings.layout
     # By now it says something else, and is not asked again.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from jobs import ingest, repair_late, run_queries
+from jobs import repair_late, run_queries
 from lakehouse.declare.settings import Settings
 from lakehouse.home.lease import LeaseHeld, lease
 from lakehouse.home.table_log import read_rows
@@ -19,6 +19,7 @@ from lakehouse.queries.runtime.batch_manifest import finished
 from lakehouse.queries.runtime.failure import QueryStopped, read_stopped
 from tests.queries.runtime.scan.test_rounds import FITS, QUERIES, answered, content, expected, land
 from tests.readings import declared, write
+from tests.taking_in import take_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,10 +88,10 @@ def test_a_query_whose_tables_or_plans_cannot_be_read_stands_still_and_the_other
     write(tmp_path, queries, fits=FITS.format(path=str(tmp_path / "calls")))
     settings, layout = (found := lakehouse_of(declared())), found.layout
     rows = land(settings, 0)
-    ingest.run(settings, spark, "readings")
+    take_in(settings, spark, "readings")
     run_queries.run(settings, spark, "chosen")
     rows += land(settings, 1)
-    ingest.run(settings, spark, "readings")
+    take_in(settings, spark, "readings")
     broken = (layout.states("pairs"), layout.states("totals"), layout.operators("threes"))
     with without_files(*broken), garbled(layout.batch_manifests("counted") / "batch-00000001"):
         went_on = run_queries.run(settings, spark, "chosen")
@@ -121,24 +122,24 @@ def test_a_side_with_nothing_new_and_a_stream_that_never_came_hold_up_nobody(
     settings = lakehouse_of(declared() + VISITS)
     landed: dict[str, list[dict[str, Any]]] = {"readings": [], "visits": []}
 
-    def take_in(part: int, *streams: str) -> list[int]:
+    def run_part(part: int, *streams: str) -> list[int]:
         for stream in streams:
             landed[stream] += land(settings, part, stream)
-            ingest.run(settings, spark, stream)
+            take_in(settings, spark, stream)
         # Whoever is asked takes the others along.
         run_queries.run(settings, spark, "chosen")
         return [finished(settings.layout, name) for name in BOTH]
 
-    assert take_in(0, "readings") == [1, 0, 0, 0]
+    assert run_part(0, "readings") == [1, 0, 0, 0]
     alone = [run_queries.run(settings, spark, name)["batches"] for name in ("both", "sums", "three")]
     assert alone == [0, 0, 0]
     assert not any(
         list(settings.layout.batch_manifests(name).glob("batch-*")) for name in ("both", "sums", "three")
     )
-    assert take_in(0, "visits") == [1, 1, 1, 1]
-    assert take_in(1, "readings") == [2, 2, 2, 2]
-    assert take_in(1, "visits") == [2, 3, 3, 3]
-    assert take_in(2, "readings", "visits") == [3, 4, 4, 4]
+    assert run_part(0, "visits") == [1, 1, 1, 1]
+    assert run_part(1, "readings") == [2, 2, 2, 2]
+    assert run_part(1, "visits") == [2, 3, 3, 3]
+    assert run_part(2, "readings", "visits") == [3, 4, 4, 4]
     for name in BOTH:
         repair_late.run(settings, spark, name)
         assert read_stopped(settings.layout, name) is None
@@ -157,13 +158,13 @@ def test_a_new_query_of_a_column_that_raw_lacks_yet_waits_alone(
     write(tmp_path, {"chosen": QUERIES["chosen"]}, fits=FITS.format(path=str(tmp_path / "calls")))
     settings = lakehouse_of(declared())
     rows = land(settings, 0)
-    ingest.run(settings, spark, "readings")
+    take_in(settings, spark, "readings")
     write(tmp_path, {"humid": "SELECT hum FROM readings WHERE fits(count) AND temp > 20"})
     settings = lakehouse_of(declared() + 'hum = "double"\n')
     run_queries.run(settings, spark, "chosen")
     stopped = read_stopped(settings.layout, "humid")
     rows += land(settings, 1)
-    ingest.run(settings, spark, "readings")
+    take_in(settings, spark, "readings")
     caught_up = run_queries.run(settings, spark, "humid")
 
     assert stopped is not None
@@ -183,7 +184,7 @@ def test_a_query_that_is_held_for_long_is_left_to_its_own_job(
     write(tmp_path, {"chosen": chosen, "held": chosen}, fits=FITS.format(path=str(tmp_path / "calls")))
     settings = lakehouse_of(declared())
     rows = land(settings, 0)
-    ingest.run(settings, spark, "readings")
+    take_in(settings, spark, "readings")
     with lease(settings.layout.queries("held")):
         done = run_queries.run(settings, spark, "chosen")
         with pytest.raises(LeaseHeld, match="another process"):
