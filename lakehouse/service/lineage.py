@@ -25,7 +25,7 @@ from lakehouse.home.layout import Home
 log = logging.getLogger(__name__)
 TIMEOUT_S = 2.0
 SILENCE_S = 60.0
-PRODUCER = "https://pypi.org/project/tidemark"
+PRODUCER = "urn:tidemark"
 SCHEMA = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
 _FACETS = "https://openlineage.io/spec/facets"
 ERROR = f"{_FACETS}/1-0-1/ErrorMessageRunFacet.json#/$defs/ErrorMessageRunFacet"

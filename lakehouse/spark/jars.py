@@ -4,7 +4,7 @@
 ``make setup``, fetches them once into ``$TIDEMARK_JARS`` or ``~/.cache/tidemark/jars``; sessions need no network.
 
 They come from Maven's local repository where it has them, else from ``$TIDEMARK_MAVEN``, else from the mirror of Maven
-Central that ``~/.m2/settings.xml`` names, else from Maven Central; proxies are those of the environment.
+Central that ``~/.m2/settings.xml`` names, else from Maven Central, by the Ivy that comes with Spark.
 """
 
 from __future__ import annotations
@@ -12,18 +12,21 @@ from __future__ import annotations
 import hashlib
 import http.client
 import os
+import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from xml.etree import ElementTree
 
 from lakehouse.home.atomic_files import replacing
 
 _LOCK = Path(__file__).with_name("jars.lock")
-_CENTRAL = "https://repo1.maven.org/maven2"
+_CENTRAL = "Maven Central"
 _ATTEMPTS, _TIMEOUT_S = 3, 60
 
 
@@ -91,17 +94,17 @@ def fetch(jar: Jar) -> None:
     local = Path.home() / ".m2" / "repository" / jar.path_in_repository
     content = local.read_bytes() if local.is_file() else b""
     if _sha256(content) != jar.sha256:
-        url = f"{_repository()}/{jar.path_in_repository}"
-        content = _download(url)
-        _verify(jar, content, url)
+        repository = _repository()
+        content = _download(f"{repository}/{jar.path_in_repository}") if repository else _from_central(jar)
+        _verify(jar, content, repository or _CENTRAL)
     with replacing(jar.path) as file:
         file.write(content)
 
 
-def _verify(jar: Jar, content: bytes, url: str) -> None:
+def _verify(jar: Jar, content: bytes, origin: str) -> None:
     if (found := _sha256(content)) != jar.sha256:
         raise JarsUnavailable(
-            f"{jar.path.name}: expected SHA-256 {jar.sha256}, found {found} ({len(content)} bytes of {url}).\n"
+            f"{jar.path.name}: expected SHA-256 {jar.sha256}, found {found} ({len(content)} bytes of {origin}).\n"
             "The repository, or a proxy before it, sent another file, which was not kept. Try again; if it stays so, "
             "set TIDEMARK_MAVEN to the URL of a repository that can be trusted."
         )
@@ -118,14 +121,58 @@ def _download(url: str) -> bytes:
         # A connection that breaks off is an OSError, or an HTTPException when it breaks off amid an answer.
         except (OSError, http.client.HTTPException) as error:
             problem = error
-    raise JarsUnavailable(
-        f"cannot fetch {url}: {problem}.\nIs this machine online? Behind a proxy set https_proxy; with a mirror of "
+    raise _unreachable(url, problem)
+
+
+def _from_central(jar: Jar) -> bytes:
+    """Return a jar from Maven Central. Cost: a JVM of two seconds each, since Ivy alone knows where that is."""
+    group, artifact, version = jar.coordinates.split(":")
+    java = Path(os.environ["JAVA_HOME"], "bin", "java") if os.environ.get("JAVA_HOME") else "java"
+    with TemporaryDirectory() as scratch:
+        jar_asked = (
+            "-dependency",
+            group,
+            artifact,
+            version,
+            "-confs",
+            "default",
+            "-notransitive",
+            "-types",
+            "jar",
+        )
+        kept = ("-error", "-cache", f"{scratch}/cache", "-retrieve", f"{scratch}/[type].[ext]")
+        ended = subprocess.run(
+            [java, "-jar", _ivy(), *jar_asked, *kept], capture_output=True, text=True, check=False
+        )
+        fetched = Path(scratch, "jar.jar")
+        if ended.returncode or not fetched.is_file():
+            raise _unreachable(
+                f"{jar.coordinates} from {_CENTRAL}", ended.stderr.strip() or "Ivy found no such jar"
+            )
+        return fetched.read_bytes()
+
+
+def _ivy() -> Path:
+    """Return the jar of Ivy among those of Spark."""
+    spark = find_spec("pyspark")
+    folders = spark.submodule_search_locations if spark else None
+    found = [jar for folder in folders or () for jar in Path(folder, "jars").glob("ivy-*.jar")]
+    if not found:
+        raise JarsUnavailable("Spark's jars have no Ivy to fetch the others with: run `make setup` again.")
+    return found[0]
+
+
+def _unreachable(what: str, problem: object) -> JarsUnavailable:
+    return JarsUnavailable(
+        f"cannot fetch {what}: {problem}.\nIs this machine online? Behind a proxy set https_proxy; with a mirror of "
         f"Maven Central set TIDEMARK_MAVEN to its URL; or copy {jars_folder()} from a machine that has the jars."
     )
 
 
-def _repository() -> str:
-    return (os.environ.get("TIDEMARK_MAVEN") or next(_mirrors(), _CENTRAL)).rstrip("/")
+def _repository() -> str | None:
+    """Return the URL of the repository that the user names, None for Maven Central itself."""
+    url = os.environ.get("TIDEMARK_MAVEN") or next(_mirrors(), None)
+    return url.rstrip("/") if url else None
 
 
 def _mirrors() -> Iterator[str]:

@@ -89,7 +89,8 @@ def test_the_mirror_of_the_users_maven_settings_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repositories: str, is_used: bool
 ) -> None:
     monkeypatch.delenv("TIDEMARK_MAVEN")
-    monkeypatch.setattr(jars, "_CENTRAL", (tmp_path / "central").as_uri())
+    # Maven Central itself is not asked by tests.
+    monkeypatch.setattr(jars, "_from_central", lambda jar: CONTENT)
     mirror = (
         f"<mirror><mirrorOf>{repositories}</mirrorOf><url>{(tmp_path / 'mirror').as_uri()}</url></mirror>"
     )
@@ -98,7 +99,8 @@ def test_the_mirror_of_the_users_maven_settings_is_used(
     settings.write_text(
         f'<settings xmlns="http://maven.apache.org/SETTINGS/1.2.0"><mirrors>{mirror}</mirrors></settings>'
     )
-    put(tmp_path / ("mirror" if is_used else "central"), CONTENT)
+    if is_used:
+        put(tmp_path / "mirror", CONTENT)
 
     fetch(JAR)
 
