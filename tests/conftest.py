@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings as examples
+from xdist.scheduler import LoadScopeScheduling
 
 from lakehouse.declare.settings import Settings, load_settings
 
@@ -22,8 +24,8 @@ DATA = Path(__file__).parents[2] / "shared" / "data"
 FEW = 4
 # Whose tests share no more than a session: each of them may run in a process of its own.
 APART = ("tests/end_to_end/test_query_crashes.py",)
-# Their tests compile the same kernels, which one process should do for all of them.
-COMPILED = "tests/algorithms"
+# The tests of a problem compile the same kernels, wherever they are, which one process should do for all of them.
+COMPILED = re.compile(r"(?:lakehouse/algorithms|tests/algorithms|tests/oracles)/(\w+)/")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,18 +33,35 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--few-examples", action="store_true", help=f"try 1 of {FEW} examples of each property")
 
 
-@pytest.hookimpl(tryfirst=True)
+class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
+    """Gives tests to processes in groups, which xdist's own mark for groups does not do on pytest 9.2."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:
+    """Let tests that share what they set up, or compile, stay in one process."""
+    return GroupScheduling(config, log)
+
+
+def group_of(nodeid: str) -> str:
+    """Return which tests a test must stay together with: mostly those of its file."""
+    place = nodeid.split("::")[0]
+    if place in APART:
+        return nodeid
+    compiled = COMPILED.match(place)
+    return compiled[1] if compiled else place
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Say which tests stay in one process, and start with what takes longest, so that processes end together."""
+    """Start with what takes longest, so that processes end together."""
     slow, spark = (
         {item.path for item in items if item.get_closest_marker(name)} for name in ("slow", "spark")
     )
     items.sort(
-        key=lambda item: (item.path not in slow, item.path not in spark, COMPILED not in item.path.as_posix())
+        key=lambda item: (item.path not in slow, item.path not in spark, not COMPILED.match(item.nodeid))
     )
-    for item in items:
-        if group := _group(item):
-            item.add_marker(pytest.mark.xdist_group(group))
     if items and items[0].config.getoption("--few-examples"):
         # Cases of one test share its function.
         for test in {getattr(item, "obj", None) for item in items}:
@@ -55,14 +74,6 @@ def _try_fewer(test: object) -> None:
     if getattr(test, "is_hypothesis_test", False):
         own = getattr(test, place, None) or examples()
         setattr(test, place, examples(own, max_examples=max(own.max_examples // FEW, 10)))
-
-
-def _group(item: pytest.Item) -> str:
-    """Return which tests a test must stay together with, an empty text for none: those of its file mostly."""
-    place = item.path.relative_to(item.config.rootpath).as_posix()
-    if place in APART:
-        return ""
-    return str(Path(place).parent) if place.startswith(COMPILED) else place
 
 
 @pytest.fixture(scope="session")
