@@ -124,7 +124,8 @@ def expected(rows: list[dict[str, Any]], name: str) -> Counter[tuple[Any, ...]]:
 def content(settings: Settings, name: str) -> Counter[tuple[Any, ...]]:
     """Return what a query has come to."""
     layout = settings.layout
-    table = {"chosen": layout.selection, "totals": layout.answers}.get(name, layout.pairs)
+    tables = {"chosen": layout.selection, "totals": layout.answers, "threes": layout.multiway}
+    table = tables.get(name, layout.pairs)
     return answered(FOUND[name], found=pa.Table.from_pylist(read_rows(table(name))))
 
 
