@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from urllib.request import Request, urlopen
@@ -10,6 +11,7 @@ from urllib.request import Request, urlopen
 import psutil
 import pytest
 
+from infra.airflow_home import DAGS
 from infra.airflow_standalone import Service, serving
 from lakehouse.declare.settings import Settings
 
@@ -43,6 +45,14 @@ def _dags(service: Service) -> list[str]:
         return sorted(dag["dag_id"] for dag in json.load(answer)["dags"])
 
 
+def _all_dags(service: Service) -> list[str]:
+    """Return the DAGs once all files have been read, which goes on when the processor is healthy; or after a minute."""
+    end = time.monotonic() + 60
+    while len(dags := _dags(service)) < len(list(DAGS.glob("[a-z]*.py"))) and time.monotonic() < end:
+        time.sleep(1)
+    return dags
+
+
 def _listeners(port: int) -> set[str]:
     found = [link.laddr for link in psutil.net_connections("tcp") if link.status == "LISTEN"]
     return {address.ip for address in found if address.port == port}
@@ -72,7 +82,7 @@ def test_airflow_serves_the_dags_on_loopback_and_leaves_nothing_behind(
     port, before = _free_port(), _sessions()
 
     with serving(lakehouse_of(CONFIG), port) as service:
-        health, dags, addresses = service.health(), _dags(service), _listeners(port)
+        health, dags, addresses = service.health(), _all_dags(service), _listeners(port)
         sessions = _sessions() - before
 
     assert (health["scheduler"], health["dag_processor"]) == ("healthy", "healthy")

@@ -148,7 +148,7 @@ class Aggregated:
     streams: dict[str, Stream]
     answers: Sequence[Answer] = ()
     alarms: Sequence[Alarm] = ()
-    late: Sequence[Logged] = ()
+    missed_rows: Sequence[Logged] = ()
     batches: int = 1
     repairs: Sequence[int] = ()
     time: int | None = 100
@@ -169,7 +169,7 @@ class Aggregated:
             write_ledger(home, stream, max(self.batches, 1))
         tables = [
             (home.answers(name), self._answer_schema(), [self._answer(each) for each in self.answers]),
-            (home.missed_rows(name), LATE, [self._logged(each) for each in self.late]),
+            (home.missed_rows(name), LATE, [self._logged(each) for each in self.missed_rows]),
             (home.repairs(name), REPAIRS, [self._repair(n) for n in range(1, len(self.repairs) + 1)]),
             (home.queries(name), FIGURES, [row for n in range(self.batches) for row in self._figures(n + 1)]),
         ]
@@ -224,7 +224,7 @@ class Aggregated:
 
     def _figures(self, batch: int) -> list[dict[str, Any]]:
         found = [each for each in self.answers if (each.found, each.batch) == ("online", batch)]
-        kinds = [each.what for each in self.late if each.batch == batch]
+        kinds = [each.what for each in self.missed_rows if each.batch == batch]
         first = sum(each.revision == 0 for each in found)
         newest = [us(self.newest), *[None] * (len(self.query.sides) - 1)]
         times = {"time_us": us(self.time), "newest_us": newest}
@@ -241,7 +241,9 @@ class Aggregated:
         found = [each for each in self.answers if (each.found, each.batch) == ("repair", number)]
         through = self.repairs[number - 1]
         after = self.repairs[number - 2] if number > 1 else 0
-        logged = [each for each in self.late if each.what == "missed" and after < each.batch <= through]
+        logged = [
+            each for each in self.missed_rows if each.what == "missed" and after < each.batch <= through
+        ]
         counts = {"looked_at": len(logged), "found": len(found), "gone": 1 if number == 1 else 0}
         stamp = {"time_us": us(self.time), "committed_at": AT + timedelta(hours=number)}
         return {"repair": number, "through": through, **counts, **stamp}

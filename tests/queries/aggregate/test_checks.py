@@ -122,8 +122,8 @@ def with_tables_of(folder: Path, told: Aggregated, other: Aggregated, *tables: s
             Answer(7, found="repair", holds=False),
             {("repairs", "found_gap"): 1, ("answers", "between_ticks"): 1, ("alarms", "uncovered"): 1},
         ),
-        ("late", Logged(9, 9), {("batches", "log_gap"): 1, ("repairs", "looked_gap"): 1}),
-        ("late", Logged(9, 9, 2, "refused"), {("batches", "log_gap"): 1}),
+        ("missed_rows", Logged(9, 9), {("batches", "log_gap"): 1, ("repairs", "looked_gap"): 1}),
+        ("missed_rows", Logged(9, 9, 2, "refused"), {("batches", "log_gap"): 1}),
     ],
 )
 def test_what_the_figures_do_not_speak_of_is_told(

@@ -138,7 +138,7 @@ def test_ticks_are_final_up_to_what_can_still_come_or_waits_for_the_repair(
     tmp_path: Path, busy: Aggregated, late: list[Logged], repairs: tuple[int, ...], last: int
 ) -> None:
     answers = [Answer(tick) for tick in range(30, 101, 5)]
-    told = replace(busy, answers=answers, late=late, repairs=repairs)
+    told = replace(busy, answers=answers, missed_rows=late, repairs=repairs)
 
     found = asked(tmp_path, told, "SELECT final, max(tick_us) FROM answers_busy GROUP BY ALL ORDER BY ALL")
 
@@ -186,7 +186,7 @@ def test_the_catalogue_tells_what_a_query_is_and_how_far_it_has_come(
     tmp_path: Path, busy: Aggregated
 ) -> None:
     late = [Logged(10, 20), Logged(90, 95, batch=2), Logged(95, 99, 2, "refused")]
-    told = replace(alarmed(revised(busy)), late=late, batches=2)
+    told = replace(alarmed(revised(busy)), missed_rows=late, batches=2)
     columns = "kind, description, definition, batches, repairs, repaired_through, rows, repaired, missed, open, refused"
     more = "unusable, gone, time_us, newest_us, final_before_us, published_from_us, published, rows_found, window_us"
     own = "recall, answered, revised, late, alarms, every_us, slack_us, groups, method, make_timestamp(repaired_us)"
@@ -204,7 +204,9 @@ def test_the_catalogue_tells_what_a_query_is_and_how_far_it_has_come(
 def test_answers_older_than_published_are_left_out_and_so_are_alarms_that_ended_before(
     tmp_path: Path, busy: Aggregated
 ) -> None:
-    told = replace(alarmed(revised(busy)), newest=62, late=[Logged(1, 11), Logged(2, 10), Logged(30, 99)])
+    told = replace(
+        alarmed(revised(busy)), newest=62, missed_rows=[Logged(1, 11), Logged(2, 10), Logged(30, 99)]
+    )
     published = 52 * SECOND  # from second 10
 
     ticks = asked(tmp_path / "a", told, "SELECT DISTINCT tick_us FROM revisions_busy ORDER BY 1", published)
@@ -254,7 +256,7 @@ def test_groups_of_two_columns_keep_their_types_and_nulls_are_groups(
 
 def test_a_query_without_a_finished_batch_has_empty_tables(tmp_path: Path, busy: Aggregated) -> None:
     told = replace(
-        busy, answers=[Answer(5)], alarms=[Alarm("a", 5)], late=[Logged(1, 2)], batches=0, time=None
+        busy, answers=[Answer(5)], alarms=[Alarm("a", 5)], missed_rows=[Logged(1, 2)], batches=0, time=None
     )
     counts = ", ".join(
         f"(SELECT count(*) FROM {name}_busy)" for name in ("answers", "revisions", "alarms", "alarm_changes")

@@ -71,7 +71,7 @@ def random_answers(seed: int) -> tuple[Aggregated, int | None]:
     )
     time = dice.choice([None, 197, 195, 260])
     told = Aggregated(
-        query_of(text, streams()), streams(), answers, late=late, batches=2, time=time, newest=260
+        query_of(text, streams()), streams(), answers, missed_rows=late, batches=2, time=time, newest=260
     )
     return told, dice.choice([None, 150 * SECOND])
 
@@ -151,7 +151,7 @@ def bucket(
 
 def last_final(told: Aggregated, since: int) -> float:
     """Return up to when ticks are final; rows of asks come up to 20 s late, and repairs there were none."""
-    waiting = [each.event for each in told.late if each.batch <= told.batches and each.horizon > since]
+    waiting = [each.event for each in told.missed_rows if each.batch <= told.batches and each.horizon > since]
     return min([(told.time or 0) - 20, *(event - 1 for event in waiting)])
 
 
