@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import tempfile
 import time
@@ -13,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse.declare.settings import Settings, SparkSettings
 from lakehouse.spark.archived_classes import QUIET, archive_file
+from lakehouse.spark.jars import java_command
 from lakehouse.spark.session import build_session
 
 
@@ -60,9 +60,7 @@ def _end(spark: SparkSession) -> None:
 
 def _can_start_from(archive: Path) -> bool:
     # A JVM that finds half an archive ends with an error.
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home, "bin", "java")) if home else "java"
-    command = [java, f"-XX:SharedArchiveFile={archive}", "-version"]
+    command = [java_command(), f"-XX:SharedArchiveFile={archive}", "-version"]
     return archive.is_file() and subprocess.run(command, capture_output=True).returncode == 0
 
 

@@ -127,7 +127,6 @@ def _download(url: str) -> bytes:
 def _from_central(jar: Jar) -> bytes:
     """Return a jar from Maven Central. Cost: a JVM of two seconds each, since Ivy alone knows where that is."""
     group, artifact, version = jar.coordinates.split(":")
-    java = Path(os.environ["JAVA_HOME"], "bin", "java") if os.environ.get("JAVA_HOME") else "java"
     with TemporaryDirectory() as scratch:
         jar_asked = (
             "-dependency",
@@ -142,7 +141,7 @@ def _from_central(jar: Jar) -> bytes:
         )
         kept = ("-error", "-cache", f"{scratch}/cache", "-retrieve", f"{scratch}/[type].[ext]")
         ended = subprocess.run(
-            [java, "-jar", _ivy(), *jar_asked, *kept], capture_output=True, text=True, check=False
+            [java_command(), "-jar", _ivy(), *jar_asked, *kept], capture_output=True, text=True, check=False
         )
         fetched = Path(scratch, "jar.jar")
         if ended.returncode or not fetched.is_file():
@@ -150,6 +149,12 @@ def _from_central(jar: Jar) -> bytes:
                 f"{jar.coordinates} from {_CENTRAL}", ended.stderr.strip() or "Ivy found no such jar"
             )
         return fetched.read_bytes()
+
+
+def java_command() -> str:
+    """Return the Java that Spark starts: that of JAVA_HOME, else the first one on the path."""
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home, "bin", "java")) if home else "java"
 
 
 def _ivy() -> Path:
