@@ -90,6 +90,14 @@ check_java
 install_uv
 install_packages
 step "fetching Spark's jars for Delta and Kafka (23 MB the first time)" .venv/bin/python -m lakehouse.spark.jars
+# Both take half a minute, so they go on side by side.
+.venv/bin/python -m infra.compile_kernels >"$log.kernels" 2>&1 &
+compiling=$!
+compiled() {
+    wait "$compiling" || { cat "$log.kernels" && return 1; }
+}
 step "archiving Spark's classes, so that sessions start faster" .venv/bin/python -m lakehouse.spark.class_archive ||
     echo "setup: going on without the archive; sessions start slower"
+step "compiling the loops of joins and aggregates, so that first batches start faster" compiled ||
+    echo "setup: going on without them; each is compiled when it is first called"
 echo "setup: ready. Next: make demo, or .venv/bin/tidemark --help"

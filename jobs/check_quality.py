@@ -1,12 +1,14 @@
 """Check every rule on the tables of a stream; a failed one stops what comes after.
 
 Reads ledger, raw, quarantine and rollup; writes <home>/quality and the pages under <home>/reports. Running it again
-checks again and changes no table of the stream.
+changes no table of the stream.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.declare.settings import Settings
@@ -14,32 +16,46 @@ from lakehouse.declare.settings import Settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+FULL = "--full"
 
-def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
+
+def run(settings: Settings, spark: SparkSession, stream: str, full: bool = False) -> dict[str, Any]:
     """Judge the stream's tables and return how many rules were checked, through which batch, and the report.
+
+    Rows that a check has passed are not read again; with ``full``, and by each day's first check, everything is.
 
     Raises:
         GateFailed: when a rule does not hold; the verdicts are in the history all the same.
     """
+    from lakehouse.home.checked import Checked, read_checked, write_checked
     from lakehouse.streams.checks import measure, open_tables
     from lakehouse.streams.rollup_checks import measure_rollup
-    from quality.history import verified_through
     from quality.verdicts import record_verdicts
 
-    layout = settings.layout
-    since = verified_through(spark, layout.quality, stream)
-    tables = open_tables(spark, layout, settings.stream(stream), since)
+    layout, declared, day = settings.layout, settings.stream(stream), f"{datetime.now(UTC):%Y-%m-%d}"
+    path, definition = layout.checked(stream), declared.definition()
+    checked = Checked() if full else read_checked(path, definition, day)
+    tables = open_tables(layout, declared, checked)
     if tables is None:
         return {"checks": 0, "failed": 0}
-    frames = [*measure(tables), *measure_rollup(spark, layout, tables)]
-    return record_verdicts(settings, spark, stream, frames, tables.through)
+    of_rollup, files = measure_rollup(layout, tables)
+    frames = [*measure(tables, spark), *of_rollup]
+    figures = record_verdicts(settings, stream, frames, tables.through)
+    write_checked(path, Checked(tables.through, day, definition, tables.totals, files))
+    return {**figures, "full": checked.through < 0}
+
+
+def run_full(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
+    """Check everything again, whatever has passed."""
+    return run(settings, spark, stream, full=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Check the streams named on the command line."""
+    """Check the streams named on the command line; with ``--full`` all of their rows again."""
     from jobs.command import run_for_streams
 
-    return run_for_streams(run, argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    return run_for_streams(run_full if FULL in words else run, [word for word in words if word != FULL])
 
 
 if __name__ == "__main__":

@@ -26,13 +26,13 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
     from quality.history import verified_through
     from quality.verdicts import record_verdicts, subject_of
 
-    since = verified_through(spark, settings.layout.quality, subject_of(query))
+    since = verified_through(settings.layout.quality, subject_of(query))
     tables = open_tables(settings.layout, settings.query(query), since, settings.queries.published)
     if tables is None:
         return {"checks": 0, "failed": 0}
     frames = frames_of(tables, rows_to_take(spark, tables, since))
     frames += measure_scans(spark, tables, since)
-    return {**record_verdicts(settings, spark, query, frames, tables.through, "query"), "gone": tables.gone}
+    return {**record_verdicts(settings, query, frames, tables.through, "query"), "gone": tables.gone}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

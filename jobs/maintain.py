@@ -17,11 +17,12 @@ from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
 from lakehouse.declare.settings import Settings
+from lakehouse.home import table_maintenance
 from lakehouse.home.heartbeats import lease_timeout_s
 from lakehouse.home.ledger import read_extent
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime.batch_manifest import is_behind
-from lakehouse.spark import maintenance, tables
+from lakehouse.spark import tables
 from lakehouse.streams import corrections, retention, rollup
 from lakehouse.streams.landed_files import drop_old_files
 from lakehouse.streams.schema_check import require_current
@@ -49,15 +50,18 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
         )
         declared, streams = settings.stream(stream), settings.streams.values()
         figures["landed_files_deleted"] = drop_old_files(spark, layout, declared, streams)
-        for path in filter(tables.exists, [*by_ingest, built]):
-            figures.update(maintenance.compact_and_vacuum(spark, path, history_us))
+        for path in filter(tables.exists, by_ingest):
+            figures.update(table_maintenance.compact_and_vacuum(path, history_us))
+        if tables.exists(built):
+            # A fold leaves files of a good size; merged otherwise, nodes of all levels would be mixed again.
+            figures.update({**table_maintenance.clear(built, history_us), **table_maintenance.left(built)})
         if tables.exists(raw):
             # Only while nobody is about to append a file that looks unused.
-            figures.update(maintenance.clear(spark, raw, history_us))
+            figures.update(table_maintenance.clear(raw, history_us))
     if tables.exists(layout.quality):
         # One table for all streams: whoever comes second leaves it to the first.
         with suppress(tables.LeaseHeld), tables.lease(layout.quality):
-            figures.update(maintenance.compact_and_vacuum(spark, layout.quality, history_us))
+            figures.update(table_maintenance.compact_and_vacuum(layout.quality, history_us))
     return dict(figures)
 
 

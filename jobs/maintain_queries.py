@@ -13,10 +13,12 @@ from pyspark.sql import SparkSession
 
 from jobs.command import run_for_queries
 from lakehouse.declare.settings import Settings
+from lakehouse.home import table_maintenance
 from lakehouse.home.heartbeats import lease_timeout_s
 from lakehouse.queries.kind import kind_of
+from lakehouse.queries.runtime import batch_manifest
 from lakehouse.queries.runtime.tables import drop_old_states
-from lakehouse.spark import maintenance, tables
+from lakehouse.spark import tables
 
 
 def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
@@ -33,7 +35,8 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
         if hasattr(of_kind, "drop_old_rows"):
             of_kind.drop_old_rows(spark, layout, asked)
         for path in filter(tables.exists, layout.tables_of(query)):
-            figures.update(maintenance.compact_and_vacuum(spark, path, settings.tables.history))
+            figures.update(table_maintenance.compact_and_vacuum(path, settings.tables.history))
+        figures["manifests_folded"] = batch_manifest.fold(layout, query)
     return dict(figures)
 
 

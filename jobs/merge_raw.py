@@ -13,9 +13,10 @@ from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
 from lakehouse.declare.settings import Settings
+from lakehouse.home import table_maintenance
 from lakehouse.home.heartbeats import lease_timeout_s
 from lakehouse.home.lease import files_of
-from lakehouse.spark import maintenance, tables
+from lakehouse.spark import tables
 
 
 def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
@@ -28,7 +29,7 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     if not tables.exists(raw):
         return {"files_merged": 0}
     with tables.lease(files_of(raw), lease_timeout_s(settings.layout)):
-        return {"files_merged": maintenance.merge_small_files(spark, raw), **maintenance.left(raw)}
+        return {"files_merged": table_maintenance.merge_small_files(raw), **table_maintenance.left(raw)}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -28,6 +28,7 @@ JAVAS = (17, 21)
 EXACT = {
     "pyspark": "4.1.3",
     "delta-spark": "4.4.0",
+    "deltalake": "1.6.6",
     "duckdb": "1.5.5",
     "duckdb-extension-delta": "1.5.5",
     "great-expectations": "1.24.1",

@@ -12,7 +12,8 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
-from functools import cache
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from quality.rules import Rule, load_rules
 from quality.suites import build_suite
 
 if TYPE_CHECKING:
+    import great_expectations as gx
     from great_expectations.data_context.data_context.file_data_context import FileDataContext
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
@@ -37,15 +39,18 @@ def judge(settings: Settings, stream: str, frames: Sequence[Frame]) -> list[Verd
     Raises:
         KeyError: when a frame lacks a metric that a rule is about.
     """
-    context = open_context(settings.layout.reports)
+    reports, quality = settings.layout.reports, settings.quality
+    project = open_project(reports, quality)
     verdicts: list[Verdict] = []
+    judged: list[Any] = []
     for frame in frames:
         rules = load_rules()[frame.table]
-        observed = _run(context, settings.quality, stream, frame, rules)
-        verdicts += [_verdict(settings.quality, stream, frame, rule, observed[rule.metric]) for rule in rules]
-    _forget(settings.layout.reports, settings.quality.keep_results)
-    context.clean_data_docs(site_name=SITE)
-    context.build_data_docs(site_names=[SITE])
+        observed = _run(project, stream, frame, judged)
+        verdicts += [_verdict(quality, stream, frame, rule, observed[rule.metric]) for rule in rules]
+    _forget(reports, quality.keep_results)
+    # Pages that are there stay: only those of the new results are made, and the index.
+    is_first = not report_page(reports).exists()
+    project.context.build_data_docs(site_names=[SITE], resource_identifiers=None if is_first else judged)
     return verdicts
 
 
@@ -54,9 +59,48 @@ def report_page(reports: Path) -> Path:
     return reports / "site" / "index.html"
 
 
-@cache
-def open_context(reports: Path) -> FileDataContext:
-    """Return this process's context below the folder, made on first use; about 8 s, most of it imports."""
+@dataclass
+class Project:
+    """This process's context for one home and its limits, and what was made in it: made again, it would be refused."""
+
+    context: FileDataContext
+    limits: QualitySettings
+    suites: dict[str, gx.ExpectationSuite] = field(default_factory=dict)
+    sources: dict[str, Any] = field(default_factory=dict)
+    checkpoints: dict[tuple[str, str], gx.Checkpoint] = field(default_factory=dict)
+
+    def checkpoint(self, stream: str, table: str) -> gx.Checkpoint:
+        """Return what judges the frames of a stream's table, made on first use."""
+        place = stream, table
+        if place not in self.checkpoints:
+            self.checkpoints[place] = self._made(stream, table)
+        return self.checkpoints[place]
+
+    def _made(self, stream: str, table: str) -> gx.Checkpoint:
+        import great_expectations as gx
+
+        name = f"{stream}.{table}"
+        if stream not in self.sources:
+            self.sources[stream] = self.context.data_sources.add_or_update_pandas(stream)
+        if table not in self.suites:
+            suite = build_suite(table, load_rules()[table], self.limits)
+            self.suites[table] = self.context.suites.add_or_update(suite)
+        batch = self.sources[stream].add_dataframe_asset(table).add_batch_definition_whole_dataframe("now")
+        definition = gx.ValidationDefinition(name=name, data=batch, suite=self.suites[table])
+        checkpoint = gx.Checkpoint(
+            name=name,
+            validation_definitions=[self.context.validation_definitions.add_or_update(definition)],
+            result_format=RESULT_FORMAT,
+        )
+        return self.context.checkpoints.add_or_update(checkpoint)
+
+
+@lru_cache(maxsize=1)
+def open_project(reports: Path, limits: QualitySettings) -> Project:
+    """Return the context below a folder, made on first use; about 8 s, most of it imports.
+
+    The last one alone is kept: with other limits its suites are others.
+    """
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     import great_expectations as gx
     from great_expectations.data_context.types.base import ProgressBarsConfig
@@ -65,7 +109,7 @@ def open_context(reports: Path) -> FileDataContext:
     context = gx.get_context(mode="file", project_root_dir=reports)
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
     context.update_data_docs_site(SITE, _site(reports))
-    return context
+    return Project(context, limits)
 
 
 def _site(reports: Path) -> Any:
@@ -74,26 +118,15 @@ def _site(reports: Path) -> Any:
     return {"class_name": "SiteBuilder", "store_backend": store, "site_index_builder": index}
 
 
-def _run(
-    context: FileDataContext, settings: QualitySettings, stream: str, frame: Frame, rules: Sequence[Rule]
-) -> dict[str, Any]:
-    import great_expectations as gx
+def _run(project: Project, stream: str, frame: Frame, judged: list[Any]) -> dict[str, Any]:
+    """Return the result of each metric of a frame; what names the results is added to ``judged``."""
     import pandas as pd
 
-    name = f"{stream}.{frame.table}"
-    suite = context.suites.add_or_update(build_suite(frame.table, rules, settings))
-    source = context.data_sources.add_or_update_pandas(stream)
-    asset = source.add_dataframe_asset(frame.table)
-    batch = asset.add_batch_definition_whole_dataframe("now")
-    definition = gx.ValidationDefinition(name=name, data=batch, suite=suite)
-    checkpoint = gx.Checkpoint(
-        name=name,
-        validation_definitions=[context.validation_definitions.add_or_update(definition)],
-        result_format=RESULT_FORMAT,
-    )
+    rules = load_rules()[frame.table]
     metrics = pd.DataFrame(frame.rows).astype({rule.metric: "float64" for rule in rules})
-    outcome = context.checkpoints.add_or_update(checkpoint).run(batch_parameters={"dataframe": metrics})
-    (result,) = outcome.run_results.values()
+    outcome = project.checkpoint(stream, frame.table).run(batch_parameters={"dataframe": metrics})
+    ((name, result),) = outcome.run_results.items()
+    judged.append(name)
     return {_metric(item.expectation_config): item for item in result.results}
 
 
@@ -117,11 +150,13 @@ def _verdict(settings: QualitySettings, stream: str, frame: Frame, rule: Rule, r
 
 
 def _forget(reports: Path, keep: int) -> None:
-    """Delete all but the newest results of each stream and table, oldest first."""
+    """Delete all but the newest results of each stream and table, and their pages, oldest first."""
     results = reports / "gx" / "uncommitted" / "validations"
     kept: dict[tuple[str, str], int] = {}
     for run in sorted(results.glob("*/*/*/*.json"), key=lambda path: path.parent.name, reverse=True):
         place = (run.parts[-4], run.name)
         kept[place] = kept.get(place, 0) + 1
         if kept[place] > keep:
+            page = reports / "site" / "validations" / run.relative_to(results).with_suffix(".html")
+            page.unlink(missing_ok=True)
             shutil.rmtree(run.parent)

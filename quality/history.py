@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from pyspark.sql.types import StructType
 
-from lakehouse.spark.tables import exists, read
+from lakehouse.home.table_commits import append as append_rows
+from lakehouse.home.table_commits import create_table
+from lakehouse.home.table_log import read_log
 from quality.gate import Verdict
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 SCHEMA = """
     run_id STRING COMMENT 'the run of one stream',
@@ -31,22 +31,37 @@ SCHEMA = """
 """
 
 
-def append(spark: SparkSession, table: Path, stream: str, batch: int, verdicts: Sequence[Verdict]) -> str:
-    """Append one run's verdicts and return its run id."""
+def append(table: Path, stream: str, batch: int, verdicts: Sequence[Verdict]) -> str:
+    """Append one run's verdicts and return its run id; the table is created with the first."""
     now = datetime.now(UTC)
     run_id = f"{stream}-{now:%Y%m%dT%H%M%S.%fZ}"
     rows = [
-        (run_id, stream, batch, v.table, v.metric, v.success, v.observed, v.expected, now) for v in verdicts
+        {
+            "run_id": run_id,
+            "stream": stream,
+            "batch": batch,
+            "table": verdict.table,
+            "expectation": verdict.metric,
+            "success": verdict.success,
+            "observed": verdict.observed,
+            "expected": verdict.expected,
+            "at": now,
+        }
+        for verdict in verdicts
     ]
-    spark.createDataFrame(rows, SCHEMA).coalesce(1).write.format("delta").mode("append").save(str(table))
+    if read_log(table) is None:
+        create_table(table, StructType.fromDDL(SCHEMA).json())
+    append_rows(table, rows)
     return run_id
 
 
-def verified_through(spark: SparkSession, table: Path, stream: str) -> int:
+def verified_through(table: Path, stream: str) -> int:
     """Return the newest batch that a run of this stream without a failure had seen; -1 where there was none."""
-    if not exists(table):
+    log = read_log(table)
+    if log is None or not log.files:
         return -1
-    runs = read(spark, table).where(F.col("stream") == stream).groupBy("run_id")
-    good = runs.agg(F.min("success").alias("good"), F.max("batch").alias("batch")).where("good")
-    newest = good.agg(F.max("batch")).first()
-    return -1 if newest is None or newest[0] is None else int(newest[0])
+    verdicts = ds.dataset([str(path) for path in log.files], format="parquet")
+    rows = verdicts.to_table(columns=["run_id", "batch", "success"], filter=ds.field("stream") == stream)
+    runs = rows.group_by("run_id").aggregate([("success", "min"), ("batch", "max")])
+    newest = pc.max(runs.filter(runs["success_min"])["batch_max"]).as_py()
+    return -1 if newest is None else int(newest)

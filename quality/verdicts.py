@@ -11,8 +11,6 @@ from quality.gate import GateFailed
 from quality.history import append
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from lakehouse.spark.deviations import Frame
 
 
@@ -23,7 +21,6 @@ def subject_of(query: str) -> str:
 
 def record_verdicts(
     settings: Settings,
-    spark: SparkSession,
     name: str,
     frames: Sequence[Frame],
     through: int,
@@ -36,7 +33,7 @@ def record_verdicts(
     """
     layout, subject = settings.layout, name if kind == "stream" else subject_of(name)
     verdicts = judge(settings, subject, frames)
-    append(spark, layout.quality, subject, through, verdicts)
+    append(layout.quality, subject, through, verdicts)
     failed = [verdict for verdict in verdicts if not verdict.success]
     report = report_page(layout.reports)
     if failed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tarfile
 from collections.abc import Callable, Iterator
@@ -20,10 +21,15 @@ if TYPE_CHECKING:
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
 
+# Seconds that groups of tests took on two cores, by `python -m tests.durations`; others are taken to need so many.
+DURATIONS = Path(__file__).parent / "durations.json"
+UNTIMED = {"slow": 40, "airflow": 20, "spark": 15}
 # The part of a property's examples that `--few-examples` leaves.
 FEW = 4
 # Whose tests share no more than a session: each of them may run in a process of its own.
-APART = ("tests/end_to_end/test_query_crashes.py",)
+APART = ("tests/end_to_end/test_query_crashes.py", "tests/benchmarks/test_quick.py")
+# Whose cases share what they set up with the other tests of that case.
+BY_CASE = re.compile(r"tests/queries/test_laws.py::.*(\[\w+\])")
 # The tests of a problem compile the same kernels, wherever they are, which one process should do for all of them.
 COMPILED = re.compile(r"(?:lakehouse/algorithms|tests/algorithms|tests/oracles)/(\w+)/")
 
@@ -50,18 +56,23 @@ def group_of(nodeid: str) -> str:
     place = nodeid.split("::")[0]
     if place in APART:
         return nodeid
+    if case := BY_CASE.match(nodeid):
+        return place + case[1]
     compiled = COMPILED.match(place)
     return compiled[1] if compiled else place
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start with what takes longest, so that processes end together."""
-    slow, spark = (
-        {item.path for item in items if item.get_closest_marker(name)} for name in ("slow", "spark")
-    )
-    items.sort(
-        key=lambda item: (item.path not in slow, item.path not in spark, not COMPILED.match(item.nodeid))
-    )
+    """Start with the groups that take longest, so that processes end together."""
+    seconds = json.loads(DURATIONS.read_text(encoding="utf-8"))
+    marked = {name: {group_of(i.nodeid) for i in items if i.get_closest_marker(name)} for name in UNTIMED}
+
+    def expected(item: pytest.Item) -> float:
+        group = group_of(item.nodeid)
+        marks = [UNTIMED[name] for name in UNTIMED if group in marked[name]]
+        return float(seconds.get(group, max([*marks, 10 if COMPILED.match(item.nodeid) else 1])))
+
+    items.sort(key=lambda item: (-expected(item), group_of(item.nodeid)))
     if items and items[0].config.getoption("--few-examples"):
         # Cases of one test share its function.
         for test in {getattr(item, "obj", None) for item in items}:

@@ -44,7 +44,7 @@ MAY_IMPORT = {
     "lakehouse/serving": {*ON_DISK, "sql"},
     "lakehouse/queries": {*ON_DISK, "pure queries", "lakehouse/spark", "lakehouse/serving", "sql"},
     "quality": {*ON_DISK, "settings", "lakehouse/spark"},
-    "infra": {"lakehouse/declare", "lakehouse/home", "settings"},
+    "infra": {*ON_DISK, "settings"},
     "jobs": {
         *(
             f"lakehouse/{layer}"
@@ -60,6 +60,7 @@ FREE = ("lakehouse/cli", "lakehouse/doctor.py", "lakehouse/__init__.py")
 ONLY_IN = {
     "pyspark": ("lakehouse/spark", "lakehouse/streams", "lakehouse/queries", "quality", "jobs"),
     "delta": ("lakehouse/spark", "lakehouse/streams"),
+    "deltalake": ("lakehouse/home", "lakehouse/spark"),
     "duckdb": ("lakehouse/serving", "lakehouse/queries"),
     "airflow": ("dags", "infra", "jobs/run_dags.py"),
     "great_expectations": ("quality",),

@@ -32,7 +32,11 @@ PRINTED = sorted(
             "lakehouse/serving/plan.py",
         ),
         *("lakehouse/home/outcomes.py", "lakehouse/home/heartbeats.py", "lakehouse/service/tasks.py"),
-        *("lakehouse/service/freshness.py", "lakehouse/spark/maintenance.py", "lakehouse/streams/re*.py"),
+        *(
+            "lakehouse/service/freshness.py",
+            "lakehouse/home/table_maintenance.py",
+            "lakehouse/streams/re*.py",
+        ),
         *(
             "lakehouse/queries/*/explain.py",
             "lakehouse/queries/*/state.py",

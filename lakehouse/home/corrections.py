@@ -66,6 +66,8 @@ def published_facts(corrections: Sequence[Correction]) -> dict[str, Any]:
     """Return what a published version holds of a stream's corrections."""
     return {
         "correction": max((found.number for found in corrections), default=0),
+        # Two numbers for each, as nodes change while it is carried out. Dropping raw rows changes no node.
+        "rebuilt": max((2 * c.number + c.done for c in corrections if c.kind != RETENTION), default=0),
         "raw_from_us": raw_from(corrections),
         "retracted": removed(corrections, [RETRACT]),
         "unchecked": sum(found.unchecked for found in corrections if found.done),

@@ -18,12 +18,18 @@ CRASH_POINTS = (
     "ingest.ledger-appended",
     "rollup.before-append",
     "rollup.appended",
+    "maintain.fold-written",
     "maintain.compacted",
+    "publish.segment-written",
     "publish.file-written",
     "publish.pointer-moved",
 )
+# Passed by every commit to a table.
+COMMIT_POINTS = ("table.files-written",)
 # Passed by maintenance once there are more finished batches than it leaves unfolded manifests.
 FOLDING_POINTS = ("maintain.manifests-folded",)
+# Likewise, of registered queries.
+QUERY_FOLDING_POINTS = ("queries.manifests-folded",)
 # Passed by corrections; an ordinary run makes none.
 CORRECTION_POINTS = (
     "correction.begun",

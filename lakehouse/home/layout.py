@@ -6,8 +6,9 @@
     rollup/<stream>       nodes of all levels, Delta        jobs/build_rollups, jobs/maintain
     corrections/<stream>  what was changed later, Delta     jobs/maintain, jobs/retract, jobs/build_rollups
     quality/              history of check results, Delta   jobs/check_quality
+    checked/<stream>.json what checks have passed         jobs/check_quality
     reports/              Great Expectations and its pages  jobs/check_quality
-    serving/              <version>.duckdb and `current`    jobs/publish
+    serving/              <version>.duckdb, segments/, `current`    jobs/publish
     pairs/<query>         pairs of a window join, Delta     jobs/run_queries, jobs/repair_late
     multiway/<query>      results of three streams or more  jobs/run_queries, jobs/repair_late
     windows/<query>       rows that later ones can meet     jobs/run_queries, jobs/maintain
@@ -20,6 +21,7 @@
     queries/<query>       one row per batch and bucket      jobs/run_queries
     repairs/<query>       one row per repair, Delta         jobs/repair_late
     needed_slack/<query>  slack that missed pairs needed    jobs/repair_late
+    identities/<stream>/  hashes of identities, to find repeats: a cache   jobs/ingest
     manifests/<stream>/   manifests: which files make up a batch
     batch_manifests/<query>/  which ingest batches make up a batch of a query, which of its batches a repair
     runs/                 the last outcome of each job, small JSON
@@ -53,6 +55,10 @@ class Home:
     def ledger(self, stream: str) -> Path:
         """One row per ingest batch of a stream."""
         return self.root / "ledger" / stream
+
+    def identities(self, stream: str) -> Path:
+        """Hashes of the identities in raw, by ingest batch: a cache."""
+        return self.root / "identities" / stream
 
     def rollup(self, stream: str) -> Path:
         """Nodes of every level and grouping of a stream."""
@@ -136,6 +142,10 @@ class Home:
     def quality(self) -> Path:
         """History of check results."""
         return self.root / "quality"
+
+    def checked(self, stream: str) -> Path:
+        """What checks of a stream have passed."""
+        return self.root / "checked" / f"{stream}.json"
 
     @property
     def reports(self) -> Path:

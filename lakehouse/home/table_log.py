@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import struct
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -49,7 +50,6 @@ def commits_of(table: Path) -> list[Path]:
 _CHECKPOINTED = {
     "metaData": ("metaData.configuration",),
     "add": ("add.path", "add.size", "add.stats"),
-    "remove": ("remove.path", "remove.deletionTimestamp"),
 }
 # What ``Commits`` says of a table that is not there.
 NO_TABLE = (-1, 0)
@@ -135,18 +135,6 @@ def newest_version(table: Path) -> int | None:
     return _tail(table).version
 
 
-def files_added(table: Path, after: int, writer: str) -> list[Path] | None:
-    """Return the data files that a writer's commit added, of those that came after another; None where there is none.
-
-    Others may have committed in between: a merge, for one.
-    """
-    for commit in _following(table, after):
-        actions = list(_actions_of(commit))
-        if any((action.get("txn") or {}).get("appId") == writer for action in actions):
-            return [table / unquote(action["add"]["path"]) for action in actions if action.get("add")]
-    return None
-
-
 def read_log(table: Path) -> TableFacts | None:
     """Return what the table's log says, None where there is no table."""
     tail = _tail(table)
@@ -163,20 +151,6 @@ def read_log(table: Path) -> TableFacts | None:
     )
 
 
-def removed_files(table: Path) -> dict[Path, int]:
-    """Return the files of earlier versions that the log still knows, with when they left, in milliseconds.
-
-    Cost: with how many those are.
-    """
-    files: dict[str, int] = {}
-    for action in _actions(_tail(table), "remove"):
-        if action.get("add"):
-            files.pop(action["add"]["path"], None)
-        if action.get("remove"):
-            files[action["remove"]["path"]] = action["remove"].get("deletionTimestamp") or 0
-    return {table / unquote(path): at_ms for path, at_ms in files.items()}
-
-
 def read_columns(
     table: Path, columns: Sequence[str], between: Between | None = None
 ) -> list[tuple[Any, ...]]:
@@ -190,6 +164,18 @@ def read_columns(
         if between is None or _may_hold(_statistics(added), between):
             read = _read_file(table / unquote(path), columns, between)
             found += zip(*(_values(read[name]) for name in columns), strict=True)
+    return found
+
+
+def files_with(table: Path, column: str, values: Sequence[int], between: Between) -> list[Path]:
+    """Return the files that may hold a row with one of some values, in order, in a column, and which is in between."""
+    found = []
+    for path, added in _replayed(_tail(table))[1].items():
+        stats = _statistics(added)
+        least, largest = _ends(stats, column) or (values[0], values[-1])
+        at = bisect_left(values, least)
+        if at < len(values) and values[at] <= largest and _may_hold(stats, between):
+            found.append(table / unquote(path))
     return found
 
 
@@ -212,6 +198,15 @@ def bounds(
         for values, more in zip(found, statistics, strict=True):
             values += [value for value in more if value is not None]
     return [(min(values, default=None), max(values, default=None)) for values in found]
+
+
+def file_bounds(table: Path, columns: Sequence[str]) -> dict[Path, tuple[tuple[int | None, int | None], ...]]:
+    """Return each file's least and largest value of some columns by its statistics; Nones where these do not tell."""
+    ends = {
+        table / unquote(path): [_ends(_statistics(added), column) or (None, None) for column in columns]
+        for path, added in _replayed(_tail(table))[1].items()
+    }
+    return {path: tuple((low, high) for low, high in found) for path, found in ends.items()}
 
 
 def _statistics(added: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lakehouse.home.heartbeats import read_heartbeats, service_heartbeat
 from lakehouse.home.layout import Home
 from lakehouse.home.outcomes import read_all
-from lakehouse.serving.file.versions import NotPublished, current_version, database_path, versions
+from lakehouse.serving.file.versions import NotPublished, current_version, files_of_version, versions
 from lakehouse.serving.literals import text
 from lakehouse.serving.sandbox.sandbox import open_published
 
@@ -49,14 +49,13 @@ def _lag(jobs: Sequence[Fields], stream: str) -> int | None:
 
 def _publication(layout: Home, connection: duckdb.DuckDBPyConnection) -> Fields:
     version, published_us = connection.execute("SELECT version, published_us FROM publication").fetchall()[0]
-    path = database_path(layout.serving, version)
     return {
         "version": version,
         "current": current_version(layout.serving),
         "versions": versions(layout.serving),
         "published_at": _moment(published_us),
         "age_s": round(time.time() - published_us / 1e6, 3),
-        "bytes": path.stat().st_size,
+        "bytes": sum(path.stat().st_size for path in files_of_version(layout.serving, version)),
     }
 
 

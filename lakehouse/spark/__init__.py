@@ -4,7 +4,6 @@ session.py           one session per process
 jars.py              which jars it needs, where they are, and how they are fetched
 archived_classes.py  where the archive of classes is that sessions start from; class_archive.py makes it
 tables.py            Delta tables: create, append once, read
-maintenance.py       merge small files, vacuum, cut the log
 deviations.py        what a table must hold, as small frames that a rule can judge
 
 Ingest and rollups are in ``lakehouse.streams``, registered queries in ``lakehouse.queries``.

@@ -77,6 +77,8 @@ def _options(settings: Settings) -> dict[str, str]:
         # A vacuum lists a table's folder with ten thousand tasks otherwise.
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+        # As the Delta protocol has it; Spark's own default is an older type that other readers take for nanoseconds.
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         # Rows of a batch are held for seconds: compressing them costs more than it saves.
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
         "spark.sql.warehouse.dir": str(settings.home / "spark-warehouse"),

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
-from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakehouse.declare.columns import sql_type
@@ -19,24 +21,28 @@ from lakehouse.declare.stream import COUNTER_PARTS, Stream
 from lakehouse.home.lease import LeaseHeld as LeaseHeld
 from lakehouse.home.lease import files_of
 from lakehouse.home.lease import lease as lease
-from lakehouse.home.table_log import files_added, newest_version
+from lakehouse.home.table_commits import (
+    DataFile,
+    add_columns,
+    append,
+    append_arrow,
+    arrow_schema,
+    commit,
+    committed,
+    create_table,
+    data_files,
+    new_folder,
+    open_table,
+)
+from lakehouse.home.table_maintenance import kept
 from sql import statement
 
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
 _STATS = {"delta.dataSkippingStatsColumns": "level,grouping,start_us,batch"}
-# How long old versions can be read where nobody says; a table is told what counts when it is maintained.
-HISTORY_US = 7 * 24 * 3600 * 1_000_000
 # A merge of files takes a minute for every few ten millions of rows that came in since the last.
 MERGE_S = 1800.0
-
-
-def kept(history_us: int = HISTORY_US) -> dict[str, str]:
-    """Return the properties of a table by which old versions can be read for so long, and its log remembers them."""
-    interval = f"interval {history_us // 1_000_000} seconds"
-    return {
-        "delta.logRetentionDuration": interval,
-        "delta.deletedFileRetentionDuration": interval,
-        "delta.checkpointInterval": "10",
-    }
 
 
 def exists(table: Path) -> bool:
@@ -53,15 +59,52 @@ def read(spark: SparkSession, table: Path, version: int | None = None) -> DataFr
 def append_once(rows: DataFrame, table: Path, writer: str, version: int) -> list[Path] | None:
     """Append rows unless this writer already appended this version or a later one.
 
-    ``writer`` names a job and stream; versions are batch numbers, which only grow. A replay appends nothing. Returns
-    the files written, None for a replay; the caller holds the table's lease.
+    ``writer`` names a job and stream; versions are batch numbers, which only grow. A replay computes and appends
+    nothing. Columns that the table lacks are added to it. Returns the files written, None for a replay.
     """
-    before = newest_version(table)
-    assert before is not None, "a table is created before rows are appended to it"
-    rows.write.format("delta").mode("append").options(**once(writer, version), mergeSchema="true").save(
-        str(table)
+    known = open_table(table)
+    if committed(known, _known_as(writer)) >= version:
+        return None
+    if set(rows.columns) - {column.name for column in known.schema().fields}:
+        add_columns(table, rows.schema.json())
+        known = open_table(table)
+    added = write_files(rows, known, table)
+    commit(known, table, added, writer=(_known_as(writer), version))
+    return [each.path for each in added]
+
+
+def append_arrow_once(rows: pa.Table, table: Path, writer: str, version: int) -> list[Path] | None:
+    """Append rows that this process holds, as ``append_once`` does, without Spark."""
+    known = open_table(table)
+    if committed(known, _known_as(writer)) >= version:
+        return None
+    lacking = set(rows.column_names) - {column.name for column in known.schema().fields}
+    if lacking:
+        add_columns(table, from_arrow_schema(rows.select(sorted(lacking)).schema).json())
+        known = open_table(table)
+    columns = arrow_schema(known)
+    for column in columns:
+        if column.name not in rows.column_names:
+            rows = rows.append_column(column.name, pa.nulls(rows.num_rows, column.type))
+    fitted = rows.select(columns.names).cast(columns)
+    return [each.path for each in append_arrow(known, table, fitted, (_known_as(writer), version))]
+
+
+def write_files(rows: DataFrame, known: DeltaTable, table: Path) -> list[DataFile]:
+    """Write rows, with the table's types, as Parquet files of a folder of their own below it, to be committed."""
+    schema = StructType.fromJson(json.loads(known.schema().to_json()))
+    there = set(rows.columns)
+    fitted = rows.select(
+        *(F.col(_quoted(f.name)).cast(f.dataType).alias(f.name) for f in schema if f.name in there)
     )
-    return files_added(table, before, _known_as(writer))
+    folder = new_folder(table)
+    writer = fitted.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+    writer.partitionBy(*known.metadata().partition_columns).parquet(str(folder))
+    return data_files(known, table, folder)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def append_row(
@@ -83,22 +126,41 @@ def append_rows(
     name: str = "",
 ) -> None:
     """Append a handful of rows, by the names of the table's columns, as ``append_row`` does."""
-    there = read(spark, table)
-    schema = to_arrow_schema((as_declared(there, name) if name else there).schema)
-    # From Arrow, so that no Python worker is asked for a few rows.
-    append_once(
-        spark.createDataFrame(pa.Table.from_pylist(list(map(dict, rows)), schema)), table, writer, version
-    )
+    if name:
+        add_columns(table, _columns_of(statement(f"tables/{name}")).json())
+    append(table, rows, (_known_as(writer), version))
 
 
 def remove(spark: SparkSession, table: Path, condition: str) -> None:
     """Delete the rows of which a condition holds; a merge of the table's files is waited for.
 
+    Cost: with the files that hold such a row, which are written anew without them.
+
     Raises:
         LeaseHeld: when the merge takes longer than ``MERGE_S``.
     """
+    replace(spark, table, condition)
+
+
+def replace(spark: SparkSession, table: Path, condition: str, rows: DataFrame | None = None) -> None:
+    """Put rows in the place of those of which a condition holds, in one commit; cost and errors as of ``remove``."""
     with lease(files_of(table), MERGE_S):
-        DeltaTable.forPath(spark, str(table)).delete(condition)
+        there = read(spark, table).withColumn("_file", F.col("_metadata.file_path"))
+        files = [row[0] for row in there.where(condition).select("_file").distinct().collect()]
+        if not files and rows is None:
+            return
+        known, added = open_table(table), []
+        if files:
+            others = there.where(F.col("_file").isin(files)).where(f"NOT coalesce(({condition}), false)")
+            added += write_files(others.drop("_file"), known, table)
+        if rows is not None:
+            added += write_files(rows, known, table)
+        commit(known, table, added, (_relative(table, file) for file in files))
+
+
+def _relative(table: Path, address: str) -> str:
+    """Return the path below a table of a file, from its address as Spark has it."""
+    return str(Path(unquote(urlsplit(address).path)).relative_to(table.absolute()))
 
 
 def side_by_side(*steps: Callable[[], object]) -> None:
@@ -106,11 +168,6 @@ def side_by_side(*steps: Callable[[], object]) -> None:
     with ThreadPoolExecutor(len(steps)) as pool:
         for done in [pool.submit(step) for step in steps]:
             done.result()
-
-
-def once(writer: str, version: int) -> dict[str, str]:
-    """Return the options that make a Delta write of this version happen once."""
-    return {"txnAppId": _known_as(writer), "txnVersion": str(version)}
 
 
 def _known_as(writer: str) -> str:
@@ -148,7 +205,7 @@ def create_corrections(spark: SparkSession, table: Path) -> None:
 def create_rollup(spark: SparkSession, table: Path, stream: Stream) -> None:
     """Create a stream's rollup table when there is none."""
     if not exists(table):
-        spark.sql(_rollup_statement(stream).replace("{path}", str(table)))
+        _create(table, _rollup_statement(stream))
 
 
 def _rollup_statement(stream: Stream) -> str:
@@ -208,7 +265,21 @@ def measure_columns(stream: Stream, measure: str) -> list[str]:
 def create(spark: SparkSession, table: Path, name: str, **parts: str) -> None:
     """Create a table of ``sql/tables`` when there is none; ``parts`` fill the gaps in its statement."""
     if not exists(table):
-        spark.sql(_filled(statement(f"tables/{name}"), {"path": str(table), **parts}))
+        _create(table, _filled(statement(f"tables/{name}"), parts))
+
+
+def _create(table: Path, text: str) -> None:
+    after = text[text.index("\n) USING DELTA") :]
+    comment = re.search(r"^COMMENT '(.*)'$", after, re.MULTILINE)
+    properties = re.search(r"^TBLPROPERTIES \((.*)\)$", after, re.MULTILINE)
+    partition = re.search(r"^PARTITIONED BY \((.*)\)$", after, re.MULTILINE)
+    create_table(
+        table,
+        _columns_of(text).json(),
+        comment[1].replace("''", "'") if comment else "",
+        dict(re.findall(r"'([^']*)' = '([^']*)'", properties[1])) if properties else {},
+        [name.strip() for name in partition[1].split(",")] if partition else [],
+    )
 
 
 def _filled(text: str, parts: Mapping[str, str]) -> str:

@@ -4,10 +4,10 @@ sources/            files and topics -> manifests -> lines -> fields -> typed ro
 topics.py           which messages of a stream's topics are unread: fixed in manifests, counted, or given up
 drain.py            the manifests of a stream in order, each one an ingest batch
 batch_records.py    the records of one batch, typed, each with its reason for rejection
-buffered_batch.py   verdicts on records that must be compared; batch_stats.py: the counts of a batch
+buffered_batch.py   verdicts on records that must be compared; small_batch.py: on the driver; batch_stats.py: the counts
 ingest.py           one batch: records to raw, quarantine and ledger
-duplicates.py       identity: the first accepted row stays
-lateness.py         how far rows are behind the newest time before them
+duplicates.py       identity: the first accepted row stays; identities.py: hashes of identities and their index
+lateness.py         how far rows are behind the newest time before them; processing_order.py: which came before
 quarantine.py       which rejected records are open, and how they are taken through again
 rollup.py           raw rows -> nodes of every level; folding; nodes.py, counters.py: in Arrow
 level_counts.py     how many rows entered at each level

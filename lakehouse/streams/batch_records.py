@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,7 +15,7 @@ from lakehouse.home.ledger import read_extent
 from lakehouse.spark import tables
 from lakehouse.streams.quarantine import requeued_lines
 from lakehouse.streams.sources.fields import with_fields
-from lakehouse.streams.sources.lines import NumberedLines, read_lines
+from lakehouse.streams.sources.lines import LineSet, NumberedLines, read_lines
 from lakehouse.streams.sources.manifest import Manifest
 from lakehouse.streams.sources.manifest_store import ManifestStore
 from lakehouse.streams.sources.messages import read_messages
@@ -93,16 +94,32 @@ class BatchRecords:
         taken = rows.join(wanted, ORIGIN[:2]).where(F.array_contains("items", F.col("source_item")))
         return taken.drop("items")
 
+    def rejected_beside(self, accepted: Mapping[str, LineSet]) -> DataFrame:
+        """The records of the batch that are refused, with their reasons, when lines with ``accepted`` rows are known.
+
+        Only the other lines are parsed again; where a line may hold several rows, all are.
+        """
+        stream, manifest = self.stream, self.manifest
+        if manifest.kind != "files" or stream.source.explode:
+            return self.rejected
+        lines = read_lines(self.tables.spark, manifest.files, stream.source, accepted)
+        rows = typed_rows(with_fields(lines.frame, stream, lines.layouts), stream)
+        return _rejected_of(rows)
+
     @property
     def rejected(self) -> DataFrame:
         """The records of the batch that are refused, with their reasons."""
-        # Spark pushes no filter below an observation. Pushed down, this filter would parse the record again for each
-        # field that the verdict mentions: ten times the work of reading the batch.
-        judged = self.rows.observe(Observation(), F.count(F.lit(1)).alias("rows"))
-        return judged.where(F.col("reason").isNotNull()).select(*REJECTED)
+        return _rejected_of(self.rows)
 
     @property
     def can_stream(self) -> bool:
         """Whether rows can be written as they are read: none is compared with another, and files are not cut."""
         is_read = self.manifest.kind in ("files", "kafka")
         return is_read and not self.stream.identity and self.stream.source.format != "parquet"
+
+
+def _rejected_of(rows: DataFrame) -> DataFrame:
+    # Spark pushes no filter below an observation. Pushed down, this filter would parse the record again for each
+    # field that the verdict mentions: ten times the work of reading the batch.
+    judged = rows.observe(Observation(), F.count(F.lit(1)).alias("rows"))
+    return judged.where(F.col("reason").isNotNull()).select(*REJECTED)

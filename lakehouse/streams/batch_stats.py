@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import Column, Row
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from lakehouse.algorithms.ingest.lateness import NOTHING_LATE, Lateness
@@ -33,9 +35,9 @@ def empty_stats(stream: Stream) -> BatchStats:
     return BatchStats(0, 0, 0, 0, {}, dict.fromkeys(stream.measures, 0), None, None, NOTHING_LATE)
 
 
-def stat_columns(stream: Stream, good: Column) -> list[Column]:
+def observed_columns(stream: Stream, good: Column) -> list[Column]:
     """Return aggregates of a batch's rows: all, records, then of good ones how many, their times, missing values."""
-    missing = [F.count_if(good & _is_missing(stream, m)).alias(f"missing_{m}") for m in stream.measures]
+    missing = [F.count_if(good & is_missing(stream, m)).alias(f"missing_{m}") for m in stream.measures]
     time = F.when(good, F.col("event_us"))
     return [
         F.count(F.lit(1)).alias("rows"),
@@ -47,27 +49,45 @@ def stat_columns(stream: Stream, good: Column) -> list[Column]:
     ]
 
 
-def _is_missing(stream: Stream, measure: str) -> Column:
+def is_missing(stream: Stream, measure: str) -> Column:
+    """Whether a row has no usable value of a measure."""
     value = F.col(measure)
     return value.isNull() | (value < 0) if measure in stream.counters else value.isNull()
 
 
-def combined_stats(
-    stream: Stream,
-    parts: Sequence[Row | dict[str, Any]],
-    reasons: dict[str, int],
-    duplicates: int,
-    lateness: Lateness,
+def observed_stats(
+    stream: Stream, found: Mapping[str, Any], reasons: dict[str, int], lateness: Lateness
 ) -> BatchStats:
-    """Add up the statistics of a batch's parts."""
-    times = [(row["low"], row["high"]) for row in parts if row["low"] is not None]
-    added = {name: sum(row[name] for row in parts) for name in ("rows", "records", "accepted")}
+    """Return the statistics of a batch from what was observed of ``observed_columns``; it has no duplicates."""
     return BatchStats(
-        **added,
-        duplicates=duplicates,
+        *(found["rows"], found["records"], found["accepted"], 0, reasons),
+        missing={m: found[f"missing_{m}"] for m in stream.measures},
+        low=found["low"],
+        high=found["high"],
+        lateness=lateness,
+    )
+
+
+def counted_stats(
+    stream: Stream, rows: pa.Table, accepted: pa.Table, repeats: Mapping[str, int], lateness: Lateness
+) -> BatchStats:
+    """Return the statistics of a batch from its ``rows``, which have a reason where they are rejected, and repeats.
+
+    ``accepted`` are those of its rows that go to raw, with a truth value ``missing_<measure>`` each.
+    """
+    counts = rows["reason"].drop_null().value_counts().to_pylist()
+    reasons = {each["values"]: each["counts"] for each in counts}
+    if repeats.get("conflict"):
+        reasons["conflict"] = repeats["conflict"]
+    times = pc.min_max(accepted["event_us"]).as_py()
+    return BatchStats(
+        rows=rows.num_rows,
+        records=pc.sum(rows["is_record"]).as_py() or 0,
+        accepted=accepted.num_rows,
+        duplicates=repeats.get("duplicate", 0),
         reasons=reasons,
-        missing={m: sum(row[f"missing_{m}"] for row in parts) for m in stream.measures},
-        low=min((low for low, _ in times), default=None),
-        high=max((high for _, high in times), default=None),
+        missing={m: pc.sum(accepted[f"missing_{m}"]).as_py() or 0 for m in stream.measures},
+        low=times["min"],
+        high=times["max"],
         lateness=lateness,
     )

@@ -1,25 +1,32 @@
 """Verdicts on an ingest batch whose rows are buffered, since they are read more than once before they are written.
 
 Rows with an identity are compared before any is accepted; requeued lines and rows of cut files must be put in order.
+One pass reads and parses the batch, buffers its rows and brings counts and hashes here; the others read the buffer.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.algorithms.ingest.duplicates import CONFLICT, DUPLICATE
+from lakehouse.algorithms.ingest.duplicates import CONFLICT
 from lakehouse.algorithms.ingest.lateness import Lateness
-from lakehouse.spark import tables
+from lakehouse.home.identity_index import Hashes
 from lakehouse.streams.batch_records import ORIGIN, REJECTED, BatchRecords
-from lakehouse.streams.batch_stats import BatchStats, combined_stats, stat_columns
-from lakehouse.streams.duplicates import verdicts_on
-from lakehouse.streams.lateness import lateness_by_arrival, lateness_of
+from lakehouse.streams.batch_stats import BatchStats, counted_stats, is_missing
+from lakehouse.streams.duplicates import Hashed, conflict_detail, count_repeats, find_repeats
+from lakehouse.streams.identities import compared, hash_column
+from lakehouse.streams.lateness import PLACES, lateness_of
 from lakehouse.streams.sources.messages import with_message
+
+_HASH = "identity_hash"
 
 
 @dataclass(frozen=True)
@@ -29,111 +36,94 @@ class BufferedBatch:
     records: BatchRecords
 
     def release(self) -> None:
-        """Free the buffered rows; what was derived from them goes first, or Spark would plan it anew."""
-        for name in ("repeats", "rows"):
-            frame = self.__dict__.get(name)
-            if frame is not None:
-                frame.unpersist()
+        """Free the buffered rows."""
+        if "rows" in self.__dict__:
+            self.rows.unpersist()
 
     @cached_property
     def rows(self) -> DataFrame:
-        """Every row of the batch."""
-        return self.records.rows.persist(StorageLevel.MEMORY_AND_DISK)
+        """Every row of the batch, with a number of its own and, where it is usable, the hash of its identity."""
+        rows = self.records.rows.withColumn("row_id", F.monotonically_increasing_id())
+        if self.records.stream.identity:
+            usable = F.col("reason").isNull()
+            rows = rows.withColumn(_HASH, F.when(usable, hash_column(self.records.stream)))
+        return rows.persist(StorageLevel.MEMORY_AND_DISK)
 
-    @property
-    def usable(self) -> DataFrame:
-        """Rows that are to be accepted unless they repeat one."""
-        return self.rows.where(F.col("reason").isNull())
+    @cached_property
+    def counted(self) -> pa.Table:
+        """What is counted of each row: some 30 bytes; the first to ask reads and parses the batch."""
+        stream = self.records.stream
+        places = [] if self._order is None else PLACES
+        missing = (is_missing(stream, measure).alias(f"missing_{measure}") for measure in stream.measures)
+        is_record = (F.col("source_item") == 0).alias("is_record")
+        named = ["row_id", "reason", "event_us", *places, *([_HASH] if stream.identity else [])]
+        return self.rows.select(*named, is_record, *missing).toArrow()
 
     @cached_property
     def stats(self) -> BatchStats:
-        """The counts of the batch; the first to ask reads and parses it."""
-        reasons: dict[str, int] = {}
-        for row in self.by_file:
-            if row["reason"] is not None:
-                reasons[row["reason"]] = reasons.get(row["reason"], 0) + row["rows"]
-        conflicts = self.repeat_counts.get(CONFLICT, 0)
-        reasons |= {"conflict": conflicts} if conflicts else {}
-        # Accepted rows are counted again only when some usable rows were repeats.
-        good = (
-            self.accepted.agg(*stat_columns(self.records.stream, F.lit(True))).collect()
-            if self.repeat_counts
-            else None
-        )
-        found = combined_stats(
-            self.records.stream,
-            good or self._good,
-            reasons,
-            self.repeat_counts.get(DUPLICATE, 0),
-            self._late(),
-        )
-        rows, records = (sum(row[name] for row in self.by_file) for name in ("rows", "records"))
-        return replace(found, rows=rows, records=records)
+        """The counts of the batch."""
+        usable = self.counted.filter(self.counted["reason"].is_null())
+        late = self._lateness(usable)
+        accepted = usable
+        if self.repeats is not None:
+            accepted = usable.filter(pc.invert(pc.is_in(usable["row_id"], self.repeats["row_id"])))
+        counts = count_repeats(self.repeats)
+        return counted_stats(self.records.stream, self.counted, accepted, counts, late)
 
     @cached_property
-    def by_file(self) -> list[Row]:
-        """Counts and times per file and reason: the one pass that also reads and parses the batch."""
-        sums = stat_columns(self.records.stream, F.lit(True))
-        return self.rows.groupBy("source_file", "reason").agg(*sums).collect()
-
-    @cached_property
-    def repeats(self) -> DataFrame | None:
-        """Verdicts on usable rows that repeat an accepted one, None for a stream without identity."""
-        good = self._good
-        if not self.records.stream.identity or not good:
+    def repeats(self) -> pa.Table | None:
+        """Usable rows that repeat an accepted one, None where there are none."""
+        if not self.records.stream.identity:
             return None
-        earlier = self._earlier() if self.records.before.batch else None
-        times = min(row["low"] for row in good), max(row["high"] for row in good)
-        found = verdicts_on(self.usable, earlier, self.records.stream, times)
-        return found.persist(StorageLevel.MEMORY_AND_DISK)
-
-    @cached_property
-    def repeat_counts(self) -> dict[int, int]:
-        """How many duplicates and conflicts there are."""
-        if self.repeats is None:
-            return {}
-        return {row["verdict"]: row["count"] for row in self.repeats.groupBy("verdict").count().collect()}
+        hashed = self.counted.filter(self.counted[_HASH].is_valid())
+        if not hashed.num_rows:
+            return None
+        ends = pc.min_max(hashed["event_us"]).as_py()
+        hashes = hashed[_HASH].to_numpy().view(np.uint64)
+        found = Hashed(self.records.manifest.batch, hashes, ends["min"], ends["max"])
+        return find_repeats(self.records.tables, found, self._rows_of)
 
     @property
     def accepted(self) -> DataFrame:
         """Rows for raw."""
-        if self.repeats is None or not self.repeat_counts:
-            return self.usable
-        return self.usable.join(self.repeats.select(*ORIGIN), ORIGIN, "left_anti")
+        usable = self.rows.where(F.col("reason").isNull())
+        if self.repeats is not None:
+            usable = usable.join(self._local(self.repeats, "row_id"), "row_id", "left_anti")
+        return usable.drop("row_id", _HASH)
 
     @property
     def rejected(self) -> DataFrame:
         """Records for quarantine, conflicts included."""
         bad = self.rows.where(F.col("reason").isNotNull()).select(*REJECTED)
-        return bad.unionByName(self._conflicts()) if self.repeat_counts.get(CONFLICT) else bad
+        return bad.unionByName(self._conflicts(self.repeats)) if self.stats.reasons.get("conflict") else bad
 
-    @property
-    def _good(self) -> list[Row]:
-        return [row for row in self.by_file if row["reason"] is None]
+    def _rows_of(self, hashes: Hashes) -> pa.Table:
+        wanted = self._local(pa.table({_HASH: hashes.view(np.int64)}), _HASH)
+        named = dict.fromkeys(["row_id", *compared(self.records.stream)])
+        return self.rows.join(wanted, _HASH, "left_semi").select(*named).toArrow()
 
-    def _earlier(self) -> DataFrame:
-        target = self.records.tables
-        raw = tables.read(target.spark, target.layout.raw(target.stream.name))
-        return raw.where(F.col("batch") < self.records.manifest.batch)
+    def _local(self, table: pa.Table, *names: str) -> DataFrame:
+        # In one piece: Spark stops reading a table at its first empty piece behind another.
+        whole = table.select(names).combine_chunks()
+        return F.broadcast(self.records.tables.spark.createDataFrame(whole))
 
-    def _conflicts(self) -> DataFrame:
-        assert self.repeats is not None
-        found = self.repeats.where(F.col("verdict") == CONFLICT).select(*ORIGIN)
-        detail = (
-            f"same identity ({', '.join(self.records.stream.identity)}) as an accepted row, other content"
-        )
+    def _conflicts(self, repeats: pa.Table) -> DataFrame:
+        found = repeats.filter(pc.equal(repeats["verdict"], CONFLICT))
+        detail = conflict_detail(self.records.stream)
         # Usable rows do not hold the bytes of their record; the few that conflict are joined with the lines again.
-        lines = with_message(self.records.lines.frame).join(F.broadcast(found), ORIGIN[:2])
+        lines = with_message(self.records.lines.frame).join(self._local(found, *ORIGIN), ORIGIN[:2])
         return lines.select(
             F.lit("conflict").alias("reason"), F.lit(detail).alias("detail"), "record", *ORIGIN, "message"
         )
 
-    def _late(self) -> Lateness:
-        newest = {row["source_file"]: row["high"] for row in self._good}
-        rows = self.usable
+    @property
+    def _order(self) -> bool | None:
+        """Whether rows come out of Spark in processing order (None), or are put in order by arrival or by place."""
         if self.records.stream.source.kind == "kafka":
-            return lateness_by_arrival(rows, self.records.before.newest_us)
-        if self.records.manifest.kind == "requeue" or self.records.stream.source.format == "parquet":
-            # These rows are in no order: lines come from quarantine, and Spark cuts large Parquet files.
-            rows = rows.repartition("source_file").sortWithinPartitions(*ORIGIN)
-        return lateness_of(rows, newest, self.records.before.newest_us)
+            return True
+        # Lines of quarantine are in no order, and Spark cuts large Parquet files.
+        is_cut = self.records.manifest.kind == "requeue" or self.records.stream.source.format == "parquet"
+        return False if is_cut else None
+
+    def _lateness(self, usable: pa.Table) -> Lateness:
+        return lateness_of(usable, self.records.before.newest_us, self._order)

@@ -1,137 +1,177 @@
 """A stream's tables -> small frames of deviations: one row per batch (or one in all), 0 where all is well.
 
-Frames are taken as of the newest batch in the ledger when the check began, so that an ingest that goes on
-meanwhile is not mistaken for a mistake. Raw rows are read only for batches that no earlier check passed; totals
-cover them all.
+    new rows      of batches that no check has passed: each row of ledger, quarantine and raw is judged
+    totals        of all batches: sums of the ledger that the last check kept, and the rows that the logs tell of
+    everything    each day's first check, or one that is asked for, takes all rows for new
 
-Cost: one pass each over ledger and quarantine, one over the new raw rows (two with a declared identity), and one
-count of all raw rows; what they find is joined on the driver, a row per batch. Guarantee: what leaves this module
-are batch numbers, counts and differences, never a key, a reading or an identity.
+Frames are taken as of the newest batch in the ledger when the check began, so that an ingest that goes on
+meanwhile is not mistaken for a mistake. Cost: with the new rows, and with the files of the tables; repeated identities
+are looked for in all raw rows of their time where these are few, else among the new ones, and in all of them when
+everything is checked. Guarantee: what leaves this module are batch numbers, counts and differences, never a key, a
+reading or an identity.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F
-from pyspark.sql.window import Window
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
+from lakehouse.home.checked import COUNTS, Checked
 from lakehouse.home.corrections import RETENTION, RETRACT, Correction, read_corrections, removed
-from lakehouse.home.table_log import newest_version
-from lakehouse.spark.deviations import Frame, any_of, collect, count_if, is_not_a_number
-from lakehouse.spark.tables import exists, read
+from lakehouse.home.marker import read_marker
+from lakehouse.home.table_log import bounds
+from lakehouse.spark.deviations import Frame
+from lakehouse.spark.tables import exists
+from lakehouse.streams.repeats import repeated_identities
+from lakehouse.streams.table_rows import TableRows
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from lakehouse.declare.stream import Stream
     from lakehouse.home.layout import Home
 
-COUNTS = ("received", "requeued", "accepted", "quarantined", "duplicates")
-GAINED = "coalesce(received, 0) + coalesce(requeued, 0)"
+GAINED, PLACED = ("received", "requeued"), ("accepted", "quarantined", "duplicates")
 RAW_CLAIMS = ("without_event_time", "out_of_bounds", "not_numbers", "without_origin")
-PLACED = "coalesce(accepted, 0) + coalesce(quarantined, 0) + coalesce(duplicates, 0)"
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Tables:
-    """A stream's tables up to batch ``through``; the ledger is already here, one row per batch.
+    """A stream's tables up to batch ``through``; ``ledger`` has the rows of batches that ``checked`` does not sum up.
 
-    ``rollup_version``: the version of the rollup that holds no batch which the ledger lacks, None where there is none.
-
-    ``since`` is the last batch that an earlier check passed, -1 where there is none; later ones are new.
+    ``rollup``: the version of the rollup that holds no batch which the ledger lacks, None where there is none.
     """
 
     stream: Stream
-    ledger: Sequence[dict[str, Any]]
-    raw: DataFrame
-    quarantine: DataFrame
-    since: int
+    ledger: Sequence[Row]
+    raw: TableRows
+    quarantine: TableRows
+    checked: Checked
     corrections: Sequence[Correction] = ()
-    rollup_version: int | None = None
+    rollup: TableRows | None = None
+    # Ledger rows that an earlier check has passed, of batches that the rollup lacked then.
+    passed: Sequence[Row] = field(default=())
+
+    @property
+    def since(self) -> int:
+        """The last batch that an earlier check passed; later ones are new."""
+        return self.checked.through
 
     @property
     def through(self) -> int:
         """The newest batch in the ledger."""
-        return int(self.ledger[-1]["batch"])
+        return int(self.ledger[-1]["batch"]) if self.ledger else self.since
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """The sums of the ledger over all batches."""
+        own = {name: sum(row[name] or 0 for row in self.ledger) for name in COUNTS}
+        return {name: self.checked.totals.get(name, 0) + own[name] for name in COUNTS}
 
     def accepted(self, through: int) -> int:
         """Return the rows accepted up to and including a batch, less those retracted since."""
-        taken_in = sum(row["accepted"] or 0 for row in self.ledger if row["batch"] <= through)
+        later = (row for row in (*self.passed, *self.ledger) if row["batch"] > through)
+        taken_in = self.totals["accepted"] - sum(row["accepted"] or 0 for row in later)
         return taken_in - removed(self.corrections, [RETRACT], through)
 
     def kept(self) -> dict[int, tuple[int, int]]:
-        """Return per batch how many raw rows there are, least and most: a removal that goes on may be either."""
-        gone = Counter[int]()
-        going = Counter[int]()
-        for found in self.corrections:
-            (gone if found.done else going).update(found.batches)
+        """Return per new batch how many raw rows there are, least and most: a removal that goes on may be either."""
+        gone, going = self.removed()
         most = {row["batch"]: (row["accepted"] or 0) - gone[row["batch"]] for row in self.ledger}
         return {batch: (rows - going[batch], rows) for batch, rows in most.items()}
 
+    def removed(self) -> tuple[Counter[int], Counter[int]]:
+        """Return how many rows of each batch corrections have taken out of raw, and those that go on may have."""
+        gone, going = Counter[int](), Counter[int]()
+        for found in self.corrections:
+            (gone if found.done else going).update(found.batches)
+        return gone, going
 
-def open_tables(spark: SparkSession, home: Home, stream: Stream, since: int) -> Tables | None:
+
+def open_tables(home: Home, stream: Stream, checked: Checked) -> Tables | None:
     """Return the stream's tables, None where nothing was ever ingested."""
     if not exists(home.ledger(stream.name)):
         return None
+    if (bounds(home.ledger(stream.name), ("batch",))[0][1] or -1) < checked.through:
+        # An older ledger was put back.
+        checked = Checked()
     # Batches may come while it checks: what was built when the ledger was read is built of batches that are in it.
-    built = newest_version(home.rollup(stream.name))
-    ledger = ledger_rows(read(spark, home.ledger(stream.name)))
+    path = home.rollup(stream.name)
+    rollup = TableRows.of(path) if exists(path) else None
+    built = read_marker(path).batch if rollup else checked.through
+    rows = ledger_rows(TableRows.of(home.ledger(stream.name)), min(checked.through, built))
+    ledger = [row for row in rows if row["batch"] > checked.through]
+    if not ledger and checked.through < 0:
+        return None
+    passed = [row for row in rows if row["batch"] <= checked.through]
     corrections = read_corrections(home, stream.name)
-    raw, quarantine = (read(spark, path(stream.name)) for path in (home.raw, home.quarantine))
-    return Tables(stream, ledger, raw, quarantine, since, corrections, built) if ledger else None
+    raw, quarantine = (TableRows.of(path(stream.name)) for path in (home.raw, home.quarantine))
+    return Tables(stream, ledger, raw, quarantine, checked, corrections, rollup, passed)
 
 
-def ledger_rows(ledger: DataFrame) -> list[dict[str, Any]]:
-    """Return the ledger by batch: its counts, and what is wrong in itself."""
-    reasons = F.aggregate(F.map_values("reasons"), F.lit(0).cast("bigint"), lambda total, n: total + n)
-    unlike = F.coalesce(reasons, F.lit(0)) - F.coalesce("quarantined", F.lit(0))
-    return collect(
-        ledger.groupBy("batch").agg(
-            *(F.sum(name).alias(name) for name in COUNTS),
-            F.sum(F.abs(F.expr(GAINED) - F.expr(PLACED))).alias("imbalance"),
-            (F.count("*") - 1).alias("repeats"),
-            F.sum(count_if(any_of(_not_a_count(name) for name in COUNTS))).alias("negative_counts"),
-            F.sum(F.abs(unlike)).alias("reasons_gap"),
+def ledger_rows(ledger: TableRows, after: int) -> list[Row]:
+    """Return the ledger by batch, of batches after one: its counts, and what is wrong in itself."""
+    found: dict[int, Row] = {}
+    dataset = ledger.batches(after, 2**62)
+    rows = dataset.to_table(
+        columns=["batch", *COUNTS, "reasons"], filter=ds.field("batch") > after
+    ).to_pylist()
+    for row in rows:
+        balance = sum(row[name] or 0 for name in GAINED) - sum(row[name] or 0 for name in PLACED)
+        reasons = sum(count for _, count in row["reasons"] or ())
+        own = found.setdefault(
+            row["batch"], Row(batch=row["batch"], repeats=-1) | dict.fromkeys(_OF_LEDGER, 0)
         )
-    )
+        own["repeats"] += 1
+        own["imbalance"] += abs(balance)
+        own["negative_counts"] += int(any(row[name] is None or row[name] < 0 for name in COUNTS))
+        own["reasons_gap"] += abs(reasons - (row["quarantined"] or 0))
+        for name in COUNTS:
+            own[name] += row[name] or 0
+    return [found[batch] for batch in sorted(found)]
 
 
-def measure(tables: Tables) -> list[Frame]:
-    """Return the frames of ledger and totals, and of quarantine and raw where they have rows to judge."""
-    quarantine = {row["batch"]: row for row in collect(_quarantine(tables))}
-    raw_rows = tables.raw.where(F.col("batch") <= tables.through).count()
+_OF_LEDGER = ("imbalance", "negative_counts", "reasons_gap", *COUNTS)
+
+
+def measure(tables: Tables, spark: SparkSession | None = None) -> list[Frame]:
+    """Return the frames of totals, and of ledger, quarantine and raw where they have new rows to judge.
+
+    ``spark`` looks for repeated identities where they are too many for this process.
+    """
+    quarantine = {row["batch"]: row for row in _quarantine(tables)}
     frames = [
         Frame("ledger", ("batch",), [_ledger_row(row, quarantine) for row in tables.ledger]),
-        Frame("totals", (), [_totals_row(tables, quarantine, raw_rows)]),
+        Frame("totals", (), [_totals_row(tables)]),
         Frame("quarantine", ("batch",), [_quarantine_row(tables, row) for row in quarantine.values()]),
-        Frame("raw", ("batch",), list(_raw_rows(tables)) if tables.since < tables.through else []),
+        Frame("raw", ("batch",), list(_raw_rows(tables, spark)) if tables.since < tables.through else []),
     ]
     return [frame for frame in frames if frame.rows]
 
 
-def _not_a_count(name: str) -> Column:
-    return F.col(name).isNull() | (F.col(name) < 0)
-
-
-def _ledger_row(row: dict[str, Any], quarantine: dict[int, dict[str, Any]]) -> dict[str, Any]:
+def _ledger_row(row: Row, quarantine: Mapping[int, Row]) -> Row:
     held = quarantine.get(row["batch"], {}).get("held", 0)
     found = {name: row[name] for name in ("batch", "imbalance", "repeats", "negative_counts", "reasons_gap")}
     return found | {"quarantine_gap": abs(held - (row["quarantined"] or 0))}
 
 
-def _totals_row(tables: Tables, quarantine: dict[int, dict[str, Any]], raw_rows: int) -> dict[str, Any]:
-    total = {name: sum(row[name] or 0 for row in tables.ledger) for name in COUNTS}
-    held, kept = sum(row["held"] for row in quarantine.values()), tables.kept().values()
-    gone = total["accepted"] + total["quarantined"] + total["duplicates"]
+def _totals_row(tables: Tables) -> Row:
+    total = tables.totals
+    held, found = (rows.count_through(tables.through) for rows in (tables.quarantine, tables.raw))
+    gone, going = (sum(rows.values()) for rows in tables.removed())
+    placed = total["accepted"] + total["quarantined"] + total["duplicates"]
     # Records put through again stay in quarantine; what became of them is in the batch that took them.
     still_rejected = total["quarantined"] - total["requeued"]
     return {
-        "imbalance": abs(total["received"] + total["requeued"] - gone),
-        "raw_gap": _outside(raw_rows, sum(low for low, _ in kept), sum(high for _, high in kept)),
+        "imbalance": abs(total["received"] + total["requeued"] - placed),
+        "raw_gap": _outside(found, total["accepted"] - gone - going, total["accepted"] - gone),
         "quarantine_gap": abs(held - total["quarantined"]),
         "unfinished_corrections": sum(
             not found.done and found.kind != RETENTION for found in tables.corrections
@@ -140,24 +180,32 @@ def _totals_row(tables: Tables, quarantine: dict[int, dict[str, Any]], raw_rows:
     }
 
 
-def _quarantine(tables: Tables) -> DataFrame:
-    rows = tables.quarantine.where(F.col("batch") <= tables.through)
-    return rows.groupBy("batch").agg(
-        F.count("*").alias("held"),
-        F.sum(count_if(F.coalesce(F.col("reason"), F.lit("")) == "")).alias("without_reason"),
-        F.sum(count_if(F.col("source_file").isNull())).alias("without_origin"),
-    )
+def _new(tables: Tables) -> ds.Expression:
+    return (ds.field("batch") > tables.since) & (ds.field("batch") <= tables.through)
 
 
-def _quarantine_row(tables: Tables, row: dict[str, Any]) -> dict[str, Any]:
+def _quarantine(tables: Tables) -> list[Row]:
+    dataset = tables.quarantine.batches(tables.since, tables.through)
+    names = ["batch", "reason", "source_file"]
+    counts = []
+    for rows in dataset.to_batches(columns=names, filter=_new(tables)):
+        claims = {
+            "without_reason": pc.equal(pc.fill_null(rows["reason"], ""), ""),
+            "without_origin": pc.is_null(rows["source_file"]),
+        }
+        counts.append(_counted(rows["batch"], {"held": pc.is_valid(rows["batch"]), **claims}))
+    return _added(counts)
+
+
+def _quarantine_row(tables: Tables, row: Row) -> Row:
     is_known = any(entry["batch"] == row["batch"] for entry in tables.ledger)
     found = {name: row[name] for name in ("batch", "without_reason", "without_origin")}
     return found | {"unknown_batches": 0 if is_known else row["held"]}
 
 
-def _raw_rows(tables: Tables) -> Iterator[dict[str, Any]]:
-    found = {row["batch"]: row for row in collect(_raw(tables))}
-    repeated = {row["batch"]: row["repeated"] for row in collect(_repeated(tables, list(found.values())))}
+def _raw_rows(tables: Tables, spark: SparkSession | None) -> Iterator[Row]:
+    found = {row["batch"]: row for row in _raw(tables)}
+    repeated = repeated_identities(tables.stream, tables.raw, (tables.since, tables.through), spark)
     new = {row["batch"] for row in tables.ledger if row["batch"] > tables.since}
     kept = tables.kept()
     for batch in sorted(new | set(found)):
@@ -174,40 +222,57 @@ def _outside(found: int, least: int, most: int) -> int:
     return max(least - found, found - most, 0)
 
 
-def _raw(tables: Tables) -> DataFrame:
+def _raw(tables: Tables) -> list[Row]:
     low, high = tables.stream.event_time_bounds
-    event = F.col("event_us")
     # Lines are counted from 1, offsets from 0.
     first_line = 0 if tables.stream.source.kind == "kafka" else 1
     doubles = [name for name in tables.stream.measures if tables.stream.all_columns[name].type == "double"]
-    claims = (
-        event.isNull(),
-        (event < low) | (event >= high),
-        any_of(is_not_a_number(name) for name in doubles),
-        F.col("source_file").isNull() | (F.col("source_line") < first_line),
-    )
-    new = tables.raw.where((F.col("batch") > tables.since) & (F.col("batch") <= tables.through))
-    return new.groupBy("batch").agg(
-        F.count("*").alias("found"),
-        F.min("event_us").alias("low_us"),
-        F.max("event_us").alias("high_us"),
-        *(F.sum(count_if(claim)).alias(name) for name, claim in zip(RAW_CLAIMS, claims, strict=True)),
-    )
+    columns = ["batch", "event_us", "source_file", "source_line"]
+    # A column that came later is not in raw before its first row.
+    doubles = [name for name in doubles if name in tables.raw.schema.names]
+    dataset, counts = tables.raw.batches(tables.since, tables.through), []
+    for rows in dataset.to_batches(columns=list(dict.fromkeys([*columns, *doubles])), filter=_new(tables)):
+        event = rows["event_us"]
+        claims = {
+            "found": pc.is_valid(rows["batch"]),
+            "without_event_time": pc.is_null(event),
+            "out_of_bounds": pc.or_(pc.less(event, low), pc.greater_equal(event, high)),
+            "not_numbers": any_of(rows.num_rows, [is_not_a_number(rows[name]) for name in doubles]),
+            "without_origin": any_of(
+                rows.num_rows, [pc.is_null(rows["source_file"]), pc.less(rows["source_line"], first_line)]
+            ),
+        }
+        counts.append(_counted(rows["batch"], claims))
+    return _added(counts)
 
 
-def _repeated(tables: Tables, new: Sequence[dict[str, Any]]) -> DataFrame:
-    """Count per new batch the rows whose identity stands again within ``duplicates_within``."""
-    stream = tables.stream
-    identity = ["record_hash"] if stream.identity_is_record else list(stream.identity)
-    timed = [row for row in new if row["low_us"] is not None]
-    if not identity or not timed:
-        return tables.raw.select("batch").limit(0).withColumn("repeated", F.lit(0))
-    low = min(row["low_us"] for row in timed) - stream.duplicates_within
-    high = max(row["high_us"] for row in timed) + stream.duplicates_within
-    rows = tables.raw.where((F.col("batch") <= tables.through) & F.col("event_us").between(low, high))
-    before = Window.partitionBy(*identity).orderBy("event_us")
-    gap = F.col("event_us") - F.lag("event_us").over(before)
-    newest = F.greatest("batch", F.lag("batch").over(before))
-    pairs = rows.select(gap.alias("gap"), newest.alias("batch"))
-    repeats = pairs.where((F.col("gap") <= stream.duplicates_within) & (F.col("batch") > tables.since))
-    return repeats.groupBy("batch").agg(F.count("*").alias("repeated"))
+def is_not_a_number(values: pa.Array) -> pa.Array:
+    """Return where doubles are NaN or infinite; null is neither."""
+    return pc.fill_null(pc.invert(pc.is_finite(values)), False)
+
+
+def any_of(rows: int, claims: Sequence[pa.Array]) -> pa.Array:
+    """Return where at least one claim holds; an unknown one (null) does not."""
+    result = pa.repeat(pa.scalar(False), rows)
+    for claim in claims:
+        result = pc.or_(result, pc.fill_null(claim, False))
+    return result
+
+
+def _counted(batch: pa.Array, claims: Mapping[str, pa.Array]) -> pa.Table:
+    ones = {name: pc.fill_null(claim, False).cast(pa.int64()) for name, claim in claims.items()}
+    return _summed(pa.table({"batch": batch, **ones}))
+
+
+def _summed(counts: pa.Table) -> pa.Table:
+    names = [name for name in counts.column_names if name != "batch"]
+    found = counts.group_by("batch").aggregate([(name, "sum") for name in names])
+    return found.select(["batch", *(f"{name}_sum" for name in names)]).rename_columns(["batch", *names])
+
+
+def _added(counts: Sequence[pa.Table]) -> list[Row]:
+    """Return counts by batch, in order, of those of parts of the rows."""
+    if not counts:
+        return []
+    rows: list[Row] = _summed(pa.concat_tables(counts)).to_pylist()
+    return sorted(rows, key=lambda row: (row["batch"] is not None, row["batch"]))

@@ -58,7 +58,9 @@ def joined(nodes: pa.Table, run: npt.NDArray[np.int64], name: str) -> pa.Table:
 
     Cost: one sort of the nodes.
     """
-    has = pc.greater(nodes[f"{name}__n"], 0).to_numpy(zero_copy_only=False).astype(bool)
+    # Nodes over several meters have values of the measure and no counter.
+    counted = pc.and_(pc.greater(nodes[f"{name}__n"], 0), pc.is_valid(nodes[f"{name}__first"]))
+    has = counted.to_numpy(zero_copy_only=False).astype(bool)
     parts = np.empty(int(has.sum()), COUNTER)
     parts["start"] = run[has]
     for field in _FIELDS:

@@ -1,89 +1,135 @@
-"""Which rows of a batch repeat an accepted row: the kernel of ``algorithms.ingest.duplicates`` over Spark rows.
+"""Which rows of a batch repeat an accepted row, found without reading raw: by hashes, then exactly.
 
-Only identities seen more than once reach the kernel; all others are settled by one count per identity.
+    hashes of the batch's identities -> those met twice, or in the index of earlier batches -> suspects
+    suspects, and the rows of raw with their hash -> identities and contents compared -> verdicts
+
+The cost is that of the batch, of a search in the index, and of the files of raw that hold a suspect's hash.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import pyarrow.compute as pc
 
-from lakehouse.algorithms.ingest.duplicates import verdicts
-from lakehouse.declare.columns import sql_type
+from lakehouse.algorithms.ingest.duplicates import CONFLICT, DUPLICATE, verdicts
 from lakehouse.declare.stream import Stream
+from lakehouse.home.identity_index import Batches, Hashes
+from lakehouse.home.table_log import files_with
+from lakehouse.streams.accepted_rows import Wanted, rows_in
+from lakehouse.streams.batch_records import StreamTables
+from lakehouse.streams.identities import (
+    compared,
+    identity_columns,
+    identity_has_time,
+    open_index,
+    payload_columns,
+)
+from lakehouse.streams.processing_order import processing_order
 
-VERDICTS = "source_file string, source_line bigint, source_item int, verdict tinyint"
-_ORIGIN = ["source_file", "source_line", "source_item"]
+# Suspects are compared so many at a time: each takes about 200 bytes of memory.
+AT_ONCE = 1_000_000
 
 
-def verdicts_on(
-    rows: DataFrame, accepted: DataFrame | None, stream: Stream, times: tuple[int, int]
-) -> DataFrame:
-    """Return (origin, verdict) of the rows that are duplicates (1) or conflicts (2).
+@dataclass(frozen=True)
+class Hashed:
+    """A batch's rows by the hash of their identity: those that have one, and their earliest and latest time."""
 
-    ``rows`` are the batch's usable rows, with the earliest and latest of their ``times``; ``accepted`` the raw rows
-    of earlier batches, None for none. Rows lacking a part of their identity are never compared.
+    batch: int
+    hashes: Hashes
+    low: int
+    high: int
+
+
+def find_repeats(
+    target: StreamTables, hashed: Hashed, rows_of: Callable[[Hashes], pa.Table]
+) -> pa.Table | None:
+    """Return the rows that are duplicates or conflicts, with their ``verdict``; None for none.
+
+    ``rows_of`` gives the batch's usable rows of some hashes, with all columns named by ``compared``; what else it
+    gives stays. The batch's own hashes are added to the index.
     """
-    both, within = _slim(rows, stream, known=False), stream.duplicates_within
-    if accepted is not None:
-        near = accepted.where(F.col("event_us").between(times[0] - within, times[1] + within))
-        both = both.unionByName(_slim(_with_all_columns(near, stream), stream, known=True))
-    repeated = both.groupBy("id1", "id2").agg(F.count("*").alias("times"), F.min("known").alias("known"))
-    repeated = repeated.where("times > 1 and not known").select("id1", "id2")
-    suspects = both.join(repeated, ["id1", "id2"], "left_semi")
-    # All rows of an identity must meet in one partition, in processing order, rows of earlier batches first.
-    ordered = suspects.repartition("id1").sortWithinPartitions(
-        "id1", "id2", F.desc("known"), F.col("arrival_us").asc_nulls_first(), *_ORIGIN
+    index = open_index(target, hashed.batch)
+    unique, counts = np.unique(hashed.hashes, return_counts=True)
+    within = target.stream.duplicates_within
+    known, batches = index.find(unique, hashed.low - within, hashed.high + within)
+    index.add(
+        *(hashed.batch, hashed.batch, unique, np.full(len(unique), hashed.batch, np.uint32)),
+        (hashed.low, hashed.high),
     )
-    return ordered.mapInArrow(_judge(within), VERDICTS)
+    suspects = np.union1d(unique[counts > 1], known)
+    if not len(suspects):
+        return None
+    found = []
+    for part in np.array_split(suspects, -(-len(suspects) // AT_ONCE)):
+        rows, is_known = rows_of(part), np.isin(known, part)
+        earlier = _earlier(target, hashed.batch, rows, known[is_known], batches[is_known])
+        found.append(judged(rows, earlier, target.stream))
+    repeats = pa.concat_tables(found)
+    return repeats if repeats.num_rows else None
 
 
-def _with_all_columns(raw: DataFrame, stream: Stream) -> DataFrame:
-    """Return raw rows with the columns that were declared after they came: these are null."""
-    lacking = {name: column for name, column in stream.all_columns.items() if name not in raw.columns}
-    return raw.withColumns({name: F.lit(None).cast(sql_type(column)) for name, column in lacking.items()})
+def count_repeats(repeats: pa.Table | None) -> dict[str, int]:
+    """Return how many duplicates and conflicts there are."""
+    if repeats is None:
+        return {}
+    counts = {each["values"]: each["counts"] for each in repeats["verdict"].value_counts().to_pylist()}
+    return {"duplicate": counts.get(DUPLICATE, 0), "conflict": counts.get(CONFLICT, 0)}
 
 
-def _slim(rows: DataFrame, stream: Stream, known: bool) -> DataFrame:
-    names = ["record_hash"] if stream.identity_is_record else list(stream.identity)
-    payload = [*stream.all_columns] if not stream.identity_is_record else []
-    complete = rows.where(" and ".join(f"{name} is not null" for name in names))
-    return complete.select(
-        F.xxhash64(*names).alias("id1"),
-        F.xxhash64(F.lit(1), *names).alias("id2"),
-        _digest(payload, stream).alias("payload"),
-        "event_us",
-        "arrival_us",
-        *_ORIGIN,
-        F.lit(known).alias("known"),
+def conflict_detail(stream: Stream) -> str:
+    """Return what quarantine says of a conflict."""
+    return f"same identity ({', '.join(stream.identity)}) as an accepted row, other content"
+
+
+def _earlier(
+    target: StreamTables, batch: int, rows: pa.Table, hashes: Hashes, batches: Batches
+) -> pa.Table | None:
+    """Return the accepted rows of some hashes, which are in some batches, near enough to be repeated by these rows."""
+    if not len(hashes) or not rows.num_rows:
+        return None
+    stream, times = target.stream, pc.min_max(rows["event_us"]).as_py()
+    low, high = times["min"] - stream.duplicates_within, times["max"] + stream.duplicates_within
+    exact = np.unique(rows["event_us"].to_numpy()) if identity_has_time(stream) else None
+    numbers = np.unique(batches[batches < batch])
+    wanted = Wanted(np.unique(hashes), numbers, low, high, exact)
+    raw = target.layout.raw(stream.name)
+    files = files_with(raw, "batch", numbers.tolist(), ("event_us", low, high)) if len(numbers) else []
+    return rows_in(files, wanted, stream, rows.select(compared(stream)).schema)
+
+
+def judged(rows: pa.Table, earlier: pa.Table | None, stream: Stream) -> pa.Table:
+    """Return those of a batch's rows that repeat one of them or an accepted ``earlier`` one, with a ``verdict``."""
+    names = compared(stream)
+    both = rows.select(names)
+    if earlier is not None:
+        both = pa.concat_tables([both, earlier.select(names).cast(both.schema)])
+    known = np.arange(both.num_rows) >= rows.num_rows
+    identity, payload = _codes(both, identity_columns(stream)), _codes(both, payload_columns(stream))
+    order = processing_order(both, True, ~known, identity)
+    has_identity = np.all([both[name].is_valid().to_numpy() for name in identity_columns(stream)], axis=0)
+    order = order[has_identity[order]]
+    found = np.zeros(both.num_rows, np.int8)
+    found[order] = verdicts(
+        *(identity[order].reshape(-1, 1), payload[order], both["event_us"].to_numpy()[order], known[order]),
+        stream.duplicates_within,
     )
+    verdict = found[: rows.num_rows]
+    return rows.append_column("verdict", pa.array(verdict)).filter(pa.array(verdict != 0))
 
 
-def _digest(names: list[str], stream: Stream) -> Column:
-    """A hash of what a record says; when it was received is not part of that."""
-    arrival = stream.arrival_time.column if stream.arrival_time else None
-    said = [name for name in names if name != arrival]
-    # xxhash64 skips nulls, so (null, 1) and (1, null) would be equal: the places of nulls are hashed, too.
-    gaps = [F.col(name).isNull() for name in said]
-    return F.xxhash64("event_us", *said, *gaps)
-
-
-def _judge(within_us: int) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    def judge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        collected = [batch for batch in batches if batch.num_rows]
-        if not collected:
-            return
-        table = pa.Table.from_batches(collected)
-        identity = np.column_stack([table["id1"].to_numpy(), table["id2"].to_numpy()])
-        known = table["known"].to_numpy()
-        result = verdicts(
-            identity, table["payload"].to_numpy(), table["event_us"].to_numpy(), known, within_us
-        )
-        verdict_rows = table.select(_ORIGIN).append_column("verdict", pa.array(result, pa.int8()))
-        yield from verdict_rows.filter(pa.array((result != 0) & ~known)).combine_chunks().to_batches()
-
-    return judge
+def _codes(rows: pa.Table, names: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Return a number per row, the same for rows that are equal in these columns; two nulls are equal."""
+    codes = np.zeros(rows.num_rows, np.int64)
+    for name in names:
+        column = rows[name].combine_chunks()
+        if pa.types.is_floating(column.type):
+            # Both zeros are the same number.
+            column = pc.add(column, 0.0)
+        places = column.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
+        _, codes = np.unique(codes * (int(places.max(initial=0)) + 1) + places, return_inverse=True)
+    return codes

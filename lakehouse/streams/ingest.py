@@ -1,6 +1,7 @@
 """One ingest batch: a manifest's records to raw, quarantine and ledger, exactly once.
 
-    records (batch_records) -> verdicts (buffered_batch, or row by row as they are written) -> raw, quarantine, ledger
+    records (batch_records) -> verdicts (small_batch, buffered_batch, or row by row as they are written)
+                            -> raw, quarantine, ledger
 
 Raw and quarantine are appended first, the ledger last. A batch is finished when its ledger row is there; readers of
 raw and quarantine look at finished batches only. Each append is skipped when it was already made, so a batch that
@@ -14,15 +15,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.spark import tables
 from lakehouse.streams.batch_records import BatchRecords, StreamTables
-from lakehouse.streams.batch_stats import BatchStats, combined_stats, empty_stats, stat_columns
+from lakehouse.streams.batch_stats import BatchStats, empty_stats, observed_columns, observed_stats
 from lakehouse.streams.buffered_batch import BufferedBatch
 from lakehouse.streams.lateness import lateness_in_order, written_lateness_by_arrival
+from lakehouse.streams.small_batch import SmallBatch, is_small
+from lakehouse.streams.sources.lines import lines_in
 
 COUNTS = ("received", "requeued", "accepted", "quarantined", "duplicates", "late")
 
@@ -34,13 +38,15 @@ class BatchTables:
     target: StreamTables
     batch: int
 
-    def append_raw(self, rows: DataFrame) -> list[Path] | None:
+    def append_raw(self, rows: DataFrame | pa.Table) -> list[Path] | None:
         """Append accepted rows; return the files written, None when that was done before."""
-        written = self._append(rows.drop("reason", "detail", "record"), "raw")
+        if isinstance(rows, DataFrame):
+            rows = rows.drop("reason", "detail", "record", "message")
+        written = self._append(rows, "raw")
         crash_point("ingest.raw-appended")
         return written
 
-    def append_quarantine(self, rejected: DataFrame) -> None:
+    def append_quarantine(self, rejected: DataFrame | pa.Table) -> None:
         """Append rejected records."""
         self._append(rejected, "quarantine")
         crash_point("ingest.quarantine-appended")
@@ -59,9 +65,12 @@ class BatchTables:
         for table in (layout.raw(name), layout.quarantine(name)):
             tables.remove(self.target.spark, table, f"batch = {self.batch}")
 
-    def _append(self, rows: DataFrame, table: str) -> list[Path] | None:
+    def _append(self, rows: DataFrame | pa.Table, table: str) -> list[Path] | None:
         name = self.target.stream.name
         path = getattr(self.target.layout, table)(name)
+        if isinstance(rows, pa.Table):
+            numbered = rows.append_column("batch", pa.repeat(pa.scalar(self.batch), rows.num_rows))
+            return tables.append_arrow_once(numbered, path, f"ingest-{name}", self.batch)
         numbered = rows.withColumn("batch", F.lit(self.batch).cast("bigint"))
         return tables.append_once(numbered, path, f"ingest-{name}", self.batch)
 
@@ -80,29 +89,31 @@ def _written(records: BatchRecords, target: BatchTables) -> BatchStats:
         # The batch may have written some of its messages before they were given up.
         target.take_back()
         return empty_stats(records.stream)
+    if is_small(records):
+        return _buffered(SmallBatch(records), target)
     stats = _streamed(records, target) if records.can_stream else None
-    return stats or _buffered(records, target)
+    return stats or _buffered(BufferedBatch(records), target)
 
 
 def _streamed(records: BatchRecords, target: BatchTables) -> BatchStats | None:
     """Append raw and quarantine, counting on the way; None when raw was appended before, so nothing was read."""
     crash_point("ingest.batch-parsed")
     seen, is_good = Observation(), F.col("reason").isNull()
-    stats = records.rows.observe(seen, *stat_columns(records.stream, is_good))
+    stats = records.rows.observe(seen, *observed_columns(records.stream, is_good))
     written = target.append_raw(stats.where(is_good))
     if written is None:
         return None
     found = seen.get
-    reasons = _reject(records, target) if found["rows"] > found["accepted"] else {}
+    reasons = _reject(records, target, written) if found["rows"] > found["accepted"] else {}
     # Tasks take files in path order, and each writes one file of the table: in this order, rows are as processed.
     in_order = records.manifest.kind == "files"
     late = (lateness_in_order if in_order else written_lateness_by_arrival)(written, records.before.newest_us)
-    return combined_stats(records.stream, [found], reasons, 0, late)
+    return observed_stats(records.stream, found, reasons, late)
 
 
-def _reject(records: BatchRecords, target: BatchTables) -> dict[str, int]:
-    """Append quarantine; return how many records each reason has."""
-    rejected = records.rejected.persist()
+def _reject(records: BatchRecords, target: BatchTables, written: list[Path]) -> dict[str, int]:
+    """Append quarantine, by the files that were ``written`` to raw; return how many records each reason has."""
+    rejected = records.rejected_beside(lines_in(written)).persist()
     try:
         reasons = {row["reason"]: row["count"] for row in rejected.groupBy("reason").count().collect()}
         target.append_quarantine(rejected)
@@ -111,9 +122,8 @@ def _reject(records: BatchRecords, target: BatchTables) -> dict[str, int]:
     return reasons
 
 
-def _buffered(records: BatchRecords, target: BatchTables) -> BatchStats:
-    """Append raw and quarantine side by side, once the buffered rows are judged; return the counts."""
-    judged = BufferedBatch(records)
+def _buffered(judged: SmallBatch | BufferedBatch, target: BatchTables) -> BatchStats:
+    """Append raw and quarantine side by side, once the rows are judged; return the counts."""
     try:
         stats = judged.stats
         crash_point("ingest.batch-parsed")

@@ -49,12 +49,17 @@ def nodes_and_counts(rows: DataFrame, stream: Stream, newest_us: int) -> DataFra
     """Return nodes, and how many rows entered at each level: as rows of the level's number below zero."""
     schema = _node_schema(stream)
     needed = dict.fromkeys(["event_us", *stream.grouping_keys, *stream.measures])
-    folder = NodeFolder(stream, newest_us, to_arrow_schema(schema))
+    folder = folder_of(stream, newest_us)
     rows = rows.select(*needed)
     if stream.counters:
         meters = rows.repartition(*stream.grouping_keys) if stream.grouping_keys else rows.repartition(1)
         rows = meters.sortWithinPartitions(*stream.grouping_keys, "event_us", *stream.counters)
     return rows.mapInArrow(folder.folding(), schema)
+
+
+def folder_of(stream: Stream, newest_us: int = 0) -> NodeFolder:
+    """Return what folds a stream's rows, given the newest event time contained, or its nodes."""
+    return NodeFolder(stream, newest_us, to_arrow_schema(_node_schema(stream)))
 
 
 def folded_with_counters(nodes: DataFrame, stream: Stream) -> DataFrame:
@@ -64,7 +69,7 @@ def folded_with_counters(nodes: DataFrame, stream: Stream) -> DataFrame:
     """
     schema = _node_schema(stream)
     series = nodes.select(*schema.names).repartition("grouping", *stream.grouping_keys)
-    return series.mapInArrow(NodeFolder(stream, 0, to_arrow_schema(schema)).wholing(), schema)
+    return series.mapInArrow(folder_of(stream).wholing(), schema)
 
 
 def _node_schema(stream: Stream) -> StructType:
@@ -103,14 +108,11 @@ class NodeFolder:
     def whole(self, nodes: pa.Table) -> pa.Table:
         """Return one row per node; counters are only where one series is one meter."""
         by = [*_PLACE, "grouping", *self.stream.grouping_keys]
-        nodes = self._combined(nodes, by)
+        nodes = self.combined(nodes, by)
         levels = [nodes.filter(pc.equal(nodes["level"], 1))]
-        for number, level in enumerate(self.stream.levels[1:], start=2):
+        for number in range(2, len(self.stream.levels) + 1):
             own = nodes.filter(pc.equal(nodes["level"], number))
-            children = self._combined(self._carried_up(levels[-1], number, level.width_us), by)
-            for name in self.stream.counters:
-                own = counters.from_children(own, children, by, name)
-            levels.append(own)
+            levels.append(self.joined(own, self.carried(levels[-1], number, by), by))
         return pa.concat_tables(levels).select(self.schema.names).cast(self.schema)
 
     def entered(self, parts: Iterable[pa.Table]) -> pa.Table | None:
@@ -123,11 +125,11 @@ class NodeFolder:
             waiting += held[-1].num_rows
             # Folding only when what waits has doubled keeps memory near the nodes, at an amortised cost of two.
             if waiting > 2 * least + 1_000_000:
-                held = [self._combined(pa.concat_tables(held), by)]
+                held = [self.combined(pa.concat_tables(held), by)]
                 waiting = least = held[0].num_rows
         if not held:
             return None
-        return held[0] if len(held) == 1 else self._combined(pa.concat_tables(held), by)
+        return held[0] if len(held) == 1 else self.combined(pa.concat_tables(held), by)
 
     def raised(self, entered: pa.Table) -> pa.Table:
         """Return nodes of every level: each one from the level below and from what entered there."""
@@ -136,8 +138,8 @@ class NodeFolder:
         for number, level in enumerate(self.stream.levels, start=1):
             own = entered.filter(pc.equal(entered["level"], number))
             if levels and levels[-1].num_rows:
-                below = self._carried_up(levels[-1], number, level.width_us)
-                own = self._combined(pa.concat_tables([own, below]), by)
+                below = self._moved_up(levels[-1], number, level.width_us)
+                own = self.combined(pa.concat_tables([own, below]), by)
             levels.append(own)
         return pa.concat_tables(levels)
 
@@ -147,7 +149,7 @@ class NodeFolder:
         for number, grouping in enumerate(self.stream.groupings):
             cut = [key for key in self.stream.grouping_keys if key not in grouping]
             kept = (
-                self._combined(nodes.drop_columns(cut), [*_PLACE, *grouping], meters=False) if cut else nodes
+                self.combined(nodes.drop_columns(cut), [*_PLACE, *grouping], meters=False) if cut else nodes
             )
             if cut:
                 absent = [*cut, *self.stream.counter_columns]
@@ -165,6 +167,25 @@ class NodeFolder:
         columns |= {"level": pc.negate(found["level"]), "rows": found["rows_sum"]}
         columns |= {"grouping": pa.repeat(pa.scalar(-1, pa.int32()), found.num_rows)}
         return pa.table(columns, self.schema)
+
+    def combined(self, nodes: pa.Table, by: list[str], meters: bool = True) -> pa.Table:
+        """Return partial nodes of the same place and keys as one; ``meters``: counters too."""
+        wanted = [("batch", "batch", "max")] if "batch" in nodes.column_names else []
+        wanted += [("rows", "rows", "sum")] + [(name, name, combine) for name, combine in _TIMES]
+        for name in self.stream.measures:
+            parts = (("n", "sum"), ("sum", "sum"), ("min", "min"), ("max", "max"), *_TIMES)
+            wanted += [(f"{name}__{part}", f"{name}__{part}", combine) for part, combine in parts]
+        return self._folded(nodes, by, wanted, nodes if meters and self.stream.counters else None)
+
+    def carried(self, nodes: pa.Table, number: int, by: list[str]) -> pa.Table:
+        """Return nodes combined in the places of their parents of a level."""
+        return self.combined(self._moved_up(nodes, number, self.stream.levels[number - 1].width_us), by)
+
+    def joined(self, nodes: pa.Table, children: pa.Table, by: list[str]) -> pa.Table:
+        """Return nodes, in order, whose counters are joined from ``carried`` children where these are all there."""
+        for name in self.stream.counters:
+            nodes = counters.from_children(nodes, children, by, name)
+        return nodes
 
     def _lifted(self, rows: pa.Table) -> pa.Table:
         """Rows as nodes: aggregates from values."""
@@ -196,7 +217,7 @@ class NodeFolder:
             columns |= counters.lifted(name, rows["event_us"], rows[name])
         return pa.table(columns) if columns else None
 
-    def _carried_up(self, nodes: pa.Table, number: int, width_us: int) -> pa.Table:
+    def _moved_up(self, nodes: pa.Table, number: int, width_us: int) -> pa.Table:
         """Nodes in the places of their parents."""
         nodes = _put(nodes, "level", pa.repeat(pa.scalar(number, pa.int32()), nodes.num_rows))
         return _put(nodes, "start_us", _floor(nodes["start_us"], width_us))
@@ -210,14 +231,6 @@ class NodeFolder:
             level = pc.if_else(kept, pa.scalar(number, pa.int32()), level)
             start = pc.if_else(kept, _floor(times, width), start)
         return {"level": level, "start_us": start}
-
-    def _combined(self, nodes: pa.Table, by: list[str], meters: bool = True) -> pa.Table:
-        """Partial nodes of the same place and keys as one; ``meters``: counters too."""
-        wanted = [("rows", "rows", "sum")] + [(name, name, combine) for name, combine in _TIMES]
-        for name in self.stream.measures:
-            parts = (("n", "sum"), ("sum", "sum"), ("min", "min"), ("max", "max"), *_TIMES)
-            wanted += [(f"{name}__{part}", f"{name}__{part}", combine) for part, combine in parts]
-        return self._folded(nodes, by, wanted, nodes if meters and self.stream.counters else None)
 
     def _folded(
         self, nodes: pa.Table, by: list[str], wanted: list[tuple[str, str, str]], metered: pa.Table | None

@@ -6,12 +6,15 @@ that earlier batches rejected and no earlier requeue took. What is open is there
 
 from __future__ import annotations
 
+from collections import Counter
+
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
+from lakehouse.home.table_log import read_columns
 from lakehouse.spark import tables
 from lakehouse.streams.sources.lines import Layout, NumberedLines, layouts_of
 from lakehouse.streams.sources.manifest import Manifest
@@ -28,12 +31,16 @@ _PLACE = ("source_file", "source_line")
 _KEPT = ("record", "message")
 
 
-def open_records(spark: SparkSession, layout: Home, stream: Stream, store: ManifestStore) -> DataFrame:
-    """Return the rejected records that no requeue has taken yet."""
-    rejected = tables.read(spark, layout.quarantine(stream.name))
-    return rejected.where(F.col("batch") <= read_extent(layout, stream.name).batch).where(
-        ~_taken(store, None)
-    )
+def waiting_records(layout: Home, stream: Stream, store: ManifestStore) -> dict[str, int]:
+    """Return how many rejected records of each reason no requeue has taken yet, by the ledger of finished batches."""
+    requeues = [manifest for manifest in store.manifests if manifest.kind == "requeue"]
+    finished = ("batch", 1, read_extent(layout, stream.name).batch)
+    waiting = Counter[str]()
+    for batch, reasons in read_columns(layout.ledger(stream.name), ("batch", "reasons"), finished):
+        for reason, records in reasons or ():
+            if not any(_takes_record(manifest, batch, reason) for manifest in requeues):
+                waiting[reason] += records
+    return dict(+waiting)
 
 
 def partly_read(spark: SparkSession, layout: Home, stream: Stream) -> set[str]:
@@ -77,6 +84,12 @@ def _laid_out(
 def _takes(manifest: Manifest) -> Column:
     takes = (F.col("batch") < manifest.batch) & ~F.col("reason").isin(*NEVER_READ)
     return takes & F.col("reason").isin(*manifest.reasons) if manifest.reasons else takes
+
+
+def _takes_record(manifest: Manifest, batch: int, reason: str) -> bool:
+    """Whether a requeue manifest takes the records of a batch and reason, as ``_takes``."""
+    is_meant = reason in manifest.reasons if manifest.reasons else True
+    return batch < manifest.batch and is_meant and reason not in NEVER_READ
 
 
 def _taken(store: ManifestStore, before_batch: int | None) -> Column:

@@ -85,8 +85,7 @@ def rebuild_range(
     if becomes is not None:
         mark = rollup.marker_row(spark, becomes.newest_us, becomes.batch)
         nodes, replaced = nodes.unionByName(mark, allowMissingColumns=True), f"level = 0 OR ({replaced})"
-    nodes = nodes.select(*tables.read(spark, path).columns)
-    nodes.write.format("delta").mode("overwrite").option("replaceWhere", replaced).save(str(path))
+    tables.replace(spark, path, replaced, nodes)
     crash_point("correction.rollup-replaced")
 
 

@@ -25,6 +25,7 @@ from lakehouse.home.ledger import read_extent
 from lakehouse.home.marker import read_marker
 from lakehouse.spark import tables
 from lakehouse.streams import corrections
+from lakehouse.streams.identities import index_before
 from lakehouse.streams.sources.manifest_store import ManifestStore
 
 
@@ -58,6 +59,9 @@ def drop_old_raw(spark: SparkSession, layout: Home, stream: Stream) -> dict[str,
     unchecked = 0 if before is None else old.where(F.col("event_us") < before).count()
     asked = _asked(stream, cut, contained.batch, batches, unchecked)
     corrections.carry_out(spark, layout, stream, corrections.begin(spark, layout, stream, asked))
+    if stream.identity:
+        finished = read_extent(layout, stream.name).batch
+        index_before(layout, stream, finished + 1).forget(cut, contained.batch)
     return {"raw_dropped": asked.rows, "raw_dropped_unchecked": unchecked}
 
 

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -86,19 +85,15 @@ def _held_again_from(layout: Home, stream: Stream, newest_us: int | None) -> int
 
 def _correct_ledger(spark: SparkSession, layout: Home, stream: Stream, begun: Correction) -> None:
     path = layout.ledger(stream.name)
+    ledger = tables.read(spark, path)
     times = ("batch", "min_event_us", "max_event_us", "newest_us")
-    ledger = [tuple(row) for row in tables.read(spark, path).select(*times).orderBy("batch").collect()]
-    corrected = list(_corrected(ledger, _left(spark, layout, stream, begun), layout, stream))
+    known = [tuple(row) for row in ledger.select(*times).orderBy("batch").collect()]
+    corrected = list(_corrected(known, _left(spark, layout, stream, begun), layout, stream))
     if corrected:
         frame = spark.createDataFrame(corrected, "batch bigint, low bigint, high bigint, newest bigint")
-        table = DeltaTable.forPath(spark, str(path)).alias("ledger")
-        changed = {
-            "min_event_us": "corrected.low",
-            "max_event_us": "corrected.high",
-            "newest_us": "corrected.newest",
-        }
-        matched = table.merge(frame.alias("corrected"), "ledger.batch = corrected.batch")
-        matched.whenMatchedUpdate(set=dict(changed)).execute()
+        changed = ledger.drop(*times[1:]).join(F.broadcast(frame), "batch")
+        changed = changed.withColumnsRenamed(dict(zip(("low", "high", "newest"), times[1:], strict=True)))
+        tables.replace(spark, path, f"batch IN ({', '.join(str(row[0]) for row in corrected)})", changed)
 
 
 def _left(spark: SparkSession, layout: Home, stream: Stream, begun: Correction) -> dict[int, Times]:

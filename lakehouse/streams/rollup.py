@@ -19,8 +19,8 @@ from lakehouse.home.ledger import read_ledger
 from lakehouse.home.marker import read_marker
 from lakehouse.home.rollup_schema import RollupSchema
 from lakehouse.spark import tables
-from lakehouse.streams.level_counts import folded_counts
-from lakehouse.streams.nodes import folded_with_counters, nodes_and_counts
+from lakehouse.streams.fold import fold
+from lakehouse.streams.nodes import folded_with_counters, folder_of, nodes_and_counts
 from lakehouse.streams.schema_check import RollupOutdated as RollupOutdated
 from lakehouse.streams.schema_check import require_current
 
@@ -115,24 +115,16 @@ def totals(nodes: DataFrame, stream: Stream) -> DataFrame:
 
 
 def compact(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, int]:
-    """Rewrite the table as one row per node and one marker, in one commit; nodes below horizons go."""
+    """Fold the nodes that batches have added, where enough have come, in one commit; parts below horizons go.
+
+    Cost: what has come, and the parts that it touches.
+    """
     path = layout.rollup(stream.name)
-    table = tables.read(spark, path)
-    before = table.where("level >= 0").count()
-    if table.where("level = 0").count() <= 1:
-        return {"rows_before": before, "rows_after": before}
-    contained = read_marker(layout.rollup(stream.name))
-    added = table.where("level = 0").agg(F.sum("rows")).first()
-    mark = marker_row(spark, contained.newest_us, contained.batch, (added and added[0]) or 0)
-    nodes = folded_nodes(spark, layout, stream).withColumn("batch", F.lit(contained.batch).cast("bigint"))
-    whole = nodes.unionByName(mark.unionByName(folded_counts(table)), allowMissingColumns=True).select(
-        *table.columns
-    )
-    # Parquet skips what a filter on level or start rules out, if rows stand in that order.
-    ordered = whole.repartition(1).sortWithinPartitions(*_NODE)
-    ordered.write.format("delta").mode("overwrite").save(str(path))
+    schema = require_current(spark, layout, stream)
+    contained = read_marker(path)
+    folded = fold(path, folder_of(stream), schema.horizons(contained.newest_us))
     crash_point("maintain.compacted")
-    return {"rows_before": before, "rows_after": tables.read(spark, path).where("level >= 0").count()}
+    return folded
 
 
 def _combined(stream: Stream) -> list[Column]:

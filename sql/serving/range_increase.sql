@@ -20,14 +20,18 @@ met AS (
         CASE WHEN starts_in THEN first_reading ELSE last_reading END AS enters,
         CASE WHEN ends_in THEN last_reading ELSE first_reading END AS leaves,
         (least(b_us, last_us) - greatest(a_us, first_us)) / (last_us - first_us) AS share
-    FROM query_table(reads) AS reads
-    JOIN counter_nodes AS nodes ON nodes.slot = reads.slot AND nodes.parent_us = reads.parent_us
-        AND start_us < b_us AND start_us > a_us - width_us
-        AND CASE
-            WHEN start_us >= a_us AND start_us <= b_us - width_us
-            THEN nodes.parent_us < a_us OR nodes.parent_us > b_us - parent_width_us
-            ELSE start_us < finer_us
-        END
+    FROM (
+        SELECT reads.bucket, key_json, series_rank, width_us, is_exact, a_us, b_us, nodes.*
+        FROM query_table(reads) AS reads
+        JOIN counter_segments AS nodes ON nodes.slot = reads.slot AND nodes.parent_us = reads.parent_us
+            AND start_us < b_us AND start_us > a_us - width_us AND start_us >= horizon_us
+            AND CASE
+                WHEN start_us >= a_us AND start_us <= b_us - width_us
+                THEN nodes.parent_us < a_us OR nodes.parent_us > b_us - parent_width_us
+                ELSE start_us < finer_us
+            END
+        {newest}
+    )
     -- Of a node whose first and last reading lie on either side of the range, two are all of it: none is inside.
     WHERE last_us >= a_us AND first_us < b_us AND (first_us >= a_us OR last_us < b_us OR n > 2)
 ), chained AS (

@@ -21,6 +21,8 @@
 -- Macros that take the name of a table (`asked`, `reads`) share a step: `asked` has one row per bucket and level,
 -- `reads` one per piece of a level of a series to look at. Their callers say WITH asked AS ..., reads AS ...
 --
+-- {newest} is filled in where a version has several segments: of a node that several hold, the newest is meant.
+--
 -- A series is found by its `lookup`, the key values in the grouping's order: all values asked for are one text,
 -- the first few a range of texts. Blocks outside are not read, so it does not matter how many series there are.
 
@@ -35,9 +37,6 @@ CREATE MACRO leading_keys(key_names, wanted) AS key_names[1:ifnull(
     list_position(list_transform(key_names, lambda name: list_contains(map_keys(wanted), name)), false) - 1,
     len(key_names)
 )];
-
-CREATE MACRO lookup_of(key_values) AS
-    list_aggregate(list_transform(key_values, lambda v: ifnull(v, chr(1)) || chr(31)), 'string_agg', '');
 
 -- by_meter asks the grouping of all keys, whatever is asked by.
 CREATE MACRO bucket_asked(stream_name, measure_name, edges, keys, "by", by_meter := false) AS TABLE
@@ -56,7 +55,7 @@ CREATE MACRO bucket_asked(stream_name, measure_name, edges, keys, "by", by_meter
         chosen.id AS grouping_id, CAST(chosen.key_names AS VARCHAR) AS grouping_text,
         ifnull(lookup_of(list_transform(leading_keys(chosen.key_names, wanted), lambda name: wanted[name])), '')
             AS lookup_from,
-        level, first_slot, width_us, parent_width_us, finer_us, is_exact, divisor, version,
+        level, first_slot, width_us, parent_width_us, finer_us, horizon_us, is_exact, divisor, version,
         measure <> '*' AS has_values, is_counter,
         greatest(a_us, earliest_us) < least(b_us, kept_us) AS is_forgotten,
         b_us <= final_before_us AS is_final
@@ -87,7 +86,7 @@ CREATE MACRO bucket_asked(stream_name, measure_name, edges, keys, "by", by_meter
 
 CREATE MACRO reads_of(asked, first_rank := 0, last_rank := 4611686018427387904) AS TABLE
     SELECT
-        bucket, a_us, b_us, width_us, parent_width_us, finer_us, is_exact, series_rank,
+        bucket, a_us, b_us, width_us, parent_width_us, finer_us, horizon_us, is_exact, series_rank,
         first_slot + series_rank AS slot,
         unnest(list_filter(
             list_distinct([
@@ -122,13 +121,14 @@ CREATE MACRO nodes_inside(reads) AS TABLE
         (least(b_us, start_us + width_us) - greatest(a_us, start_us)) / width_us AS share,
         bucket
     FROM query_table(reads) AS reads
-    JOIN nodes ON nodes.slot = reads.slot AND nodes.parent_us = reads.parent_us
-        AND start_us < b_us AND start_us > a_us - width_us
+    JOIN node_segments AS nodes ON nodes.slot = reads.slot AND nodes.parent_us = reads.parent_us
+        AND start_us < b_us AND start_us > a_us - width_us AND start_us >= horizon_us
         AND CASE
             WHEN start_us >= a_us AND start_us <= b_us - width_us
             THEN nodes.parent_us < a_us OR nodes.parent_us > b_us - parent_width_us
             ELSE start_us < finer_us
-        END;
+        END
+    {newest};
 
 CREATE MACRO bucket_nodes(stream_name, measure_name, edges, keys := MAP {}, "by" := []) AS TABLE
     WITH asked AS MATERIALIZED (FROM bucket_asked(stream_name, measure_name, edges, keys, "by")),

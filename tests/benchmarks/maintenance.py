@@ -106,7 +106,7 @@ def table_sizes(settings: Settings) -> dict[str, dict[str, int]]:
         table = getattr(settings.layout, name)("readings")
         log = read_log(table)
         if log is not None:
-            on_disk = sum(1 for _ in table.glob("*.parquet"))
+            on_disk = sum(1 for _ in table.rglob("*.parquet"))
             found[name] = {"files": len(log.files), "on_disk": on_disk, "log_entries": len(commits_of(table))}
     return found
 

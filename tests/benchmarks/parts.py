@@ -30,13 +30,13 @@ def run_parts(
     names = (*parts, *only_in_full)
     asked = _asked(description, names)
     for name in asked.parts or (parts if asked.quick else names):
-        started, before = time.perf_counter(), _cpu_s()
+        started, before = time.perf_counter(), cpu_s()
         found = importlib.import_module(f"{package}.{name}").figures(asked.quick)
         if asked.json:
             print(json.dumps({"part": name, **found}), flush=True)
         else:
             print("\n".join(f"{key:28} {value}" for key, value in found.items()), flush=True)
-        wall, cpu = time.perf_counter() - started, _cpu_s() - before
+        wall, cpu = time.perf_counter() - started, cpu_s() - before
         print(f"{name:16} {wall:7.1f} s, {cpu:7.1f} s of processors", file=sys.stderr, flush=True)
 
 
@@ -57,7 +57,7 @@ def _asked(description: str | None, names: Sequence[str]) -> argparse.Namespace:
     return asked
 
 
-def _cpu_s() -> float:
+def cpu_s() -> float:
     """Return the seconds of processors that this process and all its children, ended or alive, have used."""
     total = 0.0
     for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):

@@ -17,7 +17,18 @@ HERE = Path(__file__).parent
 # By benchmark and part: figures that must be there. Where a data set is absent, a part may say so instead.
 PRINTED: dict[str, dict[str, set[str]]] = {
     "ingest": {"ingest": {"rows_per_s", "ratio_to_plain_spark", "ask_ms", "demo_s"}},
+    "commits": {
+        "commits": {
+            "one_row_ms",
+            "one_row_speedup",
+            "rows_1000_speedup",
+            "rows_200000_speedup",
+            "after_200_ms",
+        }
+    },
+    "ingest_history": {"ingest_history": {"history"}},
     "ingest_steps": {"ingest_steps": {"rows", "with identity", "stages"}},
+    "fold": {"fold": {"cores", "folds"}},
     "join_aggregate": {
         "speed": {"tuples_per_s", "bytes_per_live_tuple", "speedup_over_ic", "speedup_over_ic_60min"},
         "figures": {"seconds_per_tuple", "bytes"},
@@ -25,6 +36,7 @@ PRINTED: dict[str, dict[str, set[str]]] = {
         "drift": {"float_drift"},
         "peers": {"peers"},
         "fire": {"fires"},
+        "state": {"state_whole_s", "state_segments_s", "state_segments_bytes", "state_hour"},
     },
     "late_join": {
         "streams": {"stream_D1", "stream_D2"},
@@ -34,6 +46,7 @@ PRINTED: dict[str, dict[str, set[str]]] = {
         "real": {"real_periods", "real_periods_met", "real_memory_ratio_to_k_slack", "real_skipped"},
         "speed": {"equality_tuples_per_s", "distance_times_real_time"},
         "repair": {"repair_cost_ratio"},
+        "state": {"state_whole_s", "state_segments_s", "state_segments_bytes", "state_cold_s"},
     },
     "maintenance": {"maintenance": {"batches", "batch_s_flat", "files_bounded", "log_entries_bounded"}},
     "multiway_join": {
@@ -50,6 +63,7 @@ PRINTED: dict[str, dict[str, set[str]]] = {
         "aaquery": {"aaquery_error_paper", "aaquery_error_ours"},
         "speed": {"inserts_per_s", "queries_per_s", "peers_per_s"},
         "serving": {"serving_rows", "range_sum_p95_ms", "raw_scan_over_range_sum"},
+        "publishing": {"publish_changed_p95_s", "publish_anew_s", "changed_mb", "range_sum_changed_p95_ms"},
     },
     "scheduling": {
         "figures": {"peak_tuples", "mean_delay_ms", "deadline_misses", "not_lowest"},
@@ -57,6 +71,7 @@ PRINTED: dict[str, dict[str, set[str]]] = {
         "executor": {"speedup_over_written_order", "speedup_of_sharing"},
         "overload": {"overload_limit_bytes", "overload"},
     },
+    "small_batch": {"small_batch": {"all_s_at_0", "cpu_s_at_0", "all_s_at_20000", "publish_s_at_20000"}},
     "sources": {"manifests": {"first_s_at_10", "next_s_at_10", "stream_s_at_10", "fold_s_at_10"}},
     "start": {"start": {"archive_s", "without_s", "speedup"}},
 }

@@ -1,6 +1,6 @@
-"""A query and its repair, killed at every step and run again: every pair and result once, every answer right.
+"""Queries of all kinds that run in one round, killed anywhere in it or run by two jobs at once, do everything once.
 
-So are queries of all kinds that run in one round, killed anywhere in it, or run by two jobs at once.
+Kinds that are killed by themselves: ``tests/queries/test_laws.py``.
 """
 
 from __future__ import annotations
@@ -23,13 +23,7 @@ import pytest
 
 from jobs import repair_late, run_queries
 from lakehouse.declare.settings import Settings
-from lakehouse.home.crashpoint import (
-    AGGREGATE_POINTS,
-    JOIN_POINTS,
-    MULTIWAY_POINTS,
-    ROUND_POINTS,
-    SELECTION_POINTS,
-)
+from lakehouse.home.crashpoint import ROUND_POINTS
 from lakehouse.home.lease import is_held, lease
 from lakehouse.home.table_log import read_rows
 from lakehouse.queries.runtime.batch_manifest import finished
@@ -73,7 +67,6 @@ WHERE tick - a.us BETWEEN 0 AND 8000000 AND tick - b.us BETWEEN 0 AND 5000000 AN
 GROUP BY tick, a.device HAVING max(a.temp) > 70 ORDER BY ALL
 """
 WARM = "SELECT device, temp, count FROM readings WHERE is_even(count) AND temp > 30"
-COLD = "SELECT temp FROM readings WHERE temp <= 30 AND is_even(count) DEADLINE 1 SECOND"
 IS_EVEN = """
 def is_even(count) -> bool:
     return count % 2 == 0
@@ -86,8 +79,6 @@ TIED = {
     "warm": WARM,
 }
 JOBS = {"queries": "jobs.run_queries", "repair": "jobs.repair_late"}
-# One kill of each job takes its JVM along.
-FRESH = (("pairs", "queries.state-appended"), ("pairs", "repair.pairs-appended"))
 
 
 def land(settings: Settings, part: int) -> list[dict[str, Any]]:
@@ -130,10 +121,7 @@ def started(settings: Settings, job: str, query: str, **environment: str) -> sub
 def kill(spark: SparkSession, settings: Settings, point: str, query: str) -> None:
     """Run the job that passes this point in a process that dies there."""
     job, words = JOBS[point.partition(".")[0]], ("--config", str(settings.config), query)
-    if (query, point) in FRESH:
-        killing.kill_fresh(point, job, *words)
-    else:
-        killing.kill(spark, point, job, *words)
+    killing.kill(spark, point, job, *words)
 
 
 def require_pairs(
@@ -205,114 +193,6 @@ def require_answers(
     assert found == expected
     held = {(device, tick) for tick, device, *_ in expected}
     assert sorted(standing) == sorted(each for each in held if (each[0], each[1] - 2_000_000) not in held)
-
-
-def test_killed_at_every_step_and_run_again_every_pair_is_there_once(
-    tmp_path: Path, spark: SparkSession, lakehouse_of: Callable[[str], Settings]
-) -> None:
-    (tmp_path / "queries").mkdir()
-    (tmp_path / "queries" / "pairs.sql").write_text(JOIN)
-    settings = lakehouse_of(declared())
-    rows = land(settings, 0)
-    take_in(settings, spark, "readings")
-    # The batches that are killed are told of a repair.
-    run_queries.run(settings, spark, "pairs")
-    repair_late.run(settings, spark, "pairs")
-    for part, point in enumerate(JOIN_POINTS, start=1):
-        rows += land(settings, part)
-        take_in(settings, spark, "readings")
-        if point.startswith("repair"):
-            run_queries.run(settings, spark, "pairs")
-        kill(spark, settings, point, "pairs")
-    for _ in range(2):
-        run_queries.run(settings, spark, "pairs")
-        repair_late.run(settings, spark, "pairs")
-
-    require_pairs(settings, spark, rows)
-
-
-def test_killed_at_every_step_and_run_again_every_result_of_three_is_there_once(
-    tmp_path: Path, spark: SparkSession, lakehouse_of: Callable[[str], Settings]
-) -> None:
-    (tmp_path / "queries").mkdir()
-    (tmp_path / "queries" / "three.sql").write_text(THREE)
-    settings = lakehouse_of(declared())
-    rows: list[dict[str, Any]] = []
-    for part, point in enumerate(MULTIWAY_POINTS):
-        rows += land(settings, part)
-        take_in(settings, spark, "readings")
-        if point.startswith("repair"):
-            run_queries.run(settings, spark, "three")
-        kill(spark, settings, point, "three")
-    for _ in range(2):
-        run_queries.run(settings, spark, "three")
-        repair_late.run(settings, spark, "three")
-
-    found = tables.read(spark, settings.layout.multiway("three")).collect()
-    moved = [
-        row for row in tables.read(spark, settings.layout.queries("three")).collect() if row["side"] >= 0
-    ]
-    require_results(settings, spark, rows)
-    assert {row["found"] for row in found} == {"online", "repair"}
-    # What moved is counted where the results were there before the batch was made again, too.
-    assert all(len(row["moved"]) == 3 for row in moved if row["visits"])
-    assert sum(row["moved"][-1] for row in moved if row["visits"]) == sum(
-        row["found"] == "online" for row in found
-    )
-
-
-def test_killed_at_every_step_and_run_again_every_answer_is_that_of_all_rows(
-    tmp_path: Path, spark: SparkSession, lakehouse_of: Callable[[str], Settings]
-) -> None:
-    (tmp_path / "queries").mkdir()
-    (tmp_path / "queries" / "hot.sql").write_text(AGGREGATE)
-    settings = lakehouse_of(declared())
-    rows: list[dict[str, Any]] = []
-    for part, point in enumerate(AGGREGATE_POINTS):
-        rows += land(settings, part)
-        take_in(settings, spark, "readings")
-        if point.startswith("repair"):
-            run_queries.run(settings, spark, "hot")
-        kill(spark, settings, point, "hot")
-    for _ in range(2):
-        run_queries.run(settings, spark, "hot")
-        repair_late.run(settings, spark, "hot")
-
-    require_answers(settings, spark, rows)
-
-
-def test_killed_at_every_step_and_run_again_every_selected_row_is_there_once(
-    tmp_path: Path, spark: SparkSession, lakehouse_of: Callable[[str], Settings]
-) -> None:
-    """Both selections run in one pass, so a kill can leave one of them finished and the other not."""
-    (tmp_path / "queries").mkdir()
-    (tmp_path / "predicates").mkdir()
-    (tmp_path / "predicates" / "is_even.py").write_text(IS_EVEN)
-    for name, text in {"warm": WARM, "cold": COLD}.items():
-        (tmp_path / "queries" / f"{name}.sql").write_text(text)
-    settings = lakehouse_of(declared())
-    rows: list[dict[str, Any]] = []
-    for part, point in enumerate(SELECTION_POINTS):
-        rows += land(settings, part)
-        take_in(settings, spark, "readings")
-        kill(spark, settings, point, "warm" if part % 2 else "cold")
-    run_queries.run(settings, spark, "warm")
-    again = run_queries.run(settings, spark, "cold")
-
-    kept = [row for row in kept_of(rows) if row["count"] % 2 == 0]
-    expected = {
-        "warm": Counter((round(row["ts"] * 10**6), row["temp"]) for row in kept if row["temp"] > 30),
-        "cold": Counter((round(row["ts"] * 10**6), row["temp"]) for row in kept if row["temp"] <= 30),
-    }
-    for name, wanted in expected.items():
-        found = tables.read(spark, settings.layout.selection(name)).collect()
-        figures = tables.read(spark, settings.layout.queries(name)).where("operator = -1").collect()
-        assert Counter((row["event_us"], row["temp"]) for row in found) == wanted
-        assert len({row["row_id"] for row in found}) == len(found)
-        assert sum(row["selected"] for row in figures) == len(found)
-        assert sum(row["rows"] for row in figures) == len(kept_of(rows))
-        assert len({row["batch"] for row in figures}) == len(figures)
-    assert again == {"batches": 0, "rows": 0, "selected": 0, "misses": 0}
 
 
 def test_a_round_killed_at_every_step_and_run_again_does_everything_once(

@@ -10,6 +10,7 @@ from jobs import build_rollups, ingest, maintain, publish
 from lakehouse.declare.settings import Settings
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.question import AGGREGATES, Answer
+from lakehouse.serving.sandbox.sandbox import open_published
 from tests.readings import declared
 
 if TYPE_CHECKING:
@@ -48,6 +49,14 @@ def settled(settings: Settings, spark: SparkSession) -> dict[str, Any]:
     return publish.run(settings, spark, unchecked=True)
 
 
+def published_nodes(settings: Settings) -> list[tuple[Any, ...]]:
+    """Return the version and whether its nodes were all made for it, then its nodes."""
+    with open_published(settings.layout) as reader:
+        made = "SELECT version, anew_us = published_us FROM publication"
+        nodes = "SELECT * REPLACE (round(total, 6) AS total) FROM rollups ORDER BY ALL"
+        return [row for query in (made, nodes) for row in reader.connection.execute(query).fetchall()]
+
+
 def asked(home: Path, measure: str, agg: str, exact: bool) -> Answer:
     start, end = 10**6 * T0 + 47_300_000, 10**6 * T0 + 1_234_500_000
     return ask(home, "readings", measure, agg, start, end, {"device": "b"}, exact=exact)[0]
@@ -64,10 +73,17 @@ def test_what_spark_rolled_up_is_what_analysts_are_answered(
     after_late = settled(settings, spark)
     maintain.run(settings, spark, "readings")
     compacted = publish.run(settings, spark, unchecked=True)
+    shared = published_nodes(settings)
+    publish.run(settings, spark, unchecked=True, anew=True)
 
     assert [done["version"] for done in (first, again, after_late, compacted)] == [1, 1, 2, 2]
     assert [done["is_new"] for done in (first, again, after_late, compacted)] == [True, False, True, False]
     assert first["totals_compared"] == 3 * 2 * 3
+    # Of a version that shares nodes what came is compared: late rows come to the last level alone.
+    assert after_late["totals_compared"] == 2 * 3
+    made_anew = [(2, False), (3, True)]
+    assert [shared[:1], published_nodes(settings)[:1]] == [[one] for one in made_anew]
+    assert published_nodes(settings)[1:] == shared[1:]
     assert not list(settings.layout.serving.glob(".*"))
     for agg in AGGREGATES:
         found, exact = asked(settings.home, "temp", agg, False), asked(settings.home, "temp", agg, True)

@@ -128,7 +128,7 @@ def test_too_many_periods_below_their_recall_and_lost_pairs_fail_the_check(
 ) -> None:
     asks_much = replace(settings.of_kind(PairsQuery)["answers"], recall=1.0)
     strict = settings.model_copy(update={"registered": {"answers": asks_much}})
-    land(settings, spark, 0)
+    land(settings.model_copy(update={"registered": {"answers": settings.query("answers")}}), spark, 0)
     repair_late.run(settings, spark, "answers")
 
     with pytest.raises(GateFailed, match=r"query answers: 1 check failed\n  periods\.missed_share is "):

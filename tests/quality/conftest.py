@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
+from deltalake import Schema as DeltaSchema
 
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.declare.stream import Stream
+from lakehouse.home.checked import Checked
+from lakehouse.home.layout import Home
+from lakehouse.home.table_commits import append, create_table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
     from lakehouse.streams.checks import Tables
 
 CONFIG = """
@@ -37,45 +42,95 @@ temp = "double"
 """
 SECOND = 1_000_000
 START = 1_590_000_000 * SECOND
-LEDGER = (
-    "batch bigint, kind string, received bigint, requeued bigint, accepted bigint, quarantined bigint, "
-    "duplicates bigint, reasons map<string,bigint>"
+LONG, TEXT, DOUBLE = pa.int64(), pa.string(), pa.float64()
+_COUNTS = ("received", "requeued", "accepted", "quarantined", "duplicates")
+_TEMP = (
+    ("n", LONG),
+    ("sum", DOUBLE),
+    ("min", DOUBLE),
+    ("max", DOUBLE),
+    ("first_us", LONG),
+    ("last_us", LONG),
 )
-RAW = (
-    "event_us bigint, device string, ts bigint, temp double, source_file string, source_line bigint, "
-    "batch bigint, record_hash binary"
-)
-QUARANTINE = "batch bigint, reason string, source_file string"
-NODES = (
-    "level int, grouping int, start_us bigint, batch bigint, device string, rows bigint, first_us bigint, "
-    "last_us bigint, temp__n bigint, temp__sum double, temp__min double, temp__max double, "
-    "temp__first_us bigint, temp__last_us bigint"
-)
+SCHEMAS = {
+    "ledger": pa.schema(
+        [
+            ("batch", LONG),
+            ("kind", TEXT),
+            *((name, LONG) for name in _COUNTS),
+            ("reasons", pa.map_(TEXT, LONG)),
+        ]
+    ),
+    "raw": pa.schema(
+        [
+            ("event_us", LONG),
+            ("device", TEXT),
+            ("ts", LONG),
+            ("temp", DOUBLE),
+            ("source_file", TEXT),
+            ("source_line", LONG),
+            ("batch", LONG),
+            ("record_hash", pa.binary()),
+        ]
+    ),
+    "quarantine": pa.schema([("batch", LONG), ("reason", TEXT), ("source_file", TEXT)]),
+    "nodes": pa.schema(
+        [
+            ("level", pa.int32()),
+            ("grouping", pa.int32()),
+            ("start_us", LONG),
+            ("batch", LONG),
+            ("device", TEXT),
+            *((name, LONG) for name in ("rows", "first_us", "last_us")),
+            *((f"temp__{part}", kind) for part, kind in _TEMP),
+        ]
+    ),
+}
 
 
 @dataclass(frozen=True)
 class Lake:
-    """The rows of every table as tuples, and how a session sees them."""
+    """The rows of every table as tuples, and how they look on disk."""
 
-    spark: SparkSession
     stream: Stream
     ledger: tuple[tuple[Any, ...], ...]
     raw: tuple[tuple[Any, ...], ...]
     quarantine: tuple[tuple[Any, ...], ...]
     nodes: tuple[tuple[Any, ...], ...]
 
+    def save(self, home: Home) -> Home:
+        """Write the tables of a home anew, the ledger in its own time."""
+        paths = {"ledger": home.ledger, "raw": home.raw, "quarantine": home.quarantine, "nodes": home.rollup}
+        for table, path in paths.items():
+            told = {"tidemark.definition": self.stream.definition()} if table == "nodes" else {}
+            shutil.rmtree(path("telemetry"), ignore_errors=True)
+            create_table(path("telemetry"), DeltaSchema.from_arrow(SCHEMAS[table]).to_json(), properties=told)
+            self.append(path("telemetry"), table)
+        return home
+
+    def append(self, path: Path, table: str, rows: Any = None) -> None:
+        """Append rows, all by default, to a table."""
+        columns = SCHEMAS[table].names
+        found = [
+            dict(zip(columns, row, strict=True)) for row in (getattr(self, table) if rows is None else rows)
+        ]
+        if found:
+            append(path, [row | _pairs(row) for row in found])
+
     def tables(self, since: int = -1) -> Tables:
-        from lakehouse.streams.checks import Tables, ledger_rows
+        """Return the tables as a check opens them, when batches up to one have passed."""
+        from lakehouse.streams.checks import open_tables
 
-        ledger = ledger_rows(self.frame("ledger"))
-        return Tables(self.stream, ledger, self.frame("raw"), self.frame("quarantine"), since)
-
-    def frame(self, table: str) -> DataFrame:
-        return self.spark.createDataFrame(list(getattr(self, table)), SCHEMAS[table])
+        passed = [row for row in self.ledger if row[0] <= since]
+        totals = {name: sum(row[2 + place] or 0 for row in passed) for place, name in enumerate(_COUNTS)}
+        home = self.save(Home(Path(tempfile.mkdtemp(prefix="tidemark-checked-"))))
+        found = open_tables(home, self.stream, Checked(since, totals=totals))
+        assert found is not None
+        return found
 
     def with_row(self, table: str, index: int, column: str, value: object) -> Lake:
         """Return this lake with one field of one row changed."""
-        names = [part.split()[0] for part in SCHEMAS[table].split(", ")]
+        names = SCHEMAS[table].names
         rows = [list(row) for row in getattr(self, table)]
         rows[index][names.index(column)] = value
         return self.with_rows(table, rows)
@@ -86,7 +141,8 @@ class Lake:
         return replace(self, **changed)
 
 
-SCHEMAS = {"ledger": LEDGER, "raw": RAW, "quarantine": QUARANTINE, "nodes": NODES}
+def _pairs(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: list(value.items()) for name, value in row.items() if isinstance(value, dict)}
 
 
 def _reading(second: int, device: str, temp: float | None, batch: int) -> tuple[Any, ...]:
@@ -126,7 +182,7 @@ def checked_settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 
 @pytest.fixture(scope="session")
-def checked_lake(checked_settings: Settings, spark: SparkSession) -> Lake:
+def checked_lake(checked_settings: Settings) -> Lake:
     raw = (
         _reading(0, "a", 20.0, 1),
         _reading(0, "b", 21.0, 1),
@@ -140,7 +196,7 @@ def checked_lake(checked_settings: Settings, spark: SparkSession) -> Lake:
         (2, "files", 4, 0, 3, 1, 0, {"clock": 1}),
     )
     quarantine = ((1, "malformed", "landing/a.csv"), (2, "clock", "landing/a.csv"))
-    return Lake(spark, checked_settings.stream("telemetry"), ledger, raw, quarantine, tuple(_nodes(raw)))
+    return Lake(checked_settings.stream("telemetry"), ledger, raw, quarantine, tuple(_nodes(raw)))
 
 
 @pytest.fixture

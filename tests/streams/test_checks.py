@@ -7,8 +7,6 @@ from lakehouse.streams.checks import measure
 from quality.rules import load_rules
 from tests.quality.conftest import SECOND, START, Lake
 
-pytestmark = pytest.mark.spark
-
 
 def _worst(frames: list[Frame]) -> dict[str, float]:
     """Return every metric that is above 0, as table.metric."""

@@ -15,15 +15,34 @@ from jobs import ingest
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.table_log import commits_of
 from lakehouse.spark import tables
+from lakehouse.streams import small_batch
 from lakehouse.streams.batch_records import BatchRecords, Progress, StreamTables
 from lakehouse.streams.drain import IngestRefused
 from lakehouse.streams.ingest import BatchTables
+from lakehouse.streams.quarantine import waiting_records
 from lakehouse.streams.sources.manifest_store import ManifestStore
 from tests.readings_lake import Lake
 
 pytestmark = pytest.mark.spark
 Make = Callable[..., Lake]
 T0 = 1_600_000_000
+
+
+@pytest.fixture(params=["on the driver", "by Spark"])
+def each_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Judge batches on the driver, which small ones are, and in Spark."""
+    if request.param == "by Spark":
+        monkeypatch.setattr(small_batch, "SMALL_BYTES", -1)
+
+
+@pytest.fixture
+def by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Judge all batches in Spark, as large ones are."""
+    monkeypatch.setattr(small_batch, "SMALL_BYTES", -1)
+
+
+EACH_WAY = pytest.mark.usefixtures("each_way")
+BY_SPARK = pytest.mark.usefixtures("by_spark")
 
 
 def reading(second: float, device: str = "a", temp: object = 20.5, count: object = 1, **more: object) -> str:
@@ -59,6 +78,7 @@ BAD = [
 ]
 
 
+@EACH_WAY
 def test_bad_records_go_to_quarantine_with_reason_bytes_and_line(lake: Make) -> None:
     stream = lake()
     lines = [line.encode("utf-8", "surrogateescape") for line, _ in BAD]
@@ -87,6 +107,7 @@ def test_nan_and_infinity_count_as_missing(lake: Make) -> None:
     assert stream.rows("ledger", "missing") == [({"temp": 4, "count": 4},)]
 
 
+@EACH_WAY
 def test_repeated_identity_is_kept_once_within_and_across_batches(lake: Make) -> None:
     stream = lake()
     stream.land("a.ndjson", reading(0) + reading(0) + reading(1))
@@ -100,6 +121,7 @@ def test_repeated_identity_is_kept_once_within_and_across_batches(lake: Make) ->
     assert (counts["received"], counts["accepted"], counts["duplicates"]) == (2, 1, 1)
 
 
+@EACH_WAY
 def test_an_append_reads_nothing_of_raw_so_that_a_merge_of_its_files_cannot_conflict(lake: Make) -> None:
     stream = lake()
     for name, text in {
@@ -119,6 +141,7 @@ def test_an_append_reads_nothing_of_raw_so_that_a_merge_of_its_files_cannot_conf
     assert len(blind) == 4 and all(blind)
 
 
+@EACH_WAY
 def test_same_identity_with_another_payload_is_a_conflict_with_its_bytes(lake: Make) -> None:
     stream = lake()
     stream.land("a.ndjson", reading(0, temp=1.0))
@@ -133,6 +156,7 @@ def test_same_identity_with_another_payload_is_a_conflict_with_its_bytes(lake: M
     ]
 
 
+@EACH_WAY
 def test_csv_is_read_by_name_and_ragged_lines_are_malformed(lake: Make) -> None:
     stream = lake("csv")
     stream.land(
@@ -148,6 +172,7 @@ def test_csv_is_read_by_name_and_ragged_lines_are_malformed(lake: Make) -> None:
     assert stream.rows("quarantine", "reason", "source_line") == [("malformed", 3), ("malformed", 4)]
 
 
+@EACH_WAY
 def test_header_that_lacks_a_column_quarantines_that_file_only(lake: Make) -> None:
     stream = lake("csv")
     stream.land("bad.csv", f"time,device,temp,count,received\n{T0},a,1,1,{T0}\n")
@@ -191,6 +216,7 @@ def test_parquet_rows_take_the_same_way_as_lines(lake: Make, tmp_path: Path) -> 
     assert stream.rows("quarantine", "reason", "source_line") == [("no_event_time", 2)]
 
 
+@EACH_WAY
 def test_unreadable_file_is_told_and_others_go_on(lake: Make) -> None:
     stream = lake()
     stream.land("a.ndjson.gz", b"not gzip at all")
@@ -223,6 +249,11 @@ def ingest_settings(folder: Path) -> Settings:
     return load_settings(folder / "tidemark.toml")
 
 
+def waiting(lake: Lake) -> dict[str, int]:
+    layout, stream = lake.settings.layout, lake.settings.stream("readings")
+    return waiting_records(layout, stream, ManifestStore(layout.manifests("readings")))
+
+
 def test_requeue_takes_records_through_again_after_a_fix(lake: Make, tmp_path: Path) -> None:
     stream = lake()
     stream.land("a.ndjson", reading(0) + reading(1, received=T0 + 40 * 86400) + '{"ts": 1\n')
@@ -230,10 +261,12 @@ def test_requeue_takes_records_through_again_after_a_fix(lake: Make, tmp_path: P
     config = tmp_path / "tidemark.toml"
     config.write_text(config.read_text().replace('behind = "30d"', 'behind = "90d"'))
     mended = Lake(stream.spark, ingest_settings(tmp_path))
+    before = waiting(mended)
 
     counts = ingest.requeue(mended.settings, mended.spark, "readings")
 
     assert (counts["requeued"], counts["accepted"], counts["quarantined"]) == (2, 1, 1)
+    assert [before, waiting(mended)] == [{"clock": 1, "malformed": 1}, {"malformed": 1}]
     assert len(mended.rows("raw", "event_us")) == 2
     again = ingest.requeue(mended.settings, mended.spark, "readings", ("clock",))
     assert again["requeued"] == 0
@@ -266,6 +299,7 @@ def test_second_writer_is_turned_away_at_once(lake: Make) -> None:
         stream.ingest()
 
 
+@EACH_WAY
 def test_lateness_is_told_per_batch_from_the_newest_time_before(lake: Make) -> None:
     stream = lake()
     stream.land("a.ndjson", reading(100))
@@ -291,6 +325,7 @@ LEDGER = ("batch", "records", "received", "accepted", "quarantined", "duplicates
 TIMES = ("min_event_us", "max_event_us", "newest_us", "late", "lateness", "max_lateness_us")
 
 
+@BY_SPARK
 def test_rows_written_as_they_are_read_are_counted_as_held_ones_are(lake: Make, tmp_path: Path) -> None:
     held = lake()
     for number, text in enumerate(MIXED):
@@ -310,6 +345,7 @@ def test_rows_written_as_they_are_read_are_counted_as_held_ones_are(lake: Make, 
     assert passed.rows("raw", "event_us", "device", "temp") == held.rows("raw", "event_us", "device", "temp")
 
 
+@BY_SPARK
 def test_batch_that_died_after_raw_counts_what_it_would_have_counted(lake: Make, tmp_path: Path) -> None:
     undisturbed = without_identity(lake())
     for number, text in enumerate(MIXED):
@@ -330,6 +366,7 @@ def test_batch_that_died_after_raw_counts_what_it_would_have_counted(lake: Make,
     assert died.rows("quarantine", "reason") == undisturbed.rows("quarantine", "reason")
 
 
+@BY_SPARK
 def test_rejected_records_are_judged_once_a_line(lake: Make) -> None:
     """A filter that Spark pushes down to the lines cuts every field again wherever the verdict mentions it."""
     stream = without_identity(lake())
@@ -347,6 +384,7 @@ def test_rejected_records_are_judged_once_a_line(lake: Make) -> None:
     assert plans[0].count("from_json") == plans[1].count("from_json") > 0
 
 
+@EACH_WAY
 @pytest.mark.parametrize("text", ["", "\n\n", '{"ts": 1\n' * 3])
 def test_batch_without_a_usable_row_is_finished_too(lake: Make, text: str) -> None:
     stream = without_identity(lake())
@@ -359,6 +397,7 @@ def test_batch_without_a_usable_row_is_finished_too(lake: Make, text: str) -> No
     ]
 
 
+@EACH_WAY
 def test_a_column_that_is_declared_later_is_null_in_rows_that_came_before(lake: Make) -> None:
     """Ingest of a stream with an identity raised: rows that may be repeated are compared with raw, which lacked it."""
     before = lake()

@@ -8,6 +8,7 @@ import pytest
 
 from jobs import build_rollups, maintain, publish
 from lakehouse.declare.settings import Settings
+from lakehouse.home.checked import Checked
 from lakehouse.home.corrections import raw_from, read_corrections
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.question import AskError
@@ -52,9 +53,9 @@ def nodes(stream: Lake) -> list[Any]:
 
 def deviations(stream: Lake) -> list[str]:
     """Metrics that are not 0, over all tables and all batches."""
-    tables = open_tables(stream.spark, stream.settings.layout, stream.settings.stream("readings"), since=-1)
+    tables = open_tables(stream.settings.layout, stream.settings.stream("readings"), Checked())
     assert tables is not None
-    frames = [*measure(tables), *measure_rollup(stream.spark, stream.settings.layout, tables)]
+    frames = [*measure(tables), *measure_rollup(stream.settings.layout, tables)[0]]
     return [
         f"{frame.table}.{name}"
         for frame in frames

@@ -4,14 +4,20 @@ import pytest
 
 from lakehouse.home.rollup_schema import parse_definition
 from lakehouse.spark.deviations import Frame
-from lakehouse.streams.rollup_checks import rollup_frames
+from lakehouse.streams import rollup_checks
 from quality.rules import load_rules
 from tests.quality.conftest import SECOND, Lake
 
-pytestmark = pytest.mark.spark
 BUILT = parse_definition(
     "levels [1s for 1m, 1m for forever] groupings [device; ] measures [temp:double:None]"
 )
+
+
+def rollup_frames(lake: Lake) -> list[Frame]:
+    tables = lake.tables()
+    assert tables.rollup is not None
+    measured = rollup_checks.measure_files(tables.rollup, lake.stream, {})
+    return rollup_checks.rollup_frames(tables, BUILT, measured)
 
 
 def _deviations(frames: list[Frame]) -> set[tuple[str, int, int]]:
@@ -28,14 +34,17 @@ def _index(checked_lake: Lake, level: int, grouping: int) -> int:
 
 
 def test_right_nodes_deviate_nowhere(checked_lake: Lake) -> None:
-    frames = rollup_frames(checked_lake.frame("nodes"), checked_lake.tables(), BUILT)
+    frames = rollup_frames(checked_lake)
 
     assert _deviations(frames) == set()
     assert [(row["level"], row["grouping"]) for row in frames[0].rows] == [(1, 0), (1, 1), (2, 0), (2, 1)]
 
 
 def test_a_table_without_a_marker_is_not_judged(checked_lake: Lake) -> None:
-    assert rollup_frames(checked_lake.frame("nodes").where("level > 0"), checked_lake.tables(), BUILT) == []
+    assert (
+        rollup_frames(checked_lake.with_rows("nodes", [node for node in checked_lake.nodes if node[0] > 0]))
+        == []
+    )
 
 
 def test_each_wrong_field_of_a_node_shows_in_its_own_metric(checked_lake: Lake) -> None:
@@ -46,7 +55,7 @@ def test_each_wrong_field_of_a_node_shows_in_its_own_metric(checked_lake: Lake) 
     at = checked_lake.nodes[_index(checked_lake, 2, 1)][2]
     broken = broken.with_rows("nodes", [*broken.nodes, (3, 1, at, 2, None, 1, at, at, *[None] * 6)])
 
-    assert _deviations(rollup_frames(broken.frame("nodes"), checked_lake.tables(), BUILT)) == {
+    assert _deviations(rollup_frames(broken)) == {
         ("disordered_values", 1, 0),
         ("not_numbers", 2, 0),
         ("disordered_counts", 1, 1),
@@ -64,16 +73,14 @@ def test_a_wrong_number_of_rows_shows_between_the_levels(
 ) -> None:
     broken = checked_lake.with_row("nodes", _index(checked_lake, level, 1), "rows", 7)
 
-    assert _deviations(rollup_frames(broken.frame("nodes"), checked_lake.tables(), BUILT)) == expected
+    assert _deviations(rollup_frames(broken)) == expected
 
 
 def test_a_node_off_its_grid_is_unaligned(checked_lake: Lake) -> None:
     at = _index(checked_lake, 2, 0)
     broken = checked_lake.with_row("nodes", at, "start_us", checked_lake.nodes[at][2] - SECOND)
 
-    assert ("unaligned", 2, 0) in _deviations(
-        rollup_frames(broken.frame("nodes"), checked_lake.tables(), BUILT)
-    )
+    assert ("unaligned", 2, 0) in _deviations(rollup_frames(broken))
 
 
 def test_a_missing_late_row_shows_only_where_its_level_still_keeps_the_time(checked_lake: Lake) -> None:
@@ -82,23 +89,16 @@ def test_a_missing_late_row_shows_only_where_its_level_still_keeps_the_time(chec
     pruned = checked_lake.with_rows("nodes", [node for node in checked_lake.nodes if node not in forgotten])
 
     assert forgotten
-    assert _deviations(rollup_frames(pruned.frame("nodes"), checked_lake.tables(), BUILT)) == set()
+    assert _deviations(rollup_frames(pruned)) == set()
 
 
 def test_a_grouping_that_was_never_built_lacks_every_row(checked_lake: Lake) -> None:
     pruned = checked_lake.with_rows("nodes", [node for node in checked_lake.nodes if node[1] != 1])
 
-    assert _deviations(rollup_frames(pruned.frame("nodes"), checked_lake.tables(), BUILT)) == {
-        ("gap_to_accepted", 2, 1)
-    }
+    assert _deviations(rollup_frames(pruned)) == {("gap_to_accepted", 2, 1)}
 
 
 def test_batches_not_rolled_up_yet_are_not_missed(checked_lake: Lake) -> None:
     first = [node for node in checked_lake.nodes if node[3] == 1]
 
-    assert (
-        _deviations(
-            rollup_frames(checked_lake.with_rows("nodes", first).frame("nodes"), checked_lake.tables(), BUILT)
-        )
-        == set()
-    )
+    assert _deviations(rollup_frames(checked_lake.with_rows("nodes", first))) == set()

@@ -49,10 +49,7 @@ def content(settings: Settings, spark: SparkSession) -> dict[str, Any]:
     found = {}
     for table in TABLES:
         path = getattr(settings.layout, table)("readings")
-        # An ingest's rows bring raw a column of messages, which is null for every accepted row.
-        names = (
-            tables.read(spark, path).drop("committed_at", *(["message"] if table == "raw" else [])).columns
-        )
+        names = tables.read(spark, path).drop("committed_at").columns
         frame = tables.read(spark, path).select(*sorted(names))
         own = [[row.get(name) for name in sorted(names)] for row in read_rows(path)]
         found[table] = (names, sorted(map(repr, own)), sorted(map(repr, frame.collect())), frame.schema)

@@ -15,6 +15,8 @@ import numpy as np
 from lakehouse.algorithms.join_aggregate.contract import Rows
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lakehouse.algorithms.join_aggregate.contract import Int64s, Shape
 
 # Before every tick.
@@ -98,13 +100,14 @@ def packed(name: str, rows: Rows) -> dict[str, bytes]:
     return {f"{name}_{field.name}": getattr(rows, field.name).tobytes() for field in fields(rows)}
 
 
-def unpacked(name: str, shape: Shape, parts: dict[str, bytes]) -> Rows:
-    """Return the rows of such parts."""
+def unpacked(name: str, shape: Shape, parts: Mapping[str, bytes]) -> Rows:
+    """Return the rows of such parts; earlier versions wrote no weights."""
+    names = [field.name for field in fields(Rows) if f"{name}_{field.name}" in parts]
     columns: dict[str, Any] = {
-        field.name: np.frombuffer(parts[f"{name}_{field.name}"], KINDS.get(field.name, np.int64)).copy()
-        for field in fields(Rows)
+        each: np.frombuffer(parts[f"{name}_{each}"], KINDS.get(each, np.int64)).copy() for each in names
     }
     n = len(columns["side"])
+    columns.setdefault("weight", np.ones(n, np.int64))
     for wide, width in (("keys", shape.width), ("values", shape.columns)):
         columns[wide] = columns[wide].reshape(n, width)
     return Rows(**columns)

@@ -108,7 +108,8 @@ class Rows:
     never in it where leave is before enter. ``keys`` int64, rows x attributes. ``group`` int64: the row's part of the
     result's group. ``values`` float64, rows x columns, NaN for null; infinities are refused: a sum that held one could
     never let go of it; and what is beyond +-2^900, so that no sum overflows. ``row`` int64: an id that is unique
-    within its side.
+    within its side. ``weight`` int64: for how many rows it stands that differ in nothing but their values, of which it
+    has the sum or the extreme: 1 but where rows have been folded (``folded.py``), which ``Factorised`` alone takes.
     """
 
     side: npt.NDArray[np.int8]
@@ -118,6 +119,7 @@ class Rows:
     group: Int64s
     values: Float64s
     row: Int64s
+    weight: Int64s
 
     @classmethod
     def of(
@@ -147,6 +149,7 @@ class Rows:
             group=np.zeros(n, np.int64) if group is None else np.asarray(group, np.int64),
             values=_columns(plain, n),
             row=np.arange(n) if row is None else np.asarray(row, np.int64),
+            weight=np.ones(n, np.int64),
         )
         rows._validate()
         return rows

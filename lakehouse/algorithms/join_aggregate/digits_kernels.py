@@ -20,6 +20,9 @@ from numba import njit
 
 BITS = 30
 _MASK = (1 << BITS) - 1
+# The largest count.
+MOST = 2**63 - 1
+_HALF = 2**31
 
 
 @njit(cache=True, inline="always")
@@ -70,6 +73,15 @@ def add(table: Any, row: Any, start: Any, digits: Any, lowest: Any, value: float
         carry >>= BITS
         at += 1
     table[row, last] += carry
+
+
+@njit(cache=True, inline="always")
+def product(one: Any, other: Any) -> Any:
+    """Return a product of counts that are not 0, -1 where it or ``one`` is beyond int64."""
+    product = np.int64(-1)
+    if one >= 0 and ((one < _HALF and other < _HALF) or one <= MOST // other):
+        product = one * other
+    return product
 
 
 @njit(cache=True)

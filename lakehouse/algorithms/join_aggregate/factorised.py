@@ -34,6 +34,7 @@ from lakehouse.algorithms.join_aggregate.factorised_kernels import (
     SETTLED,
     TICK,
     VALUES,
+    WEIGHT,
     answer,
 )
 from lakehouse.algorithms.join_aggregate.key_totals import KeyTotals
@@ -54,7 +55,8 @@ class Factorised:
     Cost: a row O(1) to enter and O(1) to leave, O(log n) where it is out of order or there are extremes; a tick
     O(groups in the answer), and O(sides) for every key that has changed since the last one. Where sides are grouped
     by what differs within a key, a changed key costs as many as it has groups: parts of one side times parts of the
-    next. Memory: 32 bytes a row in its window, 8 more per column of values; ``KeyTotals`` per key.
+    next. Memory: 40 bytes a row in its window, 8 more per column of values; ``KeyTotals`` per key. A row that stands
+    for many (``Rows.weight``) costs as much as one.
     Guarantee: exactly the definition; sums are exact and are rounded once to high and once more to low, whatever came
     and went before, and whatever was restored.
 
@@ -109,13 +111,13 @@ class Factorised:
     def _answer(self, rows: Rows, ticks: Int64s) -> Partials:
         """Return answers from rows that are ready and those in their windows."""
         entered = np.empty((len(rows), VALUES + self.shape.columns), np.int64)
-        entered[:, LEAVE], entered[:, PLACE] = rows.leave_us, -1
+        entered[:, LEAVE], entered[:, PLACE], entered[:, WEIGHT] = rows.leave_us, -1, rows.weight
         leaving = np.flatnonzero(rows.leave_us < self._tick_us)
         leaving = leaving[_order(rows.leave_us[leaving])]
         gone, runs = self._gone()
         self._totals.widen(rows)
         # The loops are compiled for columns that lie in one piece and may be written to.
-        names = "side", "enter_us", "leave_us", "keys", "group", "values", "row"
+        names = "side", "enter_us", "leave_us", "keys", "group", "values", "row", "weight"
         columns = (np.require(getattr(rows, name), requirements=["C", "W"]) for name in names)
         found = self._run(
             ticks,
@@ -177,7 +179,7 @@ class Factorised:
     def _unplaced(self, live: Int64s) -> Rows:
         side, keys, group = self._totals.names_of(live[:, PLACE])
         values = live[:, VALUES:].view(np.float64)
-        return Rows(side, live[:, ENTER], live[:, LEAVE], keys, group, values, live[:, ROW])
+        return Rows(side, live[:, ENTER], live[:, LEAVE], keys, group, values, live[:, ROW], live[:, WEIGHT])
 
     def snapshot(self) -> Snapshot:
         """Return the rows and the last tick: all else follows from them."""
@@ -203,7 +205,7 @@ class Factorised:
     def bytes(self) -> int:
         """Return the bytes of all arrays."""
         live = 8 * (VALUES + self.shape.columns)
-        waiting = 1 + 8 * (4 + self.shape.width + self.shape.columns)
+        waiting = 1 + 8 * (5 + self.shape.width + self.shape.columns)
         return self._totals.bytes + self._live.held * live + self._waiting.held * waiting
 
 

@@ -7,9 +7,9 @@ there when they are called again.
 
 Arguments, in the order in which they are taken apart:
 
-    rows ....... side, enter, leave, keys, group, values, row of those that may enter, and their order in time
-    gone ....... rows that leave: enter, leave, row, place, values, as integers and as floats; their order; of each run
-                 of that which is sorted by leave the first that has not left, and the end
+    rows ....... side, enter, leave, keys, group, values, row, weight of those that may enter, and their order in time
+    gone ....... rows that leave: enter, leave, row, place, weight, values, as integers and as floats; their order; of
+                 each run of that which is sorted by leave the first that has not left, and the end
     entered .... the same of each row that may enter, and the order of those that leave before the last tick; place is
                  -1 until a tick finds the row in its window
     plan ....... aggregates (function, side, column, number among its kind), grouped sides, join attributes
@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from lakehouse.algorithms.join_aggregate.digits_kernels import add, add_times, rounded
+from lakehouse.algorithms.join_aggregate.digits_kernels import MOST, add, add_times, product, rounded
 from lakehouse.algorithms.join_aggregate.extremes_kernels import (
     TAKEN,
     clear_stairs,
@@ -57,11 +57,9 @@ FIELDS = 14
 AHEAD = 64
 NOTHING, STRIPS, GROUP_NAMES, STAIRS, NODES, OUT, BEYOND = range(7)
 COUNT, SUM, MIN, MAX = range(4)
-ENTER, LEAVE, ROW, PLACE, VALUES = range(5)
+ENTER, LEAVE, ROW, PLACE, WEIGHT, VALUES = range(6)
 # A place is a strip and a side.
 SIDE_BITS, SIDE_MASK = 3, 7
-MOST = 2**63 - 1
-_HALF = 2**31
 
 
 @njit(cache=True)
@@ -102,8 +100,9 @@ def _add_values(
     at: Any,
     own: Any,
     strip: Any,
-    leave_us: Any,
+    leave: Any,
     values: Any,
+    weight: Any,
     aggregates: Any,
     layout: Any,
     strips: Any,
@@ -116,14 +115,14 @@ def _add_values(
         function, number_of = aggregates[which, 0], aggregates[which, 3]
         value = values[at, aggregates[which, 2]] if aggregates[which, 1] == own else np.nan
         if value == value:
-            strips[strip, layout.now + layout.sides + which] += 1
+            strips[strip, layout.now + layout.sides + which] += weight[at]
             if function == SUM:
                 start = layout.now + layout.sums + number_of * layout.digits
                 add(strips, strip, start, layout.digits, lowest, value, 1)
             elif function != COUNT:
                 greatest = -value if function == MIN else value
                 ends = layout.ends + 2 * number_of
-                put_on_stairs(stairs, stairs_state, strips, strip, ends, leave_us, greatest)
+                put_on_stairs(stairs, stairs_state, strips, strip, ends, leave[at], greatest)
 
 
 @njit(cache=True)
@@ -131,11 +130,11 @@ def _let_in(
     tick: Any, rows: Any, entered: Any, plan: Any, layout: Any, keys: Any, pools: Any, state: Any
 ) -> None:
     """Add the rows that are in their windows at a tick to the strips of their keys."""
-    side, enter, leave, key, group, values, row, order = rows
+    side, enter, leave, key, group, values, row, weight, order = rows
     table, floats, _ = entered
     aggregates, grouped, attributes = plan
     slots, strips, _, changed = keys
-    stairs, stairs_state = pools[0], pools[2][0]
+    stairs, ends, lowest = pools[0], pools[2][0], state[LOWEST]
     first = 1 if layout.is_grouped else 0
     wanted = np.zeros(max(4, 1 + len(attributes)) if layout.is_grouped else len(attributes), np.int64)
     at_most = 2 if layout.is_grouped else 1
@@ -149,7 +148,7 @@ def _let_in(
         if not has_room(strips, state, at_most):
             state[LACK] = STRIPS
             break
-        if len(stairs) - stairs_state[TAKEN] < layout.extremes:
+        if len(stairs) - ends[TAKEN] < layout.extremes:
             state[LACK] = STAIRS
             break
         if layout.is_grouped:
@@ -175,14 +174,12 @@ def _let_in(
                 strips[strip, layout.parts + own] = group[at]
             if strips[strip, layout.parts + own] != group[at]:
                 strip = extra_strip(keys, layout, state, wanted, strip, own, group[at])
-        strips[strip, layout.now + own] += 1
+        strips[strip, layout.now + own] += weight[at]
         table[at, ENTER], table[at, ROW] = enter[at], row[at]
         table[at, PLACE] = strip << SIDE_BITS | own
         for column in range(values.shape[1]):
             floats[at, VALUES + column] = values[at, column]
-        _add_values(
-            at, own, strip, leave[at], values, aggregates, layout, strips, stairs, stairs_state, state[LOWEST]
-        )
+        _add_values(at, own, strip, leave, values, weight, aggregates, layout, strips, stairs, ends, lowest)
         place += 1
     state[ENTERED], state[CHANGED] = place, number
 
@@ -219,11 +216,11 @@ def _let_go_of(
             strips[owner, layout.stamp] = now
             changed[number] = owner
             number += 1
-        strips[strip, layout.now + side] -= 1
+        strips[strip, layout.now + side] -= table[at, WEIGHT]
         for which in range(len(aggregates)):
             value = floats[at, VALUES + aggregates[which, 2]] if aggregates[which, 1] == side else np.nan
             if value == value:
-                strips[strip, layout.now + layout.sides + which] -= 1
+                strips[strip, layout.now + layout.sides + which] -= table[at, WEIGHT]
                 if aggregates[which, 0] == SUM:
                     start = layout.now + layout.sums + aggregates[which, 3] * layout.digits
                     add(strips, strip, start, layout.digits, state[LOWEST], value, -1)
@@ -273,7 +270,7 @@ def _settle(tick: Any, plan: Any, layout: Any, keys: Any, groups: Any, pools: An
             while side >= 0:
                 found = np.int64(1)
                 for each in range(layout.sides):
-                    found = _product(found, strips[picks[each], block + each])
+                    found = product(found, strips[picks[each], block + each])
                 group = np.int64(0)
                 if layout.is_grouped:
                     for each in range(layout.sides):
@@ -328,15 +325,6 @@ def _pick_next(strips: Any, layout: Any, owner: Any, block: Any, picks: Any) -> 
         picks[side] = first_of(strips, layout, owner, side, block)
         side -= 1
     return side + 0 * (len(strips) + len(picks))
-
-
-@njit(cache=True, inline="always")
-def _product(one: Any, other: Any) -> Any:
-    """Return a product of counts that are not 0, -1 where it or ``one`` is beyond int64."""
-    product = np.int64(-1)
-    if one >= 0 and ((one < _HALF and other < _HALF) or one <= MOST // other):
-        product = one * other
-    return product
 
 
 @njit(cache=True)

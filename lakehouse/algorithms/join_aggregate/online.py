@@ -5,22 +5,39 @@
 
 Rows that come after a tick they belong to revise it if it is at most ``slack_us`` behind the last tick. What is older
 is logged for the repair: such a row counts from the horizon on, and the log says so.
+
+The state is the last tick, and the rows that entered and have not ended before the horizon: as they count, from tick
+to tick, and folded where the method takes folded rows.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lakehouse.algorithms.join_aggregate.arrivals import NO_TICK, bytes_of, fitted, packed, unpacked
 from lakehouse.algorithms.join_aggregate.choice import build
-from lakehouse.algorithms.join_aggregate.contract import FAR_FUTURE_US, FAR_PAST_US, Rows, Snapshot
-from lakehouse.algorithms.join_aggregate.revision import revised, ticks_in
+from lakehouse.algorithms.join_aggregate.contract import (
+    FAR_FUTURE_US,
+    FAR_PAST_US,
+    Partials,
+    Rows,
+    Snapshot,
+)
+from lakehouse.algorithms.join_aggregate.folded import at_ticks, folded, spread, spread_values
+from lakehouse.algorithms.join_aggregate.held import HeldRows
+from lakehouse.algorithms.join_aggregate.revision import revised, ticks_between, ticks_in, united
 
 if TYPE_CHECKING:
-    from lakehouse.algorithms.join_aggregate.contract import Int64s, JoinAggregate, Partials, Shape
+    from collections.abc import Mapping
+
+    from lakehouse.algorithms.join_aggregate.contract import Bools, Int64s, JoinAggregate, Shape
+
+
+# The rows of a state as versions before segments have packed it.
+_ROWS_BEFORE = ("left", "method_rows", "method_live", "method_waiting")
 
 
 @dataclass(frozen=True)
@@ -38,19 +55,24 @@ class Log:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of some rows: first answers, what earlier answers gain, the log, and how many rows were late."""
+    """What became of some rows: first answers, what earlier answers gain, the log, and how many rows were late.
+
+    ``entered``: the rows that are held now and were not before.
+    """
 
     answered: Partials
     revised: Partials
     log: Log
     late: int
+    entered: Rows
 
 
 class Online:
     """A method with its ticks, its slack and its log.
 
-    Cost: the method's, and a pass over the rows held for each call; late rows as ``revised``. State: rows in their
-    windows, and those that have left since less than the slack.
+    Cost: the method's, for rows as they are held; late rows as ``revised``, with the rows held of their keys. Nothing
+    is asked of the other rows. State: the rows in their windows, and those that have left since less than the slack;
+    with ``factorised`` not the rows but what a side, key and group has per first and last tick.
 
     Guarantee: for any order of arrival and any cut into calls, all partials merged with those of ``missing`` for the
     logged rows are the answers of all rows at every tick up to the last; without rows later than the slack there is
@@ -62,9 +84,16 @@ class Online:
             raise ValueError(
                 f"expected ticks above 0 apart and a slack of at least 0, found {every_us}, {slack_us}"
             )
-        self.shape, self._name, self._every, self._slack = shape, method, every_us, slack_us
-        self._method: JoinAggregate = build(method, shape)
-        self._left, self._last = Rows.none(shape), NO_TICK
+        self.shape, self._with, self._every, self._slack = shape, method, every_us, slack_us
+        self._is_folded = method == "factorised"
+        self._held_as = spread(shape) if self._is_folded else shape
+        self._begin()
+
+    def _begin(self) -> None:
+        self._method: JoinAggregate = build(self._with, self._held_as)
+        self._held, self._last = HeldRows(self._held_as), NO_TICK
+        # Ticks after the last at which a row that is held is in its window, as intervals.
+        self._due = np.empty(0, np.int64), np.empty(0, np.int64)
 
     def process(self, rows: Rows, until_us: int | None) -> Outcome:
         """Take rows in, in any order, and answer the ticks up to ``until_us``; None while not all streams have begun.
@@ -73,32 +102,52 @@ class Online:
         in a window have no answer and cost nothing. ``until_us`` never decreases; where it does, nothing is answered.
         """
         rows = fitted(self.shape, rows)
-        counted, log, late = self._late(rows)
-        held = self.rows()
-        nothing = rows[:0]
-        touched = ticks_in(
-            counted.enter_us[late], np.minimum(counted.leave_us[late], self._last), self._every
-        )
-        changed = revised(self.shape, held, nothing, counted[late], touched)
-        known = Rows.joined([held, counted])
-        ticks = self._next(known, until_us)
-        answered = self._method.advance(counted, ticks)
+        counted, log, is_late = self._late(rows)
+        late, others = self._as_held(counted[is_late]), self._as_held(counted[~is_late])
+        changed = self._revised(late) if len(late) else Partials.none(self.shape)
+        entered = Rows.joined([late, others])
+        self._look_ahead(entered)
+        ticks = self._next(until_us)
+        answered = self._method.advance(entered, ticks)
         if len(ticks):
             self._last = int(ticks[-1])
-        has_left = (known.leave_us < self._last) & (known.leave_us >= self._horizon)
-        self._left = known[has_left]
-        return Outcome(answered, changed, log, len(late))
+        self._held.drop(self.alive_from_us)
+        entered = entered[entered.leave_us >= self.alive_from_us]
+        self._held.add(entered)
+        return Outcome(answered, changed, log, int(np.count_nonzero(is_late)), entered)
 
     def rows(self) -> Rows:
-        """Return all rows that are held."""
-        return Rows.joined([self._left, self._method.rows()])
+        """Return all rows that are held, as they are held."""
+        return self._held.all()
+
+    @property
+    def held(self) -> int:
+        """Return how many rows are held, each of those that were folded counted."""
+        return self._held.weight
+
+    @property
+    def last_us(self) -> int:
+        """Return the last tick that was answered; a time before all others while there is none."""
+        return self._last
+
+    def catch_up(self, last_us: int, rows: Rows) -> None:
+        """Become the query whose last tick is this one, and which holds these rows beside those that it holds.
+
+        ``rows`` are what some calls let enter; those that have ended since are gone, of both.
+        """
+        ticks = np.array([last_us] if last_us > self._last else [], np.int64)
+        self._method.advance(rows[rows.leave_us >= last_us], ticks)
+        self._last = last_us
+        self._held.drop(self.alive_from_us)
+        self._held.add(rows[rows.leave_us >= self.alive_from_us])
+        self._look_ahead(rows)
 
     def snapshot(self) -> Snapshot:
         """Return the whole state; later rows do not change it."""
-        method = self._method.snapshot()
-        parts = {f"method_{name}": content for name, content in method.parts.items()}
-        own = packed("left", self._left) | {"last": np.int64(self._last).tobytes()}
-        return Snapshot("Online", own | parts | {"name": method.method.encode()})
+        rows = self.rows()
+        columns = [getattr(rows, field.name) for field in fields(rows)]
+        order = np.lexsort([own for column in columns for own in np.atleast_2d(column.T)])
+        return Snapshot(self.name, packed("rows", rows[order]) | {"last": np.int64(self._last).tobytes()})
 
     def restore(self, snapshot: Snapshot) -> None:
         """Become the query that the snapshot was taken of, with the same shape and method.
@@ -106,18 +155,46 @@ class Online:
         Raises:
             ValueError: the snapshot is of another method.
         """
-        parts = snapshot.parts
-        inner = {
-            name.removeprefix("method_"): part for name, part in parts.items() if name.startswith("method_")
-        }
-        self._method.restore(Snapshot(parts["name"].decode(), inner))
-        self._left = unpacked("left", self.shape, parts)
-        self._last = int(np.frombuffer(parts["last"], np.int64)[0])
+        if snapshot.method != self.name:
+            raise ValueError(f"expected a snapshot of {self.name}, found one of {snapshot.method}")
+        self._begin()
+        last = int(np.frombuffer(snapshot.parts["last"], np.int64)[0])
+        self.catch_up(last, unpacked("rows", self._held_as, snapshot.parts))
+
+    def from_whole(self, parts: Mapping[str, bytes]) -> tuple[int, Rows]:
+        """Return last tick and rows of a state that a version before segments has written."""
+        names = [name for name in _ROWS_BEFORE if f"{name}_side" in parts]
+        rows = Rows.joined([unpacked(name, self.shape, parts) for name in names])
+        return int(np.frombuffer(parts["last"], np.int64)[0]), self._as_held(rows)
 
     @property
     def bytes(self) -> int:
         """Return the bytes of all arrays that are held."""
-        return self._method.bytes + bytes_of(self._left)
+        return self._method.bytes + bytes_of(self._held.all())
+
+    @property
+    def held_as(self) -> Shape:
+        """Return the shape of the rows that are held."""
+        return self._held_as
+
+    @property
+    def name(self) -> str:
+        """Return the method and the shape of the rows that are held, as snapshots have them."""
+        return f"Online {self._with} {self._held_as}"
+
+    def _as_held(self, rows: Rows) -> Rows:
+        rows = at_ticks(rows, self._every)
+        return folded(self._held_as, spread_values(self.shape, rows)) if self._is_folded else rows
+
+    def _revised(self, late: Rows) -> Partials:
+        """Return what earlier answers gain by late rows."""
+        touched = ticks_in(late.enter_us, np.minimum(late.leave_us, self._last), self._every)
+        return revised(self._held_as, self._held.with_keys_of(late), late[:0], late, touched)
+
+    @property
+    def alive_from_us(self) -> int:
+        """Return the time before which rows have ended: none of them is held."""
+        return max(self._horizon, FAR_PAST_US)
 
     @property
     def _horizon(self) -> int:
@@ -126,12 +203,12 @@ class Online:
             return NO_TICK
         return -(-(self._last - self._slack) // self._every) * self._every
 
-    def _late(self, rows: Rows) -> tuple[Rows, Log, Int64s]:
-        """Return the rows as they count from now on, the log, and the places of those that are late."""
+    def _late(self, rows: Rows) -> tuple[Rows, Log, Bools]:
+        """Return the rows as they count from now on, the log, and which rows are late."""
         horizon = self._horizon
         first = -(-rows.enter_us // self._every) * self._every
         logged = np.flatnonzero((first < horizon) & (first <= rows.leave_us))
-        late = np.flatnonzero((first <= self._last) & (first <= rows.leave_us))
+        is_late = (first <= self._last) & (first <= rows.leave_us)
         counted = replace(rows, enter_us=np.maximum(rows.enter_us, max(horizon, FAR_PAST_US)))
         log = Log(
             rows.row[logged],
@@ -139,15 +216,25 @@ class Online:
             rows.enter_us[logged],
             np.full(len(logged), horizon, np.int64),
         )
-        return counted, log, late
+        return counted, log, is_late
 
-    def _next(self, known: Rows, until_us: int | None) -> Int64s:
+    def _look_ahead(self, rows: Rows) -> None:
+        """Note the ticks after the last at which rows are in their windows."""
+        first = np.maximum(rows.enter_us, self._last + 1)
+        due = united(first, rows.leave_us, self._every)
+        begins, ends = (np.concatenate(pair) * self._every for pair in zip(self._due, due, strict=True))
+        begins, ends = united(begins, ends, self._every)
+        begins = np.maximum(begins, self._last // self._every + 1)
+        self._due = begins[begins <= ends], ends[begins <= ends]
+
+    def _next(self, until_us: int | None) -> Int64s:
         """Return the ticks to answer now: those with a row in a window, and the last one, so that time goes on."""
         if until_us is None:
             return np.empty(0, np.int64)
         last = min(until_us, FAR_FUTURE_US) // self._every * self._every
         if last <= self._last:
             return np.empty(0, np.int64)
-        first = np.maximum(known.enter_us, self._last + 1)
-        ticks = ticks_in(first, np.minimum(known.leave_us, last), self._every)
+        begins, ends = self._due
+        is_due = begins <= last // self._every
+        ticks = ticks_between(begins[is_due], np.minimum(ends[is_due], last // self._every), self._every)
         return ticks if len(ticks) and ticks[-1] == last else np.append(ticks, last)

@@ -85,20 +85,29 @@ def merged(shape: Shape, parts: Sequence[Partials]) -> Partials:
 
 def ticks_in(first_us: Int64s, last_us: Int64s, every_us: int) -> Int64s:
     """Return the ticks in any of some intervals, both ends counted in, each once and ascending."""
+    return ticks_between(*united(first_us, last_us, every_us), every_us)
+
+
+def united(first_us: Int64s, last_us: Int64s, every_us: int) -> tuple[Int64s, Int64s]:
+    """Return the ticks in any of some intervals as intervals that are apart, ascending, in numbers of ticks."""
     first, last = -(-first_us // every_us), last_us // every_us
     some = last >= first
     first, last = first[some], last[some]
     if not len(first):
-        return np.empty(0, np.int64)
+        return first, last
     order = np.argsort(first, kind="stable")
     first, reached = first[order], np.maximum.accumulate(last[order])
     begins = np.ones(len(first), np.bool_)
-    begins[1:] = first[1:] > reached[:-1]
+    begins[1:] = first[1:] > reached[:-1] + 1
     at = np.flatnonzero(begins)
-    starts, ends = first[at], reached[np.append(at[1:], len(first)) - 1]
-    lengths = ends - starts + 1
+    return first[at], reached[np.append(at[1:], len(first)) - 1]
+
+
+def ticks_between(begins: Int64s, ends: Int64s, every_us: int) -> Int64s:
+    """Return the ticks of intervals as ``united`` returns them."""
+    lengths = ends - begins + 1
     offsets = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    ticks: Int64s = (np.repeat(starts, lengths) + offsets) * every_us
+    ticks: Int64s = (np.repeat(begins, lengths) + offsets) * every_us
     return ticks
 
 

@@ -126,6 +126,7 @@ class Windows:
             group=entries["group"].copy(),
             values=self.values[slots],
             row=entries["row"].copy(),
+            weight=np.ones(len(slots), np.int64),
         )
 
     def restore(self, rows: Rows) -> Int64s:
@@ -176,8 +177,8 @@ class Windows:
 
 
 def columns_of(rows: Rows) -> tuple[Any, ...]:
-    """Return the columns of rows, as kernels take them."""
-    return tuple(getattr(rows, field.name) for field in fields(rows))
+    """Return the columns of rows, as kernels take them; none of them is folded."""
+    return tuple(getattr(rows, field.name) for field in fields(rows) if field.name != "weight")
 
 
 def _asked(numbers: frozenset[int], carried: list[frozenset[int]], joined: int) -> frozenset[int]:

@@ -11,6 +11,7 @@ and a condition. Times are int64 microseconds. Rows arrive in processing order, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Self
 
@@ -136,6 +137,34 @@ class Outcome:
     pairs: Pairs
     log: Log
     refused: Int64s
+
+
+@dataclass(frozen=True)
+class HeldRows:
+    """Rows of both sides as a join holds them, those of a side in processing order.
+
+    ``entries`` int64, rows x 4: the row's number in processing order, event time, cell and id. ``numbers`` float64.
+    """
+
+    side: npt.NDArray[np.int8]
+    entries: Int64s
+    numbers: Float64s
+
+    def __len__(self) -> int:
+        return len(self.side)
+
+    def __getitem__(self, part: slice | Int64s | Bools) -> HeldRows:
+        return HeldRows(self.side[part], self.entries[part], self.numbers[part])
+
+    @staticmethod
+    def joined(parts: Sequence[HeldRows]) -> HeldRows:
+        """Return the rows of all parts, one after the other; there is at least one part."""
+        columns = ([getattr(part, field.name) for part in parts] for field in fields(HeldRows))
+        return HeldRows(*map(np.concatenate, columns))
+
+    def after(self, horizons_us: Int64s) -> HeldRows:
+        """Return the rows that are newer than their side's horizon."""
+        return self[self.entries[:, 1] > horizons_us[self.side]]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,9 @@ Guarantee: the pairs found, and those between logged rows and the rows processed
 logged horizon (``repair.py``), are disjoint and together all pairs, whatever the slacks were.
 
 Cost: a row O(rows in the cells that it probes), whatever the window; memory w + d of each side's rows, and as much
-again until the next sweep. Snapshot: 32 bytes a kept row, 8 more per column of numbers, and the policy's state.
+again until the next sweep. State: 32 bytes a kept row, 8 more per column of numbers, and ``counters``: clocks, counts
+and the policy's state. A batch changes the counters and adds its kept rows (``entered``); what leaves follows from the
+horizons.
 
 Reference: Wei et al., QJoin, sections 1.2 and 1.4. Differs from the paper: horizons only grow, so that a later,
 larger slack cannot make the log wrong; rows that may have missed partners are logged; a silent side does not stop T;
@@ -35,6 +37,7 @@ from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.algorithms.late_join.contract import (
     NO_TIME,
     Clock,
+    HeldRows,
     Log,
     Outcome,
     Snapshot,
@@ -68,6 +71,8 @@ from lakehouse.algorithms.late_join.qjoin_kernels import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy.typing as npt
 
     from lakehouse.algorithms.late_join.conditions import Condition
@@ -211,19 +216,16 @@ class QJoin:
         }
 
     def held_over_time(self) -> Int64s:
-        """Return (stream time, rows held) since the last restore, one row per sweep at a choice of slack."""
+        """Return (stream time, rows held), one row per sweep at a choice of slack since it was begun."""
         return np.array(self._held, np.int64).reshape(-1, 2)
 
     def snapshot(self) -> Snapshot:
-        """Return the whole state: rows held in processing order, clocks and counts, and the policy's own."""
-        sides, parts = self._sides.copy(), dict[str, bytes]()
+        """Return the whole state: rows held in processing order, and the counters."""
+        parts = dict[str, bytes]()
         for side, name in enumerate(("left", "right")):
             kept, numbers = self._living(side)
             parts |= {f"{name}_rows": kept.tobytes(), f"{name}_numbers": numbers.tobytes()}
-        # How many blocks the rows lie in is the pool's own affair.
-        sides[:, USED] = 0
-        parts |= {"sides": sides.tobytes(), "state": self._state.tobytes(), "policy": self.policy.snapshot()}
-        return Snapshot(self._name(), parts)
+        return Snapshot(self.name, parts | self.counters())
 
     def restore(self, snapshot: Snapshot) -> None:
         """Become the join that the snapshot was taken of; condition, window and policy must be the same.
@@ -231,20 +233,53 @@ class QJoin:
         Raises:
             ValueError: the snapshot is of another method, condition or window.
         """
-        if snapshot.method != self._name():
-            raise ValueError(f"expected a snapshot of {self._name()}, found one of {snapshot.method}")
-        self._sides = np.frombuffer(snapshot.parts["sides"], np.int64).reshape(2, -1).copy()
-        self._state = np.frombuffer(snapshot.parts["state"], np.int64).copy()
-        self.policy.restore(snapshot.parts["policy"])
+        if snapshot.method != self.name:
+            raise ValueError(f"expected a snapshot of {self.name}, found one of {snapshot.method}")
+        self._pool = self._spare = self._empty_pool(256)
+        self._sides[:, USED] = 0
+        self.catch_up(snapshot.parts, held_rows(snapshot.parts, self.columns))
+
+    def counters(self) -> dict[str, bytes]:
+        """Return the state without the rows: clocks and counts, and the policy's own."""
+        sides = self._sides.copy()
+        # How many blocks the rows lie in is the pool's own affair.
+        sides[:, USED] = 0
+        return {"sides": sides.tobytes(), "state": self._state.tobytes(), "policy": self.policy.snapshot()}
+
+    def catch_up(self, counters: Mapping[str, bytes], rows: HeldRows) -> None:
+        """Become the join that has these counters, and holds these rows beside those that are held already.
+
+        ``rows`` entered after the others. Those at or below the horizons, of both, are gone.
+        """
+        used = self._sides[:, USED].copy()
+        self._sides = np.frombuffer(counters["sides"], np.int64).reshape(2, -1).copy()
+        self._sides[:, USED] = used
+        self._state = np.frombuffer(counters["state"], np.int64).copy()
+        self.policy.restore(counters["policy"])
         self._held = []
-        sides = "left", "right"
-        kept = [np.frombuffer(snapshot.parts[f"{name}_rows"], np.int64).reshape(-1, 4) for name in sides]
-        self._pool = self._spare = self._empty_pool(_power(max(map(len, kept))))
-        for side, name in enumerate(sides):
-            numbers = np.frombuffer(snapshot.parts[f"{name}_numbers"])
-            put_back(
-                self._sides, side, self._pool, kept[side], numbers.reshape(len(kept[side]), self.columns)
-            )
+        rows = rows.after(self._sides[:, HORIZON])
+        self._make_room(len(rows))
+        for side in (0, 1):
+            own = rows[rows.side == side]
+            put_back(self._sides, side, self._pool, own.entries, own.numbers)
+
+    def entered(self, batch: Batch, refused: Int64s) -> tuple[Int64s, HeldRows]:
+        """Return which rows of the batch just processed are held now, by position and as they are held.
+
+        ``refused`` as the batch's outcome has them.
+        """
+        cells, usable = self._plan.cells(batch)
+        is_processed = np.ones(len(batch), np.bool_)
+        is_processed[refused] = False
+        number = self._state[PROCESSED] - np.count_nonzero(is_processed) + np.cumsum(is_processed) - 1
+        is_held = is_processed & usable & (batch.event_us > self._sides[batch.side, HORIZON])
+        at = np.flatnonzero(is_held)
+        entries = np.column_stack([column[at] for column in (number, batch.event_us, cells, batch.row)])
+        return at, HeldRows(batch.side[at], entries, batch.numbers[at, : self.columns])
+
+    def clear_held_over_time(self) -> None:
+        """Begin ``held_over_time`` anew."""
+        self._held = []
 
     def _living(self, side: int) -> tuple[Int64s, Any]:
         """Return number, time, cell and id of a side's living rows in processing order, and their numbers."""
@@ -293,8 +328,9 @@ class QJoin:
         """Sweep, and grow if that is not enough, so that a chunk fits even if each row needs a block."""
         if self._sides[:, USED].max() + rows > self._blocks:
             self._sweep(self._blocks)
-            if (need := int(self._sides[:, USED].max()) + rows) > self._blocks:
-                self._sweep(_power(need))
+            # With a quarter to spare: a pool that is nearly full would be swept for every chunk.
+            if (need := int(self._sides[:, USED].max()) + rows) > self._blocks * 3 // 4:
+                self._sweep(_power(need * 4 // 3 + 1))
 
     def _sweep(self, blocks: int) -> int:
         if self._spare is self._pool or self._spare[2].shape[1] != blocks:
@@ -314,8 +350,20 @@ class QJoin:
         values = np.empty((2, rows, self._plan.columns))
         return np.empty((2, rows), ENTRY), values, np.full((2, blocks), -1, np.int32), self._size
 
-    def _name(self) -> str:
+    @property
+    def name(self) -> str:
+        """Return the method, with the condition and the window, as snapshots have it."""
         return f"QJoin {self.condition} within {self.window_us} us"
+
+
+def held_rows(parts: Mapping[str, bytes], columns: int) -> HeldRows:
+    """Return the rows of a snapshot that has so many columns of numbers a row."""
+    found = []
+    for side, name in enumerate(("left", "right")):
+        entries = np.frombuffer(parts[f"{name}_rows"], np.int64).reshape(-1, 4)
+        numbers = np.frombuffer(parts[f"{name}_numbers"]).reshape(len(entries), columns)
+        found.append(HeldRows(np.full(len(entries), side, np.int8), entries, numbers))
+    return HeldRows.joined(found)
 
 
 def _power(least: int) -> int:

@@ -19,6 +19,7 @@ from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.queries.aggregate.alarms import Changed
 from lakehouse.queries.aggregate.bucket import groups_of, metrics_with_ticks, part_rows
+from lakehouse.queries.aggregate.group_names import GroupNames
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.rows import as_rows, is_used, raw_rows
 from lakehouse.queries.aggregate.run import AggregateRun
@@ -67,16 +68,17 @@ class Repair(QueryRepair[AggregateRun]):
         """Return the raw rows that batches so far have taken, in the buckets and around the times of logged rows."""
         run, query = self.run, self.run.query
         first, last = F.col("event_us") - self.reach_us, F.col("event_us") + self.reach_us
-        near = self.granules(first, F.greatest(first, F.least(last, F.col("horizon_us"))))
-        reached = logged.select("bucket", near).distinct()
+        times = first, F.greatest(first, F.least(last, F.col("horizon_us")))
+        reached, near = logged.select("bucket", self.granules(*times)).distinct(), self.near(logged, *times)
 
         def around(raw: DataFrame, side: int) -> DataFrame:
+            if not scanned(query.sides):
+                # Rows of other buckets go below; only predicates are worth looking at the times twice for.
+                return raw.where(near)
             granules = F.broadcast(reached.select("granule").distinct())
-            return self.in_granules(raw).join(granules, "granule", "left_semi").drop("granule")
+            return self.in_granules(raw.where(near)).join(granules, "granule", "left_semi").drop("granule")
 
-        # Rows of other buckets go below; only predicates are worth looking at the times twice for.
-        near_rows = around if scanned(query.sides) else None
-        source = FromRaw(run.spark, run.layout, query, self.spans, near_rows)
+        source = FromRaw(run.spark, run.layout, query, self.spans, around)
         rows = self.in_granules(raw_rows(source, query, run.streams, run.buckets))
         return rows.join(F.broadcast(reached), ["bucket", "granule"], "left_semi").drop("granule")
 
@@ -98,6 +100,8 @@ class BucketRepair:
         counted_from = whole.enter_us.copy()
         counted_from[is_logged] = late["horizon_us"].to_numpy()[at[is_logged]]
         partials = missing(self.shape, whole, counted_from, self.query.every_us)
-        parts = part_rows(self.query, partials, groups_of(rows))
+        names = GroupNames()
+        names.add(groups_of(rows))
+        parts = part_rows(self.query, partials, names)
         seen = metrics_with_ticks({"rows": int(is_logged.sum())}, partials[:0], partials)
         return gathered([parts, seen], self.schema, key[0].as_py())

@@ -24,7 +24,7 @@ from lakehouse.queries.aggregate.rows import raw_rows
 from lakehouse.queries.aggregate.shape import shape_of
 from lakehouse.queries.aggregate.tables import group_types, part_types
 from lakehouse.queries.runtime.batch_manifest import BatchManifest
-from lakehouse.queries.runtime.bucket import LOG, STATE
+from lakehouse.queries.runtime.bucket import LOG
 from lakehouse.queries.runtime.progress import Progress, progress, progress_before
 from lakehouse.queries.runtime.run import QueryRun, bucket_metrics, by_bucket
 from lakehouse.queries.runtime.source import RowSource
@@ -88,7 +88,8 @@ class AggregateRun(QueryRun[AggregateQuery]):
 
     def _taken_in(self, batch: int, rows: DataFrame, before: Progress, after: Progress) -> DataFrame:
         schema = to_arrow_schema(parsed(self.columns()))
-        work = BucketAggregate(self.query, self.shape, schema, before.until_us, after.until_us)
+        times = before.until_us, after.until_us
+        work = BucketAggregate(self.query, self.shape, schema, self.state_before(batch), *times)
         return by_bucket(rows, self.states_before(batch), work, self.columns())
 
     def columns(self) -> str:
@@ -100,7 +101,9 @@ class AggregateRun(QueryRun[AggregateQuery]):
         metrics = "".join(f", f_{name} bigint" for name in (*_TAKEN, *_TICKS))
         rows = "side int, row bigint, event_us bigint, horizon_us bigint"
         ticks = f"tick_us bigint, results bigint{groups}{parts}"
-        return f"kind string, bucket int, part string, content binary, {rows}, {ticks}{metrics}"
+        return (
+            f"kind string, bucket int, part string, content binary, leave_us bigint, {rows}, {ticks}{metrics}"
+        )
 
     def _parts_of(self, found: DataFrame) -> DataFrame:
         """Return the buckets' parts with the columns that answers have; what is not answered yet has no revision."""
@@ -129,9 +132,7 @@ class AggregateRun(QueryRun[AggregateQuery]):
         layout, name = self.layout, self.query.name
         crash_point("queries.joined")
         buckets, ticks = self.metrics(found)
-        states = found.where(f"kind = '{STATE}'").select("bucket", "part", "content")
-        self.append(states, layout.states(name), "online", batch)
-        crash_point("queries.state-appended")
+        self.append_states(found, batch)
         if any(row["missed"] or row["refused"] for row in buckets):
             self.append(self._log(found, before), layout.missed_rows(name), "online", batch)
         answered = self.answer(found, ticks, "online", batch)

@@ -36,12 +36,11 @@ class Repair(QueryRepair[MultiwayRun]):
 
     def find(self, logged: DataFrame) -> tuple[int, int]:
         """Append the missed results."""
-        times = F.min("event_us"), F.max("event_us")
-        batches = logged.groupBy("batch").agg(F.max("horizon_us"), *times).collect()
+        batches = logged.groupBy("batch").agg(F.max("horizon_us")).collect()
         horizons = pa.table(
             {"taken": [each[0] for each in batches], "horizon_us": [each[1] for each in batches]}
         )
-        rows = self._taken_rows(min(each[2] for each in batches), max(each[3] for each in batches))
+        rows = self._taken_rows(logged)
         known = F.broadcast(self.run.spark.createDataFrame(horizons))
         late = rows.join(known, "taken").where(F.col("event_us") < F.col("horizon_us")).persist()
         try:
@@ -61,15 +60,16 @@ class Repair(QueryRepair[MultiwayRun]):
         own = tables.read(run.spark, results).where((F.col("found") == "repair") & (F.col("batch") == number))
         return own.count(), sum(count for _, _, count in sides.values())
 
-    def _taken_rows(self, low_us: int, high_us: int) -> DataFrame:
+    def _taken_rows(self, logged: DataFrame) -> DataFrame:
         """Return rows that batches up to the last repaired one took in and that join, each with its batch.
 
-        They are those that a row between two times can meet, and those between them.
+        They are the logged rows, and those that one of them can meet.
         """
         run, query = self.run, self.run.query
+        near = self.near(logged, F.col("event_us") - self.reach_us, F.col("event_us") + self.reach_us)
 
         def around(raw: DataFrame, side: int) -> DataFrame:
-            return raw.where(F.col("event_us").between(low_us - self.reach_us, high_us + self.reach_us))
+            return raw.where(near)
 
         source = FromRaw(run.spark, run.layout, query, self.spans, around)
         rows = raw_rows(source, query, run.streams, run.slots).where(is_used())

@@ -1,114 +1,78 @@
 """One bucket of one batch of a window join: its state and new rows in; pairs, log, state and metrics out. No JVM.
 
-Everything comes back as rows of one table, ``kind`` says of what: a task of Spark returns one table. The columns that
-pairs show of rows are held beside the kernel's state as long as the kernel holds the rows.
+Everything comes back as rows of one table, ``kind`` says of what: a task of Spark returns one table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.algorithms.late_join.contract import Outcome, Pairs, Snapshot
-from lakehouse.algorithms.late_join.policy import SlackPolicy
+from lakehouse.algorithms.late_join.contract import Outcome, Pairs
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
-from lakehouse.algorithms.late_join.policy_paper import PaperSlack
 from lakehouse.algorithms.late_join.qjoin import QJoin
+from lakehouse.queries.pairs.held_join import HeldJoin
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.rows import as_batch, in_order
-from lakehouse.queries.runtime.bucket import (
-    gathered,
-    log_rows,
-    metrics_row,
-    of_kind,
-    packed,
-    parts_of,
-    state_rows,
-    unpacked,
-)
+from lakehouse.queries.pairs.shown_rows import ShownRows
+from lakehouse.queries.runtime.bucket import gathered, log_rows, metrics_row, of_kind
+from lakehouse.queries.runtime.segments import StateBefore
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Int64s
 
 PAIR = "pair"
-_SHOWN, _METHOD, _NEXT = "shown", "method", "next"
-_SIDES = ("left", "right")
 Newest = tuple[int | None, int | None]
 Missed = tuple[int, "Int64s"]
 
 
 @dataclass(frozen=True)
 class BucketJoin:
-    """What a task must know: the query, the columns of its answer, and each side's newest time known elsewhere.
+    """What a task must know: the query, the columns of its answer, the state, and each side's newest time elsewhere.
 
     ``missed``: by bucket, up to which stream time repairs have come, and the missed pairs that they found.
     """
 
     query: PairsQuery
     schema: pa.Schema
+    before: StateBefore
     newest_us: Newest
     missed: Mapping[int, Missed] = field(default_factory=dict)
 
     def __call__(self, key: tuple[pa.Scalar, ...], rows: pa.Table, state: pa.Table) -> pa.Table:
         """Take one bucket's rows in; the bucket's number is the key of the group."""
-        join, shown, first = self._restored(state)
-        if (missed := self.missed.get(key[0].as_py())) and isinstance(join.policy, NeededSlack):
+        bucket = key[0].as_py()
+        before = self.before.of(bucket, state, partial(HeldJoin, self.query))
+        held, join = before.held, before.held.join
+        if (missed := self.missed.get(bucket)) and isinstance(join.policy, NeededSlack):
             join.policy.replace(*missed)
-        before = join.counts
+        join.clear_held_over_time()
+        counts = join.counts
         join.advance(self.newest_us)
         rows = in_order(rows)
-        numbered = rows.set_column(
-            rows.schema.get_field_index("row"), "row", pa.array(np.arange(first, first + rows.num_rows))
-        )
-        shown = self._shown(rows, numbered, shown)
-        outcome = join.process(as_batch(numbered))
-        snapshot = join.snapshot()
-        held = _held(snapshot)
-        parts = [
-            self._pairs(outcome, shown),
-            self._log(outcome, numbered, shown),
-            self._state(snapshot, held, shown, first + rows.num_rows),
-            self._metrics(join, outcome, before, len(held), snapshot.size),
-        ]
-        return gathered(parts, self.schema, key[0].as_py())
+        new, batch = _shown(rows, held.following), as_batch(rows, held.following)
+        outcome = join.process(batch)
+        parts = [self._pairs(outcome, held.shown, new), self._log(outcome, rows, new)]
+        change = held.take_in(new, *join.entered(batch, outcome.refused), self.query.window_us)
+        parts.append(self.before.keep(bucket, before, change))
+        held_rows = held.shown.drop(held.horizons_us)
+        parts.append(self._metrics(join, outcome, counts, held_rows, before.bytes))
+        return gathered(parts, self.schema, bucket)
 
-    def _restored(self, state: pa.Table) -> tuple[QJoin, pa.Table | None, int]:
-        """Return the join, what its rows show, and the number of the next row."""
-        join = QJoin(self.query.condition, self.query.window_us, policy_of(self.query), self.query.clock)
-        if not state.num_rows:
-            return join, None, 0
-        parts = parts_of(state)
-        shown = unpacked(parts.pop(_SHOWN))
-        method, following = parts.pop(_METHOD).decode(), int(parts.pop(_NEXT))
-        join.restore(Snapshot(method, parts))
-        return join, shown, following
-
-    def _shown(self, rows: pa.Table, numbered: pa.Table, before: pa.Table | None) -> pa.Table:
-        """Return what pairs show of rows, by the kernel's numbers, ascending: those held and the new ones."""
-        own = [name for name in rows.column_names if name.startswith("o_")]
-        new = pa.table(
-            {"number": numbered["row"], "row": rows["row"], **{n: rows[n] for n in ("event_us", *own)}}
-        )
-        return new if before is None else pa.concat_tables([before, new.cast(before.schema)])
-
-    def _pairs(self, outcome: Outcome, shown: pa.Table) -> pa.Table:
+    def _pairs(self, outcome: Outcome, shown: ShownRows, new: pa.Table) -> pa.Table:
         pairs = outcome.pairs
-        left, right = (_found(shown, numbers) for numbers in (pairs.left, pairs.right))
+        left, right = (shown.of(numbers, new) for numbers in (pairs.left, pairs.right))
         return of_kind(PAIR, pair_columns(self.query, pairs, left, right), len(pairs))
 
-    def _log(self, outcome: Outcome, numbered: pa.Table, shown: pa.Table) -> pa.Table:
-        log, refused = outcome.log, numbered.take(pa.array(outcome.refused))
-        numbers = np.concatenate([log.row, refused["row"].to_numpy()])
-        return log_rows(log, refused, _found(shown, numbers)["row"], ("horizon_us", "time_us"))
-
-    def _state(self, snapshot: Snapshot, held: Int64s, shown: pa.Table, following: int) -> pa.Table:
-        kept = _found(shown, np.sort(held))
-        own = {_METHOD: snapshot.method.encode(), _NEXT: str(following).encode(), _SHOWN: packed(kept)}
-        return state_rows({**snapshot.parts, **own})
+    def _log(self, outcome: Outcome, rows: pa.Table, new: pa.Table) -> pa.Table:
+        log, refused = outcome.log, rows.take(pa.array(outcome.refused))
+        at = np.concatenate([np.searchsorted(new["number"].to_numpy(), log.row), outcome.refused])
+        return log_rows(log, refused, new["row"].take(pa.array(at)), ("horizon_us", "time_us"))
 
     def _metrics(
         self, join: QJoin, outcome: Outcome, before: Mapping[str, int], held: int, size: int
@@ -134,11 +98,11 @@ class BucketJoin:
         return metrics_row(metrics)
 
 
-def policy_of(query: PairsQuery) -> SlackPolicy:
-    """Return a new policy as the query asks for."""
-    if query.policy == "paper":
-        return PaperSlack(query.recall, query.period_us, query.step_us)
-    return NeededSlack(query.recall, query.period_us, query.step_us)
+def _shown(rows: pa.Table, first: int) -> pa.Table:
+    """Return what pairs show of rows, by the kernel's numbers, which begin with ``first``."""
+    own = ["row", "event_us", *(name for name in rows.column_names if name.startswith("o_"))]
+    number = pa.array(np.arange(first, first + rows.num_rows))
+    return pa.table({"number": number, **{name: rows[name] for name in own}})
 
 
 def pair_columns(
@@ -156,14 +120,3 @@ def pair_columns(
     for output in query.outputs:
         columns[f"o_{output.name}"] = (left, right)[output.side][f"o_{output.name}"]
     return columns
-
-
-def _held(snapshot: Snapshot) -> Int64s:
-    """Return the numbers of the rows that both sides hold."""
-    rows = (np.frombuffer(snapshot.parts[f"{name}_rows"], np.int64).reshape(-1, 4) for name in _SIDES)
-    return np.concatenate([each[:, 3] for each in rows])
-
-
-def _found(shown: pa.Table, numbers: np.ndarray) -> pa.Table:
-    """Return the rows of these numbers."""
-    return shown.take(pa.array(np.searchsorted(shown["number"].to_numpy(), numbers)))

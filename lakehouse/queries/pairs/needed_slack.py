@@ -15,7 +15,8 @@ import pyarrow.dataset as ds
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import read_columns, read_log
-from lakehouse.queries.pairs.bucket import Missed, policy_of
+from lakehouse.queries.pairs.bucket import Missed
+from lakehouse.queries.pairs.held_join import policy_of
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, require_manifest
 

@@ -21,7 +21,8 @@ from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.repair import missing_pairs
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.table_log import read_columns
-from lakehouse.queries.pairs.bucket import pair_columns, policy_of
+from lakehouse.queries.pairs.bucket import pair_columns
+from lakehouse.queries.pairs.held_join import policy_of
 from lakehouse.queries.pairs.needed_slack import COUNTS
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.rows import as_batch, in_buckets, in_order, raw_rows
@@ -92,11 +93,15 @@ class Repair(QueryRepair[PairsRun]):
     def _candidates(self, logged: DataFrame) -> DataFrame:
         """Return raw rows of the times around logged rows, with the batch of the query that took them in."""
         run, query = self.run, self.run.query
-        near = self.granules(F.col("event_us") - self.reach_us, F.col("event_us") + self.reach_us)
-        reached = logged.select(near).distinct()
+        times = F.col("event_us") - self.reach_us, F.col("event_us") + self.reach_us
+        reached, near = logged.select(self.granules(*times)).distinct(), self.near(logged, *times)
 
         def around(raw: DataFrame, side: int) -> DataFrame:
-            return self.in_granules(raw).join(F.broadcast(reached), "granule", "left_semi").drop("granule")
+            return (
+                self.in_granules(raw.where(near))
+                .join(F.broadcast(reached), "granule", "left_semi")
+                .drop("granule")
+            )
 
         source = FromRaw(run.spark, run.layout, query, self.spans, around)
         return raw_rows(source, query, run.streams).withColumn("taken", taken_in(self.batches))

@@ -45,8 +45,8 @@ def in_buckets(rows: DataFrame, query: PairsQuery, buckets: int) -> DataFrame:
     return rows.mapInArrow(_placer(query.condition, buckets), schema)
 
 
-def as_batch(rows: pa.Table) -> Batch:
-    """Return rows as the kernels take them."""
+def as_batch(rows: pa.Table, first: int | None = None) -> Batch:
+    """Return rows as the kernels take them, by their own numbers or by those that begin with ``first``."""
     event = rows["event_us"].to_numpy()
     columns = [name for name in rows.column_names if name.startswith("n_")]
     numbers = [rows[name].cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy() for name in columns]
@@ -54,7 +54,7 @@ def as_batch(rows: pa.Table) -> Batch:
         rows["side"].to_numpy(),
         event,
         arrival_us=pc.coalesce(rows["arrival_us"], rows["event_us"]).to_numpy(),
-        row=rows["row"].to_numpy(),
+        row=rows["row"].to_numpy() if first is None else np.arange(first, first + rows.num_rows),
         key=rows["key"].fill_null(0).to_numpy(),
         missing=rows["key"].is_null().to_numpy(),
         numbers=np.column_stack(numbers) if numbers else np.zeros((len(event), 0)),

@@ -19,7 +19,7 @@ from lakehouse.queries.pairs.needed_slack import missed_by_bucket
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.rows import in_buckets, raw_rows
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, last_repair
-from lakehouse.queries.runtime.bucket import LOG, STATE
+from lakehouse.queries.runtime.bucket import LOG
 from lakehouse.queries.runtime.run import QueryRun, bucket_metrics, by_bucket
 from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tables import output_types, parsed
@@ -56,9 +56,8 @@ class PairsRun(QueryRun[PairsQuery]):
         layout, query = self.layout, self.query
         rows = in_buckets(raw_rows(source, query, self.streams), query, self.buckets)
         known, columns = newest(layout, query.name, manifest.number), self._answer()
-        work = BucketJoin(
-            query, to_arrow_schema(parsed(columns)), known, missed_by_bucket(layout, query, manifest)
-        )
+        missed, before = missed_by_bucket(layout, query, manifest), self.state_before(manifest.number)
+        work = BucketJoin(query, to_arrow_schema(parsed(columns)), before, known, missed)
         return by_bucket(rows, self.states_before(manifest.number), work, columns)
 
     def _answer(self) -> str:
@@ -67,14 +66,12 @@ class PairsRun(QueryRun[PairsQuery]):
         metrics = "".join(f", f_{name} bigint" for name in METRIC_NAMES)
         times = "event_us bigint, left_us bigint, right_us bigint, wait_us bigint, horizon_us bigint, time_us bigint"
         rows = "left_row bigint, right_row bigint, row bigint, side int"
-        return f"kind string, bucket int, part string, content binary, {rows}, {times}{metrics}{shown}"
+        return f"kind string, bucket int, part string, content binary, leave_us bigint, {rows}, {times}{metrics}{shown}"
 
     def _write(self, found: DataFrame, batch: int, source: RowSource) -> dict[str, int]:
         layout, name = self.layout, self.query.name
         crash_point("queries.joined")
-        states = found.where(f"kind = '{STATE}'").select("bucket", "part", "content")
-        self.append(states, layout.states(name), "online", batch)
-        crash_point("queries.state-appended")
+        self.append_states(found, batch)
         pairs = self.shown(found.where(f"kind = '{PAIR}'"), "online")
         log = found.where(f"kind = '{LOG}'").select(F.col("part").alias("what"), "bucket", *LOG_COLUMNS)
         tables.side_by_side(

@@ -3,6 +3,7 @@
 batch_manifests/<query>/query            what the query means, in one line: its tables belong to that meaning
 batch_manifests/<query>/batch-00000001   from which ingest batch to which, of each stream; the last repair known
 batch_manifests/<query>/repair-00000001  from which batch of the query to which
+batch_manifests/<query>/folded.sqlite    those of long finished batches and repairs
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from lakehouse.home.atomic_files import write_text
+from lakehouse.home.crashpoint import crash_point
+from lakehouse.home.folded_file import RECENT, FoldedFile
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import Entry, read_extent
 from lakehouse.home.table_log import bounds
@@ -22,6 +25,11 @@ from lakehouse.home.table_log import bounds
 if TYPE_CHECKING:
     from lakehouse.queries.kind import Query
 
+_TABLES = """
+CREATE TABLE IF NOT EXISTS manifests (
+    kind TEXT, number INTEGER, text TEXT, PRIMARY KEY (kind, number)
+) WITHOUT ROWID;
+"""
 Kind = Literal["batch", "repair"]
 Span = tuple[int, int]
 
@@ -74,13 +82,49 @@ def require_manifest(folder: Path, kind: Kind, number: int) -> BatchManifest:
 def read_manifest(folder: Path, kind: Kind, number: int) -> BatchManifest | None:
     """Return a manifest, None where it is not there; cost: that of one, however many there are."""
     path = _file(folder, kind, number)
-    return _plan(path, path.stat().st_ctime_ns) if path.exists() else None
+    # A file that is folded meanwhile is found among those that are.
+    try:
+        return _plan(path, path.stat().st_ctime_ns)
+    except FileNotFoundError:
+        found = _folded(folder).ask("SELECT text FROM manifests WHERE kind = ? AND number = ?", kind, number)
+        return _read(found[0][0]) if found else None
+
+
+def fold(layout: Home, query: str) -> int:
+    """Fold the manifests of finished batches and repairs but for recent ones; return how many.
+
+    Killed in the midst of it, some are left that are folded already: they are the same, and go the next time.
+    """
+    folder = layout.batch_manifests(query)
+    ends: dict[Kind, int] = {"batch": finished(layout, query), "repair": last_repair(layout, query)}
+    old = [
+        (kind, number, path)
+        for kind, end in ends.items()
+        for path in sorted(folder.glob(f"{kind}-*"))
+        if (number := int(path.name.removeprefix(f"{kind}-"))) <= end - RECENT
+    ]
+    if old:
+        with _folded(folder).opened() as database, database:
+            rows = ((kind, number, path.read_text("utf-8")) for kind, number, path in old)
+            database.executemany("INSERT OR REPLACE INTO manifests VALUES (?, ?, ?)", rows)
+        crash_point("queries.manifests-folded")
+    for _, _, path in old:
+        path.unlink()
+    return len(old)
+
+
+def _folded(folder: Path) -> FoldedFile:
+    return FoldedFile(folder, _TABLES, f"or start over with `tidemark queries --forget {folder.name}`")
 
 
 @lru_cache(1_000)
 def _plan(path: Path, changed_ns: int) -> BatchManifest:
     """Return a manifest, read once a process: what stands under a name changes only when a query is forgotten."""
-    one = json.loads(path.read_text("utf-8"))
+    return _read(path.read_text("utf-8"))
+
+
+def _read(text: str) -> BatchManifest:
+    one = json.loads(text)
     return BatchManifest(
         one["number"],
         tuple((low, high) for low, high in one["spans"]),

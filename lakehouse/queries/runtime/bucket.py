@@ -1,7 +1,7 @@
 """What a task returns of one bucket: rows of one table, of which ``kind`` says what they are. No JVM.
 
     log        part: missed or refused; side, row, event_us, horizon_us ...
-    state      part, content
+    state      part, content, leave_us
     metrics    f_<name> ...
 
 Kinds of query have rows of their own beside these.
@@ -37,17 +37,6 @@ def log_rows(log: Any, refused: pa.Table, row: Any, times: Iterable[str]) -> pa.
     return of_kind(LOG, columns, len(row))
 
 
-def state_rows(parts: Mapping[str, bytes]) -> pa.Table:
-    """Return what a bucket holds."""
-    columns = {"part": pa.array(list(parts)), "content": pa.array(list(parts.values()), pa.binary())}
-    return of_kind(STATE, columns, len(parts))
-
-
-def parts_of(state: pa.Table) -> dict[str, bytes]:
-    """Return the parts of what a bucket holds, by name."""
-    return dict(zip(state["part"].to_pylist(), state["content"].to_pylist(), strict=True))
-
-
 def metrics_row(metrics: Mapping[str, int | None]) -> pa.Table:
     """Return what a bucket did."""
     return of_kind(
@@ -69,14 +58,6 @@ def gathered(parts: Sequence[pa.Table], schema: pa.Schema, bucket: int) -> pa.Ta
     return pa.concat_tables([filled(part, part.num_rows, schema) for part in numbered])
 
 
-def packed(table: pa.Table) -> bytes:
-    """Return a table as bytes that ``unpacked`` reads."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table.combine_chunks())
-    return bytes(sink.getvalue())
-
-
 def unpacked(content: bytes) -> pa.Table:
-    """Return a table that was packed."""
+    """Return a table from its bytes."""
     return pa.ipc.open_stream(content).read_all()

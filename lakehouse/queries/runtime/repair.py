@@ -10,12 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse.algorithms.late_join.ranges import covering_ranges
 from lakehouse.home.corrections import raw_from, read_corrections
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.queries.kind import kind_of
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from lakehouse.queries.runtime.batch_manifest import Span
 
 R = TypeVar("R", bound=QueryRun[Any])
+# What a repair collects of the times of logged rows, however many there are, and the conditions it makes of them.
+_MOST_CELLS, _MOST_RANGES = 4096, 64
 NOTHING = {"repairs": 0, "looked_at": 0, "found": 0, "gone": 0}
 
 
@@ -107,6 +111,13 @@ class QueryRepair(ABC, Generic[R]):
         self._append_row(counted)
         return counted
 
+    def near(self, logged: DataFrame, first: Column, last: Column) -> Column:
+        """Return the condition that a raw row lies in one of a few ranges that hold the times of each logged row.
+
+        Statistics of files rule out those that lie in none, which ``granules`` cannot.
+        """
+        return in_ranges(logged, first, last, self.reach_us)
+
     def granules(self, first: Column, last: Column) -> Column:
         """Return the times between two as granules, one a row: raw rows near logged ones are found by them."""
         return F.explode(F.sequence(self._granule(first), self._granule(last))).alias("granule")
@@ -124,6 +135,22 @@ class QueryRepair(ABC, Generic[R]):
         stamped = {**row, "committed_at": datetime.now(UTC)}
         tables.append_row(self.run.spark, stamped, self.run.layout.repairs(query), f"repair-{query}", number)
         crash_point("repair.finished")
+
+
+def in_ranges(rows: DataFrame, first: Column, last: Column, cell_us: int) -> Column:
+    """Return the condition that ``event_us`` lies in one of a few ranges that hold ``first`` to ``last`` of each row.
+
+    Cost: two passes over the rows; what is collected is bounded, however many there are. Times that are less than about
+    ``cell_us`` apart come to lie in one range.
+    """
+    low, high = rows.agg(F.min(first), F.max(last)).first() or (None, None)
+    if low is None or high is None:
+        return F.lit(False)
+    width = max(cell_us, (high - low) // _MOST_CELLS + 1)
+    cells = rows.groupBy(F.floor((first - low) / width)).agg(F.min(first), F.max(last)).collect()
+    ends = np.array([(start, end) for _, start, end in cells], np.int64)
+    ranges = covering_ranges(ends[:, 0], ends[:, 1], _MOST_RANGES)
+    return reduce(Column.__or__, (F.col("event_us").between(*each) for each in ranges))
 
 
 def drain_repairs(run: QueryRun[Any]) -> dict[str, int]:

@@ -11,14 +11,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from uuid import uuid4
 
 from pyspark.sql import functions as F
 
 from lakehouse.home.crashpoint import crash_point
+from lakehouse.home.table_log import file_bounds
 from lakehouse.queries.kind import Query, kind_of
 from lakehouse.queries.runtime.batch import MOST_ROWS, Through, next_batch
 from lakehouse.queries.runtime.batch_manifest import definition_of, require_same
-from lakehouse.queries.runtime.bucket import METRICS
+from lakehouse.queries.runtime.bucket import METRICS, STATE
+from lakehouse.queries.runtime.segments import SegmentFiles, StateBefore, StateFile
 from lakehouse.queries.runtime.source import FromRaw, RowSource
 from lakehouse.queries.runtime.tables import parsed
 from lakehouse.spark import tables
@@ -116,8 +119,25 @@ class QueryRun(ABC, Generic[Q]):
         crash_point("queries.finished")
 
     def states_before(self, batch: int) -> DataFrame:
-        """Return what each bucket held after the batch before this one."""
-        return tables.read(self.spark, self.layout.states(self.query.name)).where(f"batch = {batch - 1}")
+        """Return the counters and markers of each bucket after the batch before this one."""
+        states = tables.read(self.spark, self.layout.states(self.query.name))
+        before = tables.as_declared(states, "states").where(f"batch = {batch - 1}")
+        return before.where("leave_us IS NULL OR content IS NULL")
+
+    def state_before(self, batch: int) -> StateBefore:
+        """Return where tasks of a batch find what the batches before it have left."""
+        table = self.layout.states(self.query.name)
+        ends = file_bounds(table, ("batch", "leave_us"))
+        files = [
+            StateFile(str(path.absolute()), *batches, last) for path, (batches, (_, last)) in ends.items()
+        ]
+        return StateBefore(str(table), batch, uuid4().hex[:16], SegmentFiles(tuple(files), batch))
+
+    def append_states(self, found: DataFrame, batch: int) -> None:
+        """Append what a batch changes about the states of the buckets."""
+        states = found.where(f"kind = '{STATE}'").select("bucket", "part", "content", "leave_us")
+        self.append(states, self.layout.states(self.query.name), "online", batch)
+        crash_point("queries.state-appended")
 
 
 def add(totals: dict[str, int], batch: Mapping[str, Any]) -> None:

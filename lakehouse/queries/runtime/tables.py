@@ -93,6 +93,17 @@ def parsed(columns: str) -> StructType:
 
 
 def drop_old_states(spark: SparkSession, layout: Home, query: str) -> None:
-    """Delete the state of batches before the last finished one, which nobody reads any more."""
-    if tables.exists(layout.states(query)):
-        tables.remove(spark, layout.states(query), f"batch < {finished(layout, query)}")
+    """Delete what nobody reads any more: superseded counters, and segments that ended by the last finished batch."""
+    table, done = layout.states(query), finished(layout, query)
+    if not tables.exists(table):
+        return
+    states = tables.read(spark, table)
+    if "leave_us" not in states.columns:
+        # Each batch wrote the whole state.
+        tables.remove(spark, table, f"batch < {done}")
+        return
+    markers = states.where(f"batch = {done} AND content IS NULL").groupBy("part").agg(F.min("leave_us"))
+    conditions = [f"batch < {done} AND (leave_us IS NULL OR content IS NULL)"]
+    for part, alive_from in markers.collect():
+        conditions.append(f"part = '{part}' AND leave_us < {alive_from} AND content IS NOT NULL")
+    tables.remove(spark, table, " OR ".join(f"({each})" for each in conditions))

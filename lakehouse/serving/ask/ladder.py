@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from lakehouse.serving.ask.question import INCREASE, Question
+from lakehouse.serving.ask.question import INCREASE, AskError, Question
 from lakehouse.serving.literals import text
 
 if TYPE_CHECKING:
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 class Ladder:
     """A measure as the table ``ladder`` has it.
 
-    Levels are (first_slot, width_us, parent_width_us, finer_us), groupings
+    Levels are (first_slot, width_us, parent_width_us, finer_us, horizon_us), groupings
     as (number, key names, the names as DuckDB writes them), fewest keys first.
     """
 
-    levels: tuple[tuple[int, int, int, int], ...]
+    levels: tuple[tuple[int, int, int, int, int], ...]
     groupings: tuple[tuple[int, tuple[str, ...], str], ...]
     is_exact: bool
     divisor: float
@@ -34,6 +34,12 @@ class Ladder:
     kept_us: int
 
 
+_LADDER = """
+    SELECT first_slot, width_us, parent_width_us, finer_us, horizon_us,
+        list_transform(groupings, lambda g: {{id: g.id, names: g.key_names, text: g.key_names::VARCHAR}}),
+        is_exact, divisor, version, final_before_us, earliest_us, kept_us
+    FROM ladder, publication WHERE stream = {stream} AND measure = {measure} ORDER BY level
+"""
 _KNOWN: WeakKeyDictionary[duckdb.DuckDBPyConnection, dict[tuple[str, str], Ladder | None]] = (
     WeakKeyDictionary()
 )
@@ -60,14 +66,14 @@ def ladder_of(connection: duckdb.DuckDBPyConnection, question: Question) -> Ladd
 
 
 def _read(connection: duckdb.DuckDBPyConnection, stream: str, measure: str) -> Ladder | None:
-    rows = connection.execute(
-        f"SELECT first_slot, width_us, parent_width_us, finer_us, "
-        "list_transform(groupings, lambda g: {id: g.id, names: g.key_names, text: g.key_names::VARCHAR}), "
-        f"is_exact, divisor, version, final_before_us, earliest_us, kept_us FROM ladder, publication "
-        f"WHERE stream = {text(stream)} AND measure = {text(measure)} ORDER BY level"
-    ).fetchall()
+    import duckdb
+
+    try:
+        rows = connection.execute(_LADDER.format(stream=text(stream), measure=text(measure))).fetchall()
+    except duckdb.BinderException:
+        raise AskError("this version was published by an earlier Tidemark: run `tidemark run`") from None
     if not rows:
         return None
-    groupings: list[dict[str, Any]] = rows[0][4]
+    groupings: list[dict[str, Any]] = rows[0][5]
     named = tuple((grouping["id"], tuple(grouping["names"]), grouping["text"]) for grouping in groupings)
-    return Ladder(tuple(row[:4] for row in rows), named, *rows[0][5:])
+    return Ladder(tuple(row[:5] for row in rows), named, *rows[0][6:])

@@ -17,7 +17,8 @@ from lakehouse.serving.literals import text
 if TYPE_CHECKING:
     import duckdb
 
-SERIES = 50_000
+# Few enough that the nodes of all, of which segments may hold several, fit into the memory of a reader.
+SERIES = 10_000
 
 
 def prepared(plan: str, aggregate: str, columns: str, limit: int | None) -> str:

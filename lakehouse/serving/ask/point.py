@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _TOP_US = -(2**62)
 _MOST_SERIES = 10_000
-_READS = ("slot", "parent_us", "a_us", "b_us", "width_us", "parent_width_us", "finer_us")
+_READS = ("slot", "parent_us", "a_us", "b_us", "width_us", "parent_width_us", "finer_us", "horizon_us")
 
 
 _Series = tuple[int, tuple[str | None, ...]]
@@ -38,7 +38,7 @@ def prepared(plan: str, aggregate: str, columns: str) -> str:
                 $3::VARCHAR AS grouping_text, $4::INTEGER AS version, $5::DOUBLE AS divisor,
                 $6::BOOLEAN AS has_values, $7::BOOLEAN AS is_exact, $8::BOOLEAN AS is_forgotten, $9::BOOLEAN AS is_final
         ), reads AS (
-            SELECT 1 AS bucket, '{{}}' AS key_json, unnest($17::BOOLEAN[]) AS is_exact, {lists}
+            SELECT 1 AS bucket, '{{}}' AS key_json, unnest(${10 + len(_READS)}::BOOLEAN[]) AS is_exact, {lists}
         )
         SELECT {columns} FROM {aggregate}_of('asked', 'reads')
     """
@@ -103,11 +103,11 @@ def _pieces(ladder: Ladder, ranks: list[int], question: Question) -> Iterator[tu
     """Yield what the macro ``reads_of`` would: the whole top, below it the children of nodes that an end cuts."""
     start, end = question.start_us, question.end_us
     for rank in ranks:
-        for first_slot, width, parent_width, finer in ladder.levels:
+        for first_slot, width, parent_width, finer, horizon in ladder.levels:
             ends = {edge - edge % parent_width if parent_width else _TOP_US for edge in (start, end)}
             for parent in ends:
                 if parent < start or end - parent_width < parent < end:
-                    yield first_slot + rank, parent, start, end, width, parent_width, finer
+                    yield first_slot + rank, parent, start, end, width, parent_width, finer, horizon
 
 
 def _is_forgotten(ladder: Ladder, question: Question) -> bool:

@@ -1,9 +1,7 @@
-"""Nodes and a snapshot of every stream -> the tables of one new DuckDB file.
+"""Nodes and a snapshot of every stream -> the tables of one new DuckDB file, and of the segments beside it.
 
-Wide nodes (one row with all measures) become long ones (one row per measure that has values), because a range
-question reads one measure. They are sorted by slot, then start: a slot is one measure, level and series, so that a
-question touches a few row groups. Values go in as literals, see literals.py. Cost: one sort of the wide nodes; memory
-as DuckDB needs, it spills.
+Nodes go into segments (segments.py), of which a version writes only the newest. All else is written anew. Values go in
+as literals, see literals.py.
 """
 
 from __future__ import annotations
@@ -15,29 +13,25 @@ from pathlib import Path
 
 import duckdb
 
-from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, Level
+from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
 from lakehouse.declare.durations import format_duration
-from lakehouse.declare.stream import COUNTER_PARTS
-from lakehouse.serving.file.macros import LAST_FILE, statements
+from lakehouse.serving.file.changes import combined_of, write_changed
+from lakehouse.serving.file.macros import LAST_FILE, macros, tables
+from lakehouse.serving.file.merge import ROW_GROUP, Stored, open_fresh, settle
+from lakehouse.serving.file.node_rows import Numbered, load_wide, write_rows
+from lakehouse.serving.file.previous import Previous
 from lakehouse.serving.file.query_snapshot import QuerySnapshot, write_queries
-from lakehouse.serving.file.snapshot import (
-    ROWS,
-    PublishedMeasure,
-    StreamSnapshot,
-    fingerprint,
-)
-from lakehouse.serving.literals import literal, name, row, text
+from lakehouse.serving.file.segments import BLOCK
+from lakehouse.serving.file.snapshot import PublishedMeasure, StreamSnapshot, fingerprint
+from lakehouse.serving.literals import literal, parquet, row, text
 from sql import statement
 
 _NEVER = 2**62
-COUNTER_COLUMNS = ("n", "first_us", "last_us", "first", "last", "max", "drops_low", "drops_high")
-# Two vectors: what is read around a node is unpacked whole, and most of it is not asked for.
-ROW_GROUP = 4_096
 
 
 @contextmanager
 def drafted(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a new file for writing as the connection's only database; closed and checkpointed at the end."""
+    """Open a new file for writing as the connection's current database; closed and checkpointed at the end."""
     connection = duckdb.connect(":memory:", config={"preserve_insertion_order": True})
     try:
         # The session's zone would shift text times without an offset while macros are bound.
@@ -57,49 +51,94 @@ def write_tables(
     version: int,
     streams: Sequence[StreamSnapshot],
     queries: Sequence[QuerySnapshot] = (),
+    folder: Path | None = None,
+    previous: Previous | None = None,
+) -> Stored:
+    """Fill every table of the version, with the macros and views; return where its nodes are.
+
+    ``folder`` takes segments; where it is None, all nodes are in the version's own file. ``previous`` is attached where
+    a stream's nodes are told as what has changed since.
+
+    Raises:
+        ValueError: when the version before is not the one that a stream's changes follow.
+    """
+    with _transaction(connection):
+        for created in tables():
+            connection.execute(created)
+    # Folded nodes may be many; what has changed is little.
+    is_large = folder is not None and any(stream.changed is None for stream in streams)
+    draft = folder / "segments" / f".draft-{version:08d}.duckdb" if folder and is_large else None
+    open_fresh(connection, draft)
+    numbered = list(_numbered(sorted(streams, key=lambda one: one.name), previous))
+    for one in numbered:
+        _write_stream(connection, one)
+    stored = settle(connection, version, folder, draft, previous)
+    with _transaction(connection):
+        for created in macros(stored.segments):
+            connection.execute(created)
+        _write_ledger(connection, streams)
+        write_queries(connection, queries)
+        connection.execute(statement(f"serving/{LAST_FILE}"))
+        _write_publication(connection, version, fingerprint(streams, queries), previous)
+    return stored
+
+
+@contextmanager
+def _transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Let the disk be waited for once, not after each statement; what fails leaves a draft that nobody reads."""
+    connection.execute("BEGIN TRANSACTION")
+    yield
+    connection.execute("COMMIT")
+
+
+def _write_publication(
+    connection: duckdb.DuckDBPyConnection, version: int, made_of: str, previous: Previous | None
 ) -> None:
-    """Fill every table of the version, with the macros and views."""
-    for created in statements():
-        connection.execute(created)
-    slot = 0
-    for number, stream in enumerate(sorted(streams, key=lambda one: one.name)):
-        slot = _write_stream(connection, number, stream, slot)
-    _write_ledger(connection, streams)
-    write_queries(connection, queries)
-    connection.execute(statement(f"serving/{LAST_FILE}"))
     names = "string_agg(stream || '.' || measure, ', ' ORDER BY stream, measure)"
     catalog = f"SELECT coalesce({names}, 'nothing') FROM measures"
-    connection.execute(
-        f"INSERT INTO publication VALUES ({version}, {time.time_ns() // 1000}, "
-        f"{text(fingerprint(streams, queries))}, ({catalog}))"
-    )
+    now_us = time.time_ns() // 1000
+    anew = "(SELECT anew_us FROM previous.publication)" if previous else now_us
+    values = f"{version}, {now_us}, {text(made_of)}, ({catalog}), {anew}"
+    connection.execute(f"INSERT INTO publication VALUES ({values})")
 
 
-def _write_stream(
-    connection: duckdb.DuckDBPyConnection, number: int, stream: StreamSnapshot, slot: int
-) -> int:
-    _load_wide(connection, stream)
-    _write_series(connection, number, stream)
-    count = _scalar(connection, f"SELECT count(*) FROM series WHERE stream_id = {number}")
-    _rank_wide(connection, number, stream)
-    first_slot = slot
-    for measure in (PublishedMeasure(ROWS, "rows", 0), *stream.measures):
-        _write_measure(connection, stream, measure, slot, count)
-        if measure.is_counter:
-            _write_counter(connection, stream, measure, slot, count)
-        _write_ladder(connection, number, stream, measure, slot, count)
-        slot += len(stream.levels) * count
-    _write_levels(connection, stream)
-    nodes = _scalar(connection, f"SELECT count(*) FROM nodes WHERE slot >= {first_slot} AND slot < {slot}")
+def _numbered(streams: Sequence[StreamSnapshot], previous: Previous | None) -> Iterator[Numbered]:
+    """Yield the streams with their numbers: a new one for a stream whose nodes are all made anew."""
+    known = previous.streams if previous else {}
+    new = 1 + max((stream.number for stream in known.values()), default=-1)
+    for stream in streams:
+        if stream.changed is None:
+            yield Numbered(new, stream)
+            new += 1
+            continue
+        before = known.get(stream.name)
+        if before is None or (before.basis, before.batch) != (stream.basis(), stream.changed.after):
+            raise ValueError(f"stream {stream.name}: its changes do not follow the version that is published")
+        yield Numbered(before.number, stream, before.series)
+
+
+def _write_stream(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
+    stream = one.stream
+    if one.is_shared:
+        write_changed(connection, one)
+    else:
+        load_wide(connection, stream)
+        write_rows(connection, one, "fresh.segment.")
+    _write_node_counts(connection, one)
+    for place, measure in enumerate(one.measures):
+        _write_ladder(connection, one, place, measure)
+    _write_levels(connection, one)
+    of_stream = f"WHERE stream_id = {one.number}"
+    count = one.known_series + _scalar(connection, f"SELECT count(*) FROM fresh.segment.series {of_stream}")
+    nodes = _scalar(connection, f"SELECT sum(stored) FROM node_counts {of_stream}")
     values = (
-        *(number, stream.name, stream.definition, stream.newest_us, stream.earliest_us, stream.batch),
+        *(one.number, stream.name, stream.definition, stream.newest_us, stream.earliest_us, stream.batch),
         *(stream.latest_us, stream.raw_path, stream.key_names, count, nodes),
-        *(stream.raw_from_us, stream.retracted, stream.unchecked),
+        *(stream.raw_from_us, stream.retracted, stream.unchecked, stream.basis()),
     )
     connection.execute(f"INSERT INTO streams VALUES {row(values)}")
     for reason, records in sorted(stream.quarantine.items()):
         connection.execute(f"INSERT INTO quarantine VALUES {row((stream.name, reason, records))}")
-    return slot
 
 
 def _scalar(connection: duckdb.DuckDBPyConnection, query: str) -> int:
@@ -107,139 +146,44 @@ def _scalar(connection: duckdb.DuckDBPyConnection, query: str) -> int:
     return int(found[0]) if found and found[0] is not None else 0
 
 
-def _load_wide(connection: duckdb.DuckDBPyConnection, stream: StreamSnapshot) -> None:
-    folder = stream.nodes
-    if folder is None or not any(folder.glob("*.parquet")):
-        connection.execute(f"CREATE OR REPLACE TEMP VIEW wide AS {_empty(stream)}")
-        return
-    source = f"read_parquet({text(str(folder / '*.parquet'))})"
-    connection.execute(f"CREATE OR REPLACE TEMP VIEW wide AS SELECT * FROM {source}")
-
-
-def _empty(stream: StreamSnapshot) -> str:
-    names = ["start_us", "rows", "first_us", "last_us"]
-    for measure in stream.measures:
-        names += [f"{measure.name}__{part}" for part in ("n", "sum", "min", "max", "first_us", "last_us")]
-        names += [f"{measure.name}__{part}" for part in COUNTER_PARTS if measure.is_counter]
-    keys = [f"NULL::VARCHAR AS {name(key)}" for key in stream.key_names]
-    columns = [f"NULL::BIGINT AS {name(column)}" for column in names]
-    return f"SELECT {', '.join(['0 AS level', '0 AS grouping', *keys, *columns])} WHERE false"
-
-
-def _key_values(stream: StreamSnapshot) -> str:
-    whens = [
-        f"WHEN {index} THEN [{', '.join(f'CAST({name(key)} AS VARCHAR)' for key in grouping)}]::VARCHAR[]"
-        for index, grouping in enumerate(stream.groupings)
-    ]
-    return f"CASE grouping {' '.join(whens)} END"
-
-
-def _write_series(connection: duckdb.DuckDBPyConnection, number: int, stream: StreamSnapshot) -> None:
-    names = literal(list(stream.groupings))
+def _write_node_counts(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
+    """Count the stream's nodes by level and parent: a horizon lies between parents, so that whole rows go with it."""
+    levels, before = one.stream.levels, ""
+    own = f"slot >= {one.first_slot(0)} AND slot < {one.end_slot}"
+    source = f"fresh.segment.nodes WHERE {own}"
+    if one.is_shared:
+        source = f"{combined_of(one.number)} WHERE is_new"
+        starts = literal([KEPT_FOREVER_US, *one.stream.horizons])
+        kept = f"stream_id = {one.number} AND (bucket_us = {KEPT_FOREVER_US} OR bucket_us >= {starts}[level + 1])"
+        before = f"UNION ALL FROM previous.node_counts WHERE {kept}"
+    top = "parent_us" if levels[-1].keep_us is None else "start_us"
     connection.execute(
         f"""
-        INSERT INTO series
-        SELECT {number}, grouping, {number} * 1000 + grouping, row_number() OVER (ORDER BY grouping, lookup) - 1,
-            MAP(({names}::VARCHAR[][])[grouping + 1], key_values), key_values, lookup
-        FROM (
-            SELECT grouping, key_values, ifnull(lookup_of(key_values), '') AS lookup
-            FROM (SELECT DISTINCT grouping, {_key_values(stream)} AS key_values FROM wide)
-        )
-        ORDER BY grouping, lookup
+        INSERT INTO node_counts
+        SELECT stream_id, level, bucket_us, sum(nodes), sum(stored), min(first_us), max(last_us) FROM (
+            SELECT
+                {one.number} AS stream_id, place % {len(levels)} + 1 AS level,
+                CASE WHEN parent_us = {KEPT_FOREVER_US} THEN {top} ELSE parent_us END AS bucket_us,
+                count(*) FILTER (place < {len(levels)}) AS nodes, count(*) AS stored,
+                min(start_us) AS first_us, max(start_us) AS last_us
+            FROM (SELECT *, (slot - {one.first_slot(0)}) // {BLOCK} AS place FROM {source}) GROUP BY ALL
+            {before}
+        ) GROUP BY ALL ORDER BY ALL
         """
     )
-
-
-def _rank_wide(connection: duckdb.DuckDBPyConnection, number: int, stream: StreamSnapshot) -> None:
-    # Lists compare their nulls as equal, so a missing key value finds its series. Sorted once, for every measure.
-    connection.execute(
-        f"""
-        CREATE OR REPLACE TEMP TABLE ranked AS
-        SELECT wide.*, series.series_rank
-        FROM (SELECT *, {_key_values(stream)} AS key_values FROM wide) AS wide
-        JOIN series ON series.stream_id = {number}
-            AND series.grouping = wide.grouping AND series.key_values = wide.key_values
-        ORDER BY wide.level, series.series_rank, wide.start_us
-        """
-    )
-
-
-def _write_measure(
-    connection: duckdb.DuckDBPyConnection,
-    stream: StreamSnapshot,
-    measure: PublishedMeasure,
-    slot: int,
-    count: int,
-) -> None:
-    connection.execute(
-        f"""
-        INSERT INTO nodes
-        SELECT {slot} + (level - 1) * {count} + series_rank AS slot, {_parent(stream.levels)}, start_us,
-            {_measure_columns(measure)}
-        FROM ranked WHERE {name("rows" if measure.name == ROWS else f"{measure.name}__n")} > 0
-        """
-    )
-
-
-def _write_counter(
-    connection: duckdb.DuckDBPyConnection,
-    stream: StreamSnapshot,
-    measure: PublishedMeasure,
-    slot: int,
-    count: int,
-) -> None:
-    n, first_us, last_us, *readings = (name(f"{measure.name}__{part}") for part in COUNTER_COLUMNS)
-    if measure.decimals is not None:
-        readings = [f"round(CAST({column} AS DOUBLE) * 1e{measure.decimals})" for column in readings]
-    connection.execute(
-        f"""
-        INSERT INTO counter_nodes
-        SELECT {slot} + (level - 1) * {count} + series_rank AS slot, {_parent(stream.levels)}, start_us,
-            {n}, {first_us}, {last_us}, {", ".join(readings)}
-        FROM ranked WHERE {n} > 0 AND "grouping" = {stream.meter_grouping}
-        """
-    )
-
-
-def _parent(levels: Sequence[Level]) -> str:
-    widths = [level.width_us for level in levels[1:]]
-    whens = [f"WHEN {i} THEN start_us - (start_us % {w} + {w}) % {w}" for i, w in enumerate(widths, start=1)]
-    return f"CASE level {' '.join(whens)} ELSE {KEPT_FOREVER_US} END" if whens else str(KEPT_FOREVER_US)
-
-
-def _measure_columns(measure: PublishedMeasure) -> str:
-    if measure.name == ROWS:
-        return '"rows", NULL, NULL, NULL, NULL, NULL, 0, first_us, last_us'
-    n, total, low, high, first, last = (
-        name(f"{measure.name}__{part}") for part in ("n", "sum", "min", "max", "first_us", "last_us")
-    )
-    exact = wide = "NULL"
-    if measure.decimals is not None:
-        exact, low, high = (_unscaled(column, measure.decimals) for column in (total, low, high))
-        total, exact = exact, f"TRY_CAST({exact} AS BIGINT)"
-        wide = f"CASE WHEN {exact} IS NULL THEN {total} END"
-    total, low, high = (f"CAST({column} AS DOUBLE)" for column in (total, low, high))
-    magnitude = f"{n} * greatest(abs({low}), abs({high}))"
-    return f"{n}, {total}, {exact}, {wide}, {low}, {high}, {magnitude}, {first}, {last}"
-
-
-def _unscaled(column: str, decimals: int) -> str:
-    """Return a decimal as a whole number of its last digit; by text, as multiplying could leave 38 digits."""
-    return f"CAST(replace(CAST(CAST({column} AS DECIMAL(38, {decimals})) AS VARCHAR), '.', '') AS HUGEINT)"
 
 
 def _write_ladder(
     connection: duckdb.DuckDBPyConnection,
-    number: int,
-    stream: StreamSnapshot,
+    one: Numbered,
+    place: int,
     measure: PublishedMeasure,
-    slot: int,
-    count: int,
 ) -> None:
+    number, stream = one.number, one.stream
     decimals = measure.decimals if measure.is_exact else None
     connection.execute(
         "INSERT INTO measures VALUES "
-        + row((stream.name, measure.name, measure.type, decimals, slot, measure.is_counter))
+        + row((stream.name, measure.name, measure.type, decimals, one.first_slot(place), measure.is_counter))
     )
     order = sorted(range(len(stream.groupings)), key=lambda index: (len(stream.groupings[index]), index))
     groupings = [
@@ -254,7 +198,16 @@ def _write_ladder(
         coarser = stream.levels[index + 1].width_us if index + 1 < len(stream.levels) else 0
         finer = stream.horizons[index - 1] if index else _NEVER
         values = (
-            *(stream.name, measure.name, index + 1, slot + index * count, level.width_us, coarser, finer),
+            *(
+                stream.name,
+                measure.name,
+                index + 1,
+                one.first_slot(place, index + 1),
+                level.width_us,
+                coarser,
+                finer,
+            ),
+            stream.horizons[index] if stream.horizons else KEPT_FOREVER_US,
             *(measure.is_exact, 10.0 ** (decimals or 0), stream.newest_us, *_edges(stream, measure.name)),
             *(measure.is_counter, groupings, str([list(stream.groupings[index]) for index in order])),
         )
@@ -276,25 +229,30 @@ def _edges(stream: StreamSnapshot, measure: str) -> tuple[int, int, int]:
     return final, earliest, max(kept, stream.since.get(measure, kept))
 
 
-def _write_levels(connection: duckdb.DuckDBPyConnection, stream: StreamSnapshot) -> None:
+def _write_levels(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
+    stream = one.stream
     for index, level in enumerate(stream.levels):
         horizon = None if level.keep_us is None else stream.horizons[index]
         entered = stream.entered[index] if stream.entered else None
         named = (stream.name, index + 1, format_duration(level.width_us), format_duration(level.keep_us))
         values = ", ".join(literal(value) for value in (*named, level.width_us, level.keep_us, horizon))
         connection.execute(
-            f"INSERT INTO levels SELECT {values}, count(*), min(start_us), max(start_us) + {level.width_us}, "
-            f"{literal(entered)} FROM ranked WHERE level = {index + 1}"
+            f"INSERT INTO levels SELECT {values}, ifnull(sum(nodes), 0), min(first_us), "
+            f"max(last_us) + {level.width_us}, {literal(entered)} FROM node_counts "
+            f"WHERE stream_id = {one.number} AND level = {index + 1}"
         )
 
 
 def _write_ledger(connection: duckdb.DuckDBPyConnection, streams: Sequence[StreamSnapshot]) -> None:
     for stream in streams:
-        if stream.ledger is not None and any(stream.ledger.glob("*.parquet")):
-            source = f"read_parquet({text(str(stream.ledger / '*.parquet'))})"
-            connection.execute(
-                f"INSERT INTO ledger BY NAME SELECT {text(stream.name)} AS stream, {_LEDGER} FROM {source}"
-            )
+        named = f"INSERT INTO ledger BY NAME SELECT {text(stream.name)} AS stream, {_LEDGER} FROM"
+        if stream.changed is not None:
+            connection.execute(f"INSERT INTO ledger FROM previous.ledger WHERE stream = {text(stream.name)}")
+            if stream.changed.ledger:
+                since = f"batch > {stream.changed.after} AND batch <= {stream.batch}"
+                connection.execute(f"{named} {parquet(stream.changed.ledger)} WHERE {since}")
+        elif stream.ledger is not None and any(stream.ledger.glob("*.parquet")):
+            connection.execute(f"{named} read_parquet({text(str(stream.ledger / '*.parquet'))})")
 
 
 _LEDGER = """batch, kind, files, records, received, requeued, accepted, quarantined, duplicates, reasons, missing,

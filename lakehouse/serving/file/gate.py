@@ -1,4 +1,4 @@
-"""The last look before a version is shown: its totals against those that Spark added up from the same nodes."""
+"""The last look before a version is shown: its totals against those that were added up from the rollup's nodes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from fractions import Fraction
 
 import duckdb
 
+from lakehouse.serving.file.changes import combined_of, totals_of_changes
+from lakehouse.serving.file.previous import published_streams
+from lakehouse.serving.file.segments import BLOCK
 from lakehouse.serving.file.snapshot import ROWS, StreamSnapshot, Total
 from lakehouse.serving.literals import text
 
@@ -43,58 +46,83 @@ _NOTHING = _Published(0, 0, 0.0, 0.0, 0)
 _Place = tuple[str, int, int]
 
 
-def reconcile(connection: duckdb.DuckDBPyConnection, streams: Sequence[StreamSnapshot]) -> int:
+_CHANGES = f"""
+    SELECT ladder.measure, ladder.level, series."grouping", sum(now.n) - sum(combined.n_before),
+        coalesce(sum(now.exact_total), 0) + coalesce(sum(now.wide_total), 0) - coalesce(sum(exact_before), 0),
+        fsum(now.total) - coalesce(fsum(total_before), 0), sum(now.magnitude), 4 * count(*)
+    FROM {{combined}} AS combined
+    JOIN {{newest}}.nodes AS now USING (slot, start_us)
+    JOIN ladder ON ladder.first_slot // {BLOCK} = slot // {BLOCK}
+    JOIN streams ON streams.stream = ladder.stream
+    JOIN series ON series.stream_id = streams.stream_id AND series.series_rank = slot - ladder.first_slot
+    GROUP BY ALL
+"""
+
+
+def reconcile(
+    connection: duckdb.DuckDBPyConnection, streams: Sequence[StreamSnapshot], newest: str = "segment"
+) -> int:
     """Compare every total of every stream; return how many were compared.
 
     Counts and exact sums must be equal. Sums of doubles may differ by eps * nodes * sum of n * max(|m|, |M|),
-    which bounds what adding the nodes' sums in any order can lose on both sides.
+    which bounds what adding the nodes' sums in any order can lose on both sides. Of a stream that shares nodes with the
+    version before, what its changed nodes have more than before is compared with what the partial nodes add up to;
+    ``newest`` is the schema where these nodes are.
 
     Raises:
         PublishRefused: naming stream, level, grouping, measure and both figures.
     """
     compared = 0
     for stream in streams:
-        for problem in _differences(stream, _published(connection, stream.name)):
+        if stream.changed is None:
+            totals, query, source = stream.totals, _TOTALS.format(stream=text(stream.name)), "Spark has"
+        else:
+            totals, source = totals_of_changes(connection, stream), "the rollup gained"
+            number = published_streams(connection)[stream.name].number
+            query = _CHANGES.format(combined=combined_of(number), newest=newest)
+        for problem in _differences(stream, totals, _published(connection, query), source):
             raise PublishRefused(
                 f"publish refused, {problem}; the current version stays. Rebuild the rollups."
             )
-        compared += len(stream.totals)
+        compared += len(totals)
     return compared
 
 
-def _published(connection: duckdb.DuckDBPyConnection, stream: str) -> dict[_Place, _Published]:
-    rows = connection.execute(_TOTALS.format(stream=text(stream))).fetchall()
+def _published(connection: duckdb.DuckDBPyConnection, query: str) -> dict[_Place, _Published]:
+    rows = connection.execute(query).fetchall()
     return {
         (measure, level, grouping): _Published(int(n), int(exact or 0), total or 0.0, magnitude or 0.0, nodes)
         for measure, level, grouping, n, exact, total, magnitude, nodes in rows
     }
 
 
-def _differences(stream: StreamSnapshot, published: dict[_Place, _Published]) -> Iterator[str]:
+def _differences(
+    stream: StreamSnapshot, totals: Sequence[Total], published: dict[_Place, _Published], source: str
+) -> Iterator[str]:
     exact = {measure.name: measure.decimals for measure in stream.measures}
     seen: set[_Place] = set()
-    for total in stream.totals:
+    for total in totals:
         keys = [(total.measure, total.level, total.grouping), (ROWS, total.level, total.grouping)]
         seen.update(keys)
         found, rows = (published.get(key, _NOTHING) for key in keys)
         where = f"{stream.name} level {total.level} grouping {total.grouping} measure {total.measure}"
         if total.rows != rows.n:
-            yield f"{where}: Spark has {total.rows} rows, the new file {rows.n}"
+            yield f"{where}: {source} {total.rows} rows, the new file {rows.n}"
         elif total.n != found.n:
-            yield f"{where}: Spark has n = {total.n}, the new file {found.n}"
+            yield f"{where}: {source} n = {total.n}, the new file {found.n}"
         elif total.measure != ROWS:
-            yield from _sum_difference(where, total, found, exact[total.measure])
-    for measure, level, grouping in published.keys() - seen if stream.totals else ():
-        yield f"{stream.name} level {level} grouping {grouping} measure {measure}: Spark has no total for it"
+            yield from _sum_difference(f"{where}: {source}", total, found, exact[total.measure])
+    for measure, level, grouping in published.keys() - seen if totals else ():
+        yield f"{stream.name} level {level} grouping {grouping} measure {measure}: {source} no total for it"
 
 
 def _sum_difference(where: str, total: Total, found: _Published, decimals: int | None) -> Iterator[str]:
     if decimals is not None:
         expected = Fraction(total.total or 0) * 10**decimals
         if expected != found.exact:
-            yield f"{where}: Spark has sum = {total.total}, the new file {Fraction(found.exact, 10**decimals)}"
+            yield f"{where} sum = {total.total}, the new file {Fraction(found.exact, 10**decimals)}"
         return
     bound = _EPSILON * (found.nodes + 1) * found.magnitude
     difference = abs(float(total.total or 0.0) - found.total)
     if not difference <= bound:
-        yield f"{where}: Spark has sum = {total.total!r}, the new file {found.total!r}, beyond rounding ({bound:.3g})"
+        yield f"{where} sum = {total.total!r}, the new file {found.total!r}, beyond rounding ({bound:.3g})"

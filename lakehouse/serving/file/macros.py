@@ -7,14 +7,15 @@ The macros of the six aggregates differ in a few expressions only. ``range_templ
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from lakehouse.serving.file.segments import places
 from sql import statement
 
-TABLE_FILES = ("tables", "ledger", "queries")
+TABLE_FILES = ("tables", "segment", "ledger", "queries")
 _AGGREGATES = ("sum", "count", "avg", "min", "max", "increase")
 MACRO_FILES = (
-    *("timestamps", "ratios", "range_nodes", "range_parts"),
+    *("node_views", "timestamps", "ratios", "range_nodes", "range_parts"),
     *(f"range_{aggregate}" for aggregate in _AGGREGATES),
     *("range_aggregate", "range_series", "completeness", "views"),
 )
@@ -23,11 +24,21 @@ LAST_FILE = "answer_series"
 _PART = re.compile(r"^-- \[(\w+)\]\n", re.MULTILINE)
 
 
-def statements() -> Iterator[str]:
-    """Yield the statements of all tables, macros and views, in the order in which they are run."""
-    for file in (*TABLE_FILES, *MACRO_FILES):
+def tables() -> Iterator[str]:
+    """Yield the statements of all tables, in the order in which they are run."""
+    for file in TABLE_FILES:
+        yield statement(f"serving/{file}")
+
+
+def macros(segments: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the statements of all views and macros over these segments, which are attached, and the file's own."""
+    filled_in = places(segments)
+    for file in MACRO_FILES:
         aggregate = file.removeprefix("range_")
-        yield range_macros(aggregate) if aggregate in _AGGREGATES else statement(f"serving/{file}")
+        text = range_macros(aggregate) if aggregate in _AGGREGATES else statement(f"serving/{file}")
+        for place, words in filled_in.items():
+            text = text.replace(place, words)
+        yield text
 
 
 def range_macros(aggregate: str) -> str:

@@ -1,9 +1,9 @@
 """Write one new version of everything that can be asked, check it, then let readers see it.
 
-    draft (hidden name) -> tables, macros, views -> gate -> fsync, rename -> pointer -> collect
+    draft (hidden name) -> tables, macros, views -> gate -> segment -> fsync, rename -> pointer -> collect
 
 Killed anywhere, the pointer names a whole version: the draft is hidden until it is complete and checked, and the
-next publish removes what was left.
+next publish removes what was left. Of nodes only those that changed since the version before are written.
 """
 
 from __future__ import annotations
@@ -16,16 +16,20 @@ from pathlib import Path
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
 from lakehouse.serving.file.build import drafted, write_tables
-from lakehouse.serving.file.gate import reconcile
+from lakehouse.serving.file.gate import PublishRefused, reconcile
+from lakehouse.serving.file.merge import Stored
+from lakehouse.serving.file.previous import attach_previous, published_streams
 from lakehouse.serving.file.query_snapshot import QuerySnapshot
 from lakehouse.serving.file.snapshot import StreamSnapshot, fingerprint
 from lakehouse.serving.file.versions import (
     collect,
     current_version,
     database_path,
+    files_of_version,
     hold_current,
     next_version,
     place,
+    place_segment,
     point_to,
     publisher,
 )
@@ -49,30 +53,62 @@ def publish(
     streams: Sequence[StreamSnapshot],
     keep_versions: int = 3,
     queries: Sequence[QuerySnapshot] = (),
+    anew: bool = False,
 ) -> Published:
-    """Publish all streams and queries as one version, unless the current one was made from the same.
+    """Publish all streams and queries as one version, unless the current one was made from the same and not ``anew``.
 
     Raises:
-        PublishRefused: when a total differs from Spark's; nothing a reader sees has changed.
+        PublishRefused: when a total differs from the rollup's; nothing a reader sees has changed.
     """
     folder = home.serving
     with publisher(folder):
-        if is_current(home, streams, queries):
+        if not anew and is_current(home, streams, queries):
             return _published(folder, current_version(folder) or 0, is_new=False)
         version = next_version(folder)
         draft = folder / f".draft-{version:08d}-{os.getpid()}.duckdb"
         try:
-            with drafted(draft) as connection:
-                write_tables(connection, version, streams, queries)
-                compared = reconcile(connection, streams)
-            place(folder, version, draft)
+            stored, compared = _write(folder, version, draft, streams, queries)
+            if stored.written:
+                place_segment(folder, stored.segments[-1], stored.written)
+            crash_point("publish.segment-written")
+            place(folder, version, draft, stored.segments)
             crash_point("publish.file-written")
         finally:
-            _discard(draft)
+            _discard(folder)
         point_to(folder, version)
         crash_point("publish.pointer-moved")
         removed = collect(folder, keep_versions)
     return _published(folder, version, is_new=True, compared=compared, removed=removed)
+
+
+def _write(
+    folder: Path,
+    version: int,
+    draft: Path,
+    streams: Sequence[StreamSnapshot],
+    queries: Sequence[QuerySnapshot],
+) -> tuple[Stored, int]:
+    """Write the file and its segment under hidden names; return where nodes are, and how many totals were compared."""
+    current, previous = current_version(folder), None
+    (folder / "segments").mkdir(exist_ok=True)
+    with drafted(draft) as connection:
+        if current is not None and any(stream.changed for stream in streams):
+            previous = attach_previous(connection, folder, current)
+        stored = write_tables(connection, version, streams, queries, folder, previous)
+        return stored, reconcile(connection, streams, stored.newest)
+
+
+def shared_batches(home: Home, streams: Sequence[StreamSnapshot]) -> dict[str, int]:
+    """Return the streams whose published nodes stay true, and the batch through which they have all that came."""
+    if current_version(home.serving) is None:
+        return {}
+    with hold_current(home.serving) as held, connect_locked(held.path) as connection:
+        known = published_streams(connection)
+    return {
+        one.name: known[one.name].batch
+        for one in streams
+        if one.name in known and known[one.name].basis == one.basis() and known[one.name].batch <= one.batch
+    }
 
 
 def is_current(home: Home, streams: Sequence[StreamSnapshot], queries: Sequence[QuerySnapshot] = ()) -> bool:
@@ -88,15 +124,28 @@ def is_current(home: Home, streams: Sequence[StreamSnapshot], queries: Sequence[
     return row is not None and row[0] == fingerprint(streams, queries)
 
 
-def _discard(draft: Path) -> None:
-    for path in (draft, draft.with_name(draft.name + ".wal")):
+def drift(home: Home, streams: Sequence[StreamSnapshot]) -> str | None:
+    """Return where the current version's totals are not those of these streams, of the same batches; None if nowhere.
+
+    Cost: one pass over all nodes.
+    """
+    with hold_current(home.serving) as held, connect_locked(held.path) as connection:
+        try:
+            reconcile(connection, streams)
+        except PublishRefused as refused:
+            return str(refused)
+    return None
+
+
+def _discard(folder: Path) -> None:
+    for path in (*folder.glob(".draft-*"), *(folder / "segments").glob(".draft-*")):
         path.unlink(missing_ok=True)
 
 
 def _published(
     folder: Path, version: int, *, is_new: bool, compared: int = 0, removed: Sequence[int] = ()
 ) -> Published:
-    path = database_path(folder, version)
-    with connect_locked(path) as connection:
-        row = connection.execute("SELECT count(*) FROM nodes").fetchone()
-    return Published(version, is_new, row[0] if row else 0, path.stat().st_size, compared, tuple(removed))
+    with connect_locked(database_path(folder, version)) as connection:
+        row = connection.execute("SELECT ifnull(sum(nodes), 0) FROM streams").fetchone()
+    size = sum(path.stat().st_size for path in files_of_version(folder, version))
+    return Published(version, is_new, int(row[0]) if row else 0, size, compared, tuple(removed))

@@ -9,13 +9,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from lakehouse.algorithms.rollup.levels import Level
+from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, Level
 from lakehouse.declare.stream import Stream
-from lakehouse.serving.file.macros import LAST_FILE, statements
+from lakehouse.serving.file.macros import LAST_FILE, macros, tables
 from lakehouse.serving.file.query_snapshot import QuerySnapshot
 from sql import statement
 
 ROWS = "*"
+# Counts up with every change of how nodes are stored that the tables do not show.
+_STORED = 1
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,15 @@ class Total:
 
 
 @dataclass(frozen=True)
+class ChangedNodes:
+    """What came to a stream's nodes after the batch ``after``: files of partial nodes, and of the whole ledger."""
+
+    after: int
+    nodes: Sequence[Path]
+    ledger: Sequence[Path]
+
+
+@dataclass(frozen=True)
 class StreamSnapshot:
     """One stream as it is to be published.
 
@@ -61,7 +72,9 @@ class StreamSnapshot:
     per ingest batch; None where there are none yet. ``horizons`` has one entry per level, finest first.
     ``entered`` counts per level the rows for which it was the finest that kept their time when they came.
     ``since`` says of measures that came later since when their values are known.
-    ``correction`` numbers the last correction of its history; all raw rows from ``raw_from_us`` on are there.
+    ``correction`` numbers the last correction of its history, ``rebuilt`` the last that changed nodes, and whether it
+    was done; all raw rows from ``raw_from_us`` on are there. Where ``changed`` is given, ``nodes``, ``ledger`` and
+    ``totals`` are not: what the current version has and these are all.
     """
 
     name: str
@@ -85,6 +98,8 @@ class StreamSnapshot:
     raw_from_us: int | None = None
     retracted: int = 0
     unchecked: int = 0
+    rebuilt: int = 0
+    changed: ChangedNodes | None = None
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -96,6 +111,18 @@ class StreamSnapshot:
         """The place of the grouping that holds all keys, by which counters are told apart; None where there is none."""
         whole = (place for place, keys in enumerate(self.groupings) if set(keys) == set(self.key_names))
         return next(whole, None)
+
+    def basis(self) -> str:
+        """Return the hash of what all nodes depend on, beside batches: while it stays, versions share nodes."""
+        shown = (
+            _STORED,
+            statement("serving/segment"),
+            self.definition,
+            [list(one) for one in self.groupings],
+        )
+        forgets = [horizon > KEPT_FOREVER_US for horizon in self.horizons]
+        made = (list(self.measures), list(self.levels), forgets, sorted(self.since.items()), self.rebuilt)
+        return hashlib.sha256(repr((*shown, *made)).encode()).hexdigest()
 
     def identity(self) -> str:
         """Return what decides the published content: two equal texts publish the same answers."""
@@ -125,7 +152,7 @@ def fingerprint(streams: Sequence[StreamSnapshot], queries: Sequence[QuerySnapsh
     """Return the hash of everything that decides a version: streams, queries, batches, definitions and macros."""
     digest = hashlib.sha256()
     filled = sorted({file for query in queries for file in query.statements})
-    for created in (*statements(), *(statement(f"serving/{file}") for file in (*filled, LAST_FILE))):
+    for created in (*tables(), *macros(), *(statement(f"serving/{file}") for file in (*filled, LAST_FILE))):
         digest.update(created.encode())
     for stream in sorted(streams, key=lambda stream: stream.name):
         digest.update(stream.identity().encode())

@@ -1,8 +1,10 @@
 """The published versions: a pointer to the current one, and a shared lock that keeps a version alive for a reader.
 
-    serving/current           text: the version readers open next
-    serving/00000007.duckdb   immutable
-    serving/00000007.lock     flock: shared by readers, exclusive by whoever removes the version
+    serving/current                    text: the version readers open next
+    serving/00000007.duckdb            immutable
+    serving/00000007.segments          text: the segments that it reads beside, oldest first; not there without any
+    serving/00000007.lock              flock: shared by readers, exclusive by whoever removes the version
+    serving/segments/00000003.duckdb   immutable: nodes that versions share; goes with the last version that names it
 
 The lock has its own file because DuckDB holds a POSIX lock on the database file, which the process would lose as
 soon as it closed any other descriptor of that file. The kernel drops a flock with its process, so a crashed reader
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,6 +65,25 @@ def database_path(folder: Path, version: int) -> Path:
 def lock_path(folder: Path, version: int) -> Path:
     """Return where a version's lock is."""
     return folder / f"{version:08d}.lock"
+
+
+def segment_path(folder: Path, segment: str) -> Path:
+    """Return where a segment's file is."""
+    return folder / "segments" / f"{segment}.duckdb"
+
+
+def segments_of(database: Path) -> list[str]:
+    """Return the segments that a version's file is read with, oldest first."""
+    try:
+        return database.with_suffix(".segments").read_text(encoding="ascii").split()
+    except FileNotFoundError:
+        return []
+
+
+def files_of_version(folder: Path, version: int) -> list[Path]:
+    """Return the files that hold a version: its own, and those of its segments."""
+    path = database_path(folder, version)
+    return [path, *(segment_path(folder, segment) for segment in segments_of(path))]
 
 
 def current_version(folder: Path) -> int | None:
@@ -128,10 +149,20 @@ def next_version(folder: Path) -> int:
     return max([0, current_version(folder) or 0, *versions(folder), *locks]) + 1
 
 
-def place(folder: Path, version: int, written: Path) -> Path:
+def place_segment(folder: Path, segment: str, written: Path) -> None:
+    """Give a finished file its segment's name, durably; no version names it yet."""
+    path = segment_path(folder, segment)
+    sync(written)
+    os.replace(written, path)
+    sync(path.parent)
+
+
+def place(folder: Path, version: int, written: Path, segments: Sequence[str] = ()) -> Path:
     """Give a finished file its version's name, durably; readers do not see it before the pointer moves."""
     lock_path(folder, version).touch()
     path = database_path(folder, version)
+    if segments:
+        write_text(path.with_suffix(".segments"), "\n".join(segments) + "\n", durable=True)
     sync(written)
     os.replace(written, path)
     sync(folder)
@@ -146,11 +177,18 @@ def point_to(folder: Path, version: int) -> None:
 def collect(folder: Path, keep: int) -> list[int]:
     """Remove all but the newest ``keep`` versions and the current one; spare what a reader holds.
 
-    Returns the versions removed.
+    Segments that no version names any more go too. Returns the versions removed.
     """
     current = current_version(folder)
     old = [version for version in versions(folder)[:-keep] if version != current]
-    return [version for version in old if _remove(folder, version)]
+    removed = [version for version in old if _remove(folder, version)]
+    left = {
+        segment for version in versions(folder) for segment in segments_of(database_path(folder, version))
+    }
+    for path in (folder / "segments").glob("*.duckdb"):
+        if path.stem not in left:
+            path.unlink()
+    return removed
 
 
 def _remove(folder: Path, version: int) -> bool:
@@ -164,6 +202,8 @@ def _remove(folder: Path, version: int) -> bool:
     else:
         with suppress(FileNotFoundError):
             database_path(folder, version).unlink()
+        # After the version itself, which nobody could read without it.
+        database_path(folder, version).with_suffix(".segments").unlink(missing_ok=True)
         lock.unlink(missing_ok=True)
         return True
     finally:
@@ -177,8 +217,9 @@ def publisher(folder: Path) -> Iterator[None]:
     descriptor = os.open(folder / "publish.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        for draft in (*folder.glob(".draft-*"), *folder.glob(".current.*")):
-            draft.unlink()
+        for name in (".draft-*", ".current.*", ".*.segments.*", "segments/.draft-*"):
+            for draft in folder.glob(name):
+                draft.unlink()
         yield
     finally:
         os.close(descriptor)

@@ -1,38 +1,60 @@
 """The one way a published file is opened: read-only, no files, network or extensions, and nothing can change that.
 
-Everything is set while connecting, and the same everywhere: DuckDB shares one instance per file in a process, and
-refuses a second connection that asks for other settings.
+Everything is set before a statement can run, and the same everywhere: DuckDB shares one instance per file in a
+process, and refuses a second connection that asks for other settings. Segments are attached, read-only, before the
+door to other files is shut: attached files are the only ones that stay open.
 """
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import duckdb
 
+from lakehouse.serving.file.segments import attach
+from lakehouse.serving.file.versions import segments_of
+
 MEMORY_LIMIT = "512MB"
+# Threads of one process share DuckDB's instance of a file: only one may attach and lock at a time.
+_OPENING = threading.Lock()
 
 
 def connect_locked(path: Path, threads: int = 1) -> duckdb.DuckDBPyConnection:
-    """Open a published file so that a statement can read it and do nothing else.
+    """Open a published file, with its segments, so that a statement can read it and do nothing else.
 
     A range question reads a few thousand rows: a second thread costs it more than it brings.
     """
-    return duckdb.connect(
-        str(path),
-        read_only=True,
-        config={
-            "enable_external_access": False,
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-            "allow_community_extensions": False,
-            "allow_persistent_secrets": False,
-            "python_enable_replacements": False,
-            "memory_limit": MEMORY_LIMIT,
-            "threads": threads,
-            # It puts a projection below each step that repeats a term; for few rows that costs more than the term.
-            "disabled_optimizers": "common_subexpressions",
-            "temp_directory": "",
-            "lock_configuration": True,
-        },
-    )
+    with _OPENING:
+        connection = duckdb.connect(
+            str(path),
+            read_only=True,
+            config={
+                "autoinstall_known_extensions": False,
+                "autoload_known_extensions": False,
+                "allow_community_extensions": False,
+                "allow_persistent_secrets": False,
+                "python_enable_replacements": False,
+                "memory_limit": MEMORY_LIMIT,
+                "threads": threads,
+                # It puts a projection below each step that repeats a term; for few rows that costs more than the term.
+                "disabled_optimizers": "common_subexpressions",
+                "temp_directory": "",
+            },
+        )
+        try:
+            _lock(connection, path)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def _lock(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Attach the segments and shut all doors, unless another connection of this process has."""
+    row = connection.execute("SELECT current_setting('lock_configuration')").fetchone()
+    if row and row[0]:
+        return
+    attach(connection, path.parent, segments_of(path))
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")

@@ -13,4 +13,5 @@ fields.py    a line -> named texts, per format
 envelope.py  the envelope around a message of MQTT
 shapes.py    texts of flows as the shape says them
 rows.py      named texts -> typed rows, each with a reason when it is to be rejected
+plain_lines.py  lines that are certainly good -> the same typed rows in Arrow, without Spark
 """

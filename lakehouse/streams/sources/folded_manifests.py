@@ -9,17 +9,15 @@ far each partition was read. A question costs a look into an index, and nothing 
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
+from lakehouse.home.folded_file import FoldedDamaged as FoldedDamaged
+from lakehouse.home.folded_file import FoldedFile
 from lakehouse.streams.sources.drift import Columns
 from lakehouse.streams.sources.manifest import LandedFile, Manifest, OffsetRange, Partition
 from lakehouse.streams.sources.offsets import read_until
 
-_TIMEOUT_S = 60
 # A batch makes one of these each; of other kinds are few, and they stay as they are.
 KINDS = ("files", "kafka")
 _TABLES = """
@@ -35,15 +33,12 @@ CREATE TABLE IF NOT EXISTS folded (only_row INTEGER PRIMARY KEY, through INTEGER
 _FILES = "FROM files NATURAL JOIN shapes WHERE path IN (SELECT value FROM json_each(?))"
 
 
-class FoldedDamaged(RuntimeError):
-    """The file of folded manifests cannot be read."""
-
-
 class FoldedManifests:
     """The folded manifests of one stream; none where there is no such file."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "folded.sqlite"
+        self._file = FoldedFile(folder, _TABLES, "without it files would be read twice")
+        self._ask, self._opened = self._file.ask, self._file.opened
 
     def through(self) -> int:
         """Return up to which batch manifests are folded, 0 for none."""
@@ -93,27 +88,6 @@ class FoldedManifests:
             database.execute(
                 "INSERT OR REPLACE INTO folded VALUES (1, ?, ?)", (manifests[-1].batch, json.dumps(last))
             )
-
-    def _ask(self, question: str, *values: Any) -> list[Any]:
-        if not self._path.exists():
-            return []
-        with self._opened() as database:
-            return database.execute(question, values).fetchall()
-
-    @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
-        # Not read-only: whoever comes after one that was killed must take back what it had begun.
-        try:
-            with closing(sqlite3.connect(self._path, timeout=_TIMEOUT_S)) as database:
-                database.executescript(_TABLES)
-                yield database
-        except sqlite3.OperationalError:
-            # It is locked, or the disk is full: the file is as it should be.
-            raise
-        except sqlite3.DatabaseError as error:
-            raise FoldedDamaged(
-                f"{self._path}: {error}: restore that file; without it files would be read twice"
-            ) from error
 
 
 def _shape(file: LandedFile) -> tuple[str, str]:

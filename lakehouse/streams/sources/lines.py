@@ -6,10 +6,15 @@ order and never cut, so rows inside a partition stand in processing order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -22,8 +27,59 @@ Layout = tuple[str, ...] | None
 _LINE = "source_line bigint, layout int, record binary, fault string"
 LINES = f"source_file string, {_LINE}"
 _LINE_NAMES = ("source_line", "layout", "record", "fault")
+LINE_SCHEMA = pa.schema(
+    {
+        "source_file": pa.string(),
+        "source_line": pa.int64(),
+        "layout": pa.int32(),
+        "record": pa.binary(),
+        "fault": pa.string(),
+    }
+)
 _UNKNOWN_LAYOUT = -1
+_ROWS = 1_000_000
 _PARTITION_BYTES = 128 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class LineSet:
+    """Some lines of a file, by number: a bit for each line."""
+
+    bits: npt.NDArray[np.uint8]
+
+    @staticmethod
+    def of(numbers: npt.NDArray[np.int64]) -> LineSet:
+        """Return the set of these lines."""
+        is_in = np.zeros(int(numbers.max(initial=0)) + 1, np.bool_)
+        is_in[numbers] = True
+        return LineSet(np.packbits(is_in))
+
+    def lack(self, numbers: pa.Array) -> pa.Array:
+        """Return which of some lines are not in the set."""
+        places = numbers.to_numpy()
+        known = np.minimum(places // 8, len(self.bits) - 1)
+        is_in = (self.bits[known] >> (7 - places % 8).astype(np.uint8)) & 1
+        return pa.array((is_in == 0) | (places // 8 >= len(self.bits)))
+
+
+_ALL: Mapping[str, LineSet] = {}
+
+
+def lines_in(written: list[Path]) -> dict[str, LineSet]:
+    """Return, by file, the lines that the rows of these files of raw come from: two columns are read here."""
+    found: dict[str, list[npt.NDArray[np.int64]]] = {}
+    for path in written:
+        with pq.ParquetFile(path, read_dictionary=["source_file"]) as file:
+            for batch in file.iter_batches(_ROWS, columns=["source_file", "source_line"]):
+                paths, numbers = batch.column(0), batch.column(1).to_numpy()
+                places = paths.indices.to_numpy()
+                cuts = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(places)]
+                for low, high in pairwise(cuts):
+                    if low < high:
+                        found.setdefault(paths.dictionary[int(places[low])].as_py(), []).append(
+                            numbers[low:high]
+                        )
+    return {path: LineSet.of(np.concatenate(parts)) for path, parts in found.items()}
 
 
 @dataclass(frozen=True)
@@ -39,47 +95,68 @@ def layouts_of(files: tuple[LandedFile, ...]) -> tuple[Layout, ...]:
     return tuple(dict.fromkeys(file.fields for file in files if file.unreadable is None))
 
 
-def read_lines(spark: SparkSession, files: tuple[LandedFile, ...], source: Source) -> NumberedLines:
-    """Return the numbered lines of a batch of files; a file that cannot be read becomes one faulty line."""
+def read_lines(
+    spark: SparkSession, files: tuple[LandedFile, ...], source: Source, without: Mapping[str, LineSet] = _ALL
+) -> NumberedLines:
+    """Return the numbered lines of a batch of files; a file that cannot be read becomes one faulty line.
+
+    Lines of text ``without`` some, by file.
+    """
     layouts = layouts_of(files)
     readable = [(f.path, layouts.index(f.fields)) for f in files if f.unreadable is None]
-    unreadable = [
-        (f.path, 0, _UNKNOWN_LAYOUT, b"", f"unreadable_file: {f.unreadable}") for f in files if f.unreadable
-    ]
+    unreadable = unreadable_lines(files)
     if source.format == "parquet":
         frame = _parquet_lines(spark, readable)
     else:
-        frame = _text_lines(spark, readable, sum(f.size for f in files), source)
-    if unreadable:
-        frame = frame.unionByName(spark.createDataFrame(unreadable, LINES))
+        frame = _text_lines(spark, readable, sum(f.size for f in files), source, without)
+    if unreadable.num_rows:
+        frame = frame.unionByName(spark.createDataFrame(unreadable))
     return NumberedLines(frame, layouts)
 
 
-def _text_lines(spark: SparkSession, readable: list[tuple[str, int]], size: int, source: Source) -> DataFrame:
+def unreadable_lines(files: tuple[LandedFile, ...]) -> pa.Table:
+    """Return one faulty line for each file that cannot be read."""
+    found = [
+        (f.path, 0, _UNKNOWN_LAYOUT, b"", f"unreadable_file: {f.unreadable}") for f in files if f.unreadable
+    ]
+    return pa.Table.from_pylist(
+        [dict(zip(LINE_SCHEMA.names, each, strict=True)) for each in found], LINE_SCHEMA
+    )
+
+
+def _text_lines(
+    spark: SparkSession,
+    readable: list[tuple[str, int]],
+    size: int,
+    source: Source,
+    without: Mapping[str, LineSet],
+) -> DataFrame:
     cores = spark.sparkContext.defaultParallelism
     partitions = max(1, min(len(readable), max(cores, -(-size // _PARTITION_BYTES))))
     numbered = [(number, path, layout) for number, (path, layout) in enumerate(readable)]
     paths = spark.sparkContext.parallelize(numbered, partitions)
     frame = spark.createDataFrame(paths, "file int, path string, layout int")
-    lines = frame.mapInArrow(_splitter(source.format, source.header), f"file int, {_LINE}")
+    lines = frame.mapInArrow(_splitter(source.format, source.header, without), f"file int, {_LINE}")
     # Lines carry their file's number; the path, much longer, is looked up in one constant.
     names = F.split(F.lit("\0".join(path for path, _ in readable)), "\0")
     return lines.select(F.get(names, F.col("file")).alias("source_file"), *_LINE_NAMES)
 
 
 def _splitter(
-    file_format: str, header: str
+    file_format: str, header: str, without: Mapping[str, LineSet]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     def split(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for file, path, layout in zip(*batch.to_pydict().values(), strict=True):
-                for lines in _records_of(path, file_format, header):
-                    yield _located(lines, file, layout)
+                for lines in records_of(path, file_format, header):
+                    kept = lines if path not in without else lines.filter(without[path].lack(lines.column(0)))
+                    yield _located(kept, file, layout)
 
     return split
 
 
-def _records_of(path: str, file_format: str, header: str) -> Iterator[pa.RecordBatch]:
+def records_of(path: str, file_format: str, header: str) -> Iterator[pa.RecordBatch]:
+    """Yield the numbered records of a file of any format but Parquet, without header and remarks."""
     if file_format == "pcap":
         from lakehouse.streams.sources.packets import numbered_packets
 

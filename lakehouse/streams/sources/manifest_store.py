@@ -19,14 +19,13 @@ from pathlib import Path
 from lakehouse.declare.stream import Source
 from lakehouse.home.atomic_files import write_text
 from lakehouse.home.crashpoint import crash_point
+from lakehouse.home.folded_file import RECENT
 from lakehouse.streams.sources.drift import schema_changes
 from lakehouse.streams.sources.files import Found, groups, landed, matching
 from lakehouse.streams.sources.folded_manifests import KINDS, FoldedManifests
 from lakehouse.streams.sources.manifest import LandedFile, Manifest, OffsetRange, Partition, manifest_file
 from lakehouse.streams.sources.offsets import read_until
 
-# Manifests of that many finished batches are left to be looked at.
-RECENT = 100
 _LISTINGS = 3
 
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 BLOCK_BYTES = 8 * 1024 * 1024
 BATCH_LINES = 100_000
+NUMBERED = pa.schema({"source_line": pa.int64(), "record": pa.binary(), "fault": pa.string()})
 _BOM = b"\xef\xbb\xbf"
 _NEWLINE, _RETURN = 10, 13
 
@@ -104,9 +105,7 @@ def _record_batch(
     if returns.any():
         lines = pc.if_else(pa.array(returns), pc.binary_slice(lines, 0, -1), lines)
     numbers = pa.array(np.arange(number + 1, number + 1 + len(starts), dtype=np.int64))
-    return pa.record_batch(
-        [numbers, lines, pa.array([fault] * len(starts), pa.string())], ["source_line", "record", "fault"]
-    )
+    return pa.record_batch([numbers, lines, pa.array([fault] * len(starts), pa.string())], schema=NUMBERED)
 
 
 def _without(batch: pa.RecordBatch, skip_header: bool, skip_hash: bool) -> pa.RecordBatch:

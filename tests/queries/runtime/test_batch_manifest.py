@@ -1,16 +1,25 @@
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from lakehouse.home.crashpoint import QUERY_FOLDING_POINTS
+from lakehouse.home.layout import Home
 from lakehouse.home.ledger import Entry
+from lakehouse.queries.runtime import batch_manifest
 from lakehouse.queries.runtime.batch_manifest import (
     BatchManifest,
+    Kind,
     ManifestMissing,
     QueryChanged,
     last_manifest,
     next_spans,
+    read_manifest,
     require_manifest,
     require_same,
     write_manifest,
@@ -78,3 +87,45 @@ def test_another_meaning_is_refused_and_the_same_is_not(tmp_path: Path) -> None:
 
     with pytest.raises(QueryChanged, match=r"it was a JOIN b, it is a JOIN c now; .*--forget q"):
         require_same(tmp_path / "q", "q", "a JOIN c")
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(1, 5), st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_folding_manifests_changes_none_however_often_and_wherever_it_is_killed(
+    ends: list[int], recent: int, is_killed: bool
+) -> None:
+    """Batches and repairs go on between folds; every manifest reads as it was written, and the last ones are files."""
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        home = Home(Path(folder))
+        manifests = home.batch_manifests("near")
+        manifests.mkdir(parents=True)
+        written: dict[tuple[Kind, int], BatchManifest] = {}
+        for end in sorted(ends):
+            lasts: dict[Kind, int] = {"batch": end, "repair": end // 2}
+            for kind, last in lasts.items():
+                for number in range(1, last + 1):
+                    if (kind, number) not in written:
+                        written[kind, number] = BatchManifest(number, ((number, end), (0, end)), number % 3)
+                        write_manifest(manifests, kind, written[kind, number])
+            patch.setattr(batch_manifest, "RECENT", recent)
+            patch.setattr(batch_manifest, "finished", lambda layout, query, end=end: end)
+            patch.setattr(batch_manifest, "last_repair", lambda layout, query, end=end: end // 2)
+            patch.setattr(batch_manifest, "crash_point", _killed if is_killed else _not_killed)
+            with suppress(KeyboardInterrupt):
+                batch_manifest.fold(home, "near")
+            assert {place: read_manifest(manifests, *place) for place in written} == written
+            assert read_manifest(manifests, "batch", end + 1) is None
+            patch.setattr(batch_manifest, "crash_point", _not_killed)
+            batch_manifest.fold(home, "near")
+            left = sorted(int(path.name.removeprefix("batch-")) for path in manifests.glob("batch-*"))
+            assert left == list(range(max(1, end - recent + 1), end + 1))
+        assert {place: read_manifest(manifests, *place) for place in written} == written
+
+
+def _killed(point: str) -> None:
+    assert point in QUERY_FOLDING_POINTS
+    raise KeyboardInterrupt
+
+
+def _not_killed(point: str) -> None:
+    assert point in QUERY_FOLDING_POINTS

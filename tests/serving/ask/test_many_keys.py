@@ -16,7 +16,9 @@ from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import AskError, Question
 from lakehouse.serving.ask.series import MOST_KEYS, buckets_by
 from lakehouse.serving.file.publish import publish
+from lakehouse.serving.file.segments import attach
 from lakehouse.serving.file.snapshot import PublishedMeasure, StreamSnapshot
+from lakehouse.serving.file.versions import segments_of
 from lakehouse.serving.sandbox.sandbox import PublishedReader, open_published
 
 pytestmark = pytest.mark.slow
@@ -151,4 +153,5 @@ def test_what_does_not_fit_in_memory_is_told_with_what_to_declare(
         duckdb.connect(str(copied), read_only=True, config=tight) as small,
         pytest.raises(AskError, match=r"no grouping by \[\] alone.*declare the grouping \[\]"),
     ):
+        attach(small, many.hold.path.parent, segments_of(many.hold.path))
         answer(small, _question({}))

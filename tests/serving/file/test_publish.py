@@ -116,7 +116,9 @@ def test_a_lost_node_file_refuses_the_publish(tmp_path: Path, snapshot: StreamSn
         publish(Home(tmp_path), [replace(snapshot, nodes=None)])
 
 
-@pytest.mark.parametrize("place", ["publish.file-written", "publish.pointer-moved"])
+@pytest.mark.parametrize(
+    "place", ["publish.segment-written", "publish.file-written", "publish.pointer-moved"]
+)
 def test_killed_anywhere_the_next_publish_ends_in_one_whole_version(
     tmp_path: Path, snapshot: StreamSnapshot, place: str
 ) -> None:

@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from lakehouse.serving.file.versions import NotPublished
+from lakehouse.home.layout import Home
+from lakehouse.serving.file.publish import publish
+from lakehouse.serving.file.versions import NotPublished, segment_path
 from lakehouse.serving.sandbox.sandbox import PublishedReader, SqlFailed, open_published, run_sql
-from tests.serving.conftest import Lakehouse
+from tests.serving.conftest import STREAMS, Lakehouse
 
 SECRET = "the-secret-that-nobody-may-read"
 ESCAPES = [
@@ -226,6 +229,46 @@ def test_a_statement_takes_less_than_half_a_second(lakehouse: Lakehouse) -> None
     run_sql(lakehouse.reader, "FROM levels")
 
     assert time.process_time() + os.times().children_user + os.times().children_system - began < 0.5
+
+
+SEGMENT_ESCAPES = [
+    "SELECT * FROM read_text('{secret}')",
+    "SELECT count(*) FROM read_blob('{segment}')",
+    "ATTACH '{segment}' AS again",
+    "ATTACH '{folder}/other.duckdb' AS o",
+    "DETACH s00000001",
+    "USE s00000001",
+    "DELETE FROM s00000001.segment.nodes",
+    "DROP TABLE s00000001.segment.nodes",
+    "CREATE TABLE s00000001.segment.more AS SELECT 1",
+    "COPY (SELECT 1) TO '{segment}'",
+]
+
+
+@pytest.fixture(scope="module")
+def segmented(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublishedReader]:
+    """A version that reads a segment beside its own file."""
+    folder = tmp_path_factory.mktemp("segmented")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lakehouse.serving.file.merge.OWN_NODES", 1)
+        publish(Home(folder), [STREAMS["pair"].write(folder / "pair")])
+    with open_published(folder) as reader:
+        yield reader
+
+
+@pytest.mark.parametrize("payload", SEGMENT_ESCAPES)
+def test_segments_open_no_door(segmented: PublishedReader, outside: Path, payload: str) -> None:
+    segment = segment_path(segmented.hold.path.parent, "00000001")
+    before, content = sorted(outside.iterdir()), segment.read_bytes()
+    text = payload.format(secret=outside / "secret.csv", folder=outside, segment=segment)
+
+    with pytest.raises(SqlFailed) as refused:
+        run_sql(segmented, text, 10, 5.0)
+    told = "" if payload.startswith("DETACH") else _attempt(segmented, text)
+
+    assert SECRET not in str(refused.value) and SECRET not in told
+    assert (sorted(outside.iterdir()), segment.read_bytes()) == (before, content)
+    assert run_sql(segmented, "SELECT count(*) > 0 FROM nodes").rows == [[True]]
 
 
 def test_nothing_published_is_told_before_anything_is_opened(tmp_path: Path) -> None:

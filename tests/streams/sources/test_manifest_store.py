@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from lakehouse.declare.stream import Source
 from lakehouse.home.crashpoint import FOLDING_POINTS
+from lakehouse.home.folded_file import RECENT
 from lakehouse.streams.sources.folded_manifests import FoldedDamaged
 from lakehouse.streams.sources.manifest import Manifest, OffsetRange
-from lakehouse.streams.sources.manifest_store import RECENT, ManifestStore
+from lakehouse.streams.sources.manifest_store import ManifestStore
 
 ID = "cotmujI_SuCbmLd1Pj57BQ"
 KILLED = """

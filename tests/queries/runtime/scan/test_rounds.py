@@ -168,7 +168,7 @@ def kernels_by_batch(settings: Settings) -> list[list[tuple[str, float]]]:
         if row["side"] is None
     ]
     rows.sort(key=lambda row: row["committed_at"])
-    return [[(row["query"], row["priority"]) for row in rows if row["batch"] == n] for n in range(1, 5)]
+    return [[(row["query"], row["priority"]) for row in rows if row["batch"] == n] for n in (1, 2)]
 
 
 def test_all_kinds_share_a_scan_and_come_to_what_they_mean_after_repair(
@@ -178,7 +178,7 @@ def test_all_kinds_share_a_scan_and_come_to_what_they_mean_after_repair(
     write(tmp_path, QUERIES, fits=FITS.format(path=str(calls)))
     settings = lakehouse_of(declared())
     rows, done = [], Counter[str]()
-    for part, name in enumerate(QUERIES):
+    for part, name in enumerate(("totals", "threes")):
         rows += land(settings, part)
         take_in(settings, spark, "readings")
         done[name] = run_queries.run(settings, spark, name)["batches"]
@@ -187,7 +187,7 @@ def test_all_kinds_share_a_scan_and_come_to_what_they_mean_after_repair(
         assert run_queries.run(settings, spark, "pairs")["batches"] == 0
     repairs = {name: repair_late.run(settings, spark, name) for name in QUERIES}
 
-    assert set(done.values()) == {1}
+    assert done == {"totals": 1, "threes": 1}
     for name in QUERIES:
         assert content(settings, name) == expected(rows, name), name
         assert sum(expected(rows, name).values()) > 30
@@ -198,7 +198,7 @@ def test_all_kinds_share_a_scan_and_come_to_what_they_mean_after_repair(
     whole = [row for row in told if row["operator"] < 0]
     assert {(row["side"], row["together"], row["rows"]) for row in whole} == {(0, 5, 60), (1, 5, 60)}
     kernels = [row for row in told if row["side"] is None]
-    assert sorted(row["batch"] for row in kernels) == [1, 2, 3, 4]
+    assert sorted(row["batch"] for row in kernels) == [1, 2]
     assert all(row["handled_per_s"] > 0 for row in kernels)
     turns = kernels_by_batch(settings)
     for before, after in pairwise(turns):

@@ -1,0 +1,115 @@
+"""``python -m infra.compile_kernels``, part of ``make setup``: compile the loops that joins and aggregates run.
+
+numba keeps what it compiles beside the source, so the first batches of a home, and tests, find it there. The loops are
+compiled by use, on a handful of rows; one that is not reached here is compiled when it is first called.
+"""
+
+from __future__ import annotations
+
+import doctest
+import time
+from concurrent.futures import ProcessPoolExecutor
+from importlib import import_module
+from multiprocessing import get_context
+
+import numpy as np
+
+AGGREGATES = "lakehouse.algorithms.join_aggregate"
+
+
+def main() -> int:
+    """Compile in two processes, and say how long that took."""
+    started = time.monotonic()
+    # What takes longest first.
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        for done in [pool.submit(each) for each in (compile_pairs, compile_aggregates, compile_others)]:
+            done.result()
+    print(f"compiled in {time.monotonic() - started:.0f} s")
+    return 0
+
+
+def compile_pairs() -> None:
+    """Join, restore and repair with every kind of condition."""
+    from lakehouse.algorithms.late_join.conditions import Band, Comparison, Distance, Equality
+    from lakehouse.algorithms.late_join.contract import Batch
+    from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
+    from lakehouse.algorithms.late_join.qjoin import QJoin
+    from lakehouse.algorithms.late_join.repair import missing_pairs
+
+    dice = np.random.default_rng(0)
+    event = np.arange(100) - dice.integers(0, 20, 100)
+    rows = Batch.of(np.arange(100) % 2, event, key=np.arange(100) % 3, numbers=dice.random((100, 2)))
+    where = (Comparison(0, "<=", 0, 1.0),)
+    for condition in (Equality(where), Equality(), Band(0.5), Distance(0.5)):
+        policies = [NeededSlack(0.9, 20, 5, granularity_us=1) for _ in range(2)]
+        join, again = (QJoin(condition, 6, policy) for policy in policies)
+        join.process(rows)
+        again.restore(join.snapshot())
+        again.advance((200, 200))
+        policies[0].count_missed(rows.side, rows.event_us, rows.event_us)
+        missing_pairs(condition, 6, rows, np.arange(10), rows.event_us[:10], np.zeros(10, np.int64))
+
+
+def compile_aggregates() -> None:
+    """Answer, restore and repair with the methods that queries run unless they name another."""
+    from lakehouse.algorithms.join_aggregate.contract import Aggregate, Rows, Shape
+    from lakehouse.algorithms.join_aggregate.online import Online
+    from lakehouse.algorithms.join_aggregate.repair import missing
+
+    dice, count = np.random.default_rng(0), 90
+    functions = (("sum", 0), ("max", 0), ("min", 1), ("count", 1))
+    aggregates = tuple(Aggregate(name, side, 0) for name, side in functions)  # type: ignore[arg-type]
+    shapes = {
+        "factorised": Shape(((0,), (0,)), (True, False), aggregates),
+        "multiway": Shape(((0,), (0, 1), (1,)), (True, False, True), aggregates),
+    }
+    for method, shape in shapes.items():
+        enter = np.sort(dice.integers(0, 60, count)) - dice.integers(0, 9, count)
+        keys, values = dice.integers(0, 2, (count, shape.width)), dice.random((count, 1))
+        group = dice.integers(0, 3, count)
+        rows = Rows.of(np.arange(count) % shape.sides, enter, enter + 8, keys, group=group, values=values)
+        online, again = (Online(shape, method, 2, 4) for _ in range(2))
+        online.process(rows[:60], 30)
+        again.restore(online.snapshot())
+        again.process(rows[60:], 60)
+        missing(shape, rows, rows.enter_us + 3, 2)
+    _run_examples(*(f"{AGGREGATES}.{name}" for name in ("factorised", "multiway")))
+
+
+def compile_others() -> None:
+    """Plan a join of three streams, and choose the next operator of a shared scan."""
+    from lakehouse.algorithms.multiway_join.centre import Centre
+    from lakehouse.algorithms.multiway_join.contract import Query, Sending, Sites
+    from lakehouse.algorithms.multiway_join.exhaustive import Smje
+    from lakehouse.algorithms.multiway_join.synopsis import HashedSynopsis
+
+    sites = Sites.of("123", [[0, 18, 25], [18, 0, 20], [25, 20, 0]])
+    synopsis = HashedSynopsis(3, 16)
+    centre = Centre(Query(sites, (10, 10, 10)), synopsis, Smje(), Sending(is_compact=True))
+    for name in "1232":
+        centre.apply(name, synopsis.vector([1, 2, 3]))
+    _scan()
+
+
+def _scan() -> None:
+    import pyarrow as pa
+
+    from lakehouse.algorithms.scheduling.contract import Chain, Query
+    from lakehouse.algorithms.scheduling.executor import Executor
+    from lakehouse.algorithms.scheduling.multifactor import MultiFactor
+    from lakehouse.algorithms.scheduling.operators import Predicate
+
+    filters = tuple(Predicate(name, run=lambda rows: np.ones(rows.num_rows, np.bool_)) for name in "ab")
+    executor = Executor([Query("q", Chain("s", filters))], MultiFactor(), time.monotonic_ns)
+    executor.offer("s", pa.record_batch({"x": pa.array([1, 2, 3])}))
+    while executor.step():
+        executor.results()
+
+
+def _run_examples(*modules: str) -> None:
+    for name in modules:
+        doctest.testmod(import_module(name))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

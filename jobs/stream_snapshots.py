@@ -1,0 +1,86 @@
+"""What a publisher is told of each stream: snapshots, and all nodes as Spark folds them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakehouse.declare.settings import Settings
+from lakehouse.declare.stream import Stream
+from lakehouse.home.corrections import published_facts, read_corrections
+from lakehouse.home.ledger import read_extent
+from lakehouse.home.marker import read_marker
+from lakehouse.serving.file.snapshot import StreamSnapshot, measures_of, totals_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def snapshot_of(settings: Settings, spark: SparkSession, stream: Stream) -> StreamSnapshot:
+    """Return what a publisher knows of a stream, without its nodes."""
+    from lakehouse.streams import quarantine, schema_check
+    from lakehouse.streams.level_counts import level_counts
+    from lakehouse.streams.sources.manifest_store import ManifestStore
+
+    layout = settings.layout
+    contained = read_marker(layout.rollup(stream.name))
+    waiting = {}
+    if contained.batch:
+        waiting = quarantine.waiting_records(layout, stream, ManifestStore(layout.manifests(stream.name)))
+    schema = schema_check.require_current(spark, layout, stream)
+    return StreamSnapshot(
+        name=stream.name,
+        definition=stream.definition(),
+        groupings=stream.groupings,
+        measures=measures_of(stream),
+        levels=stream.levels,
+        horizons=schema.horizons(contained.newest_us),
+        newest_us=contained.newest_us,
+        batch=contained.batch,
+        latest_us=stream.latest,
+        raw_path=str(layout.raw(stream.name).relative_to(layout.root)),
+        earliest_us=read_extent(layout, stream.name, contained.batch).earliest_us,
+        quarantine=waiting,
+        entered=level_counts(layout, stream) if contained.batch else (),
+        since=schema.since,
+        **published_facts(read_corrections(layout, stream.name)),
+    )
+
+
+def refuse_unchecked(settings: Settings, snapshots: Sequence[StreamSnapshot]) -> None:
+    """Refuse to publish what the quality checks have not seen or not passed.
+
+    Raises:
+        PublishRefused: naming the stream and its batches.
+    """
+    from lakehouse.serving.file.gate import PublishRefused
+    from quality.history import verified_through
+
+    for one in snapshots:
+        passed = verified_through(settings.layout.quality, one.name)
+        if one.batch > max(passed, 0):
+            raise PublishRefused(
+                f"stream {one.name}: its rollups hold batches up to {one.batch}, the checks have passed those up to "
+                f"{max(passed, 0)}; run the checks (`tidemark run`), nothing is published before"
+            )
+
+
+def with_nodes(settings: Settings, spark: SparkSession, one: StreamSnapshot, folder: Path) -> StreamSnapshot:
+    """Write the stream's folded nodes and its ledger as parquet, and add the nodes up independently."""
+    from lakehouse.spark import tables
+    from lakehouse.streams import rollup
+
+    if not one.batch:
+        return replace(one, changed=None)
+    one = replace(one, changed=None)
+    layout, stream = settings.layout, settings.stream(one.name)
+    nodes = rollup.folded_nodes(spark, layout, stream)
+    nodes.write.parquet(str(folder / "nodes"))
+    totals = rollup.totals(nodes, stream).collect()
+    ledger = tables.as_declared(tables.read(spark, layout.ledger(stream.name)), "ledger")
+    ledger = ledger.where(f"batch <= {one.batch}")
+    ledger.write.parquet(str(folder / "ledger"))
+    added = [total for row in totals for total in totals_of(row.asDict(), one.measures)]
+    return replace(one, nodes=folder / "nodes", ledger=folder / "ledger", totals=added)

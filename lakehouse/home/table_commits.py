@@ -1,0 +1,249 @@
+"""Commits to Delta tables: Parquet files that are written become part of a table, or leave it, in one step.
+
+    create_table    a table, from columns and properties
+    commit          files added and removed; under a writer's number, so that it is made once
+    append          rows that this process holds: one Parquet file, one commit
+
+Whoever writes puts Parquet files into a folder of their own below the table and commits them. Until the commit nobody
+sees them; a writer that dies before it leaves files that a vacuum deletes. The number of the next version is taken by
+creating its log entry, which one writer alone can do. A commit costs some ten milliseconds, however many rows it adds.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from lakehouse.home.crashpoint import crash_point
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+
+# Delta's own number where a table does not name the columns that its statistics are about.
+_FIRST_COLUMNS = 32
+# Longer texts are cut in Delta's statistics; here they have none.
+_TEXT = 32
+_NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A Parquet file below a table, before it is committed; ``partition``: its values, as Delta writes them."""
+
+    path: Path
+    rows: int
+    size: int
+    statistics: Mapping[str, Any]
+    partition: Mapping[str, str | None] = field(default_factory=dict)
+
+
+def open_table(table: Path) -> DeltaTable:
+    """Return the newest version of a table.
+
+    Raises:
+        deltalake.exceptions.TableNotFoundError: when there is none.
+    """
+    from deltalake import DeltaTable
+
+    return DeltaTable(str(table))
+
+
+def create_table(
+    table: Path,
+    schema: str,
+    comment: str = "",
+    properties: Mapping[str, str] | None = None,
+    partition: Sequence[str] = (),
+) -> None:
+    """Create a table when there is none; ``schema`` as Spark and Delta write it in JSON."""
+    from deltalake import DeltaTable, Schema
+
+    DeltaTable.create(
+        str(table),
+        Schema.from_json(schema),
+        mode="ignore",
+        partition_by=list(partition),
+        description=comment or None,
+        configuration=dict(properties or {}),
+        # Properties of our own, beside those of Delta.
+        raise_if_key_not_exists=False,
+    )
+
+
+def committed(known: DeltaTable, writer: str) -> int:
+    """Return the highest number that a writer has committed under, -1 for none."""
+    number = known.transaction_version(writer)
+    return -1 if number is None else number
+
+
+def new_folder(table: Path) -> Path:
+    """Return where a writer may put its files: a folder below the table that no other writer uses."""
+    return table / uuid.uuid4().hex
+
+
+def data_files(known: DeltaTable, table: Path, folder: Path) -> list[DataFile]:
+    """Return the files of a folder that have rows, in the order of their tasks; the others are deleted.
+
+    Cost: one look at each file's footer.
+    """
+    columns = _statistics_columns(known)
+    found = [_data_file(table, path, columns) for path in sorted(folder.rglob("*.parquet"))]
+    for each in found:
+        if not each.rows:
+            each.path.unlink()
+    return [each for each in found if each.rows]
+
+
+def commit(
+    known: DeltaTable,
+    table: Path,
+    added: Sequence[DataFile],
+    removed: Iterable[str] = (),
+    writer: tuple[str, int] | None = None,
+    is_change: bool = True,
+) -> None:
+    """Add files to a table and remove others, named as the log names them, in one version.
+
+    ``writer``: who commits, and under which number. ``is_change`` is false where rows only move to other files.
+
+    Raises:
+        deltalake.exceptions.CommitFailedError: when somebody else has removed one of the files.
+    """
+    from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction
+
+    crash_point("table.files-written")
+    now = time.time_ns() // 1_000_000
+    adds = [
+        AddAction(
+            str(each.path.relative_to(table)),
+            each.size,
+            each.partition,
+            now,
+            is_change,
+            json.dumps(each.statistics),
+        )
+        for each in added
+    ]
+    removes = [RemoveAction(path, is_change, now) for path in removed]
+    transactions = [Transaction(*writer)] if writer else None
+    known.create_write_transaction(
+        [*removes, *adds],
+        "append",
+        known.schema(),
+        known.metadata().partition_columns,
+        # Delta's own writer lets a blind append pass beside what it does.
+        commit_properties=CommitProperties({"isBlindAppend": not removes}, app_transactions=transactions),
+    )
+
+
+def append(table: Path, rows: Sequence[Mapping[str, Any]], writer: tuple[str, int] | None = None) -> None:
+    """Append rows by the names of the table's columns, unless the writer has committed under this number."""
+    import pyarrow as pa
+
+    known = open_table(table)
+    if writer and committed(known, writer[0]) >= writer[1]:
+        return
+    append_arrow(known, table, pa.Table.from_pylist(list(map(dict, rows)), arrow_schema(known)), writer)
+
+
+def append_arrow(
+    known: DeltaTable, table: Path, rows: pa.Table, writer: tuple[str, int] | None = None
+) -> list[DataFile]:
+    """Append rows that have the table's columns and types; return the file that holds them, none for no row."""
+    import pyarrow.parquet as pq
+
+    folder = new_folder(table)
+    folder.mkdir(parents=True)
+    pq.write_table(rows, folder / "part-00000.parquet")
+    added = data_files(known, table, folder)
+    commit(known, table, added, writer=writer)
+    return added
+
+
+def arrow_schema(known: DeltaTable) -> pa.Schema:
+    """Return a table's columns as Arrow has them."""
+    import pyarrow as pa
+
+    return pa.schema(known.schema().to_arrow())
+
+
+def add_columns(table: Path, schema: str) -> None:
+    """Give a table the columns of a schema, as JSON, that it lacks; rows that are there have null in them."""
+    from deltalake import Field, Schema
+
+    known = open_table(table)
+    there = {column.name for column in known.schema().fields}
+    lacking = [
+        Field(column.name, column.type, nullable=True, metadata=column.metadata)
+        for column in Schema.from_json(schema).fields
+        if column.name not in there
+    ]
+    if lacking:
+        known.alter.add_columns(lacking)
+
+
+def _statistics_columns(known: DeltaTable) -> set[str]:
+    named = known.metadata().configuration.get("delta.dataSkippingStatsColumns")
+    if named:
+        return {name.strip().strip("`") for name in named.split(",")}
+    return {column.name for column in known.schema().fields[:_FIRST_COLUMNS]}
+
+
+def _data_file(table: Path, path: Path, columns: set[str]) -> DataFile:
+    from pyarrow import parquet
+
+    footer = parquet.read_metadata(path)
+    folders = path.relative_to(table).parts[1:-1]
+    return DataFile(
+        path,
+        footer.num_rows,
+        path.stat().st_size,
+        _statistics(footer, columns),
+        dict(_partition_value(folder) for folder in folders),
+    )
+
+
+def _partition_value(folder: str) -> tuple[str, str | None]:
+    name, _, value = folder.partition("=")
+    return unquote(name), None if value == _NO_PARTITION else unquote(value)
+
+
+def _statistics(footer: Any, columns: set[str]) -> dict[str, Any]:
+    """Return the count of rows, and extremes and nulls of some columns where they are known, as Delta writes them."""
+    low: dict[str, Any] = {}
+    high: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    for index in range(footer.num_columns):
+        name = footer.schema.column(index).path
+        if name in columns:
+            parts = [
+                footer.row_group(group).column(index).statistics for group in range(footer.num_row_groups)
+            ]
+            if all(part is not None and part.has_null_count for part in parts):
+                nulls[name] = sum(part.null_count for part in parts)
+            ends = _ends(parts)
+            if ends:
+                low[name], high[name] = ends
+    return {"numRecords": footer.num_rows, "minValues": low, "maxValues": high, "nullCount": nulls}
+
+
+def _ends(parts: Sequence[Any]) -> tuple[Any, Any] | None:
+    """Return the extremes of a column, None where there is none or where a reader could take them wrongly."""
+    known = [part for part in parts if part is not None and part.has_min_max]
+    some = [part for part in parts if part is None or part.num_values]
+    if not known or len(known) < len(some):
+        return None
+    ends = min(part.min for part in known), max(part.max for part in known)
+    return ends if all(_is_plain(end) for end in ends) else None
+
+
+def _is_plain(end: object) -> bool:
+    # Doubles have NaN, which no order places; times and decimals have several spellings; Delta has none of booleans.
+    return type(end) is int or (isinstance(end, str) and len(end) <= _TEXT)

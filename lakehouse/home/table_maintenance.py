@@ -1,0 +1,102 @@
+"""Housekeeping of Delta tables: merging small files, deleting files that no version in reach uses, a log that ends.
+
+Any version of a table's history, of the last week if nobody says otherwise, can be read (time travel), so a reader that
+began before a merge is not broken. Files and log entries older than that go. No engine is started for any of it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+from lakehouse.home.table_commits import open_table
+from lakehouse.home.table_log import commits_of, newest_version, read_log
+
+SMALL_FILES = 16
+# Larger files are left alone: a merge then costs what came in since, not what a table holds.
+SMALL_BYTES = 64 * 1024 * 1024
+# How long old versions can be read where nobody says; a table is told what counts when it is maintained.
+HISTORY_US = 7 * 24 * 3600 * 1_000_000
+
+
+def kept(history_us: int = HISTORY_US) -> dict[str, str]:
+    """Return the properties of a table by which old versions can be read for so long, and its log remembers them."""
+    interval = f"interval {history_us // 1_000_000} seconds"
+    return {
+        "delta.logRetentionDuration": interval,
+        "delta.deletedFileRetentionDuration": interval,
+        "delta.checkpointInterval": "10",
+    }
+
+
+def compact_and_vacuum(table: Path, history_us: int = HISTORY_US) -> dict[str, int]:
+    """Merge small files, delete unused ones and bound the log; contents stay the same.
+
+    ``history_us``: how far back versions can be read.
+
+    Returns:
+        How many files were merged and deleted, and how many files and log entries there are now.
+    """
+    merged = merge_small_files(table)
+    return {"files_merged": merged, **clear(table, history_us), **left(table)}
+
+
+def clear(table: Path, history_us: int = HISTORY_US) -> dict[str, int]:
+    """Delete files that no version in reach uses, and bound the log; return how many files were deleted."""
+    _set_history(table, history_us)
+    _expire(table, history_us)
+    return {"files_deleted": vacuum(table, history_us)}
+
+
+def left(table: Path) -> dict[str, int]:
+    """Return how many files and log entries a table has."""
+    facts = read_log(table)
+    return {"files": len(facts.files), "log_entries": len(commits_of(table))} if facts else {}
+
+
+def merge_small_files(table: Path) -> int:
+    """Merge files when there are many small ones; return how many were merged.
+
+    Rows may be appended meanwhile; whoever deletes some must wait, or loses against it.
+    """
+    facts = read_log(table)
+    if facts is None or sum(size < SMALL_BYTES for size in facts.files.values()) < SMALL_FILES:
+        return 0
+    # One core: jobs go on beside a merge.
+    merged = open_table(table).optimize.compact(target_size=SMALL_BYTES, max_concurrent_tasks=1)
+    return int(merged["numFilesRemoved"])
+
+
+def vacuum(table: Path, history_us: int) -> int:
+    """Delete data files that no version of the table's history uses; return how many there were."""
+    if newest_version(table) is None:
+        return 0
+    known = open_table(table)
+    # A run that deletes is two entries of the log, so it is only begun when there is something to delete.
+    unused = known.vacuum(dry_run=True, full=True)
+    if unused:
+        known.vacuum(dry_run=False, full=True)
+    _remove_folders(table, time.time() - history_us / 1e6)
+    return len(unused)
+
+
+def _remove_folders(table: Path, oldest: float) -> None:
+    """Remove the folders of writers of which no file is left."""
+    for folder in table.iterdir():
+        is_writers = folder.is_dir() and not folder.name.startswith("_") and "=" not in folder.name
+        if is_writers and folder.stat().st_mtime < oldest and not any(folder.rglob("*.parquet")):
+            shutil.rmtree(folder)
+
+
+def _expire(table: Path, history_us: int) -> None:
+    """Delete the log entries that no version in reach needs."""
+    commits = commits_of(table)
+    if commits and commits[0].stat().st_mtime < time.time() - history_us / 1e6:
+        open_table(table).cleanup_metadata()
+
+
+def _set_history(table: Path, history_us: int) -> None:
+    facts, properties = read_log(table), kept(history_us)
+    if facts is not None and any(facts.properties.get(name) != value for name, value in properties.items()):
+        open_table(table).alter.set_table_properties(properties)

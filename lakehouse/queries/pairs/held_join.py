@@ -1,0 +1,128 @@
+"""What a bucket of a window join holds: the kernel, and what pairs show of its rows. No JVM.
+
+A segment has rows of one side that entered with one batch and are near in time:
+
+    side, place, number, event_us, cell, n_0 ...    as the kernel holds them
+    row, o_<name> ...                               what pairs show
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lakehouse.algorithms.late_join.contract import NO_TIME, HeldRows
+from lakehouse.algorithms.late_join.policy import SlackPolicy
+from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
+from lakehouse.algorithms.late_join.policy_paper import PaperSlack
+from lakehouse.algorithms.late_join.qjoin import QJoin, held_rows
+from lakehouse.queries.pairs.query import PairsQuery
+from lakehouse.queries.pairs.shown_rows import ShownRows
+from lakehouse.queries.runtime.bucket import unpacked
+from lakehouse.queries.runtime.segments import Change, Segment, cut_by_time, packed_rows
+
+if TYPE_CHECKING:
+    from lakehouse.algorithms.late_join.contract import Int64s
+
+_METHOD, _NEXT = "method", "next"
+_SIDES = ("left", "right")
+_KERNEL = ("side", "place", "cell")
+
+
+class HeldJoin:
+    """A join, what its rows show, and the number of the next row."""
+
+    def __init__(self, query: PairsQuery) -> None:
+        self.join = QJoin(query.condition, query.window_us, policy_of(query), query.clock)
+        self.shown, self.following = ShownRows(), 0
+        self._unwritten: list[pa.Table] = []
+
+    @property
+    def horizons_us(self) -> tuple[int, int]:
+        """Return the horizon of each side."""
+        left, right = (NO_TIME if horizon is None else horizon for horizon in self.join.horizons_us)
+        return left, right
+
+    def catch_up(self, counters: Mapping[str, bytes], segments: Sequence[Segment]) -> None:
+        """Become the state of a later batch.
+
+        Raises:
+            ValueError: the state is of another condition or window.
+        """
+        if (method := counters[_METHOD].decode()) != self.join.name:
+            raise ValueError(f"expected the state of {self.join.name}, found that of {method}")
+        self.following = int(counters[_NEXT])
+        tables = [unpacked(each.content) for each in segments]
+        if f"{_SIDES[0]}_rows" in counters:
+            # A version that wrote the whole state after each batch left it so.
+            self._unwritten = tables = [_from_whole(counters, self.join.columns)]
+        if not tables:
+            self.join.catch_up(counters, _as_held(None, self.join.columns))
+            return
+        rows = pa.concat_tables([tables[0], *(each.cast(tables[0].schema) for each in tables[1:])])
+        rows = rows.sort_by("number").combine_chunks()
+        self.join.catch_up(counters, _as_held(rows, self.join.columns))
+        self.shown.add(_shown(rows), rows["side"].to_numpy())
+
+    def take_in(self, new: pa.Table, at: Int64s, entered: HeldRows, window_us: int) -> Change:
+        """Hold those of the ``new`` rows that the join holds, at these positions; return what that changes on disk."""
+        self.following += new.num_rows
+        kept = new.take(pa.array(at))
+        self.shown.add(kept, entered.side)
+        tables, self._unwritten = [*self._unwritten, _with_kernel(kept, entered)], []
+        segments = [segment for table in tables for segment in _segments(table, window_us)]
+        own = {_METHOD: self.join.name.encode(), _NEXT: str(self.following).encode()}
+        ends = zip(_SIDES, self.horizons_us, strict=True)
+        return Change(self.join.counters() | own, segments, {name: horizon + 1 for name, horizon in ends})
+
+
+def policy_of(query: PairsQuery) -> SlackPolicy:
+    """Return a new policy as the query asks for."""
+    if query.policy == "paper":
+        return PaperSlack(query.recall, query.period_us, query.step_us)
+    return NeededSlack(query.recall, query.period_us, query.step_us)
+
+
+def _segments(rows: pa.Table, window_us: int) -> Iterator[Segment]:
+    """Yield the rows of each side, cut by time: about a window each, unless that were too many."""
+    side, event = rows["side"].to_numpy(), rows["event_us"].to_numpy()
+    for number, name in enumerate(_SIDES):
+        own = np.flatnonzero(side == number)
+        for at in cut_by_time(event[own], window_us):
+            among = own[at]
+            yield Segment(name, int(event[among].max()), packed_rows(rows.take(pa.array(among))))
+
+
+def _with_kernel(shown: pa.Table, held: HeldRows) -> pa.Table:
+    """Return rows with what the kernel knows of them."""
+    place, _, cell, _ = held.entries.T
+    columns = {"side": held.side, "place": place, "cell": cell}
+    numbers = {f"n_{number}": column for number, column in enumerate(held.numbers.T)}
+    own = {name: pa.array(np.ascontiguousarray(column)) for name, column in (columns | numbers).items()}
+    return pa.table({**own, **{name: shown[name] for name in shown.column_names}})
+
+
+def _as_held(rows: pa.Table | None, columns: int) -> HeldRows:
+    """Return rows of segments as the kernel holds them."""
+    if rows is None:
+        return HeldRows(np.empty(0, np.int8), np.empty((0, 4), np.int64), np.empty((0, columns)))
+    entries = np.column_stack([rows[name].to_numpy() for name in ("place", "event_us", "cell", "number")])
+    numbers = [rows[f"n_{number}"].to_numpy() for number in range(columns)]
+    values = np.column_stack(numbers) if columns else np.empty((rows.num_rows, 0))
+    return HeldRows(rows["side"].to_numpy(), entries, values)
+
+
+def _shown(rows: pa.Table) -> pa.Table:
+    return rows.select(
+        [name for name in rows.column_names if name not in _KERNEL and not name.startswith("n_")]
+    )
+
+
+def _from_whole(parts: Mapping[str, bytes], columns: int) -> pa.Table:
+    """Return the rows of a state that was written as a whole."""
+    held, shown = held_rows(parts, columns), unpacked(parts["shown"])
+    at = np.searchsorted(shown["number"].to_numpy(), held.entries[:, 3])
+    return _with_kernel(shown.take(pa.array(at)), held)

@@ -1,0 +1,227 @@
+"""What a bucket holds between two batches: segments of rows that entered, small counters, a copy in memory. No JVM.
+
+In the table ``states`` a row is one of
+
+    counter    part, content             as it was after its batch; those of the last batch count
+    segment    part, content, leave_us   rows that entered with its batch; none of them counts after leave_us
+    marker     part, leave_us            segments of this part that end before this are gone after its batch
+
+A batch writes what entered. What leaves is written nowhere: the markers tell. The process that ran a bucket keeps what
+it holds for the next batch, so it reads nothing then; a process that has the state of an earlier batch reads the
+segments since, and one that has none reads all that are alive. Which state a process has is known by the batch and by
+the attempt at it, a name that is drawn whenever a batch is made, so what an attempt that died has left in memory is
+never gone on from.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
+
+from lakehouse.queries.runtime.bucket import STATE, of_kind
+
+_ATTEMPTS = "attempts"
+# Rows that enter together make at most so many segments, and one more.
+MOST_SEGMENTS = 8
+# A process that lags behind by more batches than these reads its buckets anew.
+_REMEMBERED = 64
+# A copy that was not asked for so long is dropped: its query is gone, or another process has the bucket.
+_UNUSED_S = 600.0
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Rows that entered with a batch, as bytes in the kind's own format."""
+
+    part: str
+    leave_us: int
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a batch does to a bucket's state; ``alive_from``: by part, the least ``leave_us`` that is alive."""
+
+    counters: Mapping[str, bytes]
+    segments: Sequence[Segment]
+    alive_from: Mapping[str, int]
+
+
+class Held(Protocol):
+    """What a bucket holds, in memory."""
+
+    def catch_up(self, counters: Mapping[str, bytes], segments: Sequence[Segment]) -> None:
+        """Become the state of a later batch, by its counters and the segments since; those may have ended."""
+
+
+H = TypeVar("H", bound=Held)
+# Bucket, the batch after which segments are asked for, and the markers -> segments, in order of their batch.
+ReadSegments = Callable[[int, int, Mapping[str, int]], Sequence[Segment]]
+
+
+@dataclass
+class BucketState(Generic[H]):
+    """A bucket's state while its batch is made. ``bytes``: the size of the counters and segments that are alive."""
+
+    held: H
+    attempts: dict[int, str] = field(default_factory=dict)
+    sizes: list[tuple[str, int, int]] = field(default_factory=list)
+    bytes: int = 0
+    used_at: float = 0.0
+
+    def measure(self, segments: Sequence[Segment], change: Change) -> None:
+        """Count new segments, and forget those that have ended."""
+        self.sizes += [(each.part, each.leave_us, len(each.content)) for each in segments]
+        self.sizes = [each for each in self.sizes if each[1] >= change.alive_from[each[0]]]
+        self.bytes = sum(each[2] for each in self.sizes) + sum(map(len, change.counters.values()))
+
+
+_KEPT: dict[tuple[str, int], BucketState[Any]] = {}
+
+
+@dataclass(frozen=True)
+class StateBefore:
+    """Where the tasks of a batch find what the batches before it have left.
+
+    ``states`` names the table; ``attempt`` is drawn when the batch is made.
+    """
+
+    states: str
+    batch: int
+    attempt: str
+    read: ReadSegments
+
+    def of(self, bucket: int, rows: pa.Table, empty: Callable[[], H]) -> BucketState[H]:
+        """Return a bucket's state; ``rows`` are its counters and markers after the batch before, none if it is new."""
+        kept = _KEPT.pop((self.states, bucket), None)
+        _drop_unused()
+        if not rows.num_rows:
+            return BucketState(empty())
+        counters, alive_from = _taken_apart(rows)
+        attempts = {int(batch): name for batch, name in json.loads(counters.pop(_ATTEMPTS, b"{}")).items()}
+        after = max(kept.attempts, default=0) if kept else 0
+        if kept is None or attempts.get(after) != kept.attempts[after]:
+            kept, after = BucketState(empty()), 0
+        if after < self.batch - 1:
+            segments = self.read(bucket, after, alive_from)
+            kept.held.catch_up(counters, segments)
+            kept.sizes += [(each.part, each.leave_us, len(each.content)) for each in segments]
+        kept.attempts = attempts
+        return kept
+
+    def keep(self, bucket: int, state: BucketState[Any], change: Change) -> pa.Table:
+        """Keep a bucket's state for the next batch; return the rows of this batch's state."""
+        state.attempts[self.batch] = self.attempt
+        for batch in sorted(state.attempts)[:-_REMEMBERED]:
+            del state.attempts[batch]
+        state.measure(change.segments, change)
+        state.used_at = time.monotonic()
+        _KEPT[self.states, bucket] = state
+        return _state_rows(change, json.dumps(state.attempts).encode())
+
+
+@dataclass(frozen=True)
+class StateFile:
+    """A file of the table ``states``: its first and last batch, and the last ``leave_us``; None for not known."""
+
+    path: str
+    first_batch: int | None
+    last_batch: int | None
+    last_leave_us: int | None
+
+    def may_hold(self, after: int, before: int, alive_from: int) -> bool:
+        """Tell if the file may have segments of batches between two, neither counted in, that are alive."""
+        return not (
+            (self.first_batch is not None and self.first_batch >= before)
+            or (self.last_batch is not None and self.last_batch <= after)
+            or (self.last_leave_us is not None and self.last_leave_us < alive_from)
+        )
+
+
+@dataclass(frozen=True)
+class SegmentFiles:
+    """Reads segments of batches before ``batch`` from files."""
+
+    files: tuple[StateFile, ...]
+    batch: int
+
+    def __call__(self, bucket: int, after: int, alive_from: Mapping[str, int]) -> list[Segment]:
+        """Return a bucket's segments of batches after one that are alive, in order of their batch."""
+        least = min(alive_from.values(), default=0)
+        files = [each.path for each in self.files if each.may_hold(after, self.batch, least)]
+        found = [row for path in files for row in self._read(path, bucket, after, alive_from)]
+        return [segment for _, segment in sorted(found, key=lambda row: row[0])]
+
+    def _read(
+        self, path: str, bucket: int, after: int, alive_from: Mapping[str, int]
+    ) -> list[tuple[int, Segment]]:
+        with parquet.ParquetFile(path) as file:
+            if "leave_us" not in file.schema_arrow.names:
+                return []
+            rows = file.read(columns=["bucket", "part", "leave_us", "batch", "content"])
+        batch = rows["batch"]
+        between = pc.and_(pc.greater(batch, after), pc.less(batch, self.batch))
+        is_segment = pc.and_(pc.is_valid(rows["leave_us"]), pc.is_valid(rows["content"]))
+        rows = rows.filter(pc.and_(pc.and_(between, is_segment), pc.equal(rows["bucket"], bucket)))
+        names = ("batch", "part", "leave_us", "content")
+        segments = zip(*(rows[name].to_pylist() for name in names), strict=True)
+        return [(number, Segment(*own)) for number, *own in segments if own[1] >= alive_from[own[0]]]
+
+
+def cut_by_time(times: Any, width_us: int) -> Iterator[Any]:
+    """Yield the places of rows that make one segment each: about a width of time, or more if that were too many."""
+    if not len(times):
+        return
+    first, last = int(times.min()), int(times.max())
+    segment = (times - first) // max(width_us, (last - first) // MOST_SEGMENTS, 1)
+    for each in np.unique(segment):
+        yield np.flatnonzero(segment == each)
+
+
+def packed_rows(table: pa.Table) -> bytes:
+    """Return rows as the content of a segment."""
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_table(table.combine_chunks())
+    return bytes(sink.getvalue())
+
+
+def _state_rows(change: Change, attempts: bytes) -> pa.Table:
+    counters = {**change.counters, _ATTEMPTS: attempts}
+    segments, markers = change.segments, change.alive_from
+    parts = [*counters, *(each.part for each in segments), *markers]
+    contents = [*counters.values(), *(each.content for each in segments), *[None] * len(markers)]
+    leaves = [*[None] * len(counters), *(each.leave_us for each in segments), *markers.values()]
+    columns = {
+        "part": pa.array(parts, pa.string()),
+        "content": pa.array(contents, pa.binary()),
+        "leave_us": pa.array(leaves, pa.int64()),
+    }
+    return of_kind(STATE, columns, len(parts))
+
+
+def _taken_apart(rows: pa.Table) -> tuple[dict[str, bytes], dict[str, int]]:
+    """Return counters and markers."""
+    counters, alive_from = dict[str, bytes](), dict[str, int]()
+    columns = (rows[name].to_pylist() for name in ("part", "content", "leave_us"))
+    for part, content, leave_us in zip(*columns, strict=True):
+        if leave_us is None:
+            counters[part] = content
+        elif content is None:
+            alive_from[part] = leave_us
+    return counters, alive_from
+
+
+def _drop_unused() -> None:
+    now = time.monotonic()
+    for place in [place for place, state in _KEPT.items() if now - state.used_at > _UNUSED_S]:
+        del _KEPT[place]

@@ -1,0 +1,118 @@
+"""Nodes that changed since the version before: what came to them, added to what they held.
+
+    files of partial nodes -> wide nodes -> long rows, ``changed`` -> with the old rows, ``combined`` -> ``fresh``
+
+Sums add, extremes and times take the outer one, so the old rows of a node and the partial nodes that came since are
+all that its new row needs. Cost: the partial nodes, and one pass over what the version before has of their times.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakehouse.serving.file.node_rows import Numbered, no_nodes, write_rows
+from lakehouse.serving.file.segments import BLOCK, NODE_COLUMNS
+from lakehouse.serving.file.snapshot import StreamSnapshot, Total, totals_of
+from lakehouse.serving.literals import name, parquet
+
+if TYPE_CHECKING:
+    import duckdb
+
+_EXACT = "ifnull(CAST({0}.exact_total AS HUGEINT), {0}.wide_total)"
+
+
+def write_changed(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
+    """Write the new rows of the stream's nodes that changed; ``combined`` holds them with what they were before."""
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE wide AS {_folded(one.stream)}")
+    connection.execute("CREATE OR REPLACE TEMP TABLE changed_nodes AS FROM fresh.segment.nodes WITH NO DATA")
+    write_rows(connection, one, "changed_")
+    connection.execute("DROP TABLE wide")
+    _find_before(connection)
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE {combined_of(one.number)} AS {_COMBINED}")
+    connection.execute(
+        f"INSERT INTO fresh.segment.nodes SELECT {NODE_COLUMNS} FROM {combined_of(one.number)} ORDER BY slot, start_us"
+    )
+
+
+def _find_before(connection: duckdb.DuckDBPyConnection) -> None:
+    """Let ``before`` be what the changed nodes were; each block is read over the times that changed in it alone."""
+    connection.execute("CREATE OR REPLACE TEMP TABLE before AS FROM fresh.segment.nodes WITH NO DATA")
+    touched = f"SELECT slot // {BLOCK}, min(start_us), max(start_us) FROM changed_nodes GROUP BY ALL"
+    for block, first_us, last_us in connection.execute(touched).fetchall():
+        connection.execute(
+            f"""
+            INSERT INTO before SELECT {NODE_COLUMNS} FROM (
+                FROM previous.node_segments WHERE slot >= {block * BLOCK} AND slot < {(block + 1) * BLOCK}
+                AND start_us >= {first_us} AND start_us <= {last_us}
+            ) SEMI JOIN changed_nodes USING (slot, start_us)
+            QUALIFY row_number() OVER (PARTITION BY slot, start_us ORDER BY segment DESC) = 1
+            """
+        )
+
+
+def combined_of(number: int) -> str:
+    """Return the table of a stream's changed nodes."""
+    return f"combined_{number}"
+
+
+def totals_of_changes(connection: duckdb.DuckDBPyConnection, stream: StreamSnapshot) -> list[Total]:
+    """Return what the partial nodes add up to, read from their files alone."""
+    if stream.changed is None or not stream.changed.nodes:
+        return []
+    sums = ['CAST(sum("rows") AS BIGINT) AS "rows"']
+    for measure in stream.measures:
+        n, total = f"{measure.name}__n", f"{measure.name}__sum"
+        sums += [f"CAST(sum({name(n)}) AS BIGINT) AS {name(n)}", f"sum({name(total)}) AS {name(total)}"]
+    found = connection.execute(
+        f'SELECT level, "grouping", {", ".join(sums)} FROM {_kept(stream)} GROUP BY level, "grouping"'
+    )
+    columns = [column[0] for column in found.description]
+    rows = [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
+    return [total for row in rows for total in totals_of(row, stream.measures)]
+
+
+def _kept(stream: StreamSnapshot) -> str:
+    """Return SQL for the partial nodes that came, without those that their level keeps no longer."""
+    assert stream.changed is not None
+    kept = [f"level = {n} AND start_us >= {start}" for n, start in enumerate(stream.horizons, start=1)]
+    return f"(SELECT * FROM {parquet(stream.changed.nodes)} WHERE {' OR '.join(kept)})"
+
+
+def _folded(stream: StreamSnapshot) -> str:
+    """Return SQL for wide nodes, one for each node that partial nodes came to."""
+    if stream.changed is None or not stream.changed.nodes:
+        return no_nodes(stream)
+    by = ", ".join(("level", '"grouping"', "start_us", *map(name, stream.key_names)))
+    sums = ['CAST(sum("rows") AS BIGINT) AS "rows"', "min(first_us) AS first_us", "max(last_us) AS last_us"]
+    for measure in stream.measures:
+        parts = {
+            part: name(f"{measure.name}__{part}")
+            for part in ("n", "sum", "min", "max", "first_us", "last_us")
+        }
+        sums.append(f"CAST(sum({parts['n']}) AS BIGINT) AS {parts['n']}")
+        combined = {"sum": "sum", "min": "min", "max": "max", "first_us": "min", "last_us": "max"}
+        sums += [f"{combine}({parts[part]}) AS {parts[part]}" for part, combine in combined.items()]
+    return f"SELECT {by}, {', '.join(sums)} FROM {_kept(stream)} GROUP BY {by}"
+
+
+_COMBINED = f"""
+    WITH added AS (
+        SELECT
+            new.*, before.n IS NULL AS is_new, ifnull(before.n, 0) AS n_before, before.total AS total_before,
+            {_EXACT.format("before")} AS exact_before,
+            {_EXACT.format("new")} + ifnull(exact_before, 0) AS exact,
+            least(new.lowest, before.lowest) AS least_value, greatest(new.highest, before.highest) AS greatest_value,
+            least(new.first_us, before.first_us) AS first_of_all, greatest(new.last_us, before.last_us) AS last_of_all
+        FROM changed_nodes AS new LEFT JOIN before USING (slot, start_us)
+    )
+    SELECT
+        slot, parent_us, start_us, n + n_before AS n,
+        CASE WHEN exact IS NULL THEN total + ifnull(total_before, 0) ELSE CAST(exact AS DOUBLE) END AS total,
+        TRY_CAST(exact AS BIGINT) AS exact_total,
+        CASE WHEN TRY_CAST(exact AS BIGINT) IS NULL THEN exact END AS wide_total,
+        least_value AS lowest, greatest_value AS highest,
+        ifnull((n + n_before) * greatest(abs(least_value), abs(greatest_value)), 0) AS magnitude,
+        first_of_all AS first_us, last_of_all AS last_us,
+        is_new, n_before, exact_before, total_before
+    FROM added
+"""

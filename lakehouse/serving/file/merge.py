@@ -1,0 +1,197 @@
+"""Where the nodes of a new version go: beside those of the version before, or merged with them into a new segment.
+
+Cost: what is written. A node is written by each publish while it is in the version's own tables, of which there are at
+most ``OWN_NODES``, and once or a few times for each of at most ``MOST_SEGMENTS`` sizes, each several times the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakehouse.serving.file.previous import Previous
+from lakehouse.serving.file.segments import BLOCK, COLUMNS, catalog, newest_rows
+from lakehouse.serving.literals import text
+from sql import statement
+
+if TYPE_CHECKING:
+    import duckdb
+
+# Two vectors: what is read around a node is unpacked whole, and most of it is not asked for.
+ROW_GROUP = 4_096
+OWN_NODES = 250_000
+MOST_SEGMENTS = 3
+_RATIO = 8
+# Whoever reads all nodes of a version holds the slots and starts of those that replace others.
+_MOST_REPLACING = 4_000_000
+_SORTED_AT_ONCE = 1_000_000
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many nodes a segment stores, and about how many of them are kept."""
+
+    segment: str
+    stored: int
+    kept: int
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The segments of a version, oldest first; ``written``: the draft of the newest, None where it is an old one.
+
+    ``newest`` is the schema that holds all nodes which are new in this version.
+    """
+
+    segments: tuple[str, ...]
+    newest: str = "segment"
+    written: Path | None = None
+
+
+def open_fresh(connection: duckdb.DuckDBPyConnection, draft: Path | None) -> None:
+    """Attach empty tables for nodes that are new, in memory where no file is given."""
+    options = f"AS fresh (ROW_GROUP_SIZE {ROW_GROUP})" if draft else "AS fresh"
+    connection.execute(f"ATTACH {text(str(draft or ':memory:'))} {options}")
+    connection.execute(_tables_of("fresh"))
+
+
+def remaining(sizes: Sequence[Size], incoming: int) -> tuple[int, bool]:
+    """Return how many segments, oldest first, stay as they are, and whether all else fits into the version's own file.
+
+    ``incoming`` nodes are new, or are in the own file of the version before.
+    """
+    forgotten = next((place for place, one in enumerate(sizes) if 2 * one.kept < one.stored), len(sizes))
+    left = len(sizes)
+    if incoming <= OWN_NODES and forgotten == left:
+        return left, True
+    while left and (
+        left > forgotten
+        or left == MOST_SEGMENTS
+        or sizes[left - 1].kept < _RATIO * incoming
+        or incoming > _MOST_REPLACING
+    ):
+        left -= 1
+        incoming += sizes[left].kept
+    return left, incoming <= OWN_NODES
+
+
+def settle(
+    connection: duckdb.DuckDBPyConnection,
+    version: int,
+    folder: Path | None,
+    draft: Path | None,
+    previous: Previous | None,
+) -> Stored:
+    """Put ``fresh`` and what the version before has into the segments of this version; ``ladder`` says what is kept.
+
+    ``draft`` is the file of ``fresh``, None where it is in memory.
+    """
+    connection.execute(
+        f"CREATE OR REPLACE TEMP TABLE live AS SELECT first_slot // {BLOCK} AS block, horizon_us FROM ladder"
+    )
+    sizes = _sizes(connection, previous)
+    own = next((size.kept for size in sizes if not size.segment), 0)
+    shared = [size for size in sizes if size.segment]
+    left, is_own = remaining(shared, own + _count(connection, "fresh.segment.nodes"))
+    kept = tuple(size.segment for size in shared[:left])
+    merged = [f"{catalog(size.segment)}.segment" for size in shared[left:]]
+    sources = [*merged, *(["previous.segment"] if previous else []), "fresh.segment"]
+    if is_own or folder is None:
+        stored = Stored(kept)
+        _copy(connection, sources, "segment")
+    else:
+        stored = _new_segment(connection, f"{version:08d}", kept, sources, folder, draft)
+    _write_sizes(connection, kept, stored, previous)
+    return stored
+
+
+def _new_segment(
+    connection: duckdb.DuckDBPyConnection,
+    segment: str,
+    kept: tuple[str, ...],
+    sources: Sequence[str],
+    folder: Path,
+    draft: Path | None,
+) -> Stored:
+    if draft is not None and len(sources) == 1:
+        # Sorted and complete as it is.
+        connection.execute("CHECKPOINT fresh")
+        connection.execute("DETACH fresh")
+        connection.execute(f"ATTACH {text(str(draft))} AS {catalog(segment)} (READ_ONLY)")
+        return Stored((*kept, segment), f"{catalog(segment)}.segment", draft)
+    written = folder / "segments" / f".draft-{segment}-merged.duckdb"
+    connection.execute(f"ATTACH {text(str(written))} AS {catalog(segment)} (ROW_GROUP_SIZE {ROW_GROUP})")
+    connection.execute(_tables_of(catalog(segment)))
+    _copy(connection, sources, f"{catalog(segment)}.segment")
+    connection.execute(f"CHECKPOINT {catalog(segment)}")
+    return Stored((*kept, segment), f"{catalog(segment)}.segment", written)
+
+
+def _tables_of(of: str) -> str:
+    return statement("serving/segment").replace(" segment", f" {of}.segment")
+
+
+def _sizes(connection: duckdb.DuckDBPyConnection, previous: Previous | None) -> list[Size]:
+    """Return the sizes of what the version before reads; what its levels forget is thought even over its time."""
+    if previous is None:
+        return []
+    rows = connection.execute(
+        """
+        SELECT segment, sum(nodes), sum(CASE
+            WHEN horizon_us IS NULL OR horizon_us > last_us THEN 0
+            WHEN horizon_us <= first_us THEN nodes
+            ELSE nodes * (last_us - horizon_us) / (last_us - first_us) END)
+        FROM previous.segments LEFT JOIN live USING (block) GROUP BY segment
+        """
+    ).fetchall()
+    found = {segment: Size(segment, int(stored), int(kept)) for segment, stored, kept in rows}
+    return [found.get(segment, Size(segment, 0, 0)) for segment in (*previous.segments, "")]
+
+
+def _count(connection: duckdb.DuckDBPyConnection, table: str) -> int:
+    row = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
+    return int(row[0]) if row else 0
+
+
+def _copy(connection: duckdb.DuckDBPyConnection, sources: Sequence[str], into: str) -> None:
+    """Write what sources hold, oldest first, without what is replaced or kept no longer, sorted."""
+    for table, columns in COLUMNS.items():
+        tables = [f"{source}.{table}" for source in sources]
+        for where in _ranges(connection, tables):
+            connection.execute(
+                f"""
+                INSERT INTO {into}.{table}
+                SELECT {columns} FROM ({newest_rows(tables, columns, where)}) AS stored
+                SEMI JOIN live ON stored.slot // {BLOCK} = live.block AND stored.start_us >= live.horizon_us
+                ORDER BY slot, start_us
+                """
+            )
+    series = " UNION ALL ".join(f"FROM {source}.series" for source in sources)
+    connection.execute(
+        f"INSERT INTO {into}.series FROM ({series}) SEMI JOIN streams USING (stream_id) ORDER BY grouping_id, lookup"
+    )
+
+
+def _ranges(connection: duckdb.DuckDBPyConnection, tables: Sequence[str]) -> list[str]:
+    """Return conditions that cut the slots in their order, so that no sort is of all nodes at once."""
+    if sum(_count(connection, table) for table in tables) <= _SORTED_AT_ONCE:
+        return ["true"]
+    blocks = connection.execute("SELECT block FROM live ORDER BY block").fetchall()
+    return [f"slot >= {block * BLOCK} AND slot < {(block + 1) * BLOCK}" for (block,) in blocks]
+
+
+def _write_sizes(
+    connection: duckdb.DuckDBPyConnection, kept: Sequence[str], stored: Stored, previous: Previous | None
+) -> None:
+    if previous is not None:
+        names = ", ".join(map(text, ("-", *kept)))
+        connection.execute(
+            f"INSERT INTO segments FROM previous.segments WHERE segment IN ({names}) ORDER BY ALL"
+        )
+    written = stored.segments[-1] if stored.written else ""
+    connection.execute(
+        f"INSERT INTO segments SELECT {text(written)}, slot // {BLOCK} AS block, count(*), min(start_us), "
+        f"max(start_us) FROM {stored.newest}.nodes GROUP BY block ORDER BY block"
+    )

@@ -1,0 +1,75 @@
+"""The segments of a version: nodes in a few immutable files that versions share, as in a log-structured merge tree.
+
+    base       segments/00000003.duckdb      sorted by slot and start; a newer segment's node takes the place of an
+    newer      segments/00000007.duckdb      older one's with the same slot and start
+    newest     00000009.duckdb               the version's own tables, written by every publish
+
+Nodes come in the newest; when these are too many they become a segment, merged with those that are not much larger. So
+a node is written anew a few times, and there are few segments to read. What a level keeps no longer is left out when it
+is read, and goes with the next merge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakehouse.serving.file.versions import segment_path
+from lakehouse.serving.literals import text
+
+if TYPE_CHECKING:
+    import duckdb
+
+# A measure's level has a block of slots; its place in it is the number of the series.
+BLOCK = 2**32
+_PLACE = "slot, parent_us, start_us, n"
+NODE_COLUMNS = f"{_PLACE}, total, exact_total, wide_total, lowest, highest, magnitude, first_us, last_us"
+COUNTER_COLUMNS = f"{_PLACE}, first_us, last_us, first_reading, last_reading, highest, drops_low, drops_high"
+COLUMNS = {"nodes": NODE_COLUMNS, "counter_nodes": COUNTER_COLUMNS}
+_NEWEST = (
+    "QUALIFY row_number() OVER (PARTITION BY reads.bucket, reads.slot, start_us ORDER BY segment DESC) = 1"
+)
+
+
+def catalog(segment: str) -> str:
+    """Return the name under which a segment is attached."""
+    return f"s{segment}"
+
+
+def attach(connection: duckdb.DuckDBPyConnection, folder: Path, segments: Sequence[str]) -> None:
+    """Attach segments for reading, under the names by which the views of a version know them."""
+    for segment in segments:
+        path = text(str(segment_path(folder, segment)))
+        connection.execute(f"ATTACH IF NOT EXISTS {path} AS {catalog(segment)} (READ_ONLY)")
+
+
+def schemas(segments: Sequence[str]) -> list[str]:
+    """Return where a version's nodes are, oldest first: its segments and its own."""
+    return [*(f"{catalog(segment)}.segment" for segment in segments), "segment"]
+
+
+def places(segments: Sequence[str]) -> dict[str, str]:
+    """Return what is filled in where statements of ``sql/serving`` leave places for a version's segments."""
+    found = {"{newest}": _NEWEST if segments else ""}
+    for table, view in (("nodes", "node_segments"), ("counter_nodes", "counter_segments")):
+        stored = [f"{schema}.{table}" for schema in schemas(segments)]
+        numbered = (f"SELECT {n} AS segment, {COLUMNS[table]} FROM {one}" for n, one in enumerate(stored))
+        found[f"{{{view}}}"] = " UNION ALL ".join(numbered)
+        found[f"{{{table}}}"] = newest_rows(stored, COLUMNS[table])
+    series = " UNION ALL ".join(f"SELECT * FROM {schema}.series" for schema in schemas(segments))
+    # Older segments may have series of streams that have been numbered again since.
+    found["{series}"] = f"FROM ({series}) SEMI JOIN streams USING (stream_id)" if segments else series
+    return found
+
+
+def newest_rows(stored: Sequence[str], columns: str, where: str = "true") -> str:
+    """Return SQL for the nodes of tables, oldest first, without those that a later table has again."""
+    selects = []
+    for place, table in enumerate(stored):
+        later = " UNION ALL ".join(
+            f"SELECT slot, start_us FROM {one} WHERE {where}" for one in stored[place + 1 :]
+        )
+        again = f" ANTI JOIN ({later}) AS later USING (slot, start_us)" if later else ""
+        selects.append(f"SELECT {columns} FROM (FROM {table} WHERE {where}) AS stored{again}")
+    return " UNION ALL ".join(selects)

@@ -1,0 +1,166 @@
+"""Hashes of rows' identities, in Spark and in Arrow, and the index of those in raw, filled where it lacks some."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from decimal import Context
+from functools import reduce
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse.algorithms.ingest import identity_hash
+from lakehouse.declare.columns import sql_type
+from lakehouse.declare.stream import Stream
+from lakehouse.home.identity_index import LARGE, Hashes, IdentityIndex
+from lakehouse.home.layout import Home
+from lakehouse.home.ledger import read_ledger
+from lakehouse.spark import tables
+from lakehouse.streams.batch_records import ORIGIN, StreamTables
+
+
+def identity_columns(stream: Stream) -> list[str]:
+    """Return the columns of raw that make rows the same row."""
+    return ["record_hash"] if stream.identity_is_record else list(stream.identity)
+
+
+def payload_columns(stream: Stream) -> list[str]:
+    """Return what a record says; when it was received is not part of that."""
+    arrival = stream.arrival_time.column if stream.arrival_time else None
+    stored = () if stream.identity_is_record else stream.all_columns
+    return ["event_us", *(name for name in stored if name != arrival)]
+
+
+def compared(stream: Stream) -> list[str]:
+    """Return the columns that decide which rows are the same and which of them came first."""
+    names = [*identity_columns(stream), *payload_columns(stream), "event_us", "arrival_us", *ORIGIN]
+    return list(dict.fromkeys(names))
+
+
+def identity_has_time(stream: Stream) -> bool:
+    """Whether rows of the same identity have the same event time, to the microsecond."""
+    time = stream.event_time
+    if time.unit == "iso" or time.column not in stream.identity:
+        # What an ISO text without an offset says depends on the time zone that was declared when it came.
+        return False
+    return sql_type(stream.all_columns[time.column]) in ("string", "bigint")
+
+
+def hash_column(stream: Stream) -> Column:
+    """Return the hash of a row's identity; null where it lacks a part: such a row is never compared."""
+    names = identity_columns(stream)
+    is_complete = reduce(lambda a, b: a & b, (F.col(name).isNotNull() for name in names))
+    return F.when(is_complete, F.xxhash64(*names))
+
+
+def hashes_of(rows: pa.Table, stream: Stream) -> tuple[Hashes, npt.NDArray[np.bool_]]:
+    """Return the same hashes of rows in Arrow, and which rows have one."""
+    found = np.full(rows.num_rows, identity_hash.SEED)
+    has_all = np.ones(rows.num_rows, np.bool_)
+    for place, name in enumerate(identity_columns(stream)):
+        column = rows[name].combine_chunks()
+        if place == 0 and not pa.types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        if pa.types.is_dictionary(column.type):
+            found = _with_dictionary(column, found, is_first=place == 0)
+        else:
+            found = _with_column(column, found)
+        has_all &= column.is_valid().to_numpy(zero_copy_only=False)
+    return found, has_all
+
+
+def with_all_columns(raw: DataFrame, stream: Stream) -> DataFrame:
+    """Return raw rows with the columns that were declared after they came: these are null."""
+    lacking = {name: column for name, column in stream.all_columns.items() if name not in raw.columns}
+    return raw.withColumns({name: F.lit(None).cast(sql_type(column)) for name, column in lacking.items()})
+
+
+def index_before(layout: Home, stream: Stream, batch: int) -> IdentityIndex:
+    """Return the index as it is, of what batches before one accepted."""
+    return IdentityIndex(layout.identities(stream.name), _definition(stream), batch)
+
+
+def open_index(target: StreamTables, batch: int) -> IdentityIndex:
+    """Return the index of what batches before one accepted; batches that it lacks are read from raw."""
+    index = index_before(target.layout, target.stream, batch)
+    for first, last in index.missing():
+        for part in _parts(target, first, last):
+            _index_again(target, index, *part)
+    index.merge()
+    return index
+
+
+def _definition(stream: Stream) -> str:
+    types = {name: sql_type(column) for name, column in stream.all_columns.items()}
+    text = ", ".join(f"{name} {types.get(name)}" for name in identity_columns(stream))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _parts(target: StreamTables, first: int, last: int) -> Iterator[tuple[int, int, int]]:
+    """Cut batches into parts that fit into memory: their first, their last, and how many rows they accepted."""
+    rows, start = 0, first
+    for entry in read_ledger(target.layout, target.stream.name, first - 1, last):
+        if rows and rows + entry.accepted > LARGE:
+            yield start, entry.batch - 1, rows
+            rows, start = 0, entry.batch
+        rows += entry.accepted
+    yield start, last, rows
+
+
+def _index_again(target: StreamTables, index: IdentityIndex, first: int, last: int, accepted: int) -> None:
+    hashes, batches = np.empty(0, np.uint64), np.empty(0, np.uint32)
+    times = (0, 0)
+    if accepted:
+        raw = tables.read(target.spark, target.layout.raw(target.stream.name))
+        rows = with_all_columns(raw.where(F.col("batch").between(first, last)), target.stream)
+        table = rows.select(hash_column(target.stream).alias("hash"), "batch", "event_us").toArrow()
+        table = table.filter(table["hash"].is_valid())
+        if table.num_rows:
+            hashes = table["hash"].to_numpy().view(np.uint64)
+            batches = table["batch"].to_numpy().astype(np.uint32)
+            ends = pc.min_max(table["event_us"]).as_py()
+            times = ends["min"], ends["max"]
+    index.add(first, last, hashes, batches, times)
+
+
+def _with_dictionary(column: pa.DictionaryArray, before: Hashes, is_first: bool) -> Hashes:
+    """Add a column with few values: where all rows have the same hash before it, each value is hashed once."""
+    if not is_first:
+        return _with_column(column.dictionary_decode(), before)
+    of_values = _with_column(column.dictionary, np.full(len(column.dictionary), identity_hash.SEED))
+    if not len(of_values):
+        return before
+    return np.asarray(of_values[pc.fill_null(column.indices, 0).to_numpy(zero_copy_only=False)])
+
+
+def _with_column(column: pa.Array, before: Hashes) -> Hashes:
+    """Add a column; what a null adds is of no meaning."""
+    kind = column.type
+    if pa.types.is_integer(kind):
+        return identity_hash.with_integers(pc.fill_null(column, 0).cast(pa.int64()).to_numpy(), before)
+    if pa.types.is_floating(kind):
+        return identity_hash.with_doubles(pc.fill_null(column, 0.0).to_numpy(), before)
+    if pa.types.is_boolean(kind):
+        filled = pc.fill_null(column, False).to_numpy(zero_copy_only=False)
+        return identity_hash.with_booleans(filled, before)
+    if pa.types.is_decimal(kind):
+        column = _unscaled(column)
+    texts = pc.fill_null(column.cast(pa.large_binary()), b"")
+    _, offsets, content = texts.buffers()
+    ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    return identity_hash.with_bytes(np.frombuffer(content or b"", np.uint8), ends, before)
+
+
+def _unscaled(column: pa.Array) -> pa.Array:
+    """Return the digits of decimals as Java writes whole numbers: big endian, no longer than need be."""
+    found = column.dictionary_encode()
+    exact = Context(prec=76)
+    numbers = [int(value.scaleb(column.type.scale, exact)) for value in found.dictionary.to_pylist()]
+    lengths = [(number if number >= 0 else ~number).bit_length() // 8 + 1 for number in numbers]
+    written = [n.to_bytes(length, "big", signed=True) for n, length in zip(numbers, lengths, strict=True)]
+    return pa.array(written, pa.binary()).take(found.indices)

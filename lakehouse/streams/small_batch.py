@@ -1,0 +1,197 @@
+"""Verdicts on a small batch of files, made on the driver: its plain lines are typed in Arrow, all others by Spark.
+
+Starting one Spark job takes longer than reading a few megabytes here. What is not small, not of files or not of a
+format that ``plain_lines`` knows is judged as ``ingest`` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse.algorithms.ingest.duplicates import CONFLICT
+from lakehouse.home.identity_index import Hashes
+from lakehouse.streams.batch_records import BatchRecords
+from lakehouse.streams.batch_stats import BatchStats, counted_stats
+from lakehouse.streams.duplicates import Hashed, conflict_detail, count_repeats, find_repeats
+from lakehouse.streams.identities import compared, hashes_of
+from lakehouse.streams.lateness import lateness_of
+from lakehouse.streams.processing_order import processing_order
+from lakehouse.streams.sources.fields import with_fields
+from lakehouse.streams.sources.lines import LINE_SCHEMA, layouts_of, records_of, unreadable_lines
+from lakehouse.streams.sources.manifest import LandedFile
+from lakehouse.streams.sources.plain_lines import can_be_plain, read_plain
+from lakehouse.streams.sources.rows import typed_rows
+from lakehouse.streams.sources.split import NUMBERED
+
+SMALL_BYTES = 4 * 1024 * 1024
+# Compressed files are larger than they look.
+_INFLATED = 10
+_BAD = pa.schema(
+    {
+        **dict.fromkeys(("reason", "detail"), pa.string()),
+        "record": pa.binary(),
+        **{"source_file": pa.string(), "source_line": pa.int64(), "source_item": pa.int32()},
+    }
+)
+_NO_LINES = pa.record_batch([[], [], []], schema=NUMBERED)
+
+
+def is_small(records: BatchRecords) -> bool:
+    """Whether a batch is read on the driver."""
+    if records.manifest.kind != "files" or not can_be_plain(records.stream):
+        return False
+    return (
+        sum(f.size * (_INFLATED if f.path.endswith(".gz") else 1) for f in records.manifest.files)
+        <= SMALL_BYTES
+    )
+
+
+@dataclass(frozen=True)
+class SmallBatch:
+    """The verdicts on a batch's records: which rows are accepted, which records are rejected, and their counts."""
+
+    records: BatchRecords
+
+    def release(self) -> None:
+        """Nothing is held outside this object."""
+
+    @cached_property
+    def stats(self) -> BatchStats:
+        """The counts of the batch; the first to ask reads and parses it."""
+        stream, usable, bad = self.records.stream, self._usable, self._bad
+        items = pa.chunked_array([*usable["source_item"].chunks, *bad["source_item"].chunks], pa.int32())
+        reasons = pa.chunked_array([pa.nulls(usable.num_rows, pa.string()), *bad["reason"].chunks])
+        rows = pa.table({"is_record": pc.equal(items, 0), "reason": reasons})
+        late = lateness_of(usable, self.records.before.newest_us, None)
+        return counted_stats(
+            stream, rows, self._with_missing(self.accepted), count_repeats(self.repeats), late
+        )
+
+    @cached_property
+    def repeats(self) -> pa.Table | None:
+        """Usable rows that repeat an accepted one, None where there are none."""
+        if not self.records.stream.identity:
+            return None
+        hashes, has_one = hashes_of(self._usable, self.records.stream)
+        if not has_one.any():
+            return None
+        times = self._usable["event_us"].to_numpy()[has_one]
+
+        def rows_of(wanted: Hashes) -> pa.Table:
+            places = np.flatnonzero(has_one & np.isin(hashes, wanted))
+            rows = self._usable.select(compared(self.records.stream)).take(pa.array(places))
+            return rows.append_column("row_id", pa.array(places))
+
+        found = Hashed(self.records.manifest.batch, hashes[has_one], int(times.min()), int(times.max()))
+        return find_repeats(self.records.tables, found, rows_of)
+
+    @property
+    def rejected(self) -> pa.Table:
+        """Records for quarantine, conflicts included."""
+        return pa.concat_tables([self._bad, *self._conflicts()])
+
+    @cached_property
+    def accepted(self) -> pa.Table:
+        """Rows for raw."""
+        if self.repeats is None:
+            return self._usable
+        is_accepted = np.ones(self._usable.num_rows, np.bool_)
+        is_accepted[self.repeats["row_id"].to_numpy()] = False
+        return self._usable.filter(pa.array(is_accepted))
+
+    def _with_missing(self, rows: pa.Table) -> pa.Table:
+        stream = self.records.stream
+        for measure in stream.measures:
+            missing = rows[measure].is_null()
+            if measure in stream.counters:
+                missing = pc.or_(missing, pc.fill_null(pc.less(rows[measure], 0), False))
+            rows = rows.append_column(f"missing_{measure}", missing)
+        return rows
+
+    @cached_property
+    def _usable(self) -> pa.Table:
+        """Every good row, in processing order."""
+        rows, _ = self._read
+        if self._others is not None:
+            good = self._others.filter(self._others["reason"].is_null())
+            rows = pa.concat_tables([rows, good.select(rows.column_names).cast(rows.schema)])
+        return rows.take(pa.array(processing_order(rows, by_arrival=False)))
+
+    @cached_property
+    def _bad(self) -> pa.Table:
+        if self._others is None:
+            return _BAD.empty_table()
+        return self._others.filter(self._others["reason"].is_valid()).select(_BAD.names).cast(_BAD)
+
+    @cached_property
+    def _others(self) -> pa.Table | None:
+        """The rows of lines that are not plain, None where all are: Spark reads and judges them, without a job."""
+        stream, spark = self.records.stream, self.records.tables.spark
+        _, lines = self._read
+        if not lines.num_rows:
+            # Making the plan takes half a second.
+            return None
+        layouts = layouts_of(self.records.manifest.files)
+        return typed_rows(with_fields(spark.createDataFrame(lines), stream, layouts), stream).toArrow()
+
+    @cached_property
+    def _read(self) -> tuple[pa.Table, pa.Table]:
+        """The rows of plain lines, and all other lines."""
+        stream, layouts = self.records.stream, layouts_of(self.records.manifest.files)
+        plain = [_with_path(read_plain(_NO_LINES, stream.source.fields, stream).rows, "")]
+        others = [unreadable_lines(self.records.manifest.files)]
+        for file in self.records.manifest.files:
+            if file.unreadable is not None:
+                continue
+            for lines in records_of(file.path, stream.source.format, stream.source.header):
+                found = read_plain(lines, file.fields, stream)
+                plain.append(_with_path(found.rows, file.path))
+                others.append(
+                    _located(lines.filter(pa.array(~found.is_plain)), file, layouts.index(file.fields))
+                )
+        # In one piece: Spark stops reading a table at its first empty piece behind another.
+        return pa.concat_tables(plain), pa.concat_tables(others).combine_chunks()
+
+    def _conflicts(self) -> Iterator[pa.Table]:
+        """Yield the conflicts of each file; usable rows do not hold the bytes of their record: they are read again."""
+        repeats = self.repeats
+        if repeats is None:
+            return
+        found = repeats.filter(pc.equal(repeats["verdict"], CONFLICT))
+        for path in pc.unique(found["source_file"]).to_pylist():
+            numbers = found.filter(pc.equal(found["source_file"], path))["source_line"]
+            source = self.records.stream.source
+            for lines in records_of(path, source.format, source.header):
+                taken = lines.filter(pc.is_in(lines.column("source_line"), pc.unique(numbers)))
+                yield _as_conflicts(taken, path, conflict_detail(self.records.stream))
+
+
+def _with_path(rows: pa.Table, path: str) -> pa.Table:
+    return rows.append_column("source_file", pa.repeat(pa.scalar(path), rows.num_rows))
+
+
+def _located(lines: pa.RecordBatch, file: LandedFile, layout: int) -> pa.Table:
+    paths, layouts = (
+        pa.repeat(file.path, lines.num_rows),
+        pa.repeat(pa.scalar(layout, pa.int32()), lines.num_rows),
+    )
+    columns = [paths, lines.column(0), layouts, lines.column(1), lines.column(2)]
+    return pa.table(columns, schema=LINE_SCHEMA)
+
+
+def _as_conflicts(lines: pa.RecordBatch, path: str, detail: str) -> pa.Table:
+    said = {
+        "reason": "conflict",
+        "detail": detail,
+        "source_file": path,
+        "source_item": pa.scalar(0, pa.int32()),
+    }
+    columns = {name: pa.repeat(value, lines.num_rows) for name, value in said.items()}
+    columns |= {name: lines.column(name) for name in ("record", "source_line")}
+    return pa.table(columns).select(_BAD.names).cast(_BAD)

@@ -1,0 +1,282 @@
+"""Plain lines -> typed rows, in Arrow: what ``fields.py`` and ``rows.py`` make of them, without Spark.
+
+A line is *plain* when nothing can be read in two ways: printable ASCII without escapes or nesting, as many fields as
+the header names, numbers of a usual form and length, times within bounds. Such a line is a good row; nothing is said
+of any other line: it takes Spark's way, as does every record of a stream that ``can_be_plain`` rules out. So verdicts
+on bad records are written in one place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse.declare.columns import Column, sql_type
+from lakehouse.declare.stream import Stream, TimeColumn
+from lakehouse.streams.sources.fields import ARRIVAL, EVENT, PLUS, FieldMap
+from lakehouse.streams.sources.lines import Layout
+
+Mask = npt.NDArray[np.bool_]
+# Records of other shapes than a few that are found at the beginning of a block take Spark's way.
+_SHAPES, _LOOKED_AT = 8, 50
+_SEPARATORS = ",;|:"
+_INTEGER = r"-?(?:0|[1-9][0-9]{0,17})"
+_VALUE = r'"[^"]*"|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false|null'
+_SPELLED = rf'"[^"]*"|{_INTEGER}|true|false|null'
+_TIMES = (EVENT, ARRIVAL, PLUS)
+_MEMBER = re.compile(rf' *"([^"]*)" *: *(?:{_VALUE}) *')
+# Days that every year has.
+_DAY = r"(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
+_ISO = rf"^[12][0-9]{{3}}-{_DAY}[T ](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{{1,6}})?Z?$"
+# Digits that a time may have before its point, so that its microseconds fit, and those behind it that count.
+_DIGITS = {"s": (12, 6), "ms": (15, 3), "us": (18, 0)}
+
+
+def can_be_plain(stream: Stream) -> bool:
+    """Whether lines of the stream can be plain at all."""
+    source = stream.source
+    if source.kind in ("kafka", "mqtt") or source.shape or source.explode:
+        return False
+    times = [time for time in (stream.event_time, stream.arrival_time) if time]
+    if any(time.unit == "iso" and time.timezone != "UTC" for time in times):
+        return False
+    if source.format == "csv":
+        return source.separator in _SEPARATORS and source.quote in "\"'"
+    wanted = FieldMap.of(stream)
+    return source.format == "ndjson" and not any("." in wanted.path(name) for name in wanted.fields)
+
+
+@dataclass(frozen=True)
+class PlainLines:
+    """The plain lines of one block: their rows, and which of the block's lines they are."""
+
+    rows: pa.Table
+    is_plain: Mask
+
+
+def read_plain(lines: pa.RecordBatch, layout: Layout, stream: Stream) -> PlainLines:
+    """Return the rows of a block's plain lines; ``lines`` are as ``split.numbered_lines`` yields them."""
+    wanted, records = FieldMap.of(stream), lines.column("record")
+    is_csv = stream.source.format == "csv"
+    # A quote may stand for anything in a line of fields; in JSON what a backslash means is not plain.
+    is_clean = _without(records, stream.source.quote if is_csv else "\\")
+    is_clean &= lines.column("fault").is_null().to_numpy(zero_copy_only=False)
+    found = (
+        _of_delimited(records, is_clean, layout, wanted, stream)
+        if is_csv
+        else _of_json(records, is_clean, wanted)
+    )
+    places, texts = found
+    rows, is_good = _typed({name: _known(text, stream) for name, text in texts.items()}, len(places), stream)
+    places = places[is_good]
+    rows = rows.filter(pa.array(is_good))
+    taken = lines.take(pa.array(places))
+    rows = rows.append_column("source_line", taken.column("source_line"))
+    rows = rows.append_column("source_item", pa.array(np.zeros(len(places), np.int32)))
+    if stream.identity_is_record:
+        digests = [hashlib.md5(record).digest() for record in taken.column("record").to_pylist()]
+        rows = rows.append_column("record_hash", pa.array(digests, pa.binary()))
+    is_plain = np.zeros(len(records), np.bool_)
+    is_plain[places] = True
+    return PlainLines(rows, is_plain)
+
+
+def _without(records: pa.BinaryArray, character: str) -> Mask:
+    """Return which records are printable ASCII and have no such character."""
+    records = records.cast(pa.large_binary())
+    _, offsets, content = records.buffers()
+    ends = np.frombuffer(offsets, np.int64)[records.offset : records.offset + len(records) + 1]
+    letters = np.frombuffer(content or b"", np.uint8)
+    is_bad = (letters < 0x20) | (letters > 0x7E) | (letters == ord(character))
+    before = np.concatenate(([0], np.cumsum(is_bad)))
+    return np.asarray(before[ends[1:]] == before[ends[:-1]])
+
+
+def _of_delimited(
+    records: pa.BinaryArray, is_clean: Mask, layout: Layout, wanted: FieldMap, stream: Stream
+) -> tuple[npt.NDArray[np.intp], dict[str, pa.Array]]:
+    """Return the places of lines with the header's number of fields, and the texts of wanted fields."""
+    names = layout or ()
+    at = {name: _place(wanted, name, names) for name in wanted.fields}
+    if not names or any(place is None and not wanted.fields[name].optional for name, place in at.items()):
+        return np.empty(0, np.intp), {name: pa.nulls(0, pa.string()) for name in at}
+    separator = stream.source.separator
+    text = records.filter(pa.array(is_clean)).cast(pa.string())
+    is_whole = pc.equal(pc.count_substring(text, separator), len(names) - 1)
+    sign = re.escape(separator)
+    has_edge = pc.match_substring_regex(text, f"^ | $| {sign}|{sign} ")
+    is_whole = pc.and_(is_whole, pc.invert(has_edge))
+    cut = pc.split_pattern(text.filter(is_whole), separator).flatten()
+    places = np.flatnonzero(is_clean)[is_whole.to_numpy(zero_copy_only=False)]
+    nothing = pa.nulls(len(places), pa.string())
+    starts = np.arange(len(places)) * len(names)
+    texts = {n: nothing if place is None else cut.take(pa.array(starts + place)) for n, place in at.items()}
+    return places, {name: _or_null(text, pc.equal(text, "")) for name, text in texts.items()}
+
+
+def _place(wanted: FieldMap, name: str, layout: tuple[str, ...]) -> int | None:
+    column = wanted.fields[name]
+    if column.position is not None:
+        return column.position if column.position < len(layout) else None
+    return layout.index(wanted.path(name)) if wanted.path(name) in layout else None
+
+
+def _of_json(
+    records: pa.BinaryArray, is_clean: Mask, wanted: FieldMap
+) -> tuple[npt.NDArray[np.intp], dict[str, pa.Array]]:
+    """Return the places of flat JSON objects of the first few shapes, and the texts of wanted members."""
+    open_lines, names = np.flatnonzero(is_clean), {wanted.path(name) for name in wanted.fields}
+    text = records.filter(pa.array(is_clean)).cast(pa.string())
+    parts: list[tuple[npt.NDArray[np.intp], dict[str, pa.Array]]] = []
+    seen: set[tuple[str, ...]] = set()
+    for _ in range(_SHAPES):
+        shapes = (_keys(line) for line in text[:_LOOKED_AT].to_pylist())
+        keys = next((shape for shape in shapes if names & set(shape) and shape not in seen), None)
+        if keys is None:
+            break
+        seen.add(keys)
+        found = pc.extract_regex(text, _pattern(keys, wanted))
+        is_found = found.is_valid().to_numpy(zero_copy_only=False)
+        members = found.filter(pa.array(is_found))
+        parts.append(
+            (open_lines[is_found], {name: _member(members, keys, wanted, name) for name in wanted.fields})
+        )
+        text, open_lines = text.filter(pa.array(~is_found)), open_lines[~is_found]
+    places = np.concatenate([at for at, _ in parts] or [np.empty(0, np.intp)])
+    empty = {name: pa.nulls(0, pa.string()) for name in wanted.fields}
+    joined = {
+        name: pa.concat_arrays([texts[name] for _, texts in parts]) if parts else empty[name]
+        for name in empty
+    }
+    return places, joined
+
+
+def _keys(line: str) -> tuple[str, ...]:
+    """Return the keys of a flat object, none of anything else."""
+    keys: list[str] = []
+    end = 1
+    while line.startswith("{") and (member := _MEMBER.match(line, end)):
+        keys.append(member[1])
+        end = member.end() + 1
+        if line[member.end() :] == "}":
+            return tuple(keys) if len(set(keys)) == len(keys) else ()
+        if line[member.end() : end] != ",":
+            break
+    return ()
+
+
+def _pattern(keys: tuple[str, ...], wanted: FieldMap) -> str:
+    """Return the expression that takes objects of these keys apart."""
+    names = {wanted.path(name) for name in wanted.fields}
+    # How a text spells a number with a point is another matter.
+    spelled = {wanted.path(n) for n, c in wanted.fields.items() if c.type == "string" and n not in _TIMES}
+    kinds = {key: _SPELLED if key in spelled else _VALUE for key in keys}
+    values = (f"(?P<k{n}>{kinds[key]})" if key in names else f"(?:{_VALUE})" for n, key in enumerate(keys))
+    members = (f' *"{re.escape(key)}" *: *{value} *' for key, value in zip(keys, values, strict=True))
+    return r"^\{" + ",".join(members) + r"\}$"
+
+
+def _member(members: pa.StructArray, keys: tuple[str, ...], wanted: FieldMap, name: str) -> pa.Array:
+    if wanted.path(name) not in keys:
+        return pa.nulls(len(members), pa.string())
+    value = pc.struct_field(members, f"k{keys.index(wanted.path(name))}")
+    text = pc.ascii_trim(pc.ascii_trim(value, '"'), " ")
+    return _or_null(text, pc.equal(value, "null"))
+
+
+def _or_null(text: pa.Array, is_null: pa.Array) -> pa.Array:
+    return pc.if_else(is_null, pa.scalar(None, pa.string()), text)
+
+
+def _known(text: pa.Array, stream: Stream) -> pa.Array:
+    nulls = stream.source.nulls
+    return _or_null(text, pc.is_in(text, pa.array(nulls, pa.string()))) if nulls else text
+
+
+def _typed(texts: Mapping[str, pa.Array], count: int, stream: Stream) -> tuple[pa.Table, Mask]:
+    """Return the typed columns of rows, and which rows are certainly good."""
+    event, is_good = _time(texts[EVENT], stream.event_time)
+    low, high = stream.event_time_bounds
+    times = (
+        event.to_numpy(zero_copy_only=False) if not event.null_count else pc.fill_null(event, 0).to_numpy()
+    )
+    is_good &= event.is_valid().to_numpy(zero_copy_only=False) & (times >= low) & (times < high)
+    arrival, is_sure = _arrival(texts, stream, count)
+    is_good &= is_sure & _in_clock_bounds(times, arrival, stream)
+    columns = {"event_us": event, "arrival_us": arrival}
+    for name, column in stream.all_columns.items():
+        columns[name], is_sure = _value(texts[name], column)
+        is_good &= is_sure
+    return pa.table(columns), is_good
+
+
+def _arrival(texts: Mapping[str, pa.Array], stream: Stream, count: int) -> tuple[pa.Array, Mask]:
+    if stream.arrival_time is None:
+        return pa.nulls(count, pa.int64()), np.ones(count, np.bool_)
+    received, is_sure = _time(texts[ARRIVAL], stream.arrival_time)
+    if stream.arrival_time.plus is None:
+        return received, is_sure
+    more, is_number = _scaled(texts[PLUS], "s")
+    return pc.add(received, pc.fill_null(more, 0)), is_sure & is_number
+
+
+def _in_clock_bounds(times: npt.NDArray[np.int64], arrival: pa.Array, stream: Stream) -> Mask:
+    bounds = stream.clock_bounds
+    if stream.arrival_time is None or bounds is None:
+        return np.ones(len(times), np.bool_)
+    delay = pc.fill_null(arrival, 0).to_numpy() - times
+    is_within = (delay <= bounds.behind) & (delay >= -bounds.ahead)
+    return np.asarray(is_within | arrival.is_null().to_numpy(zero_copy_only=False))
+
+
+def _time(text: pa.Array, time: TimeColumn) -> tuple[pa.Array, Mask]:
+    """Return microseconds, null where there is no text, and where that is sure."""
+    if time.unit != "iso":
+        return _scaled(text, time.unit)
+    kept, is_sure = _matching(text, _ISO)
+    return pc.ascii_rtrim(kept, "Z").cast(pa.timestamp("us")).cast(pa.int64()), is_sure
+
+
+def _scaled(text: pa.Array, unit: str) -> tuple[pa.Array, Mask]:
+    digits, part = _DIGITS[unit]
+    kept, is_sure = _matching(text, rf"^(?:0|[1-9][0-9]{{0,{digits - 1}}})(?:\.[0-9]{{1,9}})?$")
+    halves = pc.extract_regex(kept, r"^(?P<whole>[0-9]+)(?:\.(?P<part>[0-9]*))?$")
+    micros = pc.multiply(pc.struct_field(halves, "whole").cast(pa.int64()), 10**part)
+    if part:
+        behind = pc.utf8_rpad(pc.utf8_slice_codeunits(pc.struct_field(halves, "part"), 0, part), part, "0")
+        micros = pc.add(
+            micros, pc.if_else(kept.is_valid(), behind, pa.scalar(None, pa.string())).cast(pa.int64())
+        )
+    return micros, is_sure
+
+
+def _value(text: pa.Array, column: Column) -> tuple[pa.Array, Mask]:
+    kind = sql_type(column)
+    if kind == "string":
+        return text, np.ones(len(text), np.bool_)
+    if kind == "boolean":
+        kept, is_sure = _matching(text, "^(?:true|false)$")
+        return pc.equal(kept, "true"), is_sure
+    if kind == "bigint":
+        kept, is_sure = _matching(text, f"^{_INTEGER}$")
+        return kept.cast(pa.int64()), is_sure
+    if kind == "double":
+        kept, is_sure = _matching(text, r"^-?[0-9]{1,17}(?:\.[0-9]{1,17})?(?:[eE][-+]?[0-9]{1,2})?$")
+        return kept.cast(pa.float64()), is_sure
+    fraction = rf"(?:\.[0-9]{{1,{column.decimals}}})?" if column.decimals else ""
+    kept, is_sure = _matching(text, f"^-?[0-9]{{1,18}}{fraction}$")
+    return kept.cast(pa.decimal128(38, column.decimals or 0)), is_sure
+
+
+def _matching(text: pa.Array, pattern: str) -> tuple[pa.Array, Mask]:
+    """Return the texts of a form, null for others, and which rows are of it or have no text."""
+    matches = pc.match_substring_regex(text, pattern)
+    is_sure = pc.fill_null(matches, True).to_numpy(zero_copy_only=False)
+    return pc.if_else(pc.fill_null(matches, False), text, pa.scalar(None, pa.string())), is_sure

@@ -1,0 +1,160 @@
+"""What a batch costs a bucket of a join-aggregate: by how many rows it holds, and over an hour at 20,000 rows a second.
+
+COUNT(*) and SUM by key of two streams joined on the key, 1,000 keys, 60 ticks a window, rows of both sides in turn. By
+rows held: batches of 10,000 rows, the window as long as so many rows take. Whole: all rows are read from a Parquet
+file, restored, and written to one after the batch, as versions before segments did. In segments: what a task does, its
+state in memory, and what enters is written, folded to what a key has per tick. The hour: ten seconds of rows a batch,
+until the window is full and for a minute more, ticks a minute apart; seconds of the last batches by the ten that they
+have. All in one process and one bucket, without Spark.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakehouse.algorithms.join_aggregate.contract import Snapshot
+from lakehouse.algorithms.join_aggregate.factorised import Factorised
+from lakehouse.queries.aggregate.bucket import BucketAggregate
+from lakehouse.queries.aggregate.query import AggregateQuery, GroupColumn, Input, Measure
+from lakehouse.queries.aggregate.rows import as_rows
+from lakehouse.queries.aggregate.shape import shape_of
+from lakehouse.queries.aggregate.tables import PARTS
+from lakehouse.queries.runtime.segments import StateBefore
+from tests.benchmarks import page
+from tests.benchmarks.join_aggregate.run import SECOND
+
+KEYS, BATCH, FILLING, TICKS = 1000, 10_000, 100_000, 60
+SIZES = (100_000, 1_000_000, 10_000_000)
+RATE, BATCH_S = 20_000, 10
+_METRICS = (
+    *("rows", "late", "missed", "refused", "unusable", "held", "bytes"),
+    *("first_us", "first_revised_us", "last_revised_us"),
+)
+SCHEMA = pa.schema(
+    {
+        **{"kind": pa.string(), "bucket": pa.int32(), "part": pa.string(), "content": pa.binary()},
+        **{name: pa.int64() for name in ("leave_us", "row", "event_us", "horizon_us", "tick_us", "results")},
+        **{"side": pa.int32(), "g_device": pa.string()},
+        **{f"{part}_0": pa.int64() if kind == "bigint" else pa.float64() for part, kind in PARTS.items()},
+        **{f"f_{name}": pa.int64() for name in _METRICS},
+    }
+)
+
+
+def figures(quick: bool) -> dict[str, Any]:
+    """Return seconds and bytes written per batch by rows held, and what share of an hour's time a batch takes."""
+    found = [_measured(size, 3 if quick else 15) for size in ((20_000, 100_000) if quick else SIZES)]
+    share, held, written, kept = _over(60 if quick else 3600)
+    if not quick:
+        heads = ("rows held", "whole s", "whole bytes written", "segments s", "segments bytes written")
+        hour = f"{held:,} rows held at {RATE:,} a second: a batch of {BATCH_S} s takes {share:.2f} of its time, writes"
+        text = f"{hour} {written:,} bytes, and all segments that are alive have {kept:,}."
+        page.write("join_aggregate", "state", "The state of a join-aggregate", page.table(heads, found), text)
+    names = ("whole_s", "whole_bytes", "segments_s", "segments_bytes")
+    columns = list(zip(*found, strict=True))
+    by_size = {
+        f"state_{name}": dict(zip(columns[0], column, strict=True))
+        for name, column in zip(names, columns[1:], strict=True)
+    }
+    hour_of = {"held": held, "share_of_time": share, "bytes_per_batch": written, "bytes": kept}
+    return by_size | {"state_hour": hour_of}
+
+
+def _measured(size: int, batches: int) -> list[Any]:
+    step = 3600 * SECOND // size
+    query = _query(size * step)
+    sizes = [FILLING] * (size // FILLING) + [BATCH] * (batches + (size % FILLING) // BATCH)
+    runs = list(_run(query, sizes, step))[-batches:]
+    whole_s, whole_bytes = _whole(query, size, step, min(batches, 5))
+    own_s, own_bytes = (np.median([run[place] for run in runs]) for place in (0, 1))
+    return [size, round(whole_s, 3), whole_bytes, round(float(own_s), 3), int(own_bytes)]
+
+
+def _over(seconds: int) -> tuple[float, int, int, int]:
+    """Return the share of the time that rows come in, rows held, bytes written a batch, and bytes alive."""
+    query = _query(seconds * SECOND)
+    runs = list(_run(query, [RATE * BATCH_S] * ((seconds + 60) // BATCH_S), SECOND // RATE))[-6:]
+    spent, written = (float(np.mean([run[place] for run in runs])) for place in (0, 1))
+    return round(spent / BATCH_S, 3), runs[-1][2], int(written), runs[-1][3]
+
+
+def _run(query: AggregateQuery, sizes: list[int], step: int) -> Iterator[tuple[float, int, int, int]]:
+    """Yield of each batch its seconds, bytes written, rows held after it, and bytes of the state."""
+    state = pa.table({"part": pa.array([], pa.string()), "content": [], "leave_us": []})
+    first, answered = 0, None
+    with tempfile.TemporaryDirectory(prefix="tidemark-state-") as name:
+        for number, rows in enumerate(sizes, 1):
+            table, until = _rows(first, rows, step), (first + rows - 1) * step
+            before = StateBefore(name, number, str(number), lambda *_: [])
+            begun = time.perf_counter()
+            work = BucketAggregate(query, shape_of(query), SCHEMA, before, answered, until)
+            answer = work((pa.scalar(0),), table, state)
+            own = answer.filter(pc.equal(answer["kind"], "state")).select(["part", "content", "leave_us"])
+            pq.write_table(own, Path(name) / "state.parquet")
+            spent = time.perf_counter() - begun
+            state = own.filter(pc.or_(pc.is_null(own["leave_us"]), pc.is_null(own["content"])))
+            figures = answer.filter(pc.equal(answer["kind"], "metrics"))
+            held, kept = (figures[each][0].as_py() for each in ("f_held", "f_bytes"))
+            yield spent, (Path(name) / "state.parquet").stat().st_size, held, kept
+            first, answered = first + rows, until
+
+
+def _whole(query: AggregateQuery, size: int, step: int, batches: int) -> tuple[float, int]:
+    """Return median seconds and bytes where each batch reads, restores and writes all rows."""
+    shape, seconds, first, tick = shape_of(query), [], size, query.every_us
+    method = Factorised(shape)
+    for begin in range(0, size, FILLING):
+        method.advance(as_rows(_rows(begin, min(FILLING, size - begin), step), query), np.empty(0, np.int64))
+    with tempfile.TemporaryDirectory(prefix="tidemark-state-") as name:
+        file = Path(name) / "state.parquet"
+        _write(method.snapshot(), file)
+        for _ in range(batches):
+            rows = as_rows(_rows(first, BATCH, step), query)
+            first += BATCH
+            last = (first - 1) * step // tick * tick
+            begun = time.perf_counter()
+            table = pq.read_table(file)
+            parts = dict(zip(table["part"].to_pylist(), table["content"].to_pylist(), strict=True))
+            method = Factorised(shape)
+            method.restore(Snapshot(parts.pop("method").decode(), parts))
+            before = int(np.frombuffer(parts["tick"], np.int64)[0])
+            method.advance(rows, np.array([last] if last > before else [], np.int64))
+            _write(method.snapshot(), file)
+            seconds.append(time.perf_counter() - begun)
+        return float(np.median(seconds)), file.stat().st_size
+
+
+def _write(snapshot: Snapshot, file: Path) -> None:
+    parts = {**snapshot.parts, "method": snapshot.method.encode()}
+    contents = pa.array(list(parts.values()), pa.binary())
+    pq.write_table(pa.table({"part": list(parts), "content": contents}), file)
+
+
+def _query(window_us: int) -> AggregateQuery:
+    sides = tuple(Input(name, name, window_us, ((0, "k"),), ("v",), None) for name in "ab")
+    measures = (Measure("n", "count"), Measure("total", "sum", 1, 0))
+    how = (None, max(window_us // TICKS, 1), 0, None, None, "factorised", False, "", False)
+    return AggregateQuery("q", "", "", sides, (GroupColumn("device", 0, "d"),), measures, *how)  # type: ignore[arg-type]
+
+
+def _rows(first: int, rows: int, step: int) -> pa.Table:
+    number = np.arange(first, first + rows)
+    side, key = (number % 2).astype(np.int32), number // 2 % KEYS
+    device = pa.DictionaryArray.from_arrays(pa.array(key), pa.array([f"d{each}" for each in range(KEYS)]))
+    no = pa.array(np.zeros(rows, np.bool_))
+    return pa.table(
+        {
+            **{"side": side, "event_us": number * step, "row": number, "is_unusable": no, "is_refused": no},
+            **{"k_0": key, "v_0": (number % 1000) / 7, "group": np.where(side == 0, key + 1, 0)},
+            "g_device": pc.if_else(pa.array(side == 0), device.cast(pa.string()), None),
+        }
+    )

@@ -1,0 +1,39 @@
+"""``python -m tests.durations JUNIT.xml``: record how long groups of tests take, so that a run starts with the longest.
+
+The file is what ``make test`` writes with ``PYTEST_ADDOPTS=--junitxml=JUNIT.xml``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from pathlib import Path
+from xml.etree import ElementTree
+
+from tests.conftest import DURATIONS, group_of
+
+# Shorter groups fill the end of a run in whatever order they come.
+LEAST_S = 5
+
+
+def main(junit: str) -> None:
+    """Write the seconds of every group that takes long, the longest first."""
+    found: dict[str, float] = defaultdict(float)
+    for test in ElementTree.parse(junit).getroot().iter("testcase"):
+        found[group_of(nodeid(test.attrib))] += float(test.attrib["time"])
+    longest = sorted(found.items(), key=lambda each: -each[1])
+    kept = {group: round(seconds) for group, seconds in longest if seconds >= LEAST_S}
+    DURATIONS.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
+
+
+def nodeid(test: dict[str, str]) -> str:
+    """Return the name of a test as pytest has it, from the dotted one of its module or class."""
+    parts = test["classname"].split(".")
+    modules = [".".join(parts[:length]) for length in range(len(parts), 0, -1)]
+    module = next((each for each in modules if Path(each.replace(".", "/") + ".py").exists()), parts[0])
+    return f"{module.replace('.', '/')}.py::{test['name']}"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

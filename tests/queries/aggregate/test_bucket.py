@@ -1,0 +1,215 @@
+"""A bucket's state in segments: whatever process takes a batch, and however often, it is as if one had taken all."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakehouse.algorithms.join_aggregate.arrivals import packed as packed_parts
+from lakehouse.algorithms.join_aggregate.contract import Rows
+from lakehouse.queries.aggregate.bucket import BucketAggregate, groups_of
+from lakehouse.queries.aggregate.group_names import GroupNames
+from lakehouse.queries.aggregate.query import AggregateQuery, GroupColumn, Input, Measure
+from lakehouse.queries.aggregate.rows import as_rows
+from lakehouse.queries.aggregate.shape import shape_of
+from lakehouse.queries.aggregate.tables import PARTS
+from lakehouse.queries.runtime.segments import StateBefore, packed_rows
+from tests.queries.state_steps import Steps
+
+METRICS = (
+    *("rows", "late", "missed", "refused", "unusable", "held", "bytes"),
+    *("first_us", "first_revised_us", "last_revised_us"),
+)
+SCHEMA = pa.schema(
+    {
+        **{"kind": pa.string(), "bucket": pa.int32(), "part": pa.string(), "content": pa.binary()},
+        **{name: pa.int64() for name in ("leave_us", "row", "event_us", "horizon_us", "tick_us", "results")},
+        **{"side": pa.int32(), "g_device": pa.string()},
+        **{
+            f"{part}_{number}": pa.int64() if kind == "bigint" else pa.float64()
+            for number in range(3)
+            for part, kind in PARTS.items()
+        },
+        **{f"f_{name}": pa.int64() for name in METRICS},
+    }
+)
+EVERY, SLACK = 4, 12
+ROW = st.tuples(st.integers(0, 1), st.integers(-30, 1), st.integers(0, 2), st.integers(-4, 4) | st.none())
+PROCESSES = st.integers(0, 2)
+METHODS = pytest.mark.parametrize("method", ["factorised", "incremental", "materialised"])
+
+
+def query(method: str = "factorised") -> AggregateQuery:
+    """Return a query by device; ``incremental`` has no extremes."""
+    sides = tuple(Input(name, name, 10, ((0, "k"),), ("v",), None) for name in "ab")
+    measures = [Measure("n", "count"), Measure("total", "sum", 1, 0), Measure("known", "count", 0, 0)]
+    if method != "incremental":
+        measures.append(Measure("most", "max", 0, 0))
+    how = (None, EVERY, SLACK, None, None, method, True, "", False)
+    return AggregateQuery("q", "", "", sides, (GroupColumn("device", 0, "d"),), tuple(measures), *how)  # type: ignore[arg-type]
+
+
+def task(asked: AggregateQuery, before: StateBefore, answered: int | None, until: int | None) -> Any:
+    """Return what a task does."""
+    return BucketAggregate(asked, shape_of(asked), SCHEMA, before, answered, until)
+
+
+def rows_of(drawn: list[Any], first: int) -> pa.Table:
+    """Return raw rows, of which the numbers begin with ``first``; time goes on by one a row."""
+    side, behind, key, value = zip(*drawn, strict=True) if drawn else ((),) * 4
+    numbers = range(first, first + len(drawn))
+    group = [10 + each if own == 0 else 0 for each, own in zip(key, side, strict=True)]
+    return pa.table(
+        {
+            "side": pa.array(side, pa.int32()),
+            "event_us": pa.array([at + by for at, by in zip(numbers, behind, strict=True)], pa.int64()),
+            "row": pa.array(numbers, pa.int64()),
+            "is_unusable": pa.array([False] * len(drawn), pa.bool_()),
+            "is_refused": pa.array([False] * len(drawn), pa.bool_()),
+            "k_0": pa.array([each // 2 for each in key], pa.int64()),
+            "v_0": pa.array(value, pa.float64()),
+            "group": pa.array(group, pa.int64()),
+            "g_device": pa.array([f"d{each}" if each else None for each in group], pa.string()),
+        }
+    )
+
+
+def found(answer: pa.Table) -> list[Any]:
+    """Return answers, log and metrics, but for the bytes of the state."""
+    rows = [row for row in answer.to_pylist() if row["kind"] != "state"]
+    return [{name: value for name, value in row.items() if name != "f_bytes"} for row in rows]
+
+
+@st.composite
+def runs(draw: Any) -> list[tuple[pa.Table, int | None, int | None]]:
+    """Batches of rows, with how far ticks were answered and are to be."""
+    drawn, first, answered = draw(st.lists(ROW, max_size=60)), 0, None
+    calls = list[tuple[pa.Table, int | None, int | None]]()
+    for size in draw(st.lists(st.sampled_from([0, 3, 8, 15]), min_size=1, max_size=6)):
+        rows = rows_of(drawn[first : first + size], first)
+        first += rows.num_rows
+        until = draw(st.sampled_from([answered, first, first]))
+        calls.append((rows, answered, until))
+        answered = until
+    return calls
+
+
+@METHODS
+@settings(max_examples=30, deadline=None)
+@given(run=runs(), data=st.data())
+def test_processes_that_come_go_and_lag_do_what_one_does(method: str, run: Any, data: st.DataObject) -> None:
+    one, many = (Steps(partial(task, query(method))) for _ in range(2))
+    for rows, answered, until in run:
+        times = {"answered": answered, "until": until}
+        expected = one.run(rows, 0, **times)
+        if data.draw(st.booleans()):
+            # An attempt that dies before it is appended; what it has in memory stays there.
+            part = rows.slice(0, data.draw(st.integers(0, rows.num_rows)))
+            many.run(part, data.draw(PROCESSES), is_lost=True, **times)
+        if data.draw(st.booleans()):
+            many.end(data.draw(PROCESSES))
+        if data.draw(st.booleans()):
+            many.drop_ended()
+        assert found(many.run(rows, data.draw(PROCESSES), **times)) == found(expected)
+
+
+@METHODS
+@settings(max_examples=25, deadline=None)
+@given(run=runs())
+def test_the_state_restored_at_any_point_is_the_state_that_one_process_has(method: str, run: Any) -> None:
+    steps = Steps(partial(task, query(method)))
+    for rows, answered, until in run:
+        steps.run(rows, 0, answered=answered, until=until)
+        restored = steps.copy()
+        for each, process in ((steps, 0), (restored, 1)):
+            each.run(rows_of([], 0), process, answered=until, until=until)
+        (kept,), (other,) = steps.processes[0].values(), restored.processes[1].values()
+        assert other.held.online.snapshot() == kept.held.online.snapshot()
+        assert other.bytes == kept.bytes
+
+
+@settings(max_examples=40, deadline=None)
+@given(run=runs())
+def test_a_state_that_was_written_whole_is_read_once_and_becomes_segments(run: Any) -> None:
+    steps, older = (Steps(partial(task, query())) for _ in range(2))
+    half = len(run) // 2
+    for rows, answered, until in run[:half]:
+        steps.run(rows, 0, answered=answered, until=until)
+        older.run(rows, 0, answered=answered, until=until)
+    if half:
+        raw = pa.concat_tables([rows for rows, _, _ in run[:half]])
+        older.batches = [each.slice(0, 0) for each in older.batches[:-1]] + [_written_whole(older, raw)]
+    older.processes.clear()
+    for number, (rows, answered, until) in enumerate(run[half:]):
+        times = {"answered": answered, "until": until}
+        expected, answer = steps.run(rows, 0, **times), older.run(rows, number % 2, **times)
+        assert found(answer) == found(expected)
+
+
+def _written_whole(steps: Steps, raw: pa.Table) -> pa.Table:
+    """Return what earlier versions wrote after the last batch: the rows that are held, as they came."""
+    (kept,) = steps.processes[0].values()
+    online = kept.held.online
+    # Each row counts from where it was held: from the horizon on where it came later.
+    asked = query()
+    rows = as_rows(raw, asked)
+    counted = _counted_from(steps, rows)
+    rows = Rows.of(
+        rows.side, counted, rows.leave_us, rows.keys, group=rows.group, values=rows.values, row=rows.row
+    )
+    rows = rows[rows.leave_us >= online.alive_from_us]
+    parts = packed_parts("left", rows[:0]) | packed_parts("method_rows", rows)
+    parts = {name: part for name, part in parts.items() if not name.endswith("_weight")}
+    parts |= {"name": b"Factorised", "method": b"Online", "last": np.int64(online.last_us).tobytes()}
+    parts |= {"groups": packed_rows(groups_of(raw))}
+    none = pa.nulls(len(parts), pa.int64())
+    contents = pa.array(list(parts.values()), pa.binary())
+    return pa.table({"part": pa.array(list(parts)), "content": contents, "leave_us": none})
+
+
+def _counted_from(steps: Steps, rows: Any) -> Any:
+    """Return from when on each row counts."""
+    logged = dict[int, int]()
+    for log in steps.logs:
+        logged |= dict(zip(log["row"].to_pylist(), log["horizon_us"].to_pylist(), strict=True))
+    return np.array(
+        [
+            max(int(enter), logged.get(int(row), int(enter)))
+            for enter, row in zip(rows.enter_us, rows.row, strict=True)
+        ],
+        np.int64,
+    )
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 40)), max_size=20), max_size=8))
+def test_names_of_groups_are_found_and_forgotten(batches: list[list[tuple[int, int]]]) -> None:
+    names, known = GroupNames(), dict[tuple[int, int], str]()
+    for batch in batches:
+        ids = sorted(set(batch))
+        known |= {each: f"{each}" for each in ids}
+        side, group = zip(*ids, strict=True) if ids else ((), ())
+        names.add(
+            pa.table(
+                {
+                    "side": pa.array(side, pa.int32()),
+                    "group": pa.array(group, pa.int64()),
+                    "g_x": pa.array([known[each] for each in ids], pa.string()),
+                }
+            )
+        )
+    for own in (0, 1):
+        wanted = [group for side, group in known if side == own]
+        if wanted:
+            column = names.column("g_x", own, np.array(wanted, np.int64))
+            assert column.to_pylist() == [known[own, group] for group in wanted]
+    assert len(names) == len(known)
+    kept = [each for each in known if each[1] % 2]
+    names.prune(np.array([side for side, _ in kept]), np.array([group for _, group in kept], np.int64))
+    assert len(names) == len(kept)

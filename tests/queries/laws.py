@@ -1,0 +1,249 @@
+"""An example of every kind of query, and the life that tests lead it through: what each kind must come through.
+
+A kind that is registered needs an example here, and then keeps the laws of ``test_laws.py``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+
+from jobs import repair_late, run_queries
+from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.home.crashpoint import AGGREGATE_POINTS, JOIN_POINTS, MULTIWAY_POINTS, SELECTION_POINTS
+from lakehouse.home.table_log import read_columns, read_rows
+from tests import killing
+from tests.queries.multiway.streams import NAMES, T0, configuration, some_rows
+from tests.taking_in import take_in
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Row = dict[str, Any]
+ROWS = 80
+EVERY_US = 2_000_000
+JOBS = {"queries": "jobs.run_queries", "repair": "jobs.repair_late"}
+# One kill of each job takes its JVM along.
+FRESH = (("pairs", "queries.state-appended"), ("pairs", "repair.pairs-appended"))
+
+
+@dataclass(frozen=True)
+class Example:
+    """A query of one kind over doors, badges and alerts.
+
+    ``other``: what a part of the text is replaced by for it to mean something else; ``reworded``: for it to mean the
+    same. ``points``: where its jobs can be killed. ``table``: where its results are, ``found`` reads them; ``truth``:
+    the same from all rows.
+    """
+
+    text: str
+    other: tuple[str, str]
+    reworded: tuple[str, str]
+    points: Sequence[str]
+    table: str
+    found: str
+    truth: str
+
+
+EXAMPLES = {
+    "pairs": Example(
+        """
+        SELECT d.room, d.value AS door, b.value AS badge
+        FROM doors [RANGE 2 SECONDS] d JOIN badges b ON d.room = b.room AND b.value >= d.value + 1
+        WHERE b.value < 9 RECALL 0.9 OVER 10 SECONDS
+        """,
+        ("2 SECONDS", "3 SECONDS"),
+        ("RECALL 0.9", "recall 0.95"),
+        JOIN_POINTS,
+        "pairs",
+        "SELECT left_us, right_us, room, door, badge FROM found",
+        """
+        SELECT d.us, b.us, d.room, d.value, b.value FROM doors d, badges b
+        WHERE d.room = b.room AND b.value >= d.value + 1 AND b.value < 9 AND abs(d.us - b.us) <= 2000000
+        """,
+    ),
+    "multiway": Example(
+        """
+        SELECT d.room, d.value AS door, b.value AS badge, a.value AS alert
+        FROM doors [8 SECONDS] d JOIN badges [3 SECONDS] b ON d.room = b.room AND d.floor = b.floor
+        JOIN alerts [15 SECONDS] a ON a.room = b.room AND a.floor = d.floor WHERE a.value < 9 SLACK 2 SECONDS
+        """,
+        ("8 SECONDS", "9 SECONDS"),
+        ("JOIN", "join"),
+        MULTIWAY_POINTS,
+        "multiway",
+        "SELECT times_us, room, door, badge, alert FROM found",
+        """
+        SELECT [d.us, b.us, a.us], d.room, d.value, b.value, a.value FROM doors d, badges b, alerts a
+        WHERE d.room = b.room AND d.floor = b.floor AND a.room = b.room AND a.floor = d.floor AND a.value < 9
+        AND greatest(b.us, a.us) - d.us <= 8000000 AND greatest(d.us, a.us) - b.us <= 3000000
+        AND greatest(d.us, b.us) - a.us <= 15000000
+        """,
+    ),
+    "aggregate": Example(
+        """
+        SELECT d.room, COUNT(*) AS n, SUM(b.value) AS total
+        FROM doors [8 SECONDS] d JOIN badges [5 SECONDS] b ON d.room = b.room
+        GROUP BY d.room HAVING MAX(d.value) > 5 EVERY 2 SECONDS SLACK 3 SECONDS ALARM
+        """,
+        ("SLACK 3", "SLACK 2"),
+        ("JOIN", "join"),
+        AGGREGATE_POINTS,
+        "answers",
+        """
+        SELECT tick_us, room, n, total FROM (FROM found
+        QUALIFY row_number() OVER (PARTITION BY tick_us, room ORDER BY revision DESC) = 1) WHERE holds
+        """,
+        """
+        SELECT tick, d.room, count(*), sum(b.value) FROM ticks, doors d, badges b
+        WHERE tick - d.us BETWEEN 0 AND 8000000 AND tick - b.us BETWEEN 0 AND 5000000 AND d.room = b.room
+        GROUP BY tick, d.room HAVING max(d.value) > 5
+        """,
+    ),
+    "selection": Example(
+        "SELECT room, value FROM doors WHERE value > 2 AND is_even(floor)",
+        ("> 2", "> 3"),
+        ("SELECT", "select"),
+        SELECTION_POINTS,
+        "selection",
+        "SELECT event_us, room, value FROM found",
+        "SELECT us, room, value FROM doors WHERE value > 2 AND floor % 2 = 0",
+    ),
+}
+IS_EVEN = "def is_even(floor) -> bool:\n    return floor is not None and floor % 2 == 0\n"
+# A query of the same text, whose rows come in other batches and other buckets.
+TWIN = "at_once"
+
+
+@dataclass
+class Life:
+    """The query of one kind through everything, and what it said: late rows, a silent stream, kills, repairs."""
+
+    spark: SparkSession
+    settings: Settings
+    kind: str
+    rows: dict[str, list[Row]] = field(default_factory=lambda: {name: [] for name in NAMES})
+    landed: int = 0
+
+    @classmethod
+    def begin(cls, spark: SparkSession, folder: Path, kind: str) -> Life:
+        """Return the query of a kind, and one of the same text, registered below a folder."""
+        for name in ("queries", "predicates"):
+            (folder / name).mkdir()
+        (folder / "predicates" / "is_even.py").write_text(IS_EVEN)
+        for name in (kind, TWIN):
+            (folder / "queries" / f"{name}.sql").write_text(EXAMPLES[kind].text)
+        config = folder / "tidemark.toml"
+        config.write_text(configuration(), encoding="utf-8")
+        return cls(spark, load_settings(config), kind)
+
+    def lead(self) -> None:
+        """Lead the query through all: its results are complete in the end."""
+        whole = self.part(0)
+        nothing: dict[str, list[Row]] = {name: [] for name in NAMES}
+        self.land({**nothing, NAMES[0]: whole[NAMES[0]]})
+        self.run()
+        self.land({**whole, NAMES[0]: []})
+        self.run()
+        # The batches that are killed know of a repair.
+        self.repair()
+        self.land(self.part(2))
+        for number, point in enumerate(self.points("queries")):
+            self.kill(point)
+            if number == 0:
+                # It comes when the batch is planned, is left to the next one, and all of it is late.
+                self.land(self.part(1))
+        self.run()
+        for point in self.points("repair"):
+            self.kill(point)
+        self.repair()
+        others = self.settings.model_copy(
+            update={"queries": self.settings.queries.model_copy(update={"buckets": 1})}
+        )
+        run_queries.run(others, self.spark, TWIN)
+        repair_late.run(others, self.spark, TWIN)
+
+    @property
+    def predicates(self) -> Path:
+        """The folder of predicates."""
+        assert self.settings.config is not None
+        return self.settings.config.parent / "predicates"
+
+    def part(self, number: int) -> dict[str, list[Row]]:
+        """Return rows of twenty seconds of all streams, a third of them late."""
+        found = some_rows(11, number, ROWS)
+        return {
+            name: [{**row, "ts": min(row["ts"], row["received"])} for row in found[name]] for name in NAMES
+        }
+
+    def land(self, rows: Mapping[str, Sequence[Row]]) -> None:
+        """Put some more rows of some streams into raw."""
+        self.landed += 1
+        for name, some in rows.items():
+            folder = Path(self.settings.streams[name].source.path).parent
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{self.landed}.ndjson").write_text("".join(json.dumps(row) + "\n" for row in some))
+            self.rows[name] += some
+            take_in(self.settings, self.spark, name)
+
+    def run(self) -> dict[str, Any]:
+        """Run the query."""
+        return run_queries.run(self.settings, self.spark, self.kind)
+
+    def repair(self) -> dict[str, Any]:
+        """Repair the query."""
+        return repair_late.run(self.settings, self.spark, self.kind)
+
+    def points(self, job: str) -> list[str]:
+        """Return where a job can be killed, in the order in which a run passes them."""
+        return [point for point in EXAMPLES[self.kind].points if point.startswith(job)]
+
+    def kill(self, point: str) -> None:
+        """Run the job that passes a point in a process that dies there."""
+        job = JOBS[point.partition(".")[0]]
+        words = ("--config", str(self.settings.config), self.kind)
+        if (self.kind, point) in FRESH:
+            killing.kill_fresh(point, job, *words)
+        else:
+            killing.kill(self.spark, point, job, *words)
+
+    def table(self, query: str) -> list[Row]:
+        """Return all rows of the results of a query."""
+        folder: Path = getattr(self.settings.layout, EXAMPLES[self.kind].table)(query)
+        return read_rows(folder)
+
+    def found(self, query: str) -> Counter[tuple[Any, ...]]:
+        """Return what a query came to."""
+        return asked(EXAMPLES[self.kind].found, found=pa.Table.from_pylist(self.table(query)))
+
+    def truth(self) -> Counter[tuple[Any, ...]]:
+        """Return what the query means, from all rows."""
+        streams = {
+            name: pa.Table.from_pylist([row | {"us": row["ts"] * 1000} for row in rows])
+            for name, rows in self.rows.items()
+        }
+        return asked(EXAMPLES[self.kind].truth, **streams, ticks=pa.table({"tick": self.ticks()}))
+
+    def ticks(self) -> list[int]:
+        """Return every tick that an aggregate has answered; none of a query of another kind."""
+        if self.kind != "aggregate":
+            return []
+        times = read_columns(self.settings.layout.queries(self.kind), ("time_us",))
+        last = max(time for (time,) in times if time is not None)
+        return list(range(T0 * 1000 // EVERY_US * EVERY_US, last + 1, EVERY_US))
+
+
+def asked(statement: str, **tables: pa.Table) -> Counter[tuple[Any, ...]]:
+    """Return what DuckDB answers over some tables."""
+    with duckdb.connect() as connection:
+        for name, table in tables.items():
+            connection.register(name, table)
+        rows = connection.execute(statement).fetchall()
+    return Counter(tuple(tuple(each) if isinstance(each, list) else each for each in row) for row in rows)

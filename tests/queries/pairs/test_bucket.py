@@ -1,0 +1,234 @@
+"""A bucket's state in segments: whatever process takes a batch, and however often, it is as if one had taken all."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakehouse.algorithms.late_join.contract import Clock
+from lakehouse.queries.kind import Output
+from lakehouse.queries.pairs.bucket import BucketJoin
+from lakehouse.queries.pairs.held_join import HeldJoin
+from lakehouse.queries.pairs.query import PairSide, PairsQuery
+from lakehouse.queries.pairs.run import METRIC_NAMES
+from lakehouse.queries.runtime import segments
+from lakehouse.queries.runtime.segments import Segment, SegmentFiles, StateBefore, StateFile, packed_rows
+from tests.algorithms.late_join.streams import CONDITIONS
+from tests.queries.state_steps import Steps
+
+WINDOW = 6
+SCHEMA = pa.schema(
+    {
+        **{"kind": pa.string(), "bucket": pa.int32(), "part": pa.string(), "content": pa.binary()},
+        **{"leave_us": pa.int64(), "left_row": pa.int64(), "right_row": pa.int64(), "row": pa.int64()},
+        "side": pa.int32(),
+        **{f"{name}_us": pa.int64() for name in ("event", "left", "right", "wait", "horizon", "time")},
+        **{f"f_{name}": pa.int64() for name in METRIC_NAMES},
+        **{"o_asked": pa.string(), "o_answered": pa.float64()},
+    }
+)
+ROW = st.tuples(
+    st.integers(0, 1), st.integers(-25, 2), st.integers(0, 3), st.integers(-4, 4), st.sampled_from("abc")
+)
+PROCESSES = st.integers(0, 2)
+
+
+def query(condition: str = "equality", recall: float = 0.8) -> PairsQuery:
+    """Return a query with a column of each side."""
+    sides = PairSide("a", "a", ("k",), ("x", "y"), None), PairSide("b", "b", ("k",), ("x", "y"), None)
+    outputs = Output("asked", 0, "name"), Output("answered", 1, "value")
+    how = (recall, 16, 4, Clock(ahead_of_streams_us=40), "needed_slack")
+    return PairsQuery("q", "", "", sides, WINDOW, CONDITIONS[condition], outputs, *how)  # type: ignore[arg-type]
+
+
+def task(asked: PairsQuery, before: StateBefore, newest: Any = (None, None)) -> BucketJoin:
+    """Return what a task does."""
+    return BucketJoin(asked, SCHEMA, before, newest)
+
+
+def rows_of(drawn: list[Any], first: int) -> pa.Table:
+    """Return raw rows, of which the numbers begin with ``first``; time goes on by one a row."""
+    side, behind, key, x, name = zip(*drawn, strict=True) if drawn else ((),) * 5
+    numbers = range(first, first + len(drawn))
+    return pa.table(
+        {
+            "bucket": pa.array([0] * len(drawn), pa.int32()),
+            "side": pa.array(side, pa.int32()),
+            "event_us": pa.array([at + by for at, by in zip(numbers, behind, strict=True)], pa.int64()),
+            "arrival_us": pa.array(numbers, pa.int64()),
+            "row": pa.array([1000 + number for number in numbers], pa.int64()),
+            "key": pa.array([None if each == 3 else each for each in key], pa.int64()),
+            "n_0": pa.array(x, pa.float64()),
+            "n_1": pa.array(x, pa.float64()),
+            **{name: pa.array([1] * len(drawn), pa.int64()) for name in ("batch", "source_line")},
+            **{"source_file": pa.array([""] * len(drawn)), "source_item": pa.array(numbers, pa.int64())},
+            "o_asked": pa.array(
+                [text if own == 0 else None for text, own in zip(name, side, strict=True)], pa.string()
+            ),
+            "o_answered": pa.array(
+                [value if own else None for value, own in zip(x, side, strict=True)], pa.float64()
+            ),
+        }
+    )
+
+
+def found(answers: list[pa.Table], *kinds: str) -> list[Any]:
+    """Return rows of these kinds, but for the bytes of the state."""
+    rows = [row for answer in answers for row in answer.to_pylist() if row["kind"] in kinds]
+    return [{name: value for name, value in row.items() if name != "f_bytes"} for row in rows]
+
+
+@st.composite
+def runs(draw: Any) -> tuple[str, list[pa.Table]]:
+    """A condition, and batches of rows."""
+    drawn = draw(st.lists(ROW, max_size=60))
+    cuts = sorted(draw(st.lists(st.integers(0, len(drawn)), max_size=6)))
+    ends = list(zip([0, *cuts], [*cuts, len(drawn)], strict=True))
+    batches = [rows_of(drawn[start:end], start) for start, end in ends]
+    return draw(st.sampled_from(sorted(CONDITIONS))), batches
+
+
+@settings(max_examples=60, deadline=None)
+@given(run=runs(), data=st.data())
+def test_processes_that_come_go_and_lag_do_what_one_does(run: Any, data: st.DataObject) -> None:
+    condition, batches = run
+    one, many = (Steps(partial(task, query(condition))) for _ in range(2))
+    for rows in batches:
+        expected = one.run(rows, 0)
+        if data.draw(st.booleans()):
+            # An attempt that dies before it is appended; what it has in memory stays there.
+            many.run(
+                rows.slice(0, data.draw(st.integers(0, rows.num_rows))), data.draw(PROCESSES), is_lost=True
+            )
+        if data.draw(st.booleans()):
+            many.end(data.draw(PROCESSES))
+        if data.draw(st.booleans()):
+            many.drop_ended()
+        answer = many.run(rows, data.draw(PROCESSES))
+        kinds = "pair", "log", "metrics"
+        assert found([answer], *kinds) == found([expected], *kinds)
+
+
+@settings(max_examples=40, deadline=None)
+@given(run=runs(), data=st.data())
+def test_the_state_restored_at_any_point_is_the_state_that_one_process_has(
+    run: Any, data: st.DataObject
+) -> None:
+    condition, batches = run
+    steps = Steps(partial(task, query(condition)))
+    for rows in batches:
+        steps.run(rows, 0)
+        restored = steps.copy()
+        restored.run(rows_of([], 0), 1)
+        steps.run(rows_of([], 0), 0)
+        (kept,), (other,) = steps.processes[0].values(), restored.processes[1].values()
+        assert other.held.join.snapshot() == kept.held.join.snapshot()
+        assert (other.held.following, other.bytes) == (kept.held.following, kept.bytes)
+
+
+@settings(max_examples=40, deadline=None)
+@given(run=runs())
+def test_what_a_batch_holds_is_what_the_kernel_says(run: Any) -> None:
+    condition, batches = run
+    steps = Steps(partial(task, query(condition)))
+    for rows in batches:
+        (figures,) = found([steps.run(rows, 0)], "metrics")
+        (kept,) = steps.processes[0].values()
+        assert figures["f_held"] == kept.held.join.held
+        assert figures["f_most_held"] >= figures["f_held"]
+
+
+def test_a_process_reads_only_the_batches_that_it_has_not_made() -> None:
+    steps = Steps(partial(task, query()))
+    row = (0, 0, 1, 1, "a")
+    for number, process in enumerate([0, 0, 1, 1, 0, 0]):
+        steps.run(rows_of([row], number), process)
+    # Process 1 begins with batch 3 and reads all before; process 0 comes back with 5 and has the state of 2.
+    assert steps.reads == [0, 2]
+
+
+def test_a_batch_writes_the_rows_that_entered_and_rows_that_leave_are_written_by_nobody() -> None:
+    steps = Steps(partial(task, query(recall=0.5)))
+    for start in range(0, 400, 40):
+        drawn = [(number % 2, 0, number % 3, 1, "a") for number in range(40)]
+        steps.run(rows_of(drawn, start), 0)
+    written = [[row for row in batch.to_pylist() if row["leave_us"] is not None] for batch in steps.batches]
+    segments_of = [[row for row in rows if row["content"] is not None] for rows in written]
+    assert all(len(rows) <= 16 for rows in segments_of)
+    markers = {row["part"]: row["leave_us"] for row in written[-1] if row["content"] is None}
+    assert all(row["leave_us"] < markers[row["part"]] for row in segments_of[0])
+    before = sum(batch.num_rows for batch in steps.batches)
+    steps.drop_ended()
+    assert sum(batch.num_rows for batch in steps.batches) < before / 2
+
+
+@settings(max_examples=30, deadline=None)
+@given(run=runs())
+def test_a_state_that_was_written_whole_is_read_once_and_becomes_segments(run: Any) -> None:
+    condition, batches = run
+    steps, older = (Steps(partial(task, query(condition))) for _ in range(2))
+    half = len(batches) // 2
+    for rows in batches[:half]:
+        steps.run(rows, 0)
+        older.run(rows, 0)
+    if half:
+        older.batches = [each.slice(0, 0) for each in older.batches[:-1]] + [_written_whole(older)]
+    older.processes.clear()
+    for number, rows in enumerate(batches[half:]):
+        expected, answer = steps.run(rows, 0), older.run(rows, number % 2)
+        assert found([answer], "pair", "log", "metrics") == found([expected], "pair", "log", "metrics")
+
+
+def _written_whole(steps: Steps) -> pa.Table:
+    """Return what earlier versions wrote after the last batch."""
+    (kept,) = steps.processes[0].values()
+    held: HeldJoin = kept.held
+    snapshot = held.join.snapshot()
+    parts = dict(snapshot.parts)
+    names = ("number", "row", "event_us", "o_asked", "o_answered")
+    tables = [pa.table({name: pa.array([], SCHEMA_OF[name]) for name in names})]
+    tables += [block.rows.cast(tables[0].schema) for block in held.shown._blocks]
+    parts["shown"] = packed_rows(pa.concat_tables(tables))
+    parts |= {"method": snapshot.method.encode(), "next": str(held.following).encode()}
+    none = pa.nulls(len(parts), pa.int64())
+    contents = pa.array(list(parts.values()), pa.binary())
+    return pa.table({"part": pa.array(list(parts)), "content": contents, "leave_us": none})
+
+
+SCHEMA_OF = {**{name: pa.int64() for name in ("number", "row", "event_us")}}
+SCHEMA_OF |= {"o_asked": pa.string(), "o_answered": pa.float64()}
+
+
+def test_files_give_the_segments_of_a_bucket_that_are_alive(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    def file_of(name: str, *rows: tuple[int, str, int | None, int, bytes | None]) -> StateFile:
+        bucket, part, leave, batch, content = zip(*rows, strict=True)
+        columns = {"bucket": pa.array(bucket, pa.int32()), "part": part, "leave_us": leave, "batch": batch}
+        pq.write_table(pa.table({**columns, "content": pa.array(content, pa.binary())}), tmp_path / name)
+        return StateFile(str(tmp_path / name), min(batch), max(batch), None)
+
+    late = file_of("2", (0, "left", 7, 2, b"c"), (0, "left", 5, 2, None), (0, "policy", None, 2, b"p"))
+    early = file_of("1", (0, "left", 4, 1, b"a"), (0, "left", 5, 1, b"b"), (1, "left", 9, 1, b"other"))
+    read = SegmentFiles((late, early), batch=3)
+    assert read(0, 0, {"left": 5}) == [Segment("left", 5, b"b"), Segment("left", 7, b"c")]
+    assert read(0, 1, {"left": 5}) == [Segment("left", 7, b"c")]
+    assert SegmentFiles((late, early), batch=2)(0, 0, {"left": 0}) == [
+        Segment("left", 4, b"a"),
+        Segment("left", 5, b"b"),
+    ]
+
+
+def test_what_is_not_asked_for_is_dropped_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = Steps(partial(task, query()))
+    steps.run(rows_of([(0, 0, 1, 1, "a")], 0), 0)
+    monkeypatch.setattr(segments, "_UNUSED_S", -1.0)
+    segments._KEPT.update(steps.processes[0])
+    segments._drop_unused()
+    assert not segments._KEPT

@@ -1,0 +1,88 @@
+"""A bucket and its repairs without Spark: in any split into batches, each pair is found once, online or by a repair."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakehouse.queries.pairs.needed_slack import COUNTS
+from lakehouse.queries.pairs.query import PairsQuery
+from lakehouse.queries.pairs.repair import BucketRepair
+from lakehouse.queries.pairs.rows import as_batch
+from tests.algorithms.late_join.streams import CONDITIONS
+from tests.oracles.late_join.nested_loop import NestedLoop
+from tests.queries.pairs.test_bucket import SCHEMA, WINDOW, query, runs, task
+from tests.queries.state_steps import Steps
+
+REPAIRED = pa.schema(
+    [
+        *(
+            SCHEMA.field(name)
+            for name in ("event_us", "left_us", "right_us", "left_row", "right_row", "wait_us")
+        ),
+        *(pa.field(name, pa.int64()) for name in ("found_us", *COUNTS)),
+        *(SCHEMA.field(name) for name in ("bucket", "o_asked", "o_answered")),
+    ]
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(run=runs(), data=st.data())
+def test_online_and_repaired_pairs_are_all_pairs_each_once(run: Any, data: st.DataObject) -> None:
+    condition, batches = run
+    asked, yardstick = query(condition), NestedLoop(CONDITIONS[condition], WINDOW)
+    steps = Steps(partial(task, asked))
+    answers: list[pa.Table] = []
+    repaired: list[pa.Table] = []
+    through = 0
+    for number, rows in enumerate(batches, start=1):
+        answers.append(steps.run(rows, 0))
+        if number == len(batches) or data.draw(st.booleans()):
+            repaired.append(repair(asked, batches[:number], answers, through))
+            through = number
+
+    online = pairs_of([each.filter(pc.equal(each["kind"], "pair")) for each in answers])
+    added = pairs_of([each.filter(pc.is_valid(each["found_us"])) for each in repaired])
+    expected = Counter[tuple[int, int]]()
+    for rows in batches:
+        found = yardstick.process(as_batch(rows)).pairs
+        expected.update(zip(found.left.tolist(), found.right.tolist(), strict=True))
+    assert online + added == expected
+    assert sum(metrics["f_pairs"] for metrics in metrics_of(answers)) == online.total()
+
+
+def repair(
+    asked: PairsQuery, batches: Sequence[pa.Table], answers: Sequence[pa.Table], after: int
+) -> pa.Table:
+    """Return what a repair of the batches after ``after`` finds; all that batches took in lies in raw."""
+    taken = [
+        rows.append_column("taken", pa.array([number] * rows.num_rows, pa.int64()))
+        for number, rows in enumerate(batches)
+    ]
+    logs = [answer.filter(pc.equal(answer["kind"], "log")) for answer in answers]
+    refused = [log.filter(pc.equal(log["part"], "refused")) for log in logs]
+    missed = [log.filter(pc.equal(log["part"], "missed")) for log in logs[after:]]
+    late = pa.concat_tables([*refused, *missed])
+    late = late.append_column("what", late["part"])
+    times = [row["f_time_us"] for row in metrics_of(answers) if row["f_time_us"] is not None]
+    work = BucketRepair(asked, REPAIRED, max(times, default=0))
+    rows = pa.concat_tables(taken, promote_options="permissive")
+    return work((pa.scalar(0, pa.int32()),), rows, late)
+
+
+def pairs_of(found: Sequence[pa.Table]) -> Counter[tuple[int, int]]:
+    """Return left and right rows of pairs."""
+    columns = [pa.concat_tables(found)[name].to_pylist() for name in ("left_row", "right_row")]
+    return Counter(zip(*columns, strict=True))
+
+
+def metrics_of(answers: Sequence[pa.Table]) -> list[dict[str, Any]]:
+    """Return what the bucket says of each batch."""
+    return [row for each in answers for row in each.filter(pc.equal(each["kind"], "metrics")).to_pylist()]

@@ -1,0 +1,59 @@
+"""States: what a batch reads of a table that an earlier version made, and what is deleted of one with segments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakehouse.home.layout import Home
+from lakehouse.home.table_log import read_rows
+from lakehouse.queries.runtime import tables as runtime_tables
+from lakehouse.queries.runtime.tables import drop_old_states
+from lakehouse.spark import tables
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+OLD = "CREATE TABLE delta.`{path}` (bucket INT, part STRING, content BINARY, batch BIGINT) USING DELTA"
+COLUMNS = "bucket int, part string, content binary, leave_us bigint, batch bigint"
+
+
+def _parts(layout: Home) -> list[tuple[int, str, int | None]]:
+    rows = ((row["batch"], row["part"], row.get("leave_us")) for row in read_rows(layout.states("q")))
+    return sorted(rows, key=repr)
+
+
+def test_a_table_of_whole_states_gains_segments_and_loses_what_is_superseded(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = Home(tmp_path)
+    table, done = layout.states("q"), {"batch": 2}
+    monkeypatch.setattr(runtime_tables, "finished", lambda *_: done["batch"])
+    spark.sql(OLD.replace("{path}", str(table)))
+    for batch in (1, 2):
+        whole = [(0, "left_rows", b"rows", batch), (0, "policy", b"counts", batch)]
+        rows = spark.createDataFrame(whole, "bucket int, part string, content binary, batch bigint")
+        tables.append_once(rows, table, "query-q", batch)
+    drop_old_states(spark, layout, "q")
+    assert _parts(layout) == [(2, "left_rows", None), (2, "policy", None)]
+
+    for batch, alive_from in ((3, 5), (4, 20)):
+        new = [
+            (0, "policy", b"counts", None, batch),
+            (0, "left", b"rows", 10 * (batch - 2), batch),
+            (0, "left", None, alive_from, batch),
+        ]
+        tables.append_once(spark.createDataFrame(new, COLUMNS), table, "query-q", batch)
+    done["batch"] = 3
+    drop_old_states(spark, layout, "q")
+    segments = [(3, "left", 10), (4, "left", 20)]
+    unfinished = [(4, "left", 20), (4, "policy", None)]
+    assert _parts(layout) == sorted([*segments, (3, "left", 5), (3, "policy", None), *unfinished], key=repr)
+
+    done["batch"] = 4
+    drop_old_states(spark, layout, "q")
+    assert _parts(layout) == sorted([(4, "left", 20), *unfinished], key=repr)
