@@ -113,8 +113,11 @@ def _ledger(connection: duckdb.DuckDBPyConnection, stream: str, retracted: int) 
     ).fetchall()[0]
     fields = dict(zip((*sums.split(", "), "batches", "lateness_max_us", "lost"), row, strict=True))
     arrived = fields["accepted"] + fields["duplicates"]
-    bins = connection.execute(f"SELECT lateness FROM ledger WHERE stream = {text(stream)}").fetchall()
-    histogram = [sum(column) for column in zip(*(row[0] for row in bins if row[0]), strict=False)]
+    bins = connection.execute(
+        "SELECT sum(late)::BIGINT FROM (SELECT unnest(lateness) AS late, generate_subscripts(lateness, 1) AS bin "
+        f"FROM ledger WHERE stream = {text(stream)}) GROUP BY bin ORDER BY bin"
+    ).fetchall()
+    histogram = [late for (late,) in bins]
     return fields | {
         "rows": fields["accepted"] - retracted,
         "late_share": fields["late"] / arrived if arrived else 0.0,
