@@ -174,6 +174,16 @@ def arrow_schema(known: DeltaTable) -> pa.Schema:
     return pa.schema(known.schema().to_arrow())
 
 
+def fitted(rows: pa.Table, columns: pa.Schema) -> pa.Table:
+    """Return rows with these columns and types, null in those that they lack."""
+    import pyarrow as pa
+
+    for column in columns:
+        if column.name not in rows.column_names:
+            rows = rows.append_column(column, pa.nulls(rows.num_rows, column.type))
+    return rows.select(columns.names).cast(columns)
+
+
 def add_columns(table: Path, schema: str) -> None:
     """Give a table the columns of a schema, as JSON, that it lacks; rows that are there have null in them."""
     from deltalake import Field, Schema

@@ -167,6 +167,13 @@ def read_columns(
     return found
 
 
+def read_parts(table: Path, columns: Sequence[str], between: Between) -> Iterator[Any]:
+    """Yield some columns of the rows in between as Arrow tables, one of each file, without those that a file lacks."""
+    for path, added in _replayed(_tail(table))[1].items():
+        if _may_hold(_statistics(added), between):
+            yield _read_file(table / unquote(path), columns, between)
+
+
 def files_with(table: Path, column: str, values: Sequence[int], between: Between) -> list[Path]:
     """Return the files that may hold a row with one of some values, in order, in a column, and which is in between."""
     found = []

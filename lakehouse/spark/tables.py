@@ -31,6 +31,7 @@ from lakehouse.home.table_commits import (
     committed,
     create_table,
     data_files,
+    fitted,
     new_folder,
     open_table,
 )
@@ -82,23 +83,19 @@ def append_arrow_once(rows: pa.Table, table: Path, writer: str, version: int) ->
     if lacking:
         add_columns(table, from_arrow_schema(rows.select(sorted(lacking)).schema).json())
         known = open_table(table)
-    columns = arrow_schema(known)
-    for column in columns:
-        if column.name not in rows.column_names:
-            rows = rows.append_column(column.name, pa.nulls(rows.num_rows, column.type))
-    fitted = rows.select(columns.names).cast(columns)
-    return [each.path for each in append_arrow(known, table, fitted, (_known_as(writer), version))]
+    whole = fitted(rows, arrow_schema(known))
+    return [each.path for each in append_arrow(known, table, whole, (_known_as(writer), version))]
 
 
 def write_files(rows: DataFrame, known: DeltaTable, table: Path) -> list[DataFile]:
     """Write rows, with the table's types, as Parquet files of a folder of their own below it, to be committed."""
     schema = StructType.fromJson(json.loads(known.schema().to_json()))
     there = set(rows.columns)
-    fitted = rows.select(
+    whole = rows.select(
         *(F.col(_quoted(f.name)).cast(f.dataType).alias(f.name) for f in schema if f.name in there)
     )
     folder = new_folder(table)
-    writer = fitted.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+    writer = whole.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
     writer.partitionBy(*known.metadata().partition_columns).parquet(str(folder))
     return data_files(known, table, folder)
 

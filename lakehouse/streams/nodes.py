@@ -48,13 +48,26 @@ def nodes_of(rows: DataFrame, stream: Stream, newest_us: int) -> DataFrame:
 def nodes_and_counts(rows: DataFrame, stream: Stream, newest_us: int) -> DataFrame:
     """Return nodes, and how many rows entered at each level: as rows of the level's number below zero."""
     schema = _node_schema(stream)
-    needed = dict.fromkeys(["event_us", *stream.grouping_keys, *stream.measures])
     folder = folder_of(stream, newest_us)
-    rows = rows.select(*needed)
+    rows = rows.select(*needed(stream))
     if stream.counters:
         meters = rows.repartition(*stream.grouping_keys) if stream.grouping_keys else rows.repartition(1)
         rows = meters.sortWithinPartitions(*stream.grouping_keys, "event_us", *stream.counters)
     return rows.mapInArrow(folder.folding(), schema)
+
+
+def needed(stream: Stream) -> list[str]:
+    """Return the columns of raw that nodes are made of."""
+    return list(dict.fromkeys(["event_us", *stream.grouping_keys, *stream.measures]))
+
+
+def nodes_and_counts_here(rows: Iterable[pa.Table], stream: Stream, newest_us: int) -> pa.Table:
+    """Return what ``nodes_and_counts`` does, of rows that this process holds, without a Spark job.
+
+    Cost: one pass on one core; memory: the nodes that the rows touch.
+    """
+    folder = folder_of(stream, newest_us)
+    return pa.concat_tables([folder.schema.empty_table(), *folder.folded(rows)])
 
 
 def folder_of(stream: Stream, newest_us: int = 0) -> NodeFolder:
@@ -88,12 +101,17 @@ class NodeFolder:
         """Return the function that folds one partition's rows."""
 
         def fold(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            entered = self.entered(pa.Table.from_batches([b]) for b in batches if b.num_rows)
-            if entered is not None:
-                yield from self.grouped(self.raised(entered)).to_batches()
-                yield from self.counts(entered).to_batches()
+            for table in self.folded(pa.Table.from_batches([b]) for b in batches if b.num_rows):
+                yield from table.to_batches()
 
         return fold
+
+    def folded(self, parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """Yield the nodes of rows, and how many rows entered at each level; nothing where there are none."""
+        entered = self.entered(parts)
+        if entered is not None:
+            yield self.grouped(self.raised(entered))
+            yield self.counts(entered)
 
     def wholing(self) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """Return the function that makes one row per node of one partition's partial nodes."""

@@ -6,7 +6,9 @@ disagree and horizons move with the data they belong to.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import reduce
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -18,12 +20,22 @@ from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_ledger
 from lakehouse.home.marker import read_marker
 from lakehouse.home.rollup_schema import RollupSchema
+from lakehouse.home.table_commits import arrow_schema, fitted, open_table
+from lakehouse.home.table_log import read_parts
 from lakehouse.spark import tables
 from lakehouse.streams.fold import fold
-from lakehouse.streams.nodes import folded_with_counters, folder_of, nodes_and_counts
+from lakehouse.streams.nodes import (
+    folded_with_counters,
+    folder_of,
+    needed,
+    nodes_and_counts,
+    nodes_and_counts_here,
+)
 from lakehouse.streams.schema_check import RollupOutdated as RollupOutdated
 from lakehouse.streams.schema_check import require_current
 
+# Folding so many rows here takes about as long as starting a Spark job.
+SMALL_ROWS = 100_000
 _NODE = ["level", "grouping", "start_us"]
 _MARKER = pa.schema(
     {
@@ -50,19 +62,54 @@ def append_new(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, i
     if not new:
         return {"batches": 0, "rows": 0}
     last, accepted = new[-1].batch, sum(entry.accepted for entry in new)
-    rows = tables.read(spark, layout.raw(stream.name)).where(F.col("batch").between(before.batch + 1, last))
     times = (before.newest_us, *(entry.newest_us for entry in new))
     contained = max((time for time in times if time is not None), default=None)
-    mark = marker_row(spark, contained, last, accepted)
-    if contained is None:
-        tables.append_once(mark, path, f"rollup-{stream.name}", last)
-        return {"batches": last - before.batch, "rows": 0}
-    nodes = nodes_and_counts(rows, stream, contained).withColumn("batch", F.lit(last).cast("bigint"))
-    crash_point("rollup.before-append")
-    both = nodes.unionByName(mark, allowMissingColumns=True)
-    tables.append_once(both, path, f"rollup-{stream.name}", last)
+    added = _Added(stream, before.batch + 1, last, contained, accepted)
+    if accepted <= SMALL_ROWS:
+        nodes = added.nodes_here(layout.raw(stream.name))
+        crash_point("rollup.before-append")
+        tables.append_arrow_once(nodes, path, f"rollup-{stream.name}", last)
+    else:
+        frame = added.nodes(spark, layout.raw(stream.name))
+        crash_point("rollup.before-append")
+        tables.append_once(frame, path, f"rollup-{stream.name}", last)
     crash_point("rollup.appended")
     return {"batches": last - before.batch, "rows": accepted}
+
+
+@dataclass(frozen=True)
+class _Added:
+    """What some batches add: the nodes of their rows, given the newest time contained, and the marker."""
+
+    stream: Stream
+    first: int
+    last: int
+    newest_us: int | None
+    accepted: int
+
+    def nodes_here(self, raw: Path) -> pa.Table:
+        """Return nodes and marker, folded in this process."""
+        marker = pa.Table.from_pylist([_marker(self.newest_us, self.last, self.accepted)], _MARKER)
+        if self.newest_us is None:
+            return marker
+        columns = arrow_schema(open_table(raw))
+        kinds = pa.schema([columns.field(name) for name in needed(self.stream)])
+        parts = (
+            fitted(part, kinds) for part in read_parts(raw, kinds.names, ("batch", self.first, self.last))
+        )
+        nodes = nodes_and_counts_here(parts, self.stream, self.newest_us)
+        nodes = nodes.append_column("batch", pa.repeat(pa.scalar(self.last, pa.int64()), nodes.num_rows))
+        return pa.concat_tables([nodes, marker], promote_options="default")
+
+    def nodes(self, spark: SparkSession, raw: Path) -> DataFrame:
+        """Return nodes and marker, folded by Spark."""
+        marker = marker_row(spark, self.newest_us, self.last, self.accepted)
+        if self.newest_us is None:
+            return marker
+        rows = tables.read(spark, raw).where(F.col("batch").between(self.first, self.last))
+        nodes = nodes_and_counts(rows, self.stream, self.newest_us)
+        numbered = nodes.withColumn("batch", F.lit(self.last).cast("bigint"))
+        return numbered.unionByName(marker, allowMissingColumns=True)
 
 
 def folded_nodes(spark: SparkSession, layout: Home, stream: Stream) -> DataFrame:
@@ -146,6 +193,9 @@ def _combined(stream: Stream) -> list[Column]:
 
 def marker_row(spark: SparkSession, newest_us: int | None, batch: int, rows: int = 0) -> DataFrame:
     """Return the row that says what a table contains: batches up to this one, times up to the newest, rows added."""
-    values = {"level": 0, "grouping": -1, "start_us": newest_us, "batch": batch, "rows": rows}
     # From Arrow, so that no Python worker is asked for one row.
-    return spark.createDataFrame(pa.Table.from_pylist([values], _MARKER))
+    return spark.createDataFrame(pa.Table.from_pylist([_marker(newest_us, batch, rows)], _MARKER))
+
+
+def _marker(newest_us: int | None, batch: int, rows: int) -> dict[str, int | None]:
+    return {"level": 0, "grouping": -1, "start_us": newest_us, "batch": batch, "rows": rows}

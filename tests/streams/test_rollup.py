@@ -94,14 +94,18 @@ def test_tables_hold_the_nodes_of_the_tree_on_every_level(lake: Make, seed: int)
                 assert sums == pytest.approx({n.start: n.sum for n in tree.nodes(level - 1)}, abs=1e-9)
 
 
-def test_order_and_cut_of_batches_change_no_node(lake: Make, tmp_path: Path) -> None:
+def test_order_and_cut_of_batches_and_who_folds_them_change_no_node(
+    lake: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     readings = random_readings(7, 120)
     forward, backward = lake(), lake()
     backward = Lake(backward.spark, load_settings(tmp_path / "tidemark.toml", tmp_path / "other"))
     text = [json.dumps(r) + "\n" for r in readings]
     forward.land("0.ndjson", "".join(text))
     forward.take_in()
-    build(forward)
+    with monkeypatch.context() as by_spark:
+        by_spark.setattr(rollup, "SMALL_ROWS", 0)
+        build(forward)
     whole = nodes(forward)
     (tmp_path / "landing" / "0.ndjson").unlink()
 
