@@ -2,8 +2,8 @@
 
 The order is ours, not the assets': ``dag.test()`` runs one DAG, and what a task tells an asset starts nothing here.
 Airflow's own words go to ``<home>/airflow/logs/run.log``. A failure stops what comes after it, but for a stream that
-cannot be taken in while others can, and for a query that is stopped, as something in it raises: it stands still alone,
-unrepaired. Safe to run again.
+cannot be taken in while others can, and for a query that fails or whose check does: its tables hold finished batches
+only, so it stands still alone and the rest is published, as on a schedule. Safe to run again.
 """
 
 from __future__ import annotations
@@ -20,15 +20,12 @@ from typing import IO
 from jobs.outcome import ALL_STREAMS, Outcome, is_count, reporting
 from lakehouse.declare.settings import Settings
 from lakehouse.home.heartbeats import served_by
-from lakehouse.queries.runtime.failure import read_stopped
 
 ORDER = ("ingest", "rollups", "queries", "repair", "quality", "publish", "maintain")
 # Only a schedule runs these: they watch what runs beside them.
 WATCHING = ("watch",)
 # Nothing to do where no query is registered.
 OF_QUERIES = frozenset({"queries", "repair"})
-# Jobs that ask predicates.
-ASKING = frozenset({"run_queries", "repair_late"})
 Progress = Callable[[str], None]
 Aloud = Callable[[], AbstractContextManager[object]]
 
@@ -66,21 +63,16 @@ def run(
         for name in (name for name in ORDER if settings.registered or name not in OF_QUERIES):
             before = len(outcomes)
             succeeded = _run_dag(name, asked)
-            if not _goes_on(settings, name, outcomes[before:]):
+            if not _goes_on(name, outcomes[before:]):
                 break
             if not succeeded and all(outcome["ok"] for outcome in outcomes[before:]):
                 raise RunFailed(f"the DAG {name} failed and none of its jobs did; see {log}")
     return outcomes
 
 
-def _goes_on(settings: Settings, name: str, outcomes: Sequence[Outcome]) -> bool:
+def _goes_on(name: str, outcomes: Sequence[Outcome]) -> bool:
     oks = [outcome["ok"] for outcome in outcomes]
-    failed = {(outcome["job"], outcome["stream"]) for outcome in outcomes if not outcome["ok"]}
-    # The repair of a query that stands still may raise what its batch raised: it asks the same predicates.
-    stand_alone = name in OF_QUERIES and all(
-        job in ASKING and read_stopped(settings.layout, query) for job, query in failed
-    )
-    return all(oks) or (name == "ingest" and any(oks)) or stand_alone
+    return name in OF_QUERIES or all(oks) or (name == "ingest" and any(oks))
 
 
 def _run_dag(name: str, asked: Mapping[str, str]) -> bool:

@@ -38,7 +38,9 @@ class GateFailed(RuntimeError):
         self.report = report
         count = "1 check" if len(failed) == 1 else f"{len(failed)} checks"
         # What a query's pairs lack is published beside them: holding them back would hide it.
-        stopped = ", nothing will be published" if kind == "stream" else ""
-        lines = [f"{kind} {stream}: {count} failed{stopped}"]
+        stopped = (
+            "nothing will be published" if kind == "stream" else "what it found is published all the same"
+        )
+        lines = [f"{kind} {stream}: {count} failed, {stopped}"]
         lines += [f"  {verdict}" for verdict in failed]
         super().__init__("\n".join([*lines, f"report: {report}"]))
