@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.algorithms.packets.capture import NO_TIME, Capture, Packets
+from lakehouse.algorithms.packets.digest_kernels import digests
 from lakehouse.algorithms.packets.headers import ABSENT, LINKS, Headers, headers_of
 from lakehouse.streams.sources.protocols import ethertype_name, protocol_name
 from lakehouse.streams.sources.split import blocks
@@ -23,7 +24,7 @@ from lakehouse.streams.sources.split import blocks
 # The fields of a record, in order; what is not known is empty.
 PACKET_FIELDS = (
     *("ts", "src_mac", "dst_mac", "src", "dst", "src_port", "dst_port"),
-    *("proto", "length", "captured", "tcp_flags"),
+    *("proto", "length", "captured", "tcp_flags", "digest"),
 )
 Ints = npt.NDArray[np.int64]
 
@@ -87,6 +88,8 @@ def _records(packets: Packets, before: int) -> pa.RecordBatch:
         _protocols(headers),
         *(_numbers(size, size >= 0) for size in (packets.length, packets.captured)),
         _numbers(headers.tcp_flags, headers.tcp_flags != ABSENT),
+        # Of all captured bytes, so that records of packets that differ anywhere differ too.
+        pc.cast(pa.array(digests(packets.buffer, packets.start, packets.captured)), pa.string()),
     ]
     joined = pc.binary_join_element_wise(*columns, "\t", null_handling="replace", null_replacement="")
     records = joined.cast(pa.binary())

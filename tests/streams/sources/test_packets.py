@@ -7,8 +7,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from lakehouse.algorithms.ingest.identity_hash import SEED, with_bytes
+from lakehouse.algorithms.packets.digest_kernels import digests
 from lakehouse.declare.stream import Source
 from lakehouse.streams.sources import split
 from lakehouse.streams.sources.manifest_store import ManifestStore
@@ -26,15 +31,43 @@ def records(path: Path) -> list[tuple[int, str | bytes, str | None]]:
     return [(number, record if fault else record.decode(), fault) for number, record, fault in found]
 
 
+def digest_of(content: bytes) -> int:
+    """XXH64 of a packet, by the function over arrays."""
+    found = with_bytes(np.frombuffer(content, np.uint8), np.array([0, len(content)]), np.array([SEED]))
+    return int(found[0])
+
+
+@settings(deadline=None)  # the first call compiles
+@given(st.lists(st.binary(max_size=100), max_size=20))
+def test_digests_are_those_of_the_function_over_arrays(contents: list[bytes]) -> None:
+    sizes = np.array([len(content) for content in contents], np.int64)
+    buffer = np.frombuffer(b"".join(contents) + b"?", np.uint8)
+
+    found = digests(buffer, np.cumsum(sizes) - sizes, sizes)
+
+    assert found.tolist() == [digest_of(content) for content in contents]
+
+
+def test_packets_that_differ_in_a_byte_that_no_field_shows_are_different_records(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    other = FRAME[:-1] + bytes([FRAME[-1] ^ 1])
+    path.write_bytes(made.pcap([(1, 0, FRAME), (1, 0, other), (1, 0, FRAME)]))
+
+    first, second, third = (record for _, record, _ in records(path))
+
+    assert first == third != second
+
+
 def test_packets_are_records_numbered_as_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "a.pcap"
     arp = made.ethernet(b"\0" * 28, ethertype=0x0806)
     path.write_bytes(made.pcap([(1600000000, 250, FRAME), (1600000001, 0, arp), (1600000002, 0, b"")]))
 
+    first, second, third = (digest_of(content) for content in (FRAME, arp, b""))
     assert records(path) == [
-        (1, f"1600000000000250\t{TOLD}\t10.0.0.1\t10.0.0.2\t40000\t443\ttcp\t64\t54\t2", None),
-        (2, f"1600000001000000\t{TOLD}\t\t\t\t\tarp\t52\t42\t", None),
-        (3, "1600000002000000\t\t\t\t\t\t\t\t10\t0\t", None),
+        (1, f"1600000000000250\t{TOLD}\t10.0.0.1\t10.0.0.2\t40000\t443\ttcp\t64\t54\t2\t{first}", None),
+        (2, f"1600000001000000\t{TOLD}\t\t\t\t\tarp\t52\t42\t\t{second}", None),
+        (3, f"1600000002000000\t\t\t\t\t\t\t\t10\t0\t\t{third}", None),
     ]
     assert len(PACKET_FIELDS) == records(path)[0][1].count("\t") + 1  # type: ignore[arg-type]
 
