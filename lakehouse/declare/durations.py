@@ -1,4 +1,4 @@
-"""Durations as people write them ("90s", "1h", "2d", "1y", "forever") and as we store them (microseconds)."""
+"""Durations as people write them ("90s", "4h48m", "2d", "1y", "forever") and as we store them (microseconds)."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ MICROSECONDS = {
 }
 # Times are 64-bit integers; a tenth of their span leaves room to add and subtract.
 LONGEST = 29_000 * MICROSECONDS["y"]
-_DURATION = re.compile(r"^\s*(\d+)\s*(us|ms|s|m|h|d|w|y)\s*$")
-EXPECTED = 'a whole number and a unit of us, ms, s, m, h, d, w or y, such as "90s" or "2d"'
+_PART = re.compile(r"(\d+)\s*(us|ms|[smhdwy])\s*")
+_DURATION = re.compile(rf"\s*(?:{_PART.pattern})+")
+EXPECTED = 'whole numbers with units (us, ms, s, m, h, d, w, y), such as "4h48m"'
 
 
-def parse_duration(text: str) -> int:
-    """Return the microseconds of a duration such as ``"90s"``; a year is 365 days.
+def parse_duration(text: str, least: int = 1) -> int:
+    """Return the microseconds of a duration such as ``"90s"`` or ``"4h48m"``; a year is 365 days.
 
     Raises:
-        ValueError: when the text is not a whole number followed by a unit, is zero, or longer than a time can be.
+        ValueError: when the text is no whole numbers with units, less than ``least``, or longer than a time can be.
     """
-    found = _DURATION.match(text)
-    if not found or int(found[1]) == 0:
+    parts = _PART.findall(text) if _DURATION.fullmatch(text) else []
+    microseconds = sum(int(count) * MICROSECONDS[unit] for count, unit in parts)
+    if not parts or microseconds < least:
         raise ValueError(f"expected {EXPECTED}")
-    microseconds = int(found[1]) * MICROSECONDS[found[2]]
     if microseconds > LONGEST:
         raise ValueError(f"expected at most {format_duration(LONGEST)}")
     return microseconds
@@ -39,7 +40,9 @@ def format_duration(microseconds: int | None) -> str:
     """Return the shortest whole spelling of a duration, ``"forever"`` for None."""
     if microseconds is None:
         return "forever"
+    if not microseconds:
+        return "0s"
     for unit in ("y", "d", "h", "m", "s", "ms"):
-        if microseconds and microseconds % MICROSECONDS[unit] == 0:
+        if microseconds % MICROSECONDS[unit] == 0:
             return f"{microseconds // MICROSECONDS[unit]}{unit}"
     return f"{microseconds}us"

@@ -21,6 +21,15 @@ def _duration(value: Any) -> int:
     return parse_duration(value if isinstance(value, str) else "")
 
 
+def _wait(value: Any) -> int:
+    if value == 0 and value is not False:
+        return 0
+    try:
+        return parse_duration(value if isinstance(value, str) else "", least=0)
+    except ValueError as error:
+        raise ValueError(f"{error}, or 0") from None
+
+
 def _kept(value: Any) -> int | None:
     return None if value in (None, "forever") else _duration(value)
 
@@ -64,6 +73,8 @@ def _zone(value: str) -> str:
 
 
 Microseconds = Annotated[int, BeforeValidator(_duration), Field(description=EXPECTED)]
+# A duration that may be none at all.
+Wait = Annotated[int, BeforeValidator(_wait), Field(description=EXPECTED)]
 Kept = Annotated[int | None, BeforeValidator(_kept)]
 Instant = Annotated[int, BeforeValidator(instant_us)]
 Start = Annotated[str | int, BeforeValidator(_start)]
@@ -107,8 +118,8 @@ class ArrivalTime(TimeColumn):
 class ClockBounds(_Part):
     """How far an event time may stand from its record's own arrival time before the clock counts as wrong."""
 
-    behind: Microseconds = parse_duration("365d")
-    ahead: Microseconds = parse_duration("1h")
+    behind: Wait = parse_duration("365d")
+    ahead: Wait = parse_duration("1h")
 
 
 class Source(_Part):
@@ -130,7 +141,7 @@ class Source(_Part):
     header: Literal["names", "skip", "none"] = "names"
     null_values: tuple[str, ...] | None = None
     explode: str | None = None
-    settle: Microseconds | Literal[0] = parse_duration("2s")
+    settle: Wait = parse_duration("2s")
     batch_bytes: int = Field(default=256 * 1024 * 1024, ge=1)
     batch_files: int = Field(default=1000, ge=1)
     keep_files: Kept = None
@@ -184,7 +195,7 @@ class Stream(_Part):
     levels: tuple[StreamLevel, ...]
     keep_raw: Kept = None
     event_time_bounds: tuple[Instant, Instant] = (instant_us("2000-01-01"), instant_us("2100-01-01"))
-    latest: Microseconds = parse_duration("1d")
+    latest: Wait = parse_duration("1d")
     site: str | None = Field(default=None, min_length=1)
     columns: dict[str, Column] = Field(default_factory=dict)
 

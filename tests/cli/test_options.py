@@ -54,5 +54,5 @@ def test_a_pair_needs_a_key_once(texts: list[str]) -> None:
 
 def test_a_duration_names_its_option_when_it_is_wrong() -> None:
     assert duration("2m", "--duration") == 120_000_000
-    with pytest.raises(WrongUsage, match="--duration: found 'soon'; expected a whole number and a unit"):
+    with pytest.raises(WrongUsage, match="--duration: found 'soon'; expected whole numbers with units"):
         duration("soon", "--duration")

@@ -38,11 +38,11 @@ ALONE: list[tuple[dict[str, Any], tuple[str, str, str]]] = [
     ({"levels": ["1m for"]}, ("levels.0", "'1m for'", '"WIDTH for KEEP" or "WIDTH forever"')),
     ({"levels": ["1m for 2d", "1 day forever"]}, ("levels.1", "'1 day forever'", '"WIDTH for KEEP"')),
     ({"levels": "1d forever"}, ("levels", "'1d forever'", "a list")),
-    ({"latest": 3}, ("latest", "3", "a whole number and a unit")),
-    ({"duplicates_within": "0s"}, ("duplicates_within", "'0s'", "a whole number and a unit")),
-    ({"keep_raw": 90}, ("keep_raw", "90", "a whole number and a unit")),
+    ({"latest": 3}, ("latest", "3", "whole numbers with units")),
+    ({"duplicates_within": "0s"}, ("duplicates_within", "'0s'", "whole numbers with units")),
+    ({"keep_raw": 90}, ("keep_raw", "90", "whole numbers with units")),
     ({"duplicates_within": "99999999y"}, ("duplicates_within", "'99999999y'", "at most 29000y")),
-    ({"clock_bounds": {"behind": "x"}}, ("clock_bounds.behind", "'x'", "a whole number and a unit")),
+    ({"clock_bounds": {"behind": "x"}}, ("clock_bounds.behind", "'x'", "whole numbers with units")),
     (
         {"event_time_bounds": ["2000-13-01", "2100-01-01"]},
         ("event_time_bounds.0", "'2000-13-01'", "an ISO date or time"),
@@ -71,7 +71,7 @@ ALONE: list[tuple[dict[str, Any], tuple[str, str, str]]] = [
     ({"source": _TOPIC | {"options": {"a": 5}}}, ("source.options.a", "int", "a string")),
     ({"source": _TOPIC | {"options": {"a": {"b": "c"}}}}, ("source.options.a", "dict", "a string")),
     ({"source": _CSV | {"separator": "::"}}, ("source.separator", "'::'", "at most 1 character")),
-    ({"source": _CSV | {"settle": "x"}}, ("source.settle", "'x'", '"2d", or 0')),
+    ({"source": _CSV | {"settle": "x"}}, ("source.settle", "'x'", '"4h48m", or 0')),
     ({"source": _CSV | {"batch_bytes": 0}}, ("source.batch_bytes", "0", "greater than or equal to 1")),
 ]
 # Each needs more than one value to be seen.
