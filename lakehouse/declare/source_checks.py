@@ -22,7 +22,7 @@ class Kind:
     formats: tuple[str, ...]
 
 
-_BATCHES = ("settle", "batch_bytes", "batch_files", "keep_files")
+_BATCHES = ("settle", "batch_bytes", "batch_files", "follow_links", "max_record_bytes", "keep_files")
 _ROLLS = ("roll_after", "roll_bytes")
 _LOGIN = ("username", "password_env", "ca", "cert", "key")
 # All other keys belong to each kind.

@@ -149,7 +149,7 @@ class SmallBatch:
         for file in self.records.manifest.files:
             if file.unreadable is not None:
                 continue
-            for lines in records_of(file.path, stream.source.format, stream.source.header):
+            for lines in records_of(file.path, stream.source):
                 found = read_plain(lines, file.fields, stream)
                 plain.append(_with_path(found.rows, file.path))
                 others.append(
@@ -167,7 +167,7 @@ class SmallBatch:
         for path in pc.unique(found["source_file"]).to_pylist():
             numbers = found.filter(pc.equal(found["source_file"], path))["source_line"]
             source = self.records.stream.source
-            for lines in records_of(path, source.format, source.header):
+            for lines in records_of(path, source):
                 taken = lines.filter(pc.is_in(lines.column("source_line"), pc.unique(numbers)))
                 yield _as_conflicts(taken, path, conflict_detail(self.records.stream))
 

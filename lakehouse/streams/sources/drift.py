@@ -17,14 +17,14 @@ _KINDS = {bool: "boolean", int: "number", float: "number", str: "string", list: 
 def json_columns(lines: Iterable[str]) -> Columns:
     """Return the columns of JSON records: name, dotted where nested -> boolean, number, string, list or null.
 
-    Lines that hold no object are passed over; null gives way to any other. For the first lines of a file: it parses
-    each of them.
+    Lines that hold no object, or one too deep, are passed over; null gives way to any other. For the first lines of a
+    file: it parses each of them.
     """
     found: Columns = {}
     for line in lines:
         try:
             record = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(record, dict):
             _collect(record, "", found)

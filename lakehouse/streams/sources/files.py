@@ -6,8 +6,10 @@ import csv
 import glob
 import gzip
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 
 import pyarrow as pa
@@ -20,6 +22,8 @@ from lakehouse.streams.sources.manifest import LandedFile
 from lakehouse.streams.sources.nfdump import field_names
 
 _SAMPLE_LINES = 100
+# A longer line is looked at in pieces, so that no line fills the memory.
+_SAMPLE_BYTES = 1024 * 1024
 _ZEEK_MARKS = {"#separator": "\\x09", "#unset_field": "-", "#empty_field": "(empty)"}
 HIDDEN = (".", "_")
 UNFINISHED = (".tmp", ".part", ".partial", ".inprogress", ".crdownload")
@@ -28,12 +32,16 @@ Found = tuple[str, os.stat_result]
 
 
 def matching(source: Source) -> Iterator[Found]:
-    """Return the files that a source names, by path, without those whose names say that they are unfinished."""
+    """Return the files that a source names, by path, without those whose names say that they are unfinished.
+
+    A name that is not UTF-8 is escaped, so that tables can hold it; the file is then found to be unreadable.
+    """
     for path in sorted(glob.glob(source.path, recursive=True)):
         name = os.path.basename(path)
         if name.startswith(HIDDEN) or name.endswith(UNFINISHED) or not os.path.isfile(path):
             continue
-        yield os.path.abspath(path), os.stat(path)
+        escaped = os.fsencode(os.path.abspath(path)).decode("utf-8", "backslashreplace")
+        yield escaped, os.stat(path)
 
 
 def groups(found: Iterable[Found], source: Source) -> Iterator[list[Found]]:
@@ -55,10 +63,23 @@ def landed(path: str, stat: os.stat_result, source: Source) -> LandedFile:
     fields, unreadable = None, None
     columns: Columns = {}
     try:
+        if not source.follow_links:
+            _require_inside(path, source)
         fields, columns = _fields(path, source)
     except (OSError, EOFError, ValueError, pa.ArrowException) as error:
         unreadable = f"{type(error).__name__}: {error}"
     return LandedFile(path, stat.st_size, stat.st_mtime_ns, fields, unreadable, columns)
+
+
+def _require_inside(path: str, source: Source) -> None:
+    """Refuse a link to elsewhere: whoever may land files could have any file of this machine read."""
+    before_pattern = re.split(r"[*?\[]", source.path)[0]
+    folder = os.path.realpath(os.path.dirname(before_pattern))
+    real = os.path.realpath(path)
+    if os.path.commonpath((folder, real)) != folder:
+        raise ValueError(
+            f"it is a link to {real}, which is not below {folder}; follow_links = true allows that"
+        )
 
 
 def _fields(path: str, source: Source) -> tuple[tuple[str, ...] | None, Columns]:
@@ -125,6 +146,7 @@ def _sample(path: str) -> Iterator[str]:
 
 def _head(path: str) -> Iterator[str]:
     with gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb") as file:
-        for number, line in enumerate(file):
+        lines = iter(partial(file.readline, _SAMPLE_BYTES), b"")
+        for number, line in enumerate(lines):
             text = line.decode("utf-8", "replace").rstrip("\r\n")
             yield text.removeprefix("\ufeff") if number == 0 else text

@@ -6,8 +6,11 @@ order and never cut, so rows inside a partition stand in processing order.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,7 +24,7 @@ from pyspark.sql import functions as F
 from lakehouse.declare.stream import Source
 from lakehouse.streams.sources.manifest import LandedFile
 from lakehouse.streams.sources.nfdump import without_remarks
-from lakehouse.streams.sources.split import numbered_lines
+from lakehouse.streams.sources.split import NUMBERED, numbered_lines
 
 Layout = tuple[str, ...] | None
 _LINE = "source_line bigint, layout int, record binary, fault string"
@@ -38,6 +41,8 @@ LINE_SCHEMA = pa.schema(
 )
 _UNKNOWN_LAYOUT = -1
 _ROWS = 1_000_000
+# What Spark takes for a pattern in a path.
+_UNESCAPED = re.compile(r"[\\*?\[\]{}]")
 _PARTITION_BYTES = 128 * 1024 * 1024
 
 
@@ -102,16 +107,23 @@ def read_lines(
 
     Lines of text ``without`` some, by file.
     """
+    if source.format == "parquet":
+        files = tuple(map(_found, files))
     layouts = layouts_of(files)
     readable = [(f.path, layouts.index(f.fields)) for f in files if f.unreadable is None]
     unreadable = unreadable_lines(files)
     if source.format == "parquet":
-        frame = _parquet_lines(spark, readable)
+        frame = _parquet_lines(spark, [f for f in files if f.unreadable is None])
     else:
         frame = _text_lines(spark, readable, sum(f.size for f in files), source, without)
     if unreadable.num_rows:
         frame = frame.unionByName(spark.createDataFrame(unreadable))
     return NumberedLines(frame, layouts)
+
+
+def _found(file: LandedFile) -> LandedFile:
+    """Return a file, marked where it is gone by now: Spark would refuse all files for one."""
+    return file if os.path.exists(file.path) else replace(file, unreadable="FileNotFoundError: it is gone")
 
 
 def unreadable_lines(files: tuple[LandedFile, ...]) -> pa.Table:
@@ -136,34 +148,45 @@ def _text_lines(
     numbered = [(number, path, layout) for number, (path, layout) in enumerate(readable)]
     paths = spark.sparkContext.parallelize(numbered, partitions)
     frame = spark.createDataFrame(paths, "file int, path string, layout int")
-    lines = frame.mapInArrow(_splitter(source.format, source.header, without), f"file int, {_LINE}")
+    lines = frame.mapInArrow(_splitter(source, without), f"file int, {_LINE}")
     # Lines carry their file's number; the path, much longer, is looked up in one constant.
     names = F.split(F.lit("\0".join(path for path, _ in readable)), "\0")
     return lines.select(F.get(names, F.col("file")).alias("source_file"), *_LINE_NAMES)
 
 
 def _splitter(
-    file_format: str, header: str, without: Mapping[str, LineSet]
+    source: Source, without: Mapping[str, LineSet]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     def split(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for file, path, layout in zip(*batch.to_pydict().values(), strict=True):
-                for lines in records_of(path, file_format, header):
+                for lines in records_of(path, source):
                     kept = lines if path not in without else lines.filter(without[path].lack(lines.column(0)))
                     yield _located(kept, file, layout)
 
     return split
 
 
-def records_of(path: str, file_format: str, header: str) -> Iterator[pa.RecordBatch]:
-    """Yield the numbered records of a file of any format but Parquet, without header and remarks."""
-    if file_format == "pcap":
+def records_of(path: str, source: Source) -> Iterator[pa.RecordBatch]:
+    """Yield the numbered records of a file of any format but Parquet, without header and remarks.
+
+    Where the file cannot be read any further, as it is gone or its disk fails, one faulty record of number 0 says so.
+    """
+    try:
+        yield from _records(path, source)
+    except OSError as error:
+        yield pa.record_batch([[0], [b""], [f"unreadable_file: {error}"]], schema=NUMBERED)
+
+
+def _records(path: str, source: Source) -> Iterator[pa.RecordBatch]:
+    if source.format == "pcap":
         from lakehouse.streams.sources.packets import numbered_packets
 
         return numbered_packets(path)
-    if file_format == "nfdump":
-        return without_remarks(numbered_lines(path, skip_header=True, skip_hash=False))
-    return numbered_lines(path, file_format == "csv" and header != "none", file_format == "zeek")
+    if source.format == "nfdump":
+        return without_remarks(numbered_lines(path, True, False, source.max_record_bytes))
+    has_header = source.format == "csv" and source.header != "none"
+    return numbered_lines(path, has_header, source.format == "zeek", source.max_record_bytes)
 
 
 def _located(lines: pa.RecordBatch, file: int, layout: int) -> pa.RecordBatch:
@@ -172,14 +195,26 @@ def _located(lines: pa.RecordBatch, file: int, layout: int) -> pa.RecordBatch:
     return pa.record_batch(columns, ["file", *_LINE_NAMES])
 
 
-def _parquet_lines(spark: SparkSession, readable: list[tuple[str, int]]) -> DataFrame:
-    """Rows of Parquet files as JSON records, so that they take the same way as lines; a line is a row's number."""
-    if not readable:
-        return spark.createDataFrame([], LINES)
-    frame = spark.read.option("mergeSchema", "true").parquet(*(path for path, _ in readable))
+def _parquet_lines(spark: SparkSession, files: list[LandedFile]) -> DataFrame:
+    """Rows of Parquet files as JSON records, so that they take the same way as lines; a line is a row's number.
+
+    Files are read by their own columns and types: those of equal ones together, in one plan each.
+    """
+    alike: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for file in files:
+        alike.setdefault(tuple(sorted(file.columns.items())), []).append(
+            _UNESCAPED.sub(r"\\\g<0>", file.path)
+        )
+    frames = [_parquet_records(spark.read.parquet(*paths)) for paths in alike.values()]
+    return reduce(DataFrame.unionByName, frames) if frames else spark.createDataFrame([], LINES)
+
+
+def _parquet_records(frame: DataFrame) -> DataFrame:
     micros = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "true"}
+    # Spark tells an address: with percents, in which a plus stands for itself.
+    address = F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B"))
     return frame.select(
-        F.regexp_replace("_metadata.file_path", "^file:/*", "/").alias("source_file"),
+        F.regexp_replace(F.url_decode(address), "^file:/*", "/").alias("source_file"),
         (F.col("_metadata.row_index") + 1).alias("source_line"),
         F.lit(0).alias("layout"),
         F.to_json(F.struct("*"), micros).cast("binary").alias("record"),

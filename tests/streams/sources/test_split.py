@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
+import zlib
 from pathlib import Path
 
 import pytest
@@ -15,9 +17,9 @@ LINE = st.binary(max_size=12).map(
 
 
 def read(
-    path: Path, skip_header: bool = False, skip_hash: bool = False
+    path: Path, skip_header: bool = False, skip_hash: bool = False, longest: int = 1000
 ) -> list[tuple[int, bytes, str | None]]:
-    batches = split.numbered_lines(str(path), skip_header, skip_hash)
+    batches = split.numbered_lines(str(path), skip_header, skip_hash, longest)
     return [row for batch in batches for row in zip(*batch.to_pydict().values(), strict=True)]
 
 
@@ -72,3 +74,57 @@ def test_zeek_comments_are_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "conn.log"
     path.write_bytes(b"#fields\tts\n1.0\n#close\n")
     assert read(path, skip_hash=True) == [(2, b"1.0", None)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    lines=st.lists(st.integers(0, 40), max_size=12),
+    longest=st.integers(1, 30),
+    block=st.integers(1, 20),
+    is_zipped=st.booleans(),
+)
+def test_a_line_that_is_too_long_is_one_rejected_record_and_the_others_are_read(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[int], longest: int, block: int, is_zipped: bool
+) -> None:
+    content = b"\n".join(b"x" * size for size in lines)
+    path = tmp_path_factory.mktemp("long") / ("lines.gz" if is_zipped else "lines.txt")
+    path.write_bytes(gzip.compress(content) if is_zipped else content)
+
+    with pytest.MonkeyPatch.context() as small:
+        small.setattr(split, "BLOCK_BYTES", block * 8)
+        small.setattr(split, "KEPT_BYTES", 5)
+        found = read(path, longest=longest)
+
+    assert [(number, record) for number, record, _ in found] == [
+        (number, b"x" * (size if size <= longest else min(size, 5)))
+        for number, size in enumerate(lines, start=1)
+        if size
+    ]
+    for number, _, fault in found:
+        size = lines[number - 1]
+        assert (fault is None) == (size <= longest)
+        assert fault is None or fault.startswith(f"too_long: the line has {size} bytes")
+
+
+def test_what_inflates_a_thousandfold_needs_the_memory_of_some_blocks(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.gz"
+    squeezed = zlib.compressobj(9, wbits=31)
+    path.write_bytes(b"".join(squeezed.compress(b"0" * 2**20) for _ in range(300)) + squeezed.flush())
+    assert path.stat().st_size < 400_000
+
+    tracemalloc.start()
+    found = read(path, longest=2**20)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    (number, record, fault) = found[0]
+    assert (len(found), number, record) == (1, 1, b"0" * split.KEPT_BYTES)
+    assert fault is not None and fault.startswith(f"too_long: the line has {300 * 2**20} bytes")
+    assert most < 8 * split.BLOCK_BYTES
+
+
+def test_a_hundred_thousand_empty_members_and_padding_hold_nothing(tmp_path: Path) -> None:
+    path, empty = tmp_path / "empty.gz", gzip.compress(b"")
+    path.write_bytes(empty * 100_000 + gzip.compress(b"a\n") + b"\0" * 1000 + gzip.compress(b"b\n"))
+
+    assert [record for _, record, _ in read(path)] == [b"a", b"b"]
