@@ -163,7 +163,10 @@ def read_columns(
     for path, added in _replayed(_tail(table))[1].items():
         if between is None or _may_hold(_statistics(added), between):
             read = _read_file(table / unquote(path), columns, between)
-            found += zip(*(_values(read[name]) for name in columns), strict=True)
+            there = set(read.column_names)
+            # A column that came to the table later has no values in older files.
+            none = [None] * read.num_rows
+            found += zip(*(_values(read[name]) if name in there else none for name in columns), strict=True)
     return found
 
 
@@ -214,6 +217,28 @@ def file_bounds(table: Path, columns: Sequence[str]) -> dict[Path, tuple[tuple[i
         for path, added in _replayed(_tail(table))[1].items()
     }
     return {path: tuple((low, high) for low, high in found) for path, found in ends.items()}
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """What the log says of one file: values of the partition columns, rows, and the ends of some columns (or Nones)."""
+
+    path: Path
+    partition: Mapping[str, str | None]
+    rows: int
+    bounds: Mapping[str, tuple[int | None, int | None]]
+
+
+def file_facts(table: Path, columns: Sequence[str]) -> list[FileFacts]:
+    """Return what the log says of each file, with its least and largest value of some columns; no file is opened."""
+    found = []
+    for path, added in _replayed(_tail(table))[1].items():
+        stats = _statistics(added)
+        ends = {column: _ends(stats, column) or (None, None) for column in columns}
+        bounds = {column: (low, high) for column, (low, high) in ends.items()}
+        values = dict(added.get("partitionValues") or {})
+        found.append(FileFacts(table / unquote(path), values, stats.get("numRecords") or 0, bounds))
+    return found
 
 
 def _statistics(added: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -57,6 +57,16 @@ def read(spark: SparkSession, table: Path, version: int | None = None) -> DataFr
     return (reader if version is None else reader.option("versionAsOf", version)).load(str(table))
 
 
+def read_files(spark: SparkSession, table: Path, files: Sequence[Path]) -> DataFrame:
+    """Return the rows of some of a table's files, without its partition columns; Spark reads no log for it."""
+    known = open_table(table)
+    schema = StructType.fromJson(json.loads(known.schema().to_json()))
+    stored = StructType([each for each in schema if each.name not in known.metadata().partition_columns])
+    if not files:
+        return spark.createDataFrame([], stored)
+    return spark.read.schema(stored).parquet(*map(str, files))
+
+
 def append_once(rows: DataFrame, table: Path, writer: str, version: int) -> list[Path] | None:
     """Append rows unless this writer already appended this version or a later one.
 

@@ -55,6 +55,11 @@ PRINTED: dict[str, dict[str, set[str]]] = {
         "scenarios": {"scenario_ratio_to_lottery", "sending_ratio_to_lottery"},
         "hashed": {"hashed_ratio_to_lottery", "hashed_planned_by_moved"},
         "orders": {"heuristic_gap_of_trips", "plan_ms", "plan_ms_20_sites"},
+        "choices": {
+            "choices_worst_ratio_to_plain",
+            "choices_worst_ratio_to_pruned",
+            "choices_share_above_1_3",
+        },
     },
     "rollup": {
         "space": {"base_slots", "nodes", "nodes_bound"},

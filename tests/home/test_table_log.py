@@ -16,7 +16,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lakehouse.home.table_log import Commits, bounds, newest_version, read_columns, read_log
+from lakehouse.home.table_log import Commits, bounds, file_facts, newest_version, read_columns, read_log
 from tests.serving.streams import write_delta
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
@@ -207,3 +207,23 @@ def test_extremes_of_a_table_with_statistics_are_told_without_its_files(tmp_path
         path.unlink()
 
     assert bounds(tmp_path / "table", ("k", "v"), ("k", 0, 3)) == [(1, 3), (4, 5)]
+
+
+def test_each_file_tells_its_rows_and_ends_without_being_opened(tmp_path: Path) -> None:
+    _written(tmp_path / "table", [("whole", [(1, 5), (2, 7)]), ("whole", [(3, 4)])])
+    for path in (tmp_path / "table").glob("*.parquet"):
+        path.unlink()
+
+    found = file_facts(tmp_path / "table", ("k", "none"))
+
+    assert sorted((each.rows, each.bounds["k"], each.bounds["none"]) for each in found) == [
+        (1, (3, 3), (None, None)),
+        (2, (1, 2), (None, None)),
+    ]
+    assert all(each.path.parent == tmp_path / "table" and not each.partition for each in found)
+
+
+def test_a_column_that_older_files_lack_has_no_value_there(tmp_path: Path) -> None:
+    write_delta(pa.table({"n": [1, 2]}), tmp_path)
+
+    assert read_columns(tmp_path, ("later", "n")) == [(None, 1), (None, 2)]

@@ -50,6 +50,7 @@ FIGURES = pa.schema(
     [("batch", _LONG), ("side", pa.int32()), *((name, _LONG) for name in _COUNTS)]
     + [("visits", pa.list_(pa.int32())), ("planned", _LONGS), ("moved", _LONGS)]
     + [("planned_cost", pa.float64()), ("real_cost", pa.float64())]
+    + [("joined", pa.string()), ("why", pa.string())]
     + [(name, _LONG) for name in ("held", "results", "shuffled", "collected", "bytes", "time_us")]
     + [("newest_us", _LONGS), ("committed_at", pa.timestamp("us", tz="UTC"))]
 )
@@ -108,7 +109,8 @@ def _write_figures(layout: Home, query: str) -> None:
         )
     for batch, results, shuffled, collected, size, _ in WHOLE:
         moved_bytes = {"shuffled": shuffled, "collected": collected, "bytes": size}
-        rows.append({"batch": batch, "side": -1, "results": results, **moved_bytes})
+        told = {"joined": "pruned", "why": f"{batch} s pruned, 9 s plain"}
+        rows.append({"batch": batch, "side": -1, "results": results, **moved_bytes, **told})
     seconds = {batch: START_US + second * SECOND for batch, *_, second in WHOLE}
     for row in rows:
         row |= {"time_us": seconds[row["batch"]], "newest_us": [seconds[row["batch"]] + SECOND] * 3}

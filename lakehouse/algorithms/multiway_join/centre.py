@@ -100,12 +100,33 @@ class Centre:
             passes = passing(stored, number)
             passed, stored = vector[passes], stored[:, passes]
         plan = self._plan(number, vector, passed, stored)
+        self.add(site, vector, parts)
+        return plan
+
+    def add(self, site: str, vector: Vector, parts: Sequence[tuple[int, Vector]] | None = None) -> None:
+        """Add a block's vector without a plan, as of rows that are stored at its site already; parts as above.
+
+        Raises:
+            ValueError: there is no such site; nothing is changed then.
+        """
+        number = self.query.sites.number(site)
         self.synopsis.increment(number, vector)
         window_us = self.query.windows_us[number]
         if window_us is not None and len(vector):
             for at_us, part in parts or [(self.at_us, vector)]:
                 self._remembered.add(number, max(at_us, self.at_us - window_us), part)
-        return plan
+
+    def keys(self, site: str, vector: Vector) -> int:
+        """Return how many entries a site and a vector have together."""
+        held = [each.entries for _, each in self._remembered.of(self.query.sites.number(site))]
+        return len(np.unique(np.concatenate([NOWHERE, vector.entries, *held])))
+
+    def recount(self, synopsis: Synopsis) -> None:
+        """Count what is stored in another synopsis of the same entries from now on; all windows are limited."""
+        for site in range(len(self.query.sites)):
+            for _, vector in self._remembered.of(site):
+                synopsis.increment(site, vector)
+        self.synopsis = synopsis
 
     def cost_of(self, plan: Plan, sizes: Float64s) -> Cost:
         """Return what a block cost whose rows left its site, and then each stop, in these numbers."""

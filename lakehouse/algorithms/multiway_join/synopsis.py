@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from lakehouse.algorithms.multiway_join.contract import Bools, Int64s
 
 
+# At most every eighth slot is taken.
+SLOTS_PER_KEY = 8
+LEAST_SLOTS = 2**10
+
+
 class Synopsis(Protocol):
     """The vectors of all sites. ``is_exact``: an entry is one join value, so counts are true and not bounds."""
 
@@ -58,8 +63,12 @@ class Synopsis(Protocol):
 class HashedSynopsis:
     """Upper bounds: a count per slot of hashed join values, for domains too large to count each value.
 
+    ``of``: how many entries vectors have, which share the slots where these are fewer; a whole multiple of ``slots``.
+    So counts can be made anew in more slots of the same vectors, as keys become more (``slots_for``).
+
     Guarantee: a slot's count is at least that of every value in it, so a row that could join always passes, and a size
-    made of these counts is never below the true one.
+    made of these counts is never below the true one. Of values that a site lacks, hashed evenly, at most the share
+    ``taken / slots`` passes it, where ``taken`` slots have a count.
     Cost: a vector O(its entries), memory O(sites x slots).
 
     >>> synopsis = HashedSynopsis(2, slots=64)
@@ -70,18 +79,20 @@ class HashedSynopsis:
 
     is_exact = False
 
-    def __init__(self, sites: int, slots: int) -> None:
+    def __init__(self, sites: int, slots: int, of: int | None = None) -> None:
         if not 1 <= slots <= 2**31:
             raise ValueError(f"expected 1 to 2^31 slots, found {slots}")
-        self.slots = slots
+        self.slots, self.of = slots, slots if of is None else of
+        if self.of % slots:
+            raise ValueError(f"expected entries in a whole multiple of {slots} slots, found {self.of}")
         self.counts = np.zeros((sites, slots), np.int64)
 
     def __repr__(self) -> str:
-        return f"HashedSynopsis({len(self.counts)}, slots={self.slots})"
+        return f"HashedSynopsis({len(self.counts)}, slots={self.of})"
 
     def entries_of(self, keys: Int64s) -> Int64s:
-        """Return the slot of each key."""
-        return slot_of(keys, self.slots)
+        """Return the entry of each key."""
+        return slot_of(keys, self.of)
 
     def vector(self, keys: Any, missing: Any = None, counts: Any = None, sums: Any = None) -> Vector:
         """Return the vector of rows or of counted keys; there are no sums."""
@@ -89,29 +100,54 @@ class HashedSynopsis:
 
     def increment(self, site: int, vector: Vector) -> None:
         """Add a vector to a site's."""
-        self.counts[site, vector.entries] += vector.counts
+        slots = self._slots(vector)
+        self.counts[site, slots.entries] += slots.counts
 
     def decrement(self, site: int, vector: Vector) -> None:
         """Take a vector off a site's."""
-        refuse_more_than_stored(self.counts[site, vector.entries], vector, site)
-        self.counts[site, vector.entries] -= vector.counts
+        slots = self._slots(vector)
+        refuse_more_than_stored(self.counts[site, slots.entries], slots, site)
+        self.counts[site, slots.entries] -= slots.counts
 
     def stored_at(self, entries: Int64s) -> Int64s:
         """Return counts, sites x entries."""
-        found: Int64s = self.counts[:, entries]
+        found: Int64s = self.counts[:, entries if self.slots == self.of else entries % self.slots]
         return found
 
     def snapshot(self) -> dict[str, bytes]:
-        """Return the counts that are not 0, and where they are."""
+        """Return how many slots there are, the counts that are not 0, and where they are."""
         where = np.flatnonzero(self.counts)
-        return {"where": where.tobytes(), "counts": self.counts.ravel()[where].tobytes()}
+        parts = {"where": where.tobytes(), "counts": self.counts.ravel()[where].tobytes()}
+        return {"slots": np.array([self.slots], np.int64).tobytes(), **parts}
 
     def restore(self, parts: dict[str, bytes]) -> None:
         """Become what the snapshot was taken of."""
-        self.counts = np.zeros_like(self.counts)
+        self.slots = int(np.frombuffer(parts["slots"], np.int64)[0])
+        self.counts = np.zeros((len(self.counts), self.slots), np.int64)
         self.counts.ravel()[np.frombuffer(parts["where"], np.int64)] = np.frombuffer(
             parts["counts"], np.int64
         )
+
+    def _slots(self, vector: Vector) -> Vector:
+        """Return a vector by slot instead of by entry."""
+        if self.slots == self.of:
+            return vector
+        found, which = np.unique(vector.entries % self.slots, return_inverse=True)
+        counts = np.zeros(len(found), np.int64)
+        np.add.at(counts, which, vector.counts)
+        return Vector(found, counts, vector.sums[:0])
+
+
+def slots_for(keys: int, most: int) -> int:
+    """Return how many slots keep a key that a site lacks from passing it but once in eight, at most ``most``.
+
+    A power of two, so it divides ``most`` where that is one; ``most`` itself where it is reached. Up to ``most / 8``
+    keys the guarantee holds; with more the share is ``keys / most``, or less.
+
+    >>> slots_for(1_000_000, 2**24), slots_for(3, 5)
+    (8388608, 5)
+    """
+    return min(max(1 << (SLOTS_PER_KEY * keys - 1).bit_length(), LEAST_SLOTS), most)
 
 
 def passing(stored: Int64s, site: int) -> Bools:

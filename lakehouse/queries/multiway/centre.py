@@ -1,11 +1,12 @@
 """The synopsis centre on the driver: what a batch counts per side, slot and time becomes its blocks' plans.
 
-    counts of a batch: side, kind, until_us, packed vector     each task those of its raw rows
+    counts of a batch: side, until_us, packed vector     each task those of its rows
         -> Centre, restored as the batch before left it: windows expire, then each side's block in their order
         -> a plan per side: slots that can join, order, sizes, cost; and the state after the batch
 
-Rows are counted until the end of a quarter of their window, so that a batch sends few counts; until then a row counts
-that may have left its window, so sizes are bounds, and no row that could join is filtered.
+Vectors have an entry for each of ``MOST_SLOTS`` ranges of hashes; the centre counts them in as many slots as the keys
+of its windows ask for. Rows are counted until the end of a quarter of their window, so that a batch sends few counts;
+until then a row counts that may have left its window, so sizes are bounds, and no row that could join is filtered.
 """
 
 from __future__ import annotations
@@ -24,8 +25,7 @@ from lakehouse.algorithms.multiway_join.centre import NOWHERE, Centre
 from lakehouse.algorithms.multiway_join.contract import Query, Sending, Sites, Snapshot, Vector
 from lakehouse.algorithms.multiway_join.exhaustive import Smje
 from lakehouse.algorithms.multiway_join.packed import pack, unpack
-from lakehouse.algorithms.multiway_join.synopsis import HashedSynopsis
-from lakehouse.queries.multiway.rows import is_used, kind_of_row
+from lakehouse.algorithms.multiway_join.synopsis import HashedSynopsis, slots_for
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.multiway_join.contract import Int64s, Plan
@@ -74,30 +74,53 @@ class Planner:
         self._names = tuple(f"{number} {side.stream}" for number, side in enumerate(query.sides))
         sites = Sites.of(self._names, ways)
         windows = tuple(side.window_us for side in query.sides)
-        self._synopsis = HashedSynopsis(len(sites), slots)
-        self.centre = Centre(Query(sites, windows), self._synopsis, Smje(), Sending(is_compact=True))
-        if state:
+        self._slots = slots
+        synopsis = HashedSynopsis(len(sites), slots_for(0, slots), slots)
+        self.centre = Centre(Query(sites, windows), synopsis, Smje(), Sending(is_compact=True))
+        # A state that was made in another way is none.
+        self._knows_windows = bool(state) and state[_METHOD].decode() == self.centre.snapshot().method
+        if self._knows_windows:
             parts = {name: part for name, part in state.items() if name != _METHOD}
             self.centre.restore(Snapshot(state[_METHOD].decode(), parts))
             # What ways cost may have been declared anew since.
             self.centre.measure(sites.transfer)
 
+    @property
+    def knows_windows(self) -> bool:
+        """Whether the rows of the windows are counted: not if the batch before was joined without counting."""
+        return self._knows_windows
+
+    def remember(self, counts: pa.Table, at_us: int | None) -> None:
+        """Count the rows that windows have by a time, None for none yet; nothing was counted before."""
+        self._advance(at_us)
+        for name, (parts, vector) in zip(self._names, self._counts(counts), strict=True):
+            self.centre.add(name, vector, parts)
+
     def plan(self, counts: pa.Table, at_us: int | None) -> list[Block]:
         """Return what becomes of each side's new rows; windows end at a time, None for none yet."""
+        self._advance(at_us)
+        return [self._block(side, *both) for side, both in enumerate(self._counts(counts))]
+
+    def _counts(self, counts: pa.Table) -> list[tuple[list[tuple[int, Vector]], Vector]]:
+        """Return each side's counts; before they are used, there are slots enough for their keys too."""
+        found = [_parts(counts, side) for side in range(len(self._names))]
+        keys = [self.centre.keys(name, vector) for name, (_, vector) in zip(self._names, found, strict=True)]
+        slots = slots_for(max(keys), self._slots)
+        if slots != self._synopsis.slots:
+            self.centre.recount(HashedSynopsis(len(self._names), slots, self._slots))
+        return found
+
+    @property
+    def _synopsis(self) -> HashedSynopsis:
+        synopsis = self.centre.synopsis
+        assert isinstance(synopsis, HashedSynopsis)
+        return synopsis
+
+    def _advance(self, at_us: int | None) -> None:
         if at_us is not None:
             self.centre.advance(max(at_us, self.centre.at_us))
-        used = counts.filter(pc.is_in(counts["kind"], pa.array(["used", "missed"])))
-        sides = range(len(self._names))
-        return [self._block(side, used.filter(pc.equal(used["side"], side))) for side in sides]
 
-    def _block(self, side: int, counts: pa.Table) -> Block:
-        until = counts["until_us"].to_pylist()
-        vectors = [unpack(packed) for packed in counts["packed"].to_pylist()]
-        parts = [
-            (at, _sum([each for each, then in zip(vectors, until, strict=True) if then == at]))
-            for at in sorted(set(until))
-        ]
-        vector = _sum(vectors)
+    def _block(self, side: int, parts: Sequence[tuple[int, Vector]], vector: Vector) -> Block:
         plan = self.centre.apply(self._names[side], vector, parts)
         visits = [self._names.index(name) for name in plan.order]
         held = self._synopsis.counts.sum(axis=1)
@@ -110,6 +133,18 @@ class Planner:
         return {_METHOD: snapshot.method.encode(), **snapshot.parts}
 
 
+def _parts(counts: pa.Table, side: int) -> tuple[list[tuple[int, Vector]], Vector]:
+    """Return a side's counts by until when they count, and all of them."""
+    own = counts.filter(pc.equal(counts["side"], side))
+    until = own["until_us"].to_pylist()
+    vectors = [unpack(packed) for packed in own["packed"].to_pylist()]
+    parts = [
+        (at, _sum([each for each, then in zip(vectors, until, strict=True) if then == at]))
+        for at in sorted(set(until))
+    ]
+    return parts, _sum(vectors)
+
+
 def _sum(vectors: Sequence[Vector]) -> Vector:
     entries = np.concatenate([NOWHERE, *(vector.entries for vector in vectors)])
     counts = np.concatenate([NOWHERE, *(vector.counts for vector in vectors)])
@@ -117,51 +152,31 @@ def _sum(vectors: Sequence[Vector]) -> Vector:
     return Vector.of(found, np.bincount(which, counts, len(found)).astype(np.int64))
 
 
-def counted(rows: DataFrame, query: MultiwayQuery, horizon_us: int | None, next_us: int | None) -> pa.Table:
-    """Return the counts of rows: side, kind, until_us, rows and the packed vector, each of a part of them.
+def counted(rows: DataFrame, query: MultiwayQuery, slots: int, next_us: int | None) -> pa.Table:
+    """Return the counts of rows of windows: side, until_us and the packed vector, each of a part of them.
 
-    ``horizon_us``: rows before it came late; ``next_us``: the same of the next batch, where rows that are beyond their
-    windows then are all counted until one time. Rows that join nothing have neither time nor vector. Nothing is
-    shuffled: each task packs its own rows.
+    ``next_us``: up to when rows are late for the next batch; those that are beyond their windows then are all counted
+    until one time. Nothing is shuffled: each task packs its own rows.
     """
-    until = F.when(is_used(), _until(query, next_us)).alias("until_us")
-    told = rows.select("side", kind_of_row(horizon_us).alias("kind"), "slot", until)
-    schema = "side int, kind string, until_us bigint, rows bigint, packed binary"
-    return told.mapInArrow(pack_rows, schema).toArrow()
+    slot = F.pmod(F.col("key"), F.lit(slots)).cast("int").alias("slot")
+    told = rows.select("side", slot, _until(query, next_us).alias("until_us"))
+    return told.mapInArrow(pack_rows, "side int, until_us bigint, packed binary").toArrow()
 
 
 def pack_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Return the counts of the rows of one task: side, kind, until_us, rows, packed."""
+    """Return the counts of the rows of one task: side, until_us, packed."""
     parts = list(batches)
     if not parts:
         return
     rows = pa.Table.from_batches(parts)
-    counts = rows.group_by(["side", "kind", "until_us", "slot"]).aggregate([([], "count_all")])
-    groups = counts.group_by(["side", "kind", "until_us"]).aggregate(
-        [("slot", "list"), ("count_all", "list")]
-    )
+    counts = rows.group_by(["side", "until_us", "slot"]).aggregate([([], "count_all")])
+    groups = counts.group_by(["side", "until_us"]).aggregate([("slot", "list"), ("count_all", "list")])
     for group in groups.to_batches():
         listed = zip(group["slot_list"], group["count_all_list"], strict=True)
-        arrays = [[each.values.fill_null(0).to_numpy() for each in both] for both in listed]
-        joins = [until is not None for until in group["until_us"].to_pylist()]
-        packed = [
-            pack(Vector.of(slots, count)) if joins_any else None
-            for (slots, count), joins_any in zip(arrays, joins, strict=True)
-        ]
-        told = [group[name] for name in ("side", "kind", "until_us")]
-        total = pa.array([int(count.sum()) for _, count in arrays], pa.int64())
+        packed = [pack(Vector.of(*(each.values.to_numpy() for each in both))) for both in listed]
         yield pa.record_batch(
-            [*told, total, pa.array(packed, pa.binary())], ["side", "kind", "until_us", "rows", "packed"]
+            [group["side"], group["until_us"], pa.array(packed, pa.binary())], ["side", "until_us", "packed"]
         )
-
-
-def taken(counts: pa.Table, sides: int) -> list[dict[str, int]]:
-    """Return per side how many rows there are, and of which kind."""
-    whole = counts.group_by(["side", "kind"]).aggregate([("rows", "sum")]).to_pylist()
-    found = [{kind: 0 for kind in ("used", "missed", "refused", "unusable")} for _ in range(sides)]
-    for row in whole:
-        found[row["side"]][row["kind"]] = row["rows_sum"]
-    return [{"rows": sum(kinds.values()), **kinds} for kinds in found]
 
 
 def _until(query: MultiwayQuery, at_us: int | None) -> Column:

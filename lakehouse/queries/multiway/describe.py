@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lakehouse.algorithms.multiway_join.synopsis import SLOTS_PER_KEY
 from lakehouse.declare.durations import format_duration
-from lakehouse.queries.multiway.query import SLOTS, MultiwayQuery
+from lakehouse.queries.multiway.query import MOST_SLOTS, MultiwayQuery
 
 
 def equalities_in_words(query: MultiwayQuery) -> str:
@@ -28,7 +29,10 @@ def slack_in_words(query: MultiwayQuery) -> str:
 
 def counts_in_words() -> str:
     """Return how it is known which rows can join."""
-    return f"{SLOTS:,} slots a stream, by hash of the key; only rows of slots that all others have leave their window"
+    return (
+        f"by hash of the key, {SLOTS_PER_KEY} slots a key up to {MOST_SLOTS:,}; where that pays, only rows of slots "
+        "that all others have leave their window"
+    )
 
 
 def ways_in_words(query: MultiwayQuery, transfer: Sequence[Sequence[float]]) -> str:

@@ -70,12 +70,16 @@ def _sides(state: MultiwayState) -> Iterator[Facts]:
 def batches(state: MultiwayState) -> Iterator[Facts]:
     """Yield each finished batch: results, bytes moved, and per side its rows, their way and what that cost."""
     for rows, sums in batch_sums(state, (*BATCH_METRICS, "bytes")):
-        yield {**sums, "sides": [_side(state, row) for row in rows if row["side"] >= 0]}
+        whole = next((row for row in rows if row["side"] < 0), {})
+        told = {name: whole.get(name) for name in ("joined", "why")}
+        yield {**sums, **told, "sides": [_side(state, row) for row in rows if row["side"] >= 0]}
 
 
 def _side(state: MultiwayState, row: Facts) -> Facts:
     aliases = [side.alias for side in state.query.sides]
-    told = {name: row[name] for name in (*_COUNTED, "planned", "moved", *COSTS)}
+    told = {name: row[name] for name in _COUNTED}
+    told |= {name: row[name] or [] for name in ("planned", "moved")}
+    told |= {name: row[name] or 0.0 for name in COSTS}
     order = [aliases[stop] for stop in row["visits"] or ()]
     return {
         "side": aliases[row["side"]],

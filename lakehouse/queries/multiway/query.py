@@ -9,8 +9,10 @@ from lakehouse.declare.durations import format_duration
 from lakehouse.queries.kind import Output, Query
 from lakehouse.queries.language.row_conditions import Conjunct, where_text
 
-# In how many slots rows are counted by the hash of their keys: a megabyte of counts a stream where keys are many.
+# By how many slots rows are sorted in the files of their windows.
 SLOTS = 2**20
+# In how many slots rows are counted at most, by the hash of their keys: as many as two million keys ask for.
+MOST_SLOTS = 2**24
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class MultiwayQuery(Query):
         return whole.replace("\n", "\\n")
 
     def how(self, buckets: int) -> str:
-        """In how many slots rows are counted."""
+        """By how many slots rows are sorted in their windows."""
         return f"IN {SLOTS} SLOTS"
 
     def columns_of(self, side: int) -> set[str]:

@@ -22,10 +22,13 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.queries.multiway.rows import sorted_slots
+
 if TYPE_CHECKING:
     from lakehouse.algorithms.multiway_join.contract import Float64s, Int64s
     from lakehouse.queries.multiway.centre import Block
     from lakehouse.queries.multiway.query import MultiwayQuery
+    from lakehouse.queries.multiway.windows import Windows
 
 # So many rows are still sent to where a window is; they have to fit into the memory of every executor.
 MOST_SENT = 500_000
@@ -33,33 +36,6 @@ MOST_SENT = 500_000
 MOST_SHARE = 0.9
 # So many slots are still looked for by name, which lets Parquet pass over the others.
 MOST_NAMED = 1_000
-
-
-@dataclass(frozen=True)
-class Windows:
-    """The rows of a query as a batch sees them: ``new`` ones, and ``stored`` ones of earlier batches.
-
-    ``since_us``: per side, from when on stored rows are in their windows; None for all.
-    """
-
-    spark: SparkSession
-    query: MultiwayQuery
-    stored: DataFrame
-    new: DataFrame
-    since_us: Sequence[int | None]
-
-    def block(self, side: int) -> DataFrame:
-        """Return a side's new rows."""
-        return self.new.where(F.col("side") == side)
-
-    def met_by(self, side: int, stop: int) -> DataFrame:
-        """Return the rows of a stop that a block of a side meets."""
-        is_held, since_us = F.col("side") == stop, self.since_us[stop]
-        if since_us is not None:
-            is_held &= F.col("event_us") >= since_us
-        # The same for every block, so that Delta looks for the files of a side once.
-        held = self.stored.where(is_held)
-        return held.unionByName(self.block(stop), allowMissingColumns=True) if stop < side else held
 
 
 @dataclass(frozen=True)
@@ -86,20 +62,23 @@ class Route:
         return np.array([dict(each._jo.getAsJava()).get("rows", 0) for each in told], np.float64)
 
 
-def execute_route(windows: Windows, block: Block, most_sent: int = MOST_SENT) -> Route:
-    """Return a block's way through the stops of its plan; nothing runs before the results are written."""
+def execute_route(windows: Windows, block: Block, slots: int, most_sent: int = MOST_SENT) -> Route:
+    """Return a block's way through the stops of its plan; nothing runs before the results are written.
+
+    ``slots``: how many there are, of which the block names those that can join.
+    """
     query = windows.query
-    rows, filters = windows.block(block.side), 0
+    rows, filters = windows.new(block.side), 0
     if block.leaving < block.rows:
-        rows, filters = _let_through(windows.spark, rows, block.slots), 1
+        rows, filters = _let_through(windows.spark, rows, block.slots, slots), 1
     rows, left_site = _counted(shown_of(rows, query, block.side))
     seen, visited = [left_site], [block.side]
     for stop, share, size in zip(block.visits, block.shares, block.plan.sizes.tolist(), strict=False):
         met = windows.met_by(block.side, stop)
         # Rows that are sent find their partners themselves; where both sides move, only those that can match do.
         is_sent = size <= most_sent
-        if not is_sent and share < MOST_SHARE:
-            met, filters = _let_through(windows.spark, met, block.slots), filters + 1
+        if len(block.slots) <= MOST_NAMED or (not is_sent and share < MOST_SHARE):
+            met, filters = _let_through(windows.spark, met, block.slots, slots), filters + 1
         rows, left_stop = _counted(
             joined(F.broadcast(rows) if is_sent else rows, shown_of(met, query, stop), query, visited, stop)
         )
@@ -151,12 +130,16 @@ def in_windows(query: MultiwayQuery, visited: Sequence[int], stop: int) -> Colum
     return reduce(Column.__and__, near)
 
 
-def _let_through(spark: SparkSession, rows: DataFrame, slots: Int64s) -> DataFrame:
-    """Return the rows of these slots."""
-    if len(slots) <= MOST_NAMED:
-        return rows.where(f"slot IN ({', '.join(map(str, slots.tolist()))})") if len(slots) else rows.limit(0)
-    passing = spark.createDataFrame(pa.table({"slot": pa.array(slots.astype(np.int32))}))
-    return rows.join(F.broadcast(passing), "slot", "left_semi")
+def _let_through(spark: SparkSession, rows: DataFrame, passing: Int64s, slots: int) -> DataFrame:
+    """Return the rows whose keys are in these slots."""
+    slot = F.pmod(F.col("key"), F.lit(slots)).cast("int")
+    if len(passing) <= MOST_NAMED:
+        # Rows lie in order of what they are sorted by, so Parquet passes over the others.
+        near = np.unique(passing % sorted_slots(slots)).tolist()
+        named = rows.where(F.col("slot").isin(near)) if near else rows.limit(0)
+        return named if sorted_slots(slots) == slots else named.where(slot.isin(passing.tolist()))
+    known = spark.createDataFrame(pa.table({"entry": pa.array(passing.astype(np.int32))}))
+    return rows.join(F.broadcast(known), slot == F.col("entry"), "left_semi")
 
 
 def _counted(rows: DataFrame) -> tuple[DataFrame, Observation]:

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.declare.stream import Stream
-from lakehouse.queries.multiway.query import MultiwayQuery
+from lakehouse.queries.multiway.query import SLOTS, MultiwayQuery
 from lakehouse.queries.runtime.progress import is_refused
 from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tables import output_columns
@@ -25,10 +25,14 @@ from lakehouse.queries.runtime.tables import output_columns
 
 def raw_rows(source: RowSource, query: MultiwayQuery, streams: Mapping[str, Stream], slots: int) -> DataFrame:
     """Return the rows of all sides."""
-    rows = reduce(
-        DataFrame.unionByName, [_side(source, query, streams, side) for side in range(len(query.sides))]
-    )
-    return rows.withColumn("slot", F.pmod(F.col("key"), F.lit(slots)).cast("int"))
+    sides = range(len(query.sides))
+    rows = reduce(DataFrame.unionByName, [side_rows(source, query, streams, side) for side in sides])
+    return rows.withColumn("slot", F.pmod(F.col("key"), F.lit(sorted_slots(slots))).cast("int"))
+
+
+def sorted_slots(slots: int) -> int:
+    """Return by how many slots rows are sorted in the windows' files, where they are counted by so many."""
+    return min(slots, SLOTS)
 
 
 def is_used() -> Column:
@@ -43,7 +47,10 @@ def kind_of_row(horizon_us: int | None) -> Column:
     return kind.when(late, "missed").otherwise("used")
 
 
-def _side(source: RowSource, query: MultiwayQuery, streams: Mapping[str, Stream], number: int) -> DataFrame:
+def side_rows(
+    source: RowSource, query: MultiwayQuery, streams: Mapping[str, Stream], number: int
+) -> DataFrame:
+    """Return the rows of one side, without their slot."""
     side = query.sides[number]
     # A null key joins nothing; to a hash it would be a value like any other.
     complete = reduce(lambda one, name: one & F.col(name).isNotNull(), side.keys, F.lit(True))

@@ -18,7 +18,7 @@ class MultiwayState(QueryState):
 
     query: MultiwayQuery
     partition_column = "side"
-    own_metrics = ("visits", "planned", "moved", *COSTS, *BATCH_METRICS)
+    own_metrics = ("visits", "joined", "why", "planned", "moved", *COSTS, *BATCH_METRICS)
 
     def own_summary(self) -> Facts:
         """Return what it joins, results found online and by repair, rows that left their site, and bytes moved."""
@@ -28,7 +28,7 @@ class MultiwayState(QueryState):
             "slack_us": self.query.slack_us,
             "results_online": metrics.total("results"),
             "results_repaired": metrics.total_repaired("found"),
-            "left": sum(left_site(row) for row in metrics.rows),
+            "left": sum(left_site(row) for row in metrics.rows if row["side"] >= 0),
             **{name: metrics.total(name) for name in COSTS},
             "moved_bytes": metrics.total("shuffled") + metrics.total("collected"),
         }
@@ -38,11 +38,14 @@ state_of = MultiwayState
 
 
 def left_site(row: Facts) -> int:
-    """Return how many of one side's new rows left their site."""
-    return int(row["moved"][0]) if row["moved"] else 0
+    """Return how many of one side's new rows left their site; all that can join where nothing was pruned."""
+    return int(row["moved"][0]) if row["moved"] else _joinable(row)
 
 
 def pruned(row: Facts) -> int:
     """Return how many of one side's new rows stayed at home, as nothing could join them."""
-    joinable = (row["rows"] or 0) - (row["refused"] or 0) - (row["unusable"] or 0)
-    return int(joinable) - left_site(row)
+    return _joinable(row) - left_site(row)
+
+
+def _joinable(row: Facts) -> int:
+    return int((row["rows"] or 0) - (row["refused"] or 0) - (row["unusable"] or 0))

@@ -67,7 +67,10 @@ def last_tables(facts: Facts) -> Iterator[Table]:
 _COUNTED = ("rows", "logged", "refused", "unusable", "pruned", "left")
 _COSTS = ("planned cost", "real cost")
 _SIDE = ("side", "rows held", *_COUNTED, *_COSTS)
-_BATCH = ("batch", "ended", "results", "bytes shuffled", "through driver", "state bytes", "stream time")
+_BATCH = (
+    *("batch", "ended", "results", "bytes shuffled", "through driver", "state bytes", "stream time"),
+    *("joined", "why"),
+)
 _BLOCK = ("batch", "side", *_COUNTED, "order", "planned rows", "moved rows", *_COSTS)
 
 
@@ -85,7 +88,8 @@ def _side(row: Facts) -> tuple[Any, ...]:
 
 def _batch(row: Facts) -> tuple[Any, ...]:
     moved = (row["results"], row["shuffled"], row["collected"], row["bytes"])
-    return (row["batch"], ended_at(row), *moved, moment(row["time_us"]))
+    told = (row["joined"] or "-", row["why"] or "-")
+    return (row["batch"], ended_at(row), *moved, moment(row["time_us"]), *told)
 
 
 def _block(batch: int, row: Facts) -> tuple[Any, ...]:

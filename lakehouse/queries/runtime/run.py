@@ -46,6 +46,8 @@ class QueryRun(ABC, Generic[Q]):
     """A registered query and where it runs; ``counts``: the totals that ``finish`` returns."""
 
     counts: ClassVar[tuple[str, ...]]
+    # What sql/tables calls the table of metrics, where columns came to it later.
+    metrics_table: ClassVar[str] = ""
     spark: SparkSession
     layout: Home
     query: Q
@@ -115,7 +117,8 @@ class QueryRun(ABC, Generic[Q]):
         """Append what a batch did, so that it is finished; ``times`` are the same in every row."""
         stamp = {"batch": batch, **times, "committed_at": datetime.now(UTC)}
         table, writer = self.layout.queries(self.query.name), f"query-{self.query.name}"
-        tables.append_rows(self.spark, [{**row, **stamp} for row in rows], table, writer, batch)
+        stamped = [{**row, **stamp} for row in rows]
+        tables.append_rows(self.spark, stamped, table, writer, batch, self.metrics_table)
         crash_point("queries.finished")
 
     def states_before(self, batch: int) -> DataFrame:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.multiway_join.synopsis import HashedSynopsis, Synopsis, passing, slot_of
+from lakehouse.algorithms.multiway_join.synopsis import HashedSynopsis, Synopsis, passing, slot_of, slots_for
 from tests.algorithms.multiway_join.streams import SYNOPSES
 from tests.oracles.multiway_join.dense_synopsis import DenseSynopsis
 
@@ -175,3 +175,49 @@ def test_keys_are_spread_evenly_over_slots(step: int) -> None:
     slots = slot_of(np.arange(16_000) * step, 16)
 
     assert np.bincount(slots, minlength=16).min() > 800
+
+
+@given(
+    blocks=st.lists(st.tuples(st.integers(0, 2), st.lists(st.integers(0, 50), max_size=9)), max_size=8),
+    slots=st.sampled_from([1, 4, 16, 64]),
+)
+def test_fewer_slots_than_entries_count_no_less(blocks: list[tuple[int, list[int]]], slots: int) -> None:
+    fine, coarse = HashedSynopsis(3, 64), HashedSynopsis(3, slots, of=64)
+    for site, keys in blocks:
+        for synopsis in (fine, coarse):
+            synopsis.increment(site, synopsis.vector(keys))
+    entries = np.arange(64)
+
+    assert np.all(coarse.stored_at(entries) >= fine.stored_at(entries))
+    assert np.array_equal(coarse.counts, fine.counts.reshape(3, -1, slots).sum(axis=1))
+    again = HashedSynopsis(3, 2, of=64)
+    again.restore(coarse.snapshot())
+    assert again.slots == slots and np.array_equal(again.counts, coarse.counts)
+    for site, keys in blocks:
+        coarse.decrement(site, coarse.vector(keys))
+    assert not coarse.counts.any()
+
+
+@pytest.mark.parametrize("keys", [0, 1, 127, 128, 129, 100_000, 1_000_000, 2_000_000])
+def test_a_key_that_a_site_lacks_passes_it_at_most_once_in_eight(keys: int) -> None:
+    most = 2**24
+    synopsis = HashedSynopsis(2, slots_for(keys, most), of=most)
+    stored, absent = np.arange(keys), 10**9 + np.arange(200_000)
+    synopsis.increment(1, synopsis.vector(stored))
+
+    passes = synopsis.stored_at(synopsis.entries_of(absent))[1] > 0
+
+    assert synopsis.slots.bit_count() == 1 and most % synopsis.slots == 0
+    # Of 200,000 draws at an eighth, five standard deviations are 0.4 %.
+    assert passes.mean() <= 1 / 8 + 0.004
+    assert synopsis.stored_at(synopsis.entries_of(stored))[1].min(initial=1) >= 1
+
+
+def test_more_keys_than_the_most_slots_are_for_still_pass_less_often_than_their_share() -> None:
+    synopsis = HashedSynopsis(1, slots_for(3000, 2**12), of=2**12)
+    synopsis.increment(0, synopsis.vector(np.arange(3000)))
+
+    passes = synopsis.stored_at(synopsis.entries_of(10**9 + np.arange(100_000)))[0] > 0
+
+    assert synopsis.slots == 2**12
+    assert passes.mean() <= 3000 / 2**12

@@ -11,5 +11,8 @@ from tests.benchmarks.parts import run_parts
 
 if __name__ == "__main__":
     run_parts(
-        __doc__, __package__, ("sites", "series", "scenarios", "hashed", "orders"), only_in_full=("spark",)
+        __doc__,
+        __package__,
+        ("sites", "series", "scenarios", "hashed", "orders", "choices"),
+        only_in_full=("spark",),
     )

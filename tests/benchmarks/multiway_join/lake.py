@@ -1,4 +1,4 @@
-"""Streams in raw tables, joined batch by batch twice: as a registered query, and in plain Spark SQL.
+"""Streams in raw tables, joined batch by batch in turns: as registered queries, and in plain Spark SQL.
 
 The plain join reads of each stream the rows of the batch and those before that its windows reach, and keeps results
 that have a row of the batch; Spark plans it with adaptive execution, and with bloom filters wherever it sees a use.
@@ -24,6 +24,7 @@ from lakehouse.queries.multiway.shuffle_metrics import Meter
 from lakehouse.queries.registered import parse_query
 from lakehouse.queries.runtime.repair import drain_repairs
 from lakehouse.spark import tables
+from tests.benchmarks.parts import cpu_s
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,12 +38,17 @@ _BLOOM = {
 }
 
 
+# Plain Spark, ours with keys counted in every batch, ours as each batch is chosen to be joined.
+PLAIN, COUNTED, CHOSEN = "plain Spark", "always counted", "chosen"
+WAYS = (PLAIN, COUNTED, CHOSEN)
+
+
 class Used(NamedTuple):
-    """What one join of one batch took: seconds, bytes moved, and the peak of the heap in bytes."""
+    """What one join of one batch took: seconds, those of processors, and bytes moved."""
 
     seconds: float
+    cpu: float
     moved: int
-    heap: int
 
 
 @dataclass(frozen=True)
@@ -106,28 +112,30 @@ class Lake:
         """Where its tables are."""
         return Home(self.home)
 
-    def run(self) -> tuple[list[Used], list[Used]]:
-        """Join every batch both ways, in turns which is first; return what both took.
+    def run(self) -> dict[str, list[Used]]:
+        """Join every batch each way, in turns which is first; return what each took.
 
         Raises:
-            ValueError: both did not come to the same results.
+            ValueError: they did not come to the same results.
         """
-        query, streams = self._registered()
-        ours, plain = MultiwayRun(self.spark, self.layout, query, streams), self.home / "plain"
-        taken: tuple[list[Used], list[Used]] = ([], [])
+        queries, streams = self._registered()
+        taken: dict[str, list[Used]] = {way: [] for way in WAYS}
+        runs = {
+            way: MultiwayRun(self.spark, self.layout, query, streams, joins=joins)
+            for (way, query), joins in zip(queries.items(), ("pruned", ""), strict=True)
+        }
         for batch in range(1, self.case.batches + 1):
             for name, batches in self.case.streams.items():
                 self._land(streams[name], batch, batches[batch - 1])
-            for is_ours in (True, False) if batch % 2 else (False, True):
-                if is_ours:
-                    taken[0].append(self._drained(ours))
-                else:
-                    taken[1].append(self._plain(plain, batch))
-        drain_repairs(ours)
-        self._compare(query, plain)
+            first = batch % len(WAYS)
+            for way in (*WAYS[first:], *WAYS[:first]):
+                taken[way].append(self._plain(batch) if way == PLAIN else self._drained(runs[way]))
+        for run in runs.values():
+            drain_repairs(run)
+            self._compare(run.query)
         return taken
 
-    def _registered(self) -> tuple[MultiwayQuery, dict[str, Stream]]:
+    def _registered(self) -> tuple[dict[str, MultiwayQuery], dict[str, Stream]]:
         declared = {"event_time": {"column": "ts", "unit": "us"}, "levels": ["1d forever"]}
         declared |= {"source": {"path": "x", "format": "ndjson"}}
         columns = {"k": "string", "uid": "string", "value": "int"}
@@ -135,9 +143,16 @@ class Lake:
             name: Stream.model_validate(declared | {"name": name, "columns": columns})
             for name in self.case.streams
         }
-        query = parse_query("joined", self.case.text(), streams)
-        assert isinstance(query, MultiwayQuery)
-        return query, streams
+        queries = {}
+        for way, name in ((COUNTED, "counted"), (CHOSEN, "chosen")):
+            query = parse_query(name, self.case.text(), streams)
+            assert isinstance(query, MultiwayQuery)
+            queries[way] = query
+        return queries, streams
+
+    @property
+    def _results(self) -> Path:
+        return self.home / "plain"
 
     def _land(self, stream: Stream, batch: int, rows: pd.DataFrame) -> None:
         """Append one batch to a stream's raw table and ledger, as an ingest would have."""
@@ -167,22 +182,25 @@ class Lake:
     def _drained(self, ours: MultiwayRun) -> Used:
         def drain() -> int:
             assert ours.drain()["batches"] == 1
-            rows = [row for row in read_rows(self.layout.queries("joined")) if row["side"] == -1]
+            rows = [row for row in read_rows(self.layout.queries(ours.query.name)) if row["side"] == -1]
             last = max(rows, key=lambda row: int(row["batch"]))
             return int(last["shuffled"] + last["collected"])
 
         return self._measured(drain)
 
-    def _plain(self, results: Path, batch: int) -> Used:
+    def _plain(self, batch: int) -> Used:
         for name in self.case.streams:
             tables.read(self.spark, self.layout.raw(name)).createOrReplaceTempView(name)
 
         def join() -> int:
             meter = Meter(self.spark)
             found = self.spark.sql(self.case.plain(batch))
-            found.write.format("delta").mode("append").save(str(results))
+            tables.append_once(found, self._results, "plain", batch)
             return meter.read().total
 
+        if batch == 1:
+            empty = self.spark.sql(self.case.plain(batch)).limit(0)
+            empty.write.format("delta").save(str(self._results))
         for name, value in _BLOOM.items():
             self.spark.conf.set(name, value)
         try:
@@ -194,23 +212,15 @@ class Lake:
     def _measured(self, work: Any) -> Used:
         jvm: Any = self.spark._jvm
         jvm.System.gc()
-        pools = [
-            pool
-            for pool in jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
-            if str(pool.getType()) == "Heap memory"
-        ]
-        for pool in pools:
-            pool.resetPeakUsage()
-        started = time.perf_counter()
+        started, before = time.perf_counter(), cpu_s()
         moved = work()
-        seconds = time.perf_counter() - started
-        return Used(seconds, moved, sum(pool.getPeakUsage().getUsed() for pool in pools))
+        return Used(time.perf_counter() - started, cpu_s() - before, moved)
 
-    def _compare(self, query: MultiwayQuery, plain: Path) -> None:
+    def _compare(self, query: MultiwayQuery) -> None:
         shown = [output.name for output in query.outputs]
         ours, others = (
             tables.read(self.spark, table).select("event_us", *shown)
-            for table in (self.layout.multiway(query.name), plain)
+            for table in (self.layout.multiway(query.name), self._results)
         )
         here, there = ours.exceptAll(others).count(), others.exceptAll(ours).count()
         if here or there:

@@ -41,8 +41,8 @@ floor = "int"
 """
 SITES = """
 [sites]
-north = { east = 7, south = 2 }
-east = { south = 1 }
+north = {{ east = {0}, south = {1} }}
+east = {{ south = {2} }}
 """
 THREE = """-- who was where when
 SELECT d.room, d.value AS door, b.event_us AS badge_us, a.value AS alert
@@ -61,10 +61,14 @@ T0 = 1_600_000_000_000
 Row = dict[str, Any]
 
 
-def configuration() -> str:
-    """Return the streams, each at a site of its own."""
+def configuration(dear: int = 1) -> str:
+    """Return the streams, each at a site of its own; ways are so many times as dear."""
     sites = zip(NAMES, ("north", "east", "south"), strict=True)
-    return 'home = "var"\n' + "".join(STREAM.format(name=name, site=site) for name, site in sites) + SITES
+    return (
+        'home = "var"\n'
+        + "".join(STREAM.format(name=name, site=site) for name, site in sites)
+        + SITES.format(7 * dear, 2 * dear, dear)
+    )
 
 
 @dataclass
@@ -86,12 +90,12 @@ class Streams:
             self.rows[name] += some
             take_in(self.settings, self.spark, name)
 
-    def run(self, query: str, slots: int = 5, most_sent: int = 500_000) -> MultiwayRun:
-        """Return a query; with few slots several keys share one."""
+    def run(self, query: str, slots: int = 5, most_sent: int = 500_000, joins: str = "pruned") -> MultiwayRun:
+        """Return a query that joins batches so, by default pruned; with few slots several keys share one."""
         settings = self.settings
         asked = settings.of_kind(MultiwayQuery)[query]
         where = (self.spark, settings.layout, asked, settings.streams)
-        return MultiwayRun(*where, costs=settings.sites, slots=slots, most_sent=most_sent)
+        return MultiwayRun(*where, costs=settings.sites, slots=slots, most_sent=most_sent, joins=joins)
 
     def results(self, query: str, found: str = "") -> Counter[tuple[int, ...]]:
         """Return the times of the rows of all results, or of those that were found so."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lakehouse.algorithms.multiway_join.contract import Vector
 from lakehouse.algorithms.multiway_join.packed import pack, unpack
-from lakehouse.queries.multiway.centre import Planner, pack_rows, taken
+from lakehouse.queries.multiway.centre import Planner, pack_rows
 from tests.queries.declared_streams import SECOND, multiway_of
 from tests.queries.multiway.test_parse import HEAD, STREAMS
 
@@ -30,54 +30,53 @@ BATCHES = st.lists(
 
 
 def counts_of(rows: list[tuple[int, int, int, int]], now: int = 0) -> pa.Table:
-    """Return counts as tasks send them, each of one slot; rows that count until before now came late."""
+    """Return counts as tasks send them, each of one slot."""
     side, slot, until, count = np.array(rows, np.int64).reshape(-1, 4).T
-    kind = ["missed" if each < 0 else "used" for each in until]
     packed = [pack(Vector.of([one], [many])) for one, many in zip(slot, count, strict=True)]
-    columns = {"side": side, "kind": pa.array(kind, pa.string()), "until_us": (until + now) * SECOND}
-    return pa.table(columns | {"rows": count, "packed": pa.array(packed, pa.binary())})
+    columns = {"side": side, "until_us": (until + now) * SECOND}
+    return pa.table(columns | {"packed": pa.array(packed, pa.binary())})
 
 
 @settings(deadline=None)  # The first call loads Arrow's own engine and compiled kernels.
 @given(
-    rows=st.lists(
-        st.tuples(
-            st.integers(0, 2), st.sampled_from(["used", "missed"]), st.integers(0, 4), st.integers(0, 9)
-        )
-        | st.tuples(st.integers(0, 2), st.just("unusable"), st.none(), st.none()),
-        max_size=30,
-    ),
+    rows=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4), st.integers(0, 9)), max_size=30),
     cut=st.integers(0, 30),
 )
-def test_a_task_sends_the_counts_of_its_rows(
-    rows: list[tuple[int, str, int | None, int | None]], cut: int
-) -> None:
-    columns = [("side", pa.int32()), ("kind", pa.string()), ("slot", pa.int32()), ("until_us", pa.int64())]
+def test_a_task_sends_the_counts_of_its_rows(rows: list[tuple[int, int, int]], cut: int) -> None:
+    columns = [("side", pa.int32()), ("slot", pa.int32()), ("until_us", pa.int64())]
     names = [name for name, _ in columns]
     table = pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], pa.schema(columns))
     parts = [*table.slice(0, cut).to_batches(), *table.slice(cut).to_batches()]
 
     found = [group for batch in pack_rows(parts) for group in batch.to_pylist()]
 
-    counted: Counter[tuple[int, str, int | None, int | None]] = Counter()
+    counted: Counter[tuple[int, int, int]] = Counter()
     for group in found:
-        vector = unpack(group["packed"]) if group["packed"] else None
-        slots = vector.entries.tolist() if vector else [None]
-        counts = vector.counts.tolist() if vector else [group["rows"]]
-        assert sum(counts) == group["rows"]
-        for slot, count in zip(slots, counts, strict=True):
-            counted[group["side"], group["kind"], slot, group["until_us"]] += count
+        vector = unpack(group["packed"])
+        for slot, count in zip(vector.entries.tolist(), vector.counts.tolist(), strict=True):
+            counted[group["side"], slot, group["until_us"]] += count
     assert counted == Counter(rows)
 
 
-def test_rows_are_told_by_kind() -> None:
-    counts = counts_of([(0, 1, 0, 2), (0, 2, -1, 3), (2, 1, 0, 1)])
-    nothing = {"side": 1, "kind": "unusable", "until_us": None, "rows": 4, "packed": None}
+@settings(deadline=None)
+@given(batches=BATCHES)
+def test_windows_that_are_counted_later_give_the_plans_of_those_that_were_counted_batch_by_batch(
+    batches: list[list[tuple[int, int, int, int]]],
+) -> None:
+    whole, rows = Planner(QUERY, EVEN, SLOTS, {}), [row for batch in batches for row in batch]
+    for batch in batches:
+        whole.plan(counts_of(batch), None)
+    later = Planner(QUERY, EVEN, SLOTS, {})
+    assert not Planner(QUERY, EVEN, 8, whole.state()).knows_windows
+    assert not later.knows_windows and Planner(QUERY, EVEN, SLOTS, whole.state()).knows_windows
 
-    found = taken(pa.concat_tables([counts, pa.Table.from_pylist([nothing], counts.schema)]), 3)
+    later.remember(counts_of(rows), None)
 
-    assert [kinds["rows"] for kinds in found] == [5, 4, 1]
-    assert (found[0]["missed"], found[0]["used"], found[1]["unusable"]) == (3, 2, 4)
+    later.centre.check()
+    found, expected = (planner.plan(counts_of(rows), 9 * SECOND) for planner in (later, whole))
+    assert [(block.visits, block.rows, block.held) for block in found] == [
+        (block.visits, block.rows, block.held) for block in expected
+    ]
 
 
 def test_what_all_others_have_leaves_by_the_cheapest_way() -> None:

@@ -48,6 +48,7 @@ def test_every_batch_is_told_with_rows_pruned_order_and_both_costs(settings: Set
     assert [side["pruned"] for side in first["sides"]] == [97, 50, 60]
     assert [side["order"] for side in first["sides"]] == [[], [], ["d", "b"]]
     assert (last["results"], last["shuffled"], last["collected"]) == (5, 1000, 600)
+    assert (last["joined"], last["why"]) == ("pruned", "2 s pruned, 9 s plain")
     door = last["sides"][0]
     assert (door["order"], door["planned"], door["moved"]) == (["c", "b"], [30, 30, 45], [30, 10, 5])
     assert (door["planned_cost"], door["real_cost"], door["missed"], door["pruned"]) == (150.0, 70.0, 3, 10)

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 @pytest.fixture
 def streams(spark: SparkSession, lakehouse_of: Callable[[str], Settings], tmp_path: Path) -> Streams:
-    return streams_of(spark, lakehouse_of, tmp_path, {"three": THREE, "four": FOUR})
+    return streams_of(spark, lakehouse_of, tmp_path, {"three": THREE, "four": FOUR, "five": THREE})
 
 
 def moves(streams: Streams, query: str) -> list[dict[str, Any]]:
@@ -55,6 +55,35 @@ def test_online_and_repaired_results_are_all_results_each_once_whatever_sending_
         assert streams.results(run.query.name) == expected
         assert len(expected) > 50
     assert streams.results("three", "repair") and streams.results("three", "online")
+
+
+def test_batches_that_are_joined_either_way_in_turns_come_to_the_same_results(streams: Streams) -> None:
+    ways, plain = ("plain", "pruned", "plain", "plain", "pruned"), streams.run("four", joins="plain")
+    declared = streams.settings.streams["doors"].model_copy(update={"keep_raw": 10**15})
+    forgetful = Streams(
+        streams.spark,
+        streams.settings.model_copy(update={"streams": streams.settings.streams | {"doors": declared}}),
+    )
+    kept = {number: way for number, way in enumerate(ways, 1)}
+    for part, way in zip((1, 0, 2, 3, 4), ways, strict=True):
+        streams.land(some_rows(5, part, 30))
+        streams.run("three", joins=way).drain()
+        forgetful.run("five", joins=way).drain()
+        plain.drain()
+    for run in (streams.run("three"), forgetful.run("five"), plain):
+        rows = read_rows(streams.settings.layout.queries(run.query.name))
+        told = {row["batch"]: row["joined"] for row in rows if row["side"] < 0}
+        assert told == (dict.fromkeys(kept, "plain") if run is plain else kept)
+        drain_repairs(run)
+        expected = Counter(tuple(times) for (times,) in streams.expected(run.query))
+        assert streams.results(run.query.name) == expected
+        assert len(expected) > 50 and streams.results(run.query.name, "online")
+    # Late, refused and unusable rows are the same, whichever way.
+    taken = [
+        [(row["batch"], row["rows"], row["missed"], row["unusable"]) for row in moves(streams, name)]
+        for name in ("three", "five")
+    ]
+    assert taken[0] == taken[1]
 
 
 def test_results_show_the_columns_asked_for_and_the_time_of_their_newest_row(streams: Streams) -> None:
