@@ -2,8 +2,7 @@
 
     expectations.toml   the rules, in no tool's own words: table, metric, largest value allowed, what it says
     rules.py            expectations.toml -> Rule
-    suites.py           Rule -> Great Expectations suite
-    checkpoint.py       frames + suites -> verdicts, kept results and their pages
+    checkpoint.py       frames + rules, as suites of Great Expectations -> verdicts, kept results and their pages
     history.py          verdicts -> one Delta table for all streams
     verdicts.py         judges frames, records the verdicts, and stops where a rule does not hold
     gate.py             GateFailed, what a failed check raises

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 from lakehouse.declare.settings import QualitySettings, Settings
 from quality.gate import Verdict
 from quality.rules import Rule, load_rules
-from quality.suites import build_suite
 
 if TYPE_CHECKING:
     import great_expectations as gx
     from great_expectations.data_context.data_context.file_data_context import FileDataContext
+    from great_expectations.expectations.expectation import Expectation
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
     from lakehouse.spark.deviations import Frame
@@ -83,7 +83,7 @@ class Project:
         if stream not in self.sources:
             self.sources[stream] = self.context.data_sources.add_or_update_pandas(stream)
         if table not in self.suites:
-            suite = build_suite(table, load_rules()[table], self.limits)
+            suite = _suite(table, load_rules()[table], self.limits)
             self.suites[table] = self.context.suites.add_or_update(suite)
         batch = self.sources[stream].add_dataframe_asset(table).add_batch_definition_whole_dataframe("now")
         definition = gx.ValidationDefinition(name=name, data=batch, suite=self.suites[table])
@@ -93,6 +93,26 @@ class Project:
             result_format=RESULT_FORMAT,
         )
         return self.context.checkpoints.add_or_update(checkpoint)
+
+
+def _suite(table: str, rules: Sequence[Rule], settings: QualitySettings) -> gx.ExpectationSuite:
+    """Return the suite that judges the table's frame by these rules."""
+    import great_expectations as gx
+
+    return gx.ExpectationSuite(name=table, expectations=[_expectation(rule, settings) for rule in rules])
+
+
+def _expectation(rule: Rule, settings: QualitySettings) -> Expectation:
+    from great_expectations.expectations.core.expect_column_max_to_be_between import (
+        ExpectColumnMaxToBeBetween,
+    )
+
+    return ExpectColumnMaxToBeBetween(
+        column=rule.metric,
+        max_value=rule.limit(settings),
+        description=rule.says,
+        meta={"metric": rule.metric},
+    )
 
 
 @lru_cache(maxsize=1)

@@ -1,19 +1,27 @@
-"""What a publish has to do: which nodes came since the current version, and whether all are to be made anew."""
+"""What a publish has to do: which nodes came since the current version, and whether all are to be made anew.
+
+Nodes come by appends to the rollup table, each marked with its stream and last batch, as Delta keeps them for its
+writers. Other commits fold or move what is there, or are corrections, which whoever asks knows of.
+"""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
 
 from lakehouse.home.layout import Home
-from lakehouse.home.rollup_changes import nodes_since
 from lakehouse.home.table_log import read_log
 from lakehouse.serving.file.previous import published_streams
 from lakehouse.serving.file.snapshot import ChangedNodes, StreamSnapshot
 from lakehouse.serving.file.versions import current_version, hold_current
 from lakehouse.serving.sandbox.locked import connect_locked
 
+Actions = list[dict[str, Any]]
 # How long versions share nodes before all are made anew, sorted, and compared with what was shared.
 ANEW_S = 24 * 3600
 
@@ -48,3 +56,43 @@ def _made_anew_us(home: Home) -> int | None:
             return None
         row = connection.execute("SELECT anew_us FROM publication").fetchone()
     return None if row is None else int(row[0])
+
+
+def nodes_since(table: Path, stream: str, after: int, through: int) -> list[Path] | None:
+    """Return the files of partial nodes of the batches after one, up to and with another, oldest commit first.
+
+    None where the log does not tell any more, or a file is gone. Cost: the commits since, newest first.
+    """
+    found: list[Path] = []
+    last, oldest = after, -1
+    for number, actions in _backwards(table):
+        oldest = number
+        batch = _appended(actions, f"tidemark-rollup-{stream}")
+        if batch is None:
+            continue
+        if batch <= after:
+            break
+        if any("remove" in action for action in actions):
+            return None
+        last = max(last, batch)
+        found = [table / unquote(action["add"]["path"]) for action in actions if "add" in action] + found
+    else:
+        if oldest != 0:
+            return None
+    return found if last == through and all(path.exists() for path in found) else None
+
+
+def _appended(actions: Actions, writer: str) -> int | None:
+    """Return the last batch that a commit of this writer appended, None of any other commit."""
+    marks = (action["txn"] for action in actions if "txn" in action)
+    return next((int(mark["version"]) for mark in marks if mark["appId"] == writer), None)
+
+
+def _backwards(table: Path) -> Iterator[tuple[int, Actions]]:
+    """Yield each commit's number and what it did, newest first, as far back as the log has every one."""
+    log = table / "_delta_log"
+    number = max((int(path.stem) for path in log.glob("*.json") if path.stem.isdigit()), default=-1)
+    while number >= 0 and (commit := log / f"{number:020d}.json").exists():
+        lines = commit.read_text(encoding="utf-8").splitlines()
+        yield number, [json.loads(line) for line in lines if line]
+        number -= 1

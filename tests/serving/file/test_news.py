@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse.home.rollup_changes import nodes_since
+from lakehouse.serving.file.news import nodes_since
 
 
 def commit(table: Path, number: int, *actions: dict[str, Any]) -> None:
