@@ -142,7 +142,7 @@ class Source(_Part):
     null_values: tuple[str, ...] | None = None
     explode: str | None = None
     settle: Wait = parse_duration("2s")
-    batch_bytes: int = Field(default=256 * 1024 * 1024, ge=1)
+    batch_bytes: int = Field(default=128 * 1024 * 1024, ge=1)
     batch_files: int = Field(default=1000, ge=1)
     follow_links: bool = False
     max_record_bytes: int = Field(default=16 * 1024 * 1024, ge=1, le=1024**3)

@@ -25,7 +25,7 @@ from lakehouse.streams.batch_records import BatchRecords, StreamTables
 from lakehouse.streams.batch_stats import BatchStats, empty_stats, observed_columns, observed_stats
 from lakehouse.streams.buffered_batch import BufferedBatch
 from lakehouse.streams.lateness import lateness_in_order, written_lateness_by_arrival
-from lakehouse.streams.small_batch import SmallBatch, is_small
+from lakehouse.streams.small_batch import SmallBatch, judged_here
 from lakehouse.streams.sources.lines import lines_in
 
 COUNTS = ("received", "requeued", "accepted", "quarantined", "duplicates", "late")
@@ -89,8 +89,8 @@ def _written(records: BatchRecords, target: BatchTables) -> BatchStats:
         # The batch may have written some of its messages before they were given up.
         target.take_back()
         return empty_stats(records.stream)
-    if is_small(records):
-        return _buffered(SmallBatch(records), target)
+    if judged := judged_here(records):
+        return _buffered(judged, target)
     stats = _streamed(records, target) if records.can_stream else None
     return stats or _buffered(BufferedBatch(records), target)
 

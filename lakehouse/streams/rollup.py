@@ -34,8 +34,12 @@ from lakehouse.streams.nodes import (
 from lakehouse.streams.schema_check import RollupOutdated as RollupOutdated
 from lakehouse.streams.schema_check import require_current
 
-# Folding so many rows here takes about as long as starting a Spark job.
-SMALL_ROWS = 100_000
+# So many rows are folded here, sooner than Spark would have read them.
+SMALL_ROWS = 4_000_000
+# Counters are joined in order of time, for which Spark sorts the rows of each meter; fewer are sorted here.
+SMALL_ROWS_OF_COUNTERS = 100_000
+# Rows take several times their bytes while they are folded.
+_PIECE = 500_000
 _NODE = ["level", "grouping", "start_us"]
 _MARKER = pa.schema(
     {
@@ -65,7 +69,7 @@ def append_new(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, i
     times = (before.newest_us, *(entry.newest_us for entry in new))
     contained = max((time for time in times if time is not None), default=None)
     added = _Added(stream, before.batch + 1, last, contained, accepted)
-    if accepted <= SMALL_ROWS:
+    if accepted <= min(SMALL_ROWS, SMALL_ROWS_OF_COUNTERS if stream.counters else SMALL_ROWS):
         nodes = added.nodes_here(layout.raw(stream.name))
         crash_point("rollup.before-append")
         tables.append_arrow_once(nodes, path, f"rollup-{stream.name}", last)
@@ -95,7 +99,9 @@ class _Added:
         columns = arrow_schema(open_table(raw))
         kinds = pa.schema([columns.field(name) for name in needed(self.stream)])
         parts = (
-            fitted(part, kinds) for part in read_parts(raw, kinds.names, ("batch", self.first, self.last))
+            fitted(part.slice(low, _PIECE), kinds)
+            for part in read_parts(raw, kinds.names, ("batch", self.first, self.last))
+            for low in range(0, part.num_rows, _PIECE)
         )
         nodes = nodes_and_counts_here(parts, self.stream, self.newest_us)
         nodes = nodes.append_column("batch", pa.repeat(pa.scalar(self.last, pa.int64()), nodes.num_rows))

@@ -1,12 +1,16 @@
-"""Verdicts on a small batch of files, made on the driver: its plain lines are typed in Arrow, all others by Spark.
+"""Verdicts on a batch of files that fits into memory: its plain lines are typed here in Arrow, all others by Spark.
 
-Starting one Spark job takes longer than reading a few megabytes here. What is not small, not of files or not of a
-format that ``plain_lines`` knows is judged as ``ingest`` says.
+Starting one Spark job takes longer than reading a few megabytes here, and Arrow types a plain line for a fraction of
+what Spark takes for it. What is larger, not of files, mostly not plain or not of a format that ``plain_lines`` knows
+is judged as ``ingest`` says.
 """
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,7 +33,10 @@ from lakehouse.streams.sources.plain_lines import can_be_plain, read_plain
 from lakehouse.streams.sources.rows import typed_rows
 from lakehouse.streams.sources.split import NUMBERED
 
-SMALL_BYTES = 4 * 1024 * 1024
+# The rows of a batch take about six times the bytes of its files in memory.
+SMALL_BYTES = 128 * 1024 * 1024
+# Spark is given the lines that are not plain in one piece, for one core; with more of them it had better read all.
+OTHER_BYTES = 4 * 1024 * 1024
 # Compressed files are larger than they look.
 _INFLATED = 10
 _BAD = pa.schema(
@@ -42,8 +49,20 @@ _BAD = pa.schema(
 _NO_LINES = pa.record_batch([[], [], []], schema=NUMBERED)
 
 
-def is_small(records: BatchRecords) -> bool:
-    """Whether a batch is read on the driver."""
+def judged_here(records: BatchRecords) -> SmallBatch | None:
+    """Return what judges a batch on the driver; None where it is too large, or too few of its lines are plain."""
+    if not _is_small(records):
+        return None
+    judged = SmallBatch(records)
+    try:
+        judged.read()
+    except _TooMuch:
+        return None
+    return judged
+
+
+def _is_small(records: BatchRecords) -> bool:
+    """Whether a batch can be read on the driver."""
     if records.manifest.kind != "files" or not can_be_plain(records.stream):
         return False
     return (
@@ -52,11 +71,39 @@ def is_small(records: BatchRecords) -> bool:
     )
 
 
+class _TooMuch(Exception):
+    """A batch is not one to be judged here."""
+
+
+class _Room:
+    """How many bytes of lines, and of those that are not plain, threads may still take in."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lines, self._others = SMALL_BYTES, OTHER_BYTES
+
+    def take(self, lines: int, others: int) -> None:
+        """Take some in."""
+        with self._lock:
+            self._lines -= lines
+            self._others -= others
+            if min(self._lines, self._others) < 0:
+                raise _TooMuch
+
+
 @dataclass(frozen=True)
 class SmallBatch:
     """The verdicts on a batch's records: which rows are accepted, which records are rejected, and their counts."""
 
     records: BatchRecords
+
+    def read(self) -> None:
+        """Read the batch, as the first that asks for its counts or rows would.
+
+        Raises:
+            _TooMuch: when it does not fit into memory, or too many of its lines are not plain.
+        """
+        _ = self._read
 
     def release(self) -> None:
         """Nothing is held outside this object."""
@@ -143,20 +190,29 @@ class SmallBatch:
     @cached_property
     def _read(self) -> tuple[pa.Table, pa.Table]:
         """The rows of plain lines, and all other lines."""
-        stream, layouts = self.records.stream, layouts_of(self.records.manifest.files)
+        stream, files, room = self.records.stream, self.records.manifest.files, _Room()
         plain = [_with_path(read_plain(_NO_LINES, stream.source.fields, stream).rows, "")]
-        others = [unreadable_lines(self.records.manifest.files)]
-        for file in self.records.manifest.files:
-            if file.unreadable is not None:
-                continue
-            for lines in records_of(file.path, stream.source):
-                found = read_plain(lines, file.fields, stream)
-                plain.append(_with_path(found.rows, file.path))
-                others.append(
-                    _located(lines.filter(pa.array(~found.is_plain)), file, layouts.index(file.fields))
-                )
+        others = [unreadable_lines(files)]
+        # Arrow and numpy let other threads run while they work.
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for part in pool.map(
+                lambda f: self._read_file(f, room), (f for f in files if f.unreadable is None)
+            ):
+                plain += [rows for rows, _ in part]
+                others += [lines for _, lines in part]
         # In one piece: Spark stops reading a table at its first empty piece behind another.
         return pa.concat_tables(plain), pa.concat_tables(others).combine_chunks()
+
+    def _read_file(self, file: LandedFile, room: _Room) -> list[tuple[pa.Table, pa.Table]]:
+        """Return, by piece of a file, the rows of plain lines, and all other lines."""
+        stream, layout = self.records.stream, layouts_of(self.records.manifest.files).index(file.fields)
+        parts = []
+        for lines in records_of(file.path, stream.source):
+            found = read_plain(lines, file.fields, stream)
+            others = _located(lines.filter(pa.array(~found.is_plain)), file, layout)
+            room.take(_bytes(lines.column("record")), _bytes(others["record"]))
+            parts.append((_with_path(found.rows, file.path), others))
+        return parts
 
     def _conflicts(self) -> Iterator[pa.Table]:
         """Yield the conflicts of each file; usable rows do not hold the bytes of their record: they are read again."""
@@ -170,6 +226,10 @@ class SmallBatch:
             for lines in records_of(path, source):
                 taken = lines.filter(pc.is_in(lines.column("source_line"), pc.unique(numbers)))
                 yield _as_conflicts(taken, path, conflict_detail(self.records.stream))
+
+
+def _bytes(texts: pa.Array | pa.ChunkedArray) -> int:
+    return pc.sum(pc.binary_length(texts)).as_py() or 0
 
 
 def _with_path(rows: pa.Table, path: str) -> pa.Table:

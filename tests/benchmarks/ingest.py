@@ -2,11 +2,15 @@
 
     python -m tests.benchmarks.ingest [--quick] [--json]
 
-Both read the same CSV files, a day of devices that report every second, in the same session and into tables that
-already hold the minute before; each is warmed up first on one device. ``--quick`` takes half an hour of two devices and
-warms up nothing. Ratios are what count: the machine moves both. ``ask_ms`` is the whole process of ``tidemark ask``.
-``demo_s`` is what ``make demo`` takes once all is installed: a full run makes it, a quick one reads what the last one
-took. Only full runs have figures with identity.
+Two sets of CSV files. *A day*: devices that report every second, in order, taken in without and with an identity, into
+tables that hold the minute before. *Dirty*: a thousand devices in three groupings, rows of two hours in any order, so
+that most are late; one line in a hundred is no record, one value in a hundred is missing.
+
+Ours and the plain job take turns in one session whose JVM compiles fully; each way is warmed up first. The plain job
+reads the same files as one batch, writes a Delta table, and groups that by device and minute into another; it checks
+nothing. ``ratio`` is of seconds, ``cpu_ratio`` of seconds of processors, in Python and the JVM: medians over rounds.
+``--quick`` takes a few rows, once and without warming up, so its ratios say nothing. ``ask_ms`` is the whole process
+of ``tidemark ask``; ``demo_s`` is what the last ``make demo`` in this checkout took.
 """
 
 from __future__ import annotations
@@ -18,21 +22,26 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
+from pyspark.sql import functions as F
 
 from jobs import build_rollups, ingest, publish
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.spark.session import build_session
-from tests.benchmarks.parts import run_parts
+from tests.benchmarks.parts import cpu_s, run_parts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Numbers = npt.NDArray[np.int64]
+# Seconds, and seconds of processors.
+Taken = tuple[float, float]
+Way = Callable[[], Taken]
 CONFIG = """
 home = "var"
 [spark]
@@ -41,9 +50,9 @@ java_options = ""
 [streams.readings]
 event_time = {{ column = "ts", unit = "us" }}
 {identity}
-keys = ["device"]
+keys = {keys}
 measures = ["temp", "humidity"]
-groupings = [["device"], []]
+groupings = {groupings}
 levels = ["1s for 1h", "1m for 2d", "1h for 1y", "1d forever"]
 [streams.readings.source]
 path = "landing/*.csv"
@@ -54,11 +63,17 @@ ts = "int"
 device = "string"
 temp = "double"
 humidity = "double"
+{more}
 """
+DAY = {"keys": '["device"]', "groupings": '[["device"], []]', "more": ""}
+DIRTY = {"keys": '["device", "site"]', "groupings": '[["device"], ["site"], []]', "more": 'site = "string"'}
 SCHEMA = "ts bigint, device string, temp double, humidity double"
 T0 = 1_600_000_000_000_000
 DAY_S, QUICK_S = 86_400, 1800
 FILES = 8
+DIRTY_DEVICES, DIRTY_ROWS, QUICK_DIRTY_ROWS = 1000, 1_700_000, 20_000
+ODD_SHARE = 0.01
+IDENTITY = 'identity = ["device", "ts"]'
 
 
 def write_files(folder: Path, devices: int, seconds: int = DAY_S) -> None:
@@ -73,17 +88,42 @@ def write_files(folder: Path, devices: int, seconds: int = DAY_S) -> None:
 
 
 def _write(path: Path, start_us: int, seconds: int, devices: int) -> None:
+    count = seconds * devices
+    times = start_us + np.arange(count) * 1_000_000 // devices
+    _write_csv(path, _readings(times, np.arange(count) % devices, np.random.default_rng(start_us)))
+
+
+def write_dirty_files(folder: Path, rows: int) -> None:
+    """Write CSV files with rows of two hours in any order, some without a value, and lines that are no record."""
+    import pyarrow as pa
+
+    for file in range(FILES + 1):
+        random = np.random.default_rng(file)
+        count = rows // FILES if file else DIRTY_DEVICES
+        times = T0 + random.integers(0, 7_200_000_000, count)
+        columns = _readings(times, random.integers(0, DIRTY_DEVICES, count), random)
+        columns["temp"] = pa.array(columns["temp"], mask=random.random(count) < ODD_SHARE)
+        columns["site"] = np.char.add("site-", random.integers(0, 20, count).astype(str))
+        path = folder / "day" / f"{file}.csv" if file else folder / "landing" / "before.csv"
+        _write_csv(path, columns)
+        lines = np.array(path.read_bytes().split(b"\n"), dtype=object)
+        lines[1:-1][random.random(count) < ODD_SHARE] = b"?"
+        path.write_bytes(b"\n".join(lines))
+
+
+def _readings(times: Numbers, devices: Numbers, random: np.random.Generator) -> dict[str, Any]:
+    return {
+        "ts": times,
+        "device": np.char.add("device-", devices.astype(str)),
+        "temp": np.round(random.normal(20, 5, len(times)), 3),
+        "humidity": np.round(random.normal(50, 9, len(times)), 2),
+    }
+
+
+def _write_csv(path: Path, columns: dict[str, Any]) -> None:
     import pyarrow as pa
     import pyarrow.csv as pacsv
 
-    random = np.random.default_rng(start_us)
-    count = seconds * devices
-    columns = {
-        "ts": start_us + np.arange(count) * 1_000_000 // devices,
-        "device": np.char.add("device-", (np.arange(count) % devices).astype(str)),
-        "temp": np.round(random.normal(20, 5, count), 3),
-        "humidity": np.round(random.normal(50, 9, count), 2),
-    }
     path.parent.mkdir(parents=True, exist_ok=True)
     pacsv.write_csv(pa.table(columns), path)
 
@@ -100,38 +140,42 @@ def back_to_before(folder: Path) -> None:
         (folder / "landing" / file.name).unlink(missing_ok=True)
 
 
-def ours(spark: SparkSession, folder: Path, identity: str) -> float:
-    """Seconds from the day's files to every rollup level, into tables that hold what came before."""
+def ours(spark: SparkSession, folder: Path, identity: str = "") -> Taken:
+    """Return what it takes from the day's files to every rollup level, into tables that hold what came before."""
     settings = configured(folder, identity)
     shutil.rmtree(settings.home, ignore_errors=True)
     back_to_before(folder)
-    for day in (False, True):
-        if day:
-            land_the_day(folder)
-        started = time.perf_counter()
+
+    def job() -> None:
         ingest.run(settings, spark, "readings")
         build_rollups.run(settings, spark, "readings")
-    return time.perf_counter() - started
+
+    job()
+    land_the_day(folder)
+    return taken(job)
 
 
-def plain(spark: SparkSession, folder: Path) -> float:
-    """Seconds of the job one would write by hand: files to a Delta table, then one group-by by minute."""
+def plain(spark: SparkSession, folder: Path) -> Taken:
+    """Return what the job takes that one would write by hand: files to a Delta table, then one group-by by minute."""
     target = folder / "plain"
     shutil.rmtree(target, ignore_errors=True)
-    back_to_before(folder)
-    for day in (False, True):
-        if day:
-            land_the_day(folder)
-        started = time.perf_counter()
-        _plain_job(spark, folder / "landing", target, T0 if day else T0 - 60_000_000)
-    return time.perf_counter() - started
+    _plain_job(spark, folder / "landing" / "before.csv", target)
+    return taken(lambda: _plain_job(spark, folder / "day", target))
 
 
-def _plain_job(spark: SparkSession, landing: Path, target: Path, from_us: int) -> None:
-    stream = spark.readStream.schema(SCHEMA).option("header", "true").csv(str(landing))
-    writer = stream.writeStream.format("delta").option("checkpointLocation", str(target / "checkpoint"))
-    writer.trigger(availableNow=True).start(str(target / "raw")).awaitTermination()
-    raw = spark.read.format("delta").load(str(target / "raw")).where(f"ts >= {from_us}")
+def taken(job: Callable[[], None]) -> Taken:
+    """Return the seconds of a job, and its seconds of processors."""
+    started, before = time.perf_counter(), cpu_s()
+    job()
+    return time.perf_counter() - started, cpu_s() - before
+
+
+def _plain_job(spark: SparkSession, files: Path, target: Path) -> None:
+    schema = SCHEMA + ", site string" * is_dirty(target.parent)
+    rows = spark.read.schema(schema).option("header", "true").csv(str(files))
+    rows = rows.withColumn("batch", F.lit(int(files.is_dir())))
+    rows.write.format("delta").mode("append").save(str(target / "raw"))
+    raw = spark.read.format("delta").load(str(target / "raw")).where(F.col("batch") == int(files.is_dir()))
     minutes = raw.selectExpr("*", "ts - ts % 60000000 as start_us").groupBy("device", "start_us")
     totals = ("count", "sum", "min", "max")
     rollup = minutes.agg(*(_total(total, name) for name in ("temp", "humidity") for total in totals))
@@ -139,15 +183,18 @@ def _plain_job(spark: SparkSession, landing: Path, target: Path, from_us: int) -
 
 
 def _total(total: str, measure: str) -> Any:
-    from pyspark.sql import functions as F
-
     return F.expr(f"{total}({measure})").alias(f"{measure}_{total}")
+
+
+def is_dirty(folder: Path) -> bool:
+    """Whether a folder has the dirty files."""
+    return folder.name.startswith("dirty")
 
 
 def configured(folder: Path, identity: str = "") -> Settings:
     """Return the settings of the benchmark's stream."""
     config = folder / "tidemark.toml"
-    config.write_text(CONFIG.format(identity=identity))
+    config.write_text(CONFIG.format(identity=identity, **(DIRTY if is_dirty(folder) else DAY)))
     return load_settings(config)
 
 
@@ -155,78 +202,74 @@ def ask_ms(settings: Settings, times: int = 5) -> float:
     """Milliseconds of a whole ``tidemark ask`` process, median."""
     command = [sys.executable, "-m", "lakehouse.cli", "--home", str(settings.home), "ask", "readings", "temp"]
     command += ["--agg", "sum", "--from", "2020-09-13T12:27:30", "--to", "2020-09-13T12:40:15", "--json"]
-    taken = []
+    milliseconds = []
     for _ in range(times + 1):
         started = time.perf_counter()
         subprocess.run(command, check=True, capture_output=True)
-        taken.append((time.perf_counter() - started) * 1000)
-    return statistics.median(taken[1:])
+        milliseconds.append((time.perf_counter() - started) * 1000)
+    return statistics.median(milliseconds[1:])
 
 
-def demo_seconds(run_it: bool) -> float | None:
-    """Seconds of `make demo` with everything installed: run now, or what the last one in this checkout took."""
-    root = Path(__file__).parents[2]
-    if run_it:
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("TIDEMARK_")}
-        subprocess.run(
-            [root / "infra" / "demo.sh"], check=True, capture_output=True, cwd=root, env=environment
-        )
-    taken = root / "demo" / "seconds"
-    return float(taken.read_text()) if taken.is_file() else None
+def demo_seconds() -> float | None:
+    """Return what the last `make demo` in this checkout took; None where there was none."""
+    seconds = Path(__file__).parents[2] / "demo" / "seconds"
+    return float(seconds.read_text()) if seconds.is_file() else None
 
 
-def figures(quick: bool) -> dict[str, float | None]:
+def figures(quick: bool) -> dict[str, Any]:
     """Return every figure, medians over rounds in which all ways take turns."""
-    devices, seconds, rounds = (2, QUICK_S, 1) if quick else (48, DAY_S, 3)
-    with compared(devices, seconds, rounds, with_identity=not quick) as (settings, spark, found):
-        publish.run(settings, spark, unchecked=True)
-        asked = ask_ms(settings, 1 if quick else 5)
-    return found | {"ask_ms": round(asked, 1), "demo_s": demo_seconds(run_it=not quick)}
-
-
-@contextmanager
-def compared(
-    devices: int, day_s: int, rounds: int, with_identity: bool
-) -> Iterator[tuple[Settings, SparkSession, dict[str, float | None]]]:
-    """Time all ways; give the tables of the last one, while they last, and the figures."""
     with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
         folder = Path(name)
-        write_files(folder / "full", devices, day_s)
-        spark = build_session(configured(folder / "full"))
-        identity = 'identity = ["device", "ts"]'
-        ways: dict[str, Callable[[Path], float]] = {
-            "plain": lambda where: plain(spark, where),
-            "ours": lambda where: ours(spark, where, ""),
-            "ours_with_identity": lambda where: ours(spark, where, identity),
-        }
-        if not with_identity:
-            del ways["ours_with_identity"]
-        if day_s == DAY_S:
-            write_files(folder / "warm", 1)
-            for way in ways.values():
-                way(folder / "warm")
-        taken: dict[str, list[float]] = {key: [] for key in ways}
-        for _ in range(rounds):
-            for key, way in ways.items():
-                taken[key].append(way(folder / "full"))
-        seconds = {key: statistics.median(values) for key, values in taken.items()}
-        settings = configured(folder / "full", identity if with_identity else "")
-        yield settings, spark, rates(devices * day_s, seconds)
+        spark = build_session(configured(folder))
+        found = compared(spark, folder, quick)
+        settings = configured(folder / "day", IDENTITY)
+        publish.run(settings, spark, unchecked=True)
+        asked = ask_ms(settings, 1 if quick else 5)
         spark.stop()
+    return found | {"ask_ms": round(asked, 1), "demo_s": demo_seconds()}
 
 
-def rates(rows: int, seconds: dict[str, float]) -> dict[str, float | None]:
-    """Rates and ratios of what was measured."""
-    found: dict[str, float | None] = {
-        "rows": rows,
-        "plain_rows_per_s": round(rows / seconds["plain"]),
-        "rows_per_s": round(rows / seconds["ours"]),
-        "ratio_to_plain_spark": round(seconds["ours"] / seconds["plain"], 2),
+def compared(spark: SparkSession, folder: Path, quick: bool) -> dict[str, Any]:
+    """Return rates and ratios of all ways."""
+    devices, seconds, rounds = (2, QUICK_S, 1) if quick else (12, DAY_S, 3)
+    dirty_rows = QUICK_DIRTY_ROWS if quick else DIRTY_ROWS
+    write_files(folder / "day", devices, seconds)
+    write_dirty_files(folder / "dirty", dirty_rows)
+    ways: dict[str, Way] = {
+        "plain": lambda: plain(spark, folder / "day"),
+        "ours": lambda: ours(spark, folder / "day"),
+        "ours_with_identity": lambda: ours(spark, folder / "day", IDENTITY),
+        "plain_dirty": lambda: plain(spark, folder / "dirty"),
+        "ours_dirty": lambda: ours(spark, folder / "dirty"),
     }
-    if with_identity := seconds.get("ours_with_identity"):
-        found["rows_per_s_with_identity"] = round(rows / with_identity)
-        found["ratio_with_identity"] = round(with_identity / seconds["plain"], 2)
-    return found
+    # The first round warms up.
+    rounds_of: dict[str, list[Taken]] = {key: [] for key in ways}
+    for _ in range(rounds if quick else rounds + 1):
+        for key, way in ways.items():
+            rounds_of[key].append(way())
+    found = {
+        key: (statistics.median(wall), statistics.median(cpu))
+        for key, all_of in rounds_of.items()
+        for wall, cpu in [zip(*all_of[-rounds:], strict=True)]
+    }
+    return rates(devices * seconds, dirty_rows, found)
+
+
+def rates(rows: int, dirty_rows: int, found: Mapping[str, Taken]) -> dict[str, Any]:
+    """Return rates, and ratios of seconds and of seconds of processors, of what was measured."""
+
+    def ratio(way: str, baseline: str, which: int) -> float:
+        return round(found[way][which] / found[baseline][which], 2)
+
+    told: dict[str, Any] = {"rows": rows, "plain_rows_per_s": round(rows / found["plain"][0])}
+    told |= {"rows_per_s": round(rows / found["ours"][0])}
+    told |= {"rows_per_s_with_identity": round(rows / found["ours_with_identity"][0])}
+    told |= {"dirty_rows": dirty_rows, "dirty_rows_per_s": round(dirty_rows / found["ours_dirty"][0])}
+    for name, which in (("ratio", 0), ("cpu_ratio", 1)):
+        told[f"{name}_to_plain_spark"] = ratio("ours", "plain", which)
+        told[f"{name}_with_identity"] = ratio("ours_with_identity", "plain", which)
+        told[f"{name}_dirty"] = ratio("ours_dirty", "plain_dirty", which)
+    return told
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@
 The files and stream of ``tests.benchmarks.ingest``: a day of devices that report every second, into tables that hold
 the minute before; one line in ten thousand is no record, so that there is something to reject. The batch is run with
 and without an identity, the second of two runs each; ``--quick`` runs half an hour of one device with one, once.
-Spark does what is asked of it at once, so the pass over lines, fields and typed rows is taken apart by a second
-measurement: each stage alone, its rows thrown away.
+Lines that are not plain, and batches that are too large, are Spark's, which does what is asked of it at once: its pass
+over lines, fields and typed rows is taken apart by a second measurement: each stage alone, its rows thrown away.
 
 *jobs*: Spark's, and how many of them only read the log of a Delta table. *bridge calls*: from Python into the JVM, and
 the seconds of those that do not wait for rows: what building plans costs.
@@ -25,7 +25,7 @@ from jobs import build_rollups, ingest
 from lakehouse.declare.settings import Settings
 from lakehouse.spark import tables
 from lakehouse.spark.session import build_session
-from lakehouse.streams import buffered_batch, drain, rollup
+from lakehouse.streams import buffered_batch, drain, rollup, small_batch
 from lakehouse.streams import ingest as batches
 from lakehouse.streams.batch_records import StreamTables
 from lakehouse.streams.nodes import nodes_and_counts
@@ -51,13 +51,18 @@ def watched() -> Stopwatch:
     watch = Stopwatch()
     watch.time(ManifestStore, "add_files", "manifest")
     watch.time(drain, "commit", "between the steps of a batch")
+    watch.time(small_batch.SmallBatch, "read", "read, parse and judge here")
+    watch.time(small_batch, "find_repeats", "repeats")
+    watch.time(small_batch, "lateness_of", "lateness")
     watch.time(buffered_batch.BufferedBatch, "counted", "read, parse, judge, count; rows are held")
     watch.time(buffered_batch.BufferedBatch, "repeats", "repeats")
     watch.time(buffered_batch, "lateness_of", "lateness")
     watch.time(batches, "lateness_in_order", "lateness")
     watch.time(rollup, "append_new", "rollup: ledger, marker")
     watch.time(rollup, "nodes_and_counts", "rollup: plan of nodes")
+    watch.time(rollup, "nodes_and_counts_here", "rollup: nodes")
     watch.time(tables, "append_once", append_to)
+    watch.time(tables, "append_arrow_once", append_to)
     return watch
 
 

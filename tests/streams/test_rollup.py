@@ -109,6 +109,7 @@ def test_order_and_cut_of_batches_and_who_folds_them_change_no_node(
     whole = nodes(forward)
     (tmp_path / "landing" / "0.ndjson").unlink()
 
+    monkeypatch.setattr(rollup, "_PIECE", 7)
     for part in range(2):
         backward.land(f"{part}.ndjson", "".join(text[::-1][part::2]))
         backward.take_in()

@@ -142,8 +142,12 @@ def texts_of(pick: random.Random, unit: str) -> dict[str, str]:
 
 def csv_line(pick: random.Random, unit: str) -> str:
     texts = [texts_of(pick, unit)[key] for key in KEYS]
+    if pick.random() < 0.3:
+        # As many writers do it: texts, or all fields, in quotes.
+        texts = [pick.choice([text, f'"{text}"', f'"{text}"', f'"{text}"']) for text in texts]
     if pick.random() < 0.05:
-        texts = [f'"{text}"' for text in texts]
+        odd = pick.choice(['"a,1"', '"a""b"', 'a"b', '"a"b', '""', '"a', 'a"', '" a"', '"a "', ' "a"'])
+        texts[pick.randrange(len(texts))] = odd
     cut = len(texts) + (pick.choice([-1, 1]) if pick.random() < 0.05 else 0)
     return pick.choice([",", ",", ",", ", "]).join([*texts, "more"][:cut])
 
@@ -209,6 +213,21 @@ def test_a_plain_line_is_the_row_that_spark_makes_of_it(
     assert found.rows.num_rows > 0.4 * sum(row["reason"] is None for row in judged)
 
 
+@pytest.mark.parametrize("kind", ["quoted", "not plain", "no line", "one quote"])
+def test_of_lines_in_quotes_those_are_plain_whose_fields_are_cut_alike(kind: str) -> None:
+    stream = declared("csv", "s")
+    usual = [f'{T0}|{T0}|"abc"|1|"2.5"|1.25|true|', f'"{T0}"|{T0}|"a b"|1|2.5|1.25|"true"|']
+    odd = [usual[0].replace('"abc"', text) for text in ('""', '"a|b"', '"a"b', 'a"b', '"abc', 'abc"', '"')]
+    odd += [f'"|{usual[1][1:]}', f'{usual[0]}"', '"', '""', '"' * 8]
+    texts = {"quoted": usual, "not plain": odd, "no line": [], "one quote": [*usual, '"', *usual]}[kind]
+    records = pa.array([text.replace("|", ",").encode() for text in ["cut off", *texts]], pa.binary())[1:]
+    numbers = pa.array(range(len(texts)), pa.int64())
+    lines = pa.record_batch([numbers, records, pa.nulls(len(texts), pa.string())], schema=NUMBERED)
+    found = read_plain(lines, KEYS, stream)
+    assert found.is_plain.tolist() == [text in usual for text in texts]
+    assert set(found.rows["text"].to_pylist()) <= {"abc", "a b"}
+
+
 COLUMNS = {
     "raw": ("*",),
     "quarantine": ("*",),
@@ -240,8 +259,11 @@ def test_small_batches_and_large_ones_leave_the_same_tables(
             small.land("c.ndjson.gz", b"not gzip")
         monkeypatch.setattr(small_batch, "SMALL_BYTES", 10**6)
         small.ingest()
-        monkeypatch.setattr(small_batch, "SMALL_BYTES", -1)
-        large.ingest()
+        # Too large, or one with too many lines that are not plain.
+        bound = "OTHER_BYTES" if batch == 1 else "SMALL_BYTES"
+        with monkeypatch.context() as patch:
+            patch.setattr(small_batch, bound, -1)
+            large.ingest()
 
     for table, columns in COLUMNS.items():
         assert small.rows(table, *columns) == large.rows(table, *columns), table

@@ -1,9 +1,9 @@
 """Plain lines -> typed rows, in Arrow: what ``fields.py`` and ``rows.py`` make of them, without Spark.
 
-A line is *plain* when nothing can be read in two ways: printable ASCII without escapes or nesting, as many fields as
-the header names, numbers of a usual form and length, times within bounds. Such a line is a good row; nothing is said
-of any other line: it takes Spark's way, as does every record of a stream that ``can_be_plain`` rules out. So verdicts
-on bad records are written in one place.
+A line is *plain* when nothing can be read in two ways: printable ASCII without escapes or nesting, quotes only around
+whole fields that hold no separator, as many fields as the header names, numbers of a usual form and length, times
+within bounds. Such a line is a good row; nothing is said of any other line: it takes Spark's way, as does every record
+of a stream that ``can_be_plain`` rules out. So verdicts on bad records are written in one place.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from lakehouse.streams.sources.fields import ARRIVAL, EVENT, PLUS, FieldMap
 from lakehouse.streams.sources.lines import Layout
 
 Mask = npt.NDArray[np.bool_]
+Places = npt.NDArray[np.int64]
 # Records of other shapes than a few that are found at the beginning of a block take Spark's way.
 _SHAPES, _LOOKED_AT = 8, 50
 _SEPARATORS = ",;|:"
@@ -65,8 +66,8 @@ def read_plain(lines: pa.RecordBatch, layout: Layout, stream: Stream) -> PlainLi
     """Return the rows of a block's plain lines; ``lines`` are as ``split.numbered_lines`` yields them."""
     wanted, records = FieldMap.of(stream), lines.column("record")
     is_csv = stream.source.format == "csv"
-    # A quote may stand for anything in a line of fields; in JSON what a backslash means is not plain.
-    is_clean = _without(records, stream.source.quote if is_csv else "\\")
+    # In JSON what a backslash means is not plain.
+    is_clean = _is_printable(records, "" if is_csv else "\\")
     is_clean &= lines.column("fault").is_null().to_numpy(zero_copy_only=False)
     found = (
         _of_delimited(records, is_clean, layout, wanted, stream)
@@ -88,15 +89,48 @@ def read_plain(lines: pa.RecordBatch, layout: Layout, stream: Stream) -> PlainLi
     return PlainLines(rows, is_plain)
 
 
-def _without(records: pa.BinaryArray, character: str) -> Mask:
+def _is_printable(records: pa.BinaryArray, without: str) -> Mask:
     """Return which records are printable ASCII and have no such character."""
+    letters, ends = _letters(records)
+    is_bad = (letters < 0x20) | (letters > 0x7E)
+    if without:
+        is_bad |= letters == ord(without)
+    return _hold_none(np.flatnonzero(is_bad), ends)
+
+
+def _letters(records: pa.BinaryArray) -> tuple[npt.NDArray[np.uint8], Places]:
+    """Return the bytes of all records, one behind the other, and where each begins, and the last ends."""
     records = records.cast(pa.large_binary())
     _, offsets, content = records.buffers()
     ends = np.frombuffer(offsets, np.int64)[records.offset : records.offset + len(records) + 1]
-    letters = np.frombuffer(content or b"", np.uint8)
-    is_bad = (letters < 0x20) | (letters > 0x7E) | (letters == ord(character))
-    before = np.concatenate(([0], np.cumsum(is_bad)))
-    return np.asarray(before[ends[1:]] == before[ends[:-1]])
+    return np.frombuffer(content or b"", np.uint8)[: ends[-1]], ends
+
+
+def _hold_none(places: Places, ends: Places) -> Mask:
+    """Return which records have none of some places."""
+    before = np.searchsorted(places, ends)
+    return np.asarray(before[1:] == before[:-1])
+
+
+def _is_well_quoted(records: pa.BinaryArray, quote: str, separator: str) -> Mask:
+    """Return which records have quotes only around whole fields, and in these something, but no separator."""
+    letters, ends = _letters(records)
+    at = np.flatnonzero(letters == ord(quote))
+    at = at[at >= ends[0]]
+    if not len(at):
+        return np.ones(len(records), np.bool_)
+    record = np.searchsorted(ends, at, "right") - 1
+    first = np.searchsorted(at, ends)
+    is_opening = (np.arange(len(at)) - first[record]) % 2 == 0
+    begins = (at == ends[record]) | (letters[at - 1] == ord(separator))
+    is_last = at + 1 == ends[record + 1]
+    closes = is_last | (letters[np.minimum(at + 1, len(letters) - 1)] == ord(separator))
+    fields_before = np.searchsorted(np.flatnonzero(letters == ord(separator)), at)
+    is_one_field = np.diff(fields_before, prepend=-1) == 0
+    closes &= is_one_field & (np.diff(at, prepend=-1) > 1)
+    is_wrong = np.where(is_opening, ~begins, ~closes)
+    is_even = np.diff(first) % 2 == 0
+    return np.asarray(is_even & _hold_none(at[is_wrong], ends))
 
 
 def _of_delimited(
@@ -107,8 +141,9 @@ def _of_delimited(
     at = {name: _place(wanted, name, names) for name in wanted.fields}
     if not names or any(place is None and not wanted.fields[name].optional for name, place in at.items()):
         return np.empty(0, np.intp), {name: pa.nulls(0, pa.string()) for name in at}
-    separator = stream.source.separator
-    text = records.filter(pa.array(is_clean)).cast(pa.string())
+    separator, quote = stream.source.separator, stream.source.quote
+    is_clean = is_clean & _is_well_quoted(records, quote, separator)
+    text = pc.replace_substring(records.filter(pa.array(is_clean)).cast(pa.string()), quote, "")
     is_whole = pc.equal(pc.count_substring(text, separator), len(names) - 1)
     sign = re.escape(separator)
     has_edge = pc.match_substring_regex(text, f"^ | $| {sign}|{sign} ")
