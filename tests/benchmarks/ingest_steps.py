@@ -73,7 +73,7 @@ def steps(spark: SparkSession, settings: Settings, folder: Path) -> tuple[Stopwa
     ingest.run(settings, spark, "readings")
     build_rollups.run(settings, spark, "readings")
     land_the_day(folder)
-    watch, before = watched(), jobs_since(spark, 0)[-1].number
+    watch, before = watched(), max((job.number for job in jobs_since(spark, 0)), default=-1)
     with watch.running():
         ingest.run(settings, spark, "readings")
         build_rollups.run(settings, spark, "readings")
