@@ -67,6 +67,10 @@ def nodes_and_counts_here(rows: Iterable[pa.Table], stream: Stream, newest_us: i
     Cost: one pass on one core; memory: the nodes that the rows touch.
     """
     folder = folder_of(stream, newest_us)
+    if stream.counters:
+        # Files overlap in time, and counters are joined in order of time: as one table they are sorted together.
+        whole = list(rows)
+        rows = [pa.concat_tables(whole)] if whole else []
     return pa.concat_tables([folder.schema.empty_table(), *folder.folded(rows)])
 
 

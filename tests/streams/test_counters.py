@@ -134,6 +134,24 @@ def test_late_rows_leave_an_interval_that_a_rebuild_closes(meters: Lake) -> None
         assert True_(first, last, low) == truth(meters, readings, place) and low == high
 
 
+@pytest.mark.parametrize("small_rows", [0, 1000], ids=["by Spark", "here"])
+def test_files_that_overlap_in_time_and_are_built_at_once_leave_no_interval(
+    meters: Lake, monkeypatch: pytest.MonkeyPatch, small_rows: int
+) -> None:
+    monkeypatch.setattr(rollup, "SMALL_ROWS", small_rows)
+    readings = random_meters(2, 300)
+    late = np.random.default_rng(3).random(300) < 0.3
+    for number, is_in in enumerate((~late, late)):
+        own = [reading for reading, its in zip(readings, is_in, strict=True) if its]
+        meters.land(f"{number}.ndjson", "".join(json.dumps(r, default=int) + "\n" for r in own))
+        meters.ingest()
+
+    build_rollups.run(meters.settings, meters.spark, meters.stream)
+
+    for place, (_, _, _, first, last, low, high) in nodes(meters).items():
+        assert True_(first, last, low) == truth(meters, readings, place) and low == high
+
+
 def test_what_is_no_reading_is_counted_as_missing(meters: Lake) -> None:
     readings = [
         {"ts": T0 + i, "device": "a", "temp": 1.0, "count": v} for i, v in enumerate([5, -1, None, 9])
