@@ -23,7 +23,7 @@ from lakehouse.service.stopping import Stop, until_signalled
 from lakehouse.service.workers import STOPS_WITHIN_S, Service
 
 log = logging.getLogger(__name__)
-EVERY_S, PUBLISH_S = 2.0, 10.0
+EVERY_S, PUBLISH_S = 2.0, 2.0
 
 
 class AlreadyServed(RuntimeError):

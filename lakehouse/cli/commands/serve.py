@@ -23,7 +23,7 @@ def serve(
     context: typer.Context,
     stream: Annotated[list[str] | None, typer.Option(help="Only this stream; may be repeated.")] = None,
     every: Annotated[str, typer.Option(help="How often to look for something new.")] = "2s",
-    publish: Annotated[str, typer.Option(help="Publish at most this often.")] = "10s",
+    publish: Annotated[str, typer.Option(help="Publish at most this often.")] = "2s",
     metrics: Annotated[str | None, typer.Option(help="HOST:PORT to serve Prometheus metrics at.")] = None,
     log_json: Annotated[
         bool, typer.Option("--log-json", help="Log lines as JSON [$TIDEMARK_LOG=json].")
