@@ -18,6 +18,7 @@ from lakehouse.home.heartbeats import lease_timeout_s
 from lakehouse.streams.batch_records import Progress, StreamTables
 from lakehouse.streams.drain import drain, open_store, writing
 from lakehouse.streams.sources.kafka import Broker
+from lakehouse.streams.sources.manifest import SET_ASIDE
 from lakehouse.streams.sources.manifest_store import ManifestStore
 from lakehouse.streams.topics import Topics
 
@@ -62,14 +63,20 @@ def _take_messages(target: StreamTables, store: ManifestStore, before: Progress)
 def requeue(
     settings: Settings, spark: SparkSession, stream: str, reasons: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """Put open quarantined records (of these reasons, or all) through again, by today's configuration."""
+    """Put open quarantined records (of these reasons, or all) through again, by today's configuration.
+
+    What is set aside is taken in too, by the reason ``set_aside``.
+    """
     target = StreamTables(spark, settings.layout, settings.stream(stream))
     with writing(target, lease_timeout_s(settings.layout)):
         store, before = open_store(target)
         if store.last_batch > before.batch:
             drain(target, store, before)
             before = target.progress()
-        store.add_requeue(reasons)
+        if not reasons or SET_ASIDE in reasons:
+            store.add_set_aside(target.stream.source)
+        if not reasons or set(reasons) - {SET_ASIDE}:
+            store.add_requeue(reasons)
         return drain(target, store, before)
 
 

@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from lakehouse.declare.settings import Settings
+from lakehouse.home.attempts import forgive_attempt
 from lakehouse.home.heartbeats import SERVICE, Heartbeat, iso, served_by, write_heartbeat
 from lakehouse.home.lease import LeaseHeld, lease
 from lakehouse.service.notify import notify
@@ -80,7 +81,10 @@ def _serve(
     notify("READY=1")
     paces = f"looking every {every_s:.3g} s, publishing at most every {publish_s:.3g} s"
     log.info("serving %s, %s", ", ".join(streams), paces)
-    cut_off = [f"{task.job} {task.name}" for task in service.run(stops_within_s)]
+    running = service.run(stops_within_s)
+    for task in (task for task in running if task.job == "ingest"):
+        forgive_attempt(settings.layout, task.name)
+    cut_off = [f"{task.job} {task.name}" for task in running]
     if not cut_off:
         spark.stop()
     tell("stopped")

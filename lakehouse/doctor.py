@@ -20,6 +20,8 @@ from typing import Literal
 
 from lakehouse.declare.config_paths import config_file, home_folder
 from lakehouse.declare.problems import ConfigError
+from lakehouse.home.layout import Home
+from lakehouse.home.set_aside import read_set_aside
 
 State = Literal["ok", "warning", "wrong"]
 PYTHONS = ((3, 11), (3, 14))
@@ -37,6 +39,8 @@ EXACT = {
 AIRFLOW_PORT = 8080
 LITTLE_SPACE, NO_SPACE = 2 * 1024**3, 200 * 1024**2
 NETWORK_FILE_SYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs")
+# Of what is set aside, so much is named.
+_NAMED = 5
 _SETUP = "run `make setup`"
 
 
@@ -178,6 +182,16 @@ def _home(config: Path | None, home: Path | None) -> Iterator[Finding]:
         )
         return
     yield _disk(present)
+    yield from _set_aside(folder)
+
+
+def _set_aside(home: Path) -> Iterator[Finding]:
+    aside = read_set_aside(Home(home))
+    for stream in dict.fromkeys(each.stream for each in aside):
+        found = [f"{each.place} ({each.error})" for each in aside if each.stream == stream]
+        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        fix = f"mend what the error says, then `tidemark requeue {stream} --reason set_aside`"
+        yield Finding(f"set aside of {stream}", "warning", "; ".join(found[:_NAMED]) + more, fix)
 
 
 def _disk(folder: Path) -> Finding:

@@ -159,6 +159,21 @@ def test_a_home_that_is_not_there_is_looked_for_above_and_not_made(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["tidemark.toml"]
 
 
+def test_what_was_set_aside_is_named_with_the_command_that_takes_it_in(
+    empty_config: Path, tmp_path: Path
+) -> None:
+    for number in range(7):
+        path = tmp_path / "var" / "manifests" / "readings" / f"{number:08d}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = f'"files": [{{"path": "/landing/{number}"}}], "ranges": [], "error": "no codec"'
+        path.write_text(f'{{"batch": {number}, "kind": "set_aside", {file}}}')
+
+    found = _found(empty_config, tmp_path / "var")["set aside of readings"]
+
+    assert found.state == "warning" and "`tidemark requeue readings --reason set_aside`" in found.fix
+    assert found.found.startswith("/landing/0 (no codec); ") and found.found.endswith(" and 2 more")
+
+
 def test_whatever_is_not_ok_has_a_fix(tmp_path: Path) -> None:
     found = examine(tmp_path / "none.toml", None)
 

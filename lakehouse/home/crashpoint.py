@@ -26,6 +26,8 @@ CRASH_POINTS = (
 )
 # Passed by every commit to a table.
 COMMIT_POINTS = ("table.files-written",)
+# Passed by an ingest whose batch fails again and again.
+SPLIT_POINTS = ("split.withdrawn", "split.rows-removed")
 # Passed by maintenance once there are more finished batches than it leaves unfolded manifests.
 FOLDING_POINTS = ("maintain.manifests-folded",)
 # Likewise, of registered queries.

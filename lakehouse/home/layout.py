@@ -26,6 +26,7 @@
     batch_manifests/<query>/  which ingest batches make up a batch of a query, which of its batches a repair
     runs/                 the last outcome of each job, small JSON
     runs/live/            signs of life of bridges and collectors
+    attempts/             how often the batch that a stream takes in now has failed   jobs/ingest
     service/              the heartbeat of `tidemark serve`, and what its Spark says
     airflow/              Airflow's own home
 
@@ -137,6 +138,10 @@ class Home:
     def manifests(self, stream: str) -> Path:
         """Manifests of a stream: which files make up which ingest batch."""
         return self.root / "manifests" / stream
+
+    def attempts(self, stream: str) -> Path:
+        """How often the batch that a stream takes in now has failed."""
+        return self.root / "attempts" / f"{stream}.json"
 
     @property
     def quality(self) -> Path:

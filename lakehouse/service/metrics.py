@@ -23,6 +23,7 @@ from prometheus_client.exposition import start_http_server
 from lakehouse.home.heartbeats import service_heartbeat
 from lakehouse.home.layout import Home
 from lakehouse.home.outcomes import read_all
+from lakehouse.home.set_aside import read_set_aside
 from lakehouse.home.table_log import NO_TABLE, Commits, bounds, read_columns
 from lakehouse.service.tasks import SECONDS
 
@@ -77,6 +78,7 @@ class HomeMetrics:
         yield from _of_lateness(streams)
         yield from _of_jobs(outcomes)
         yield from _of_queries(self._layout)
+        yield _of_set_aside(self._layout)
         yield from _of_publish(self._layout)
         yield from _of_service(heartbeat)
         yield from _of_tasks((heartbeat or {}).get("tasks", ()))
@@ -184,6 +186,18 @@ def _of_queries(layout: Home) -> Iterator[Metric]:
         sizes = read_columns(table, ("bytes",), ("batch", last or 0, last))
         state.add_metric([table.name], sum(size or 0 for (size,) in sizes))
     yield state
+
+
+def _of_set_aside(layout: Home) -> Metric:
+    aside = GaugeMetricFamily(
+        "tidemark_set_aside_batches",
+        "Files and messages set aside, as every batch that held them failed.",
+        labels=["stream"],
+    )
+    found = Counter(each.stream for each in read_set_aside(layout))
+    for table in _tables(layout.manifests("")):
+        aside.add_metric([table.name], found[table.name])
+    return aside
 
 
 def _of_publish(layout: Home) -> Iterator[Metric]:

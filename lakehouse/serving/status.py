@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lakehouse.home.heartbeats import read_heartbeats, service_heartbeat
 from lakehouse.home.layout import Home
 from lakehouse.home.outcomes import read_all
+from lakehouse.home.set_aside import read_set_aside
 from lakehouse.serving.file.versions import NotPublished, current_version, files_of_version, versions
 from lakehouse.serving.literals import text
 from lakehouse.serving.sandbox.sandbox import open_published
@@ -38,6 +39,8 @@ def status(home: Path | Home) -> Fields:
     found["service"] = service_heartbeat(layout)
     for stream in found["streams"]:
         stream["lag"] = _lag(jobs, stream["stream"])
+        aside = read_set_aside(layout, stream["stream"])
+        stream["set_aside"] = [{"batch": a.batch, "place": a.place, "error": a.error} for a in aside]
     return found
 
 

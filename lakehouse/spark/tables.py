@@ -114,6 +114,11 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def is_appended(table: Path, writer: str, version: int) -> bool:
+    """Whether a writer has appended this version or a later one."""
+    return committed(open_table(table), _known_as(writer)) >= version
+
+
 def append_row(
     spark: SparkSession, row: Mapping[str, object], table: Path, writer: str, version: int, name: str = ""
 ) -> None:

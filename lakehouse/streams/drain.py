@@ -9,10 +9,9 @@ from typing import Any
 from lakehouse.spark import tables
 from lakehouse.streams import corrections
 from lakehouse.streams.batch_records import BatchRecords, Progress, StreamTables
-from lakehouse.streams.ingest import COUNTS, commit
-from lakehouse.streams.sources.manifest import Manifest
+from lakehouse.streams.failed_batch import commit_or_split
+from lakehouse.streams.ingest import COUNTS
 from lakehouse.streams.sources.manifest_store import ManifestStore
-from lakehouse.streams.topics import why_unread
 
 
 class IngestRefused(RuntimeError):
@@ -46,30 +45,23 @@ def open_store(target: StreamTables) -> tuple[ManifestStore, Progress]:
 
 
 def drain(target: StreamTables, store: ManifestStore, before: Progress) -> dict[str, Any]:
-    """Run every manifest that has no ledger row yet, in order."""
+    """Run every manifest that has no ledger row yet, in order; what fails again and again is set aside."""
     totals: dict[str, Any] = {"batches": 0, **dict.fromkeys(COUNTS, 0), "schema_changes": 0}
     finished = before
-    for manifest in store.behind(before.batch):
+    store.close_set_aside(finished.batch)
+    while waiting := store.behind(finished.batch):
+        manifest = waiting[0]
         if manifest.batch != finished.batch + 1:
             raise IngestRefused(
                 f"stream {target.stream.name}: batch {manifest.batch} came after batch {finished.batch}"
             )
-        entry = _commit(target, manifest, store, finished)
+        entry = commit_or_split(BatchRecords(target, manifest, store, finished))
+        if entry is None:
+            continue
         finished = Progress(manifest.batch, entry["newest_us"])
+        store.close_set_aside(finished.batch)
         totals["batches"] += 1
         totals["schema_changes"] += len(entry["schema_changes"])
         for name in COUNTS:
             totals[name] += entry[name]
     return totals
-
-
-def _commit(
-    target: StreamTables, manifest: Manifest, store: ManifestStore, finished: Progress
-) -> dict[str, Any]:
-    try:
-        return commit(BatchRecords(target, manifest, store, finished))
-    except Exception as error:
-        if manifest.kind != "kafka":
-            raise
-        failure = why_unread(error, target.spark, target.stream, store, finished.batch)
-    raise failure

@@ -27,8 +27,14 @@ from lakehouse.streams.buffered_batch import BufferedBatch
 from lakehouse.streams.lateness import lateness_in_order, written_lateness_by_arrival
 from lakehouse.streams.small_batch import SmallBatch, judged_here
 from lakehouse.streams.sources.lines import lines_in
+from lakehouse.streams.sources.manifest import SET_ASIDE, SPLIT
 
 COUNTS = ("received", "requeued", "accepted", "quarantined", "duplicates", "late")
+
+
+def writer_of(stream: str) -> str:
+    """Return as whom the ingest of a stream marks what it appends."""
+    return f"ingest-{stream}"
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,7 @@ class BatchTables:
         name = self.target.stream.name
         row = entry | {"committed_at": datetime.now(UTC)}
         path = self.target.layout.ledger(name)
-        tables.append_row(self.target.spark, row, path, f"ingest-{name}", self.batch, "ledger")
+        tables.append_row(self.target.spark, row, path, writer_of(name), self.batch, "ledger")
         crash_point("ingest.ledger-appended")
 
     def take_back(self) -> None:
@@ -70,9 +76,9 @@ class BatchTables:
         path = getattr(self.target.layout, table)(name)
         if isinstance(rows, pa.Table):
             numbered = rows.append_column("batch", pa.repeat(pa.scalar(self.batch), rows.num_rows))
-            return tables.append_arrow_once(numbered, path, f"ingest-{name}", self.batch)
+            return tables.append_arrow_once(numbered, path, writer_of(name), self.batch)
         numbered = rows.withColumn("batch", F.lit(self.batch).cast("bigint"))
-        return tables.append_once(numbered, path, f"ingest-{name}", self.batch)
+        return tables.append_once(numbered, path, writer_of(name), self.batch)
 
 
 def commit(records: BatchRecords) -> dict[str, Any]:
@@ -85,9 +91,10 @@ def commit(records: BatchRecords) -> dict[str, Any]:
 
 def _written(records: BatchRecords, target: BatchTables) -> BatchStats:
     """Append raw and quarantine; return the counts."""
-    if records.manifest.kind == "lost":
-        # The batch may have written some of its messages before they were given up.
+    if records.manifest.kind in ("lost", SPLIT, SET_ASIDE):
+        # The batch may have written some of its rows before they were given up.
         target.take_back()
+        crash_point("split.rows-removed")
         return empty_stats(records.stream)
     if judged := judged_here(records):
         return _buffered(judged, target)
@@ -141,7 +148,7 @@ def _ledger_row(records: BatchRecords, stats: BatchStats) -> dict[str, Any]:
     return {
         "batch": manifest.batch,
         "kind": manifest.kind,
-        "files": len(manifest.files),
+        "files": 0 if manifest.kind == SET_ASIDE else len(manifest.files),
         "records": 0 if requeue else stats.records,
         "received": 0 if requeue else stats.rows,
         "requeued": stats.rows if requeue else 0,

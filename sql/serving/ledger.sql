@@ -15,7 +15,7 @@ CREATE TABLE ledger (
 COMMENT ON TABLE ledger IS 'One row per ingest batch of a stream.';
 COMMENT ON COLUMN ledger.stream IS 'Stream.';
 COMMENT ON COLUMN ledger.batch IS 'Number of the ingest batch.';
-COMMENT ON COLUMN ledger.kind IS 'files; kafka; requeue: records taken back out of quarantine; lost: messages given up.';
+COMMENT ON COLUMN ledger.kind IS 'files; kafka; requeue: records taken back out of quarantine; lost: messages given up; split: cut into batches behind it after it failed; set_aside: a file or message that failed alone, not read.';
 COMMENT ON COLUMN ledger.files IS 'Files read.';
 COMMENT ON COLUMN ledger.records IS 'Lines or messages read.';
 COMMENT ON COLUMN ledger.received IS 'Rows that came in, items of exploded lists counted one by one.';

@@ -1,7 +1,7 @@
 -- ledger/<stream>: one row is one finished ingest batch. received + requeued = accepted + quarantined + duplicates.
 CREATE TABLE IF NOT EXISTS delta.`{path}` (
     batch BIGINT COMMENT 'number of the batch: 1, 2, 3, ...',
-    kind STRING COMMENT 'files: new files; kafka: new messages; requeue: quarantined records put through again; lost: messages given up',
+    kind STRING COMMENT 'files: new files; kafka: new messages; requeue: quarantined records put through again; lost: messages given up; split: cut into batches behind it after it failed; set_aside: a file or message that failed alone, not read',
     files INT COMMENT 'files read',
     records BIGINT COMMENT 'lines that hold a record',
     received BIGINT COMMENT 'rows: records, or the items of their exploded lists',

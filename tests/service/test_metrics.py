@@ -75,6 +75,9 @@ def home(tmp_path: Path) -> Home:
     layout = Home(tmp_path / "var")
     batches = (1, 10, {"clock": 2}, [3, 0, 1]), (2, 20, {"clock": 1, "malformed": 4}, [0, 5, 0])
     commit(layout.ledger("alpha"), ledger_rows(*batches))
+    layout.manifests("alpha").mkdir(parents=True)
+    aside = '{"batch": 3, "kind": "set_aside", "files": [{"path": "a"}], "ranges": [], "error": "no codec"}'
+    (layout.manifests("alpha") / "00000003.json").write_text(aside)
     commit(layout.queries("q"), pa.table({"batch": [1, 2, 2], "bytes": [999, 30, 12]}))
     record(layout, "ingest", "alpha", True, datetime.now(UTC), 1.5, {"lag": 42})
     record(layout, "publish", "all", False, datetime.now(UTC), 2.5, {}, "no")
@@ -100,6 +103,7 @@ def test_metrics_say_what_ledger_queries_outcomes_and_heartbeat_hold(home: Home)
     assert value(found, "tidemark_batches_total", stream="alpha") == 2
     assert value(found, "tidemark_newest_event_timestamp_seconds", stream="alpha") == 2
     assert value(found, "tidemark_lag_messages", stream="alpha") == 42
+    assert value(found, "tidemark_set_aside_batches", stream="alpha") == 1
     assert value(found, "tidemark_state_bytes", query="q") == 42
     assert value(found, "tidemark_job_ok", job="ingest", stream="alpha") == 1
     assert value(found, "tidemark_job_ok", job="publish", stream="all") == 0

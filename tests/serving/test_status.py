@@ -9,6 +9,8 @@ import pytest
 from lakehouse.home.layout import Home
 from lakehouse.home.outcomes import record
 from lakehouse.serving.status import lateness_quantile, status
+from lakehouse.streams.sources.manifest import SET_ASIDE, LandedFile, Manifest, OffsetRange
+from lakehouse.streams.sources.manifest_store import ManifestStore
 from tests.serving.conftest import STREAMS, Lakehouse
 
 
@@ -69,7 +71,21 @@ def test_before_the_first_publish_it_tells_what_waits(tmp_path: Path) -> None:
 
     assert found["published"] is None
     assert found["streams"] == [
-        {"stream": "telemetry", "manifests": {"batches": 1, "waiting": 1}, "lag": None}
+        {"stream": "telemetry", "manifests": {"batches": 1, "waiting": 1}, "lag": None, "set_aside": []}
+    ]
+
+
+def test_what_was_set_aside_is_told_with_its_error(tmp_path: Path) -> None:
+    store = ManifestStore(Home(tmp_path).manifests("telemetry"))
+    file = LandedFile("/landing/a.csv", 1, 1)
+    store.put_in_place(Manifest(1, SET_ASIDE, (file,), error="no codec"))
+    lost = OffsetRange("t", 0, 5, 6, "id"), OffsetRange("t", 1, 7, 7, "id")
+    store.put_in_place(Manifest(2, SET_ASIDE, ranges=lost, error="no schema"))
+    store.put_in_place(Manifest(3, SET_ASIDE, error="requeued since"))
+
+    assert status(tmp_path)["streams"][0]["set_aside"] == [
+        {"batch": 1, "place": "/landing/a.csv", "error": "no codec"},
+        {"batch": 2, "place": "t/0 offset 5", "error": "no schema"},
     ]
 
 

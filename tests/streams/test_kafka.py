@@ -5,18 +5,22 @@ import json
 import struct
 import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fastavro
 import pytest
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from jobs import accept_loss
 from jobs.outcome import recorded
 from lakehouse.declare.settings import load_settings
+from lakehouse.home.set_aside import read_set_aside
 from lakehouse.home.table_commits import create_table
 from lakehouse.spark import tables
+from lakehouse.streams import batch_records
 from lakehouse.streams.batch_records import REJECTED, BatchRecords, StreamTables
 from lakehouse.streams.drain import open_store
 from lakehouse.streams.ingest import BatchTables
@@ -494,3 +498,37 @@ def test_a_variable_that_is_not_set_is_named(
 
     with pytest.raises(VariableMissing, match="the environment has no KAFKA_PASSWORD"):
         secure(lake, kafka, tmp_path).ingest()
+
+
+def test_a_message_that_ends_every_batch_is_found_and_set_aside_and_requeued(
+    kafka: Broker, lake: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka.create("poisoned", 2)
+    stream = lake("poisoned", stream=IDENTITY)
+    kafka.send("poisoned", [sent(second, second % 2) for second in range(14)])
+
+    def poisoned(spark: SparkSession, ranges: Any, source: Any) -> Any:
+        found = read_messages(spark, ranges, source)
+        is_poison = (F.col("source_file") == "kafka:poisoned/1") & (F.col("source_line") == 5)
+        fault = F.when(is_poison, F.raise_error(F.lit("no codec"))).otherwise(F.col("fault"))
+        return replace(found, frame=found.frame.withColumn("fault", fault))
+
+    monkeypatch.setattr(batch_records, "read_messages", poisoned)
+    for _ in range(2):
+        with pytest.raises(Exception, match="no codec"):
+            stream.ingest()
+    # What comes behind the failed batch is in no manifest of it.
+    kafka.send("poisoned", [sent(14, 0), sent(15, 1)])
+
+    counts = stream.ingest()
+
+    assert counts["accepted"] == 15
+    assert [each.place for each in read_set_aside(stream.settings.layout)] == ["poisoned/1 offset 5"]
+    kafka.send("poisoned", [sent(16, 1)])
+    assert stream.ingest()["accepted"] == 1
+
+    monkeypatch.undo()
+    assert stream.requeue()["accepted"] == 1
+    assert stream.ingest()["received"] == 0
+    assert [event // US - T0 for (event,) in stream.rows("raw", "event_us")] == list(range(17))
+    assert read_set_aside(stream.settings.layout) == []

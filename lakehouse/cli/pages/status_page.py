@@ -22,6 +22,9 @@ def print_status(found: Facts) -> None:
         print_table(("stream", "batch", "file: change"), changes, title="columns that changed, latest first")
     if lost := [(stream["stream"], stream["lost"]) for stream in streams if stream.get("lost")]:
         print_table(("stream", "messages"), lost, title="deleted before they were read")
+    if aside := [(s["stream"], *a.values()) for s in streams for a in s["set_aside"]]:
+        title = "set aside, in none of the counts; `tidemark requeue` takes it in again"
+        print_table(("stream", "batch", "file or message", "error"), aside, title=title)
     for stream in streams:
         if stream.get("levels"):
             title = f"levels of {stream['stream']}"

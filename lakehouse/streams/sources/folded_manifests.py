@@ -16,7 +16,7 @@ from lakehouse.home.folded_file import FoldedDamaged as FoldedDamaged
 from lakehouse.home.folded_file import FoldedFile
 from lakehouse.streams.sources.drift import Columns
 from lakehouse.streams.sources.manifest import LandedFile, Manifest, OffsetRange, Partition
-from lakehouse.streams.sources.offsets import read_until
+from lakehouse.streams.sources.offsets import furthest, ranges_of
 
 # A batch makes one of these each; of other kinds are few, and they stay as they are.
 KINDS = ("files", "kafka")
@@ -65,7 +65,7 @@ class FoldedManifests:
         return last, {name for (name,) in seen}
 
     def ranges(self) -> dict[Partition, OffsetRange]:
-        """Return the last range of each partition."""
+        """Return the furthest range of each partition."""
         found = self._ask("SELECT topic, partition, first, behind, topic_id FROM ranges")
         return {each.place: each for each in (OffsetRange(*row) for row in found)}
 
@@ -80,7 +80,7 @@ class FoldedManifests:
                 "INSERT OR REPLACE INTO files SELECT ?, ?, ?, ?, shape FROM shapes WHERE fields = ? AND columns = ?",
                 ((f.path, f.size, f.mtime_ns, f.unreadable, *_shape(f)) for f in files),
             )
-            ranges = read_until(manifests).values()
+            ranges = furthest([*self.ranges().values(), *ranges_of(manifests)]).values()
             database.executemany(
                 "INSERT OR REPLACE INTO ranges VALUES (?, ?, ?, ?, ?)",
                 ((r.topic, r.partition, r.start, r.end, r.topic_id) for r in ranges),

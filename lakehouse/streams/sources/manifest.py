@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ from typing import Any
 from lakehouse.streams.sources.drift import Columns
 
 Partition = tuple[str, int]
+# Kinds of batches that read nothing: the first was cut into batches behind it.
+SPLIT, SET_ASIDE = "split", "set_aside"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,9 @@ class OffsetRange:
 class Manifest:
     """What one ingest batch reads: new files, messages of topics, or records taken back out of quarantine.
 
-    Of kind ``lost`` it reads nothing: its ranges are messages that are gone.
+    Of kind ``lost``, ``split`` and ``set_aside`` it reads nothing. The ranges of the first are messages that are gone;
+    a split one is in two batches behind it; files and ranges that are set aside failed with an ``error``. What
+    ``is_part`` of a split batch, or was set aside once, has one attempt.
     """
 
     batch: int
@@ -70,6 +74,8 @@ class Manifest:
     reasons: tuple[str, ...] = field(default=())
     schema_changes: tuple[str, ...] = field(default=())
     ranges: tuple[OffsetRange, ...] = field(default=())
+    error: str = ""
+    is_part: bool = False
 
     def to_json(self) -> str:
         """Return the manifest as one line of JSON."""
@@ -82,7 +88,23 @@ class Manifest:
         files = tuple(_file(**each) for each in content["files"])
         reasons, changes = tuple(content["reasons"]), tuple(content.get("schema_changes", ()))
         ranges = tuple(OffsetRange(**each) for each in content.get("ranges", ()))
-        return Manifest(content["batch"], content["kind"], files, reasons, changes, ranges)
+        of_failures = content.get("error", ""), content.get("is_part", False)
+        return Manifest(content["batch"], content["kind"], files, reasons, changes, ranges, *of_failures)
+
+
+def halves(manifest: Manifest) -> tuple[Manifest, ...]:
+    """Return the two halves of a manifest's files or messages, numbered when they are added; none of a single one."""
+    part = replace(manifest, schema_changes=(), is_part=True)
+    files, ranges = manifest.files, [each for each in manifest.ranges if each.count]
+    if len(files) > 1:
+        middle = len(files) // 2
+        return replace(part, files=files[:middle]), replace(part, files=files[middle:])
+    if len(ranges) == 1 and ranges[0].count > 1:
+        cut = ranges[0].start + ranges[0].count // 2
+        low, high = [replace(ranges[0], end=cut)], [replace(ranges[0], start=cut)]
+    else:
+        low, high = ranges[: len(ranges) // 2], ranges[len(ranges) // 2 :]
+    return (replace(part, ranges=tuple(low)), replace(part, ranges=tuple(high))) if low else ()
 
 
 def manifest_file(folder: Path, batch: int) -> Path:

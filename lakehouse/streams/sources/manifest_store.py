@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import os
 import time
+from bisect import bisect_right
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -23,8 +25,15 @@ from lakehouse.home.folded_file import RECENT
 from lakehouse.streams.sources.drift import schema_changes
 from lakehouse.streams.sources.files import Found, groups, landed, matching
 from lakehouse.streams.sources.folded_manifests import KINDS, FoldedManifests
-from lakehouse.streams.sources.manifest import LandedFile, Manifest, OffsetRange, Partition, manifest_file
-from lakehouse.streams.sources.offsets import read_until
+from lakehouse.streams.sources.manifest import (
+    SET_ASIDE,
+    LandedFile,
+    Manifest,
+    OffsetRange,
+    Partition,
+    manifest_file,
+)
+from lakehouse.streams.sources.offsets import furthest, ranges_of
 
 _LISTINGS = 3
 
@@ -64,7 +73,7 @@ class ManifestStore:
 
     def behind(self, batch: int) -> list[Manifest]:
         """Return the manifests behind that of a finished batch."""
-        return [manifest for manifest in self.manifests if manifest.batch > batch]
+        return self.manifests[bisect_right(self.manifests, batch, key=lambda manifest: manifest.batch) :]
 
     def files_of(self, paths: Iterable[str]) -> list[LandedFile]:
         """Return the files of these paths that manifests hold."""
@@ -72,8 +81,8 @@ class ManifestStore:
         return self.folded.files(asked) + [self._files[path] for path in asked if path in self._files]
 
     def read_until(self) -> dict[Partition, OffsetRange]:
-        """Return the last range of each partition, lost ones among them."""
-        return self.folded.ranges() | read_until(self.behind(self._through))
+        """Return the furthest range of each partition, lost ones among them."""
+        return furthest([*self.folded.ranges().values(), *ranges_of(self.manifests)])
 
     def new_files(self, source: Source) -> list[Found]:
         """Return complete files matching the source that no manifest holds, by path."""
@@ -91,7 +100,8 @@ class ManifestStore:
     def read_as_they_are(self, found: Iterable[Found], finished: int) -> set[str]:
         """Return those of these files that finished batches have read, and that nobody has touched since."""
         known = {path: (stat.st_size, stat.st_mtime_ns) for path, stat in found}
-        waiting = {file.path for manifest in self.behind(finished) for file in manifest.files}
+        unread = (*self.behind(finished), *self.set_aside)
+        waiting = {file.path for manifest in unread for file in manifest.files}
         read = {file.path for file in self.files_of(known) if known[file.path] == (file.size, file.mtime_ns)}
         return read - waiting
 
@@ -119,10 +129,51 @@ class ManifestStore:
 
         Killed in the midst of it, fewer manifests are left: what they held is unread again.
         """
+        self._withdraw(batch)
+        self._add(Manifest(batch, "lost", ranges=ranges))
+
+    def put_in_place(self, manifest: Manifest, *parts: Manifest) -> None:
+        """Write a manifest in place of that of its batch, and behind it parts of that one; later ones come after them.
+
+        Killed in the midst of it, fewer manifests are left: what they held is unread again.
+        """
+        later = self.behind(manifest.batch)
+        self._withdraw(manifest.batch)
+        crash_point("split.withdrawn")
+        self._add(manifest)
+        for each in (*parts, *later):
+            self._add(replace(each, batch=self.last_batch + 1))
+
+    @property
+    def set_aside(self) -> list[Manifest]:
+        """The manifests of what is set aside and in no later one."""
+        return [each for each in self.manifests if each.kind == SET_ASIDE and _holds_some(each)]
+
+    def add_set_aside(self, source: Source) -> int:
+        """Write a manifest for each file or message that is set aside, as it is now; return how many."""
+        for found in self.set_aside:
+            if found.ranges:
+                again = Manifest(0, "kafka", ranges=found.ranges)
+            else:
+                again = Manifest(0, "files", tuple(_as_it_is(file, source) for file in found.files))
+            self._add(replace(again, batch=self.last_batch + 1, is_part=True))
+        return len(self.set_aside)
+
+    def close_set_aside(self, finished: int) -> None:
+        """Empty the manifests of what was set aside and that a later finished batch holds."""
+        for found in self.set_aside:
+            later = [each for each in self.behind(found.batch) if each.batch <= finished]
+            if any(_holds(each, found) for each in later):
+                emptied = replace(found, files=(), ranges=())
+                self._write(emptied)
+                self.manifests[self.manifests.index(found)] = emptied
+
+    def _withdraw(self, batch: int) -> None:
+        """Delete the manifests behind that of a batch, the last one first, and forget that one."""
         while self.last_batch > batch:
             manifest_file(self.folder, self.manifests.pop().batch).unlink()
         self.manifests = [manifest for manifest in self.manifests if manifest.batch < batch]
-        self._add(Manifest(batch, "lost", ranges=ranges))
+        self._files = {file.path: file for manifest in self.manifests for file in manifest.files}
 
     def fold(self, finished: int) -> int:
         """Fold the manifests of finished batches but for recent ones; return how many.
@@ -166,10 +217,37 @@ class ManifestStore:
         return tuple(changes)
 
     def _add(self, manifest: Manifest) -> None:
-        write_text(manifest_file(self.folder, manifest.batch), manifest.to_json(), durable=True)
+        self._write(manifest)
         self.manifests.append(manifest)
         self._files |= {file.path: file for file in manifest.files}
         crash_point("ingest.manifest-written")
+
+    def _write(self, manifest: Manifest) -> None:
+        write_text(manifest_file(self.folder, manifest.batch), manifest.to_json(), durable=True)
+
+
+def _as_it_is(file: LandedFile, source: Source) -> LandedFile:
+    """Return a file as it is now, as it was where it is gone: it is found to be so when it is read."""
+    try:
+        return landed(file.path, os.stat(file.path), source)
+    except FileNotFoundError:
+        return file
+
+
+def _holds_some(manifest: Manifest) -> bool:
+    return bool(manifest.files) or any(each.count for each in manifest.ranges)
+
+
+def _holds(manifest: Manifest, found: Manifest) -> bool:
+    """Whether a manifest holds the file or the message that was set aside."""
+    paths = {file.path for file in found.files}
+    if any(file.path in paths for file in manifest.files):
+        return True
+    return any(
+        each.place == own.place and each.start <= own.start < each.end
+        for each in manifest.ranges
+        for own in found.ranges
+    )
 
 
 def _take_over_old_folder(folder: Path) -> None:

@@ -11,7 +11,7 @@ messages were deleted before they were read. No broker is asked here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakehouse.streams.sources.manifest import Manifest, OffsetRange, Partition
@@ -49,9 +49,18 @@ class TopicRecreated(RuntimeError):
         )
 
 
-def read_until(manifests: Iterable[Manifest]) -> dict[Partition, OffsetRange]:
-    """Return the last range of each partition in some manifests, lost ones among them."""
-    return {each.place: each for manifest in manifests for each in manifest.ranges}
+def ranges_of(manifests: Iterable[Manifest]) -> Iterator[OffsetRange]:
+    """Yield the ranges of manifests, lost ones among them."""
+    return (each for manifest in manifests for each in manifest.ranges)
+
+
+def furthest(ranges: Iterable[OffsetRange]) -> dict[Partition, OffsetRange]:
+    """Return of each partition the range that goes furthest: what was set aside may be read after later messages."""
+    found: dict[Partition, OffsetRange] = {}
+    for each in ranges:
+        if each.place not in found or each.end >= found[each.place].end:
+            found[each.place] = each
+    return found
 
 
 def begin_at(
@@ -93,13 +102,19 @@ def gone(
     pending: Sequence[Manifest], at: Mapping[Partition, int], held: Mapping[Partition, Held]
 ) -> list[OffsetRange]:
     """Return the messages that the broker no longer has of those in pending manifests, and from ``at`` on."""
-    taken = [manifest for manifest in pending if manifest.kind == "kafka"]
-    first = {each.place: each.start for manifest in reversed(taken) for each in manifest.ranges}
-    return [
-        OffsetRange(*place, start, held[place].first, held[place].topic_id)
-        for place, fixed in at.items()
-        if held[place].first > (start := first.get(place, fixed))
-    ]
+    taken = list(ranges_of(manifest for manifest in pending if manifest.kind == "kafka"))
+    lost: list[OffsetRange] = []
+    for place, fixed in at.items():
+        now = held[place]
+        unread = sorted((each.start, each.end) for each in taken if each.place == place)
+        for start, end in [*unread, (fixed, now.first)]:
+            gone_until = min(end, now.first)
+            if gone_until <= start:
+                continue
+            if lost and lost[-1].place == place and lost[-1].end == start:
+                start = lost.pop().start
+            lost.append(OffsetRange(*place, start, gone_until, now.topic_id))
+    return lost
 
 
 def next_ranges(

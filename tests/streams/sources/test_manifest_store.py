@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.declare.stream import Source
-from lakehouse.home.crashpoint import FOLDING_POINTS
+from lakehouse.home.crashpoint import FOLDING_POINTS, SPLIT_POINTS
 from lakehouse.home.folded_file import RECENT
 from lakehouse.streams.sources.folded_manifests import FoldedDamaged
 from lakehouse.streams.sources.manifest import Manifest, OffsetRange
@@ -197,3 +197,31 @@ def test_manifests_of_an_earlier_version_keep_their_numbers_in_the_folder_of_tod
 
     assert [store.last_batch for store in stores] == [1, 0]
     assert [path.name for path in (tmp_path / "landing").iterdir()] == ["others"]
+
+
+HALVED = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from lakehouse.streams.sources.manifest import halves
+from lakehouse.streams.sources.manifest_store import ManifestStore
+store = ManifestStore(Path(sys.argv[1]))
+store.put_in_place(replace(store.manifests[1], kind="split", files=()), *halves(store.manifests[1]))
+"""
+
+
+@pytest.mark.parametrize("point", [SPLIT_POINTS[0], *(f"ingest.manifest-written:{n}" for n in (1, 3))])
+def test_killed_in_the_midst_of_a_split_each_file_is_in_one_manifest(tmp_path: Path, point: str) -> None:
+    land(tmp_path, "abcdefg")
+    files = source(tmp_path)
+    store = ManifestStore(tmp_path / "manifests")
+    store.add_files(files)
+    environment = os.environ | {"TIDEMARK_CRASH_AT": point}
+
+    ended = subprocess.run([sys.executable, "-c", HALVED, str(store.folder)], env=environment, check=False)
+
+    assert ended.returncode == -signal.SIGKILL
+    again = ManifestStore(store.folder)
+    again.add_files(files)
+    assert sorted(os.path.basename(f.path)[0] for m in again.manifests for f in m.files) == list("abcdefg")
+    assert again.missing is None

@@ -14,9 +14,10 @@ from lakehouse.streams.sources.offsets import (
     OffsetsGone,
     TopicRecreated,
     begin_at,
+    furthest,
     gone,
     next_ranges,
-    read_until,
+    ranges_of,
     unread,
 )
 
@@ -86,13 +87,13 @@ def test_nothing_unread_makes_no_batch_but_for_partitions_that_are_not_written_d
 def test_reading_goes_on_where_the_last_manifest_ends_whatever_its_kind() -> None:
     manifests = [manifest((0, 5), (0, 3)), manifest((5, 9), kind="lost", batch=2)]
 
-    assert begin_at("s", read_until(manifests), held(20, 20), {}) == {("t", 0): 9, ("t", 1): 3}
+    assert begin_at("s", furthest(ranges_of(manifests)), held(20, 20), {}) == {("t", 0): 9, ("t", 1): 3}
 
 
 def test_a_partition_added_later_is_read_from_its_first_offset_and_another_topic_from_the_start() -> None:
     now = held(20, 20) | held(50, topic="u")
 
-    found = begin_at("s", read_until([manifest((0, 5))]), now, {("u", 0): 50})
+    found = begin_at("s", furthest(ranges_of([manifest((0, 5))])), now, {("u", 0): 50})
 
     assert found == {("t", 0): 5, ("t", 1): 0, ("u", 0): 50}
 
@@ -109,13 +110,15 @@ def test_another_topic_under_the_same_name_is_refused_with_what_to_do(
     now: dict[Partition, Held], told: str
 ) -> None:
     with pytest.raises(TopicRecreated) as refused:
-        begin_at("s", read_until([manifest((0, 5))]), now, {})
+        begin_at("s", furthest(ranges_of([manifest((0, 5))])), now, {})
 
     assert told in str(refused.value) and "Declare a new stream for it" in str(refused.value)
 
 
 def test_a_topic_that_is_no_longer_asked_for_is_left_alone() -> None:
-    assert begin_at("s", read_until([manifest((0, 5))]), held(9, topic="u"), {("u", 0): 4}) == {("u", 0): 4}
+    assert begin_at("s", furthest(ranges_of([manifest((0, 5))])), held(9, topic="u"), {("u", 0): 4}) == {
+        ("u", 0): 4
+    }
 
 
 def test_messages_are_gone_from_where_the_last_finished_batch_ends() -> None:
@@ -125,6 +128,16 @@ def test_messages_are_gone_from_where_the_last_finished_batch_ends() -> None:
     found = gone(pending, {("t", 0): 30, ("t", 1): 4, ("t", 2): 0}, now)
 
     assert [(r.place, r.start, r.end) for r in found] == [(("t", 0), 10, 25), (("t", 1), 0, 2)]
+
+
+def test_of_what_is_read_again_only_what_is_gone_of_it_is_gone() -> None:
+    pending = [manifest((5, 6), batch=8), manifest((1000, 1100), batch=9)]
+
+    def lost(first: int) -> list[tuple[int, int]]:
+        return [(r.start, r.end) for r in gone(pending, {("t", 0): 1100}, {("t", 0): Held(first, 2000, ID)})]
+
+    assert lost(first=500) == [(5, 6)]
+    assert lost(first=1200) == [(5, 6), (1000, 1200)]
 
 
 def test_what_is_given_up_already_is_not_gone_once_more() -> None:
@@ -140,7 +153,7 @@ def test_a_loss_is_told_with_its_ranges_and_the_command_that_accepts_it() -> Non
 
 
 def test_lag_is_what_no_manifest_holds() -> None:
-    assert unread(read_until([manifest((0, 5), (0, 3))]), held(9, 3)) == 4
+    assert unread(furthest(ranges_of([manifest((0, 5), (0, 3))])), held(9, 3)) == 4
 
 
 def test_manifests_with_ranges_are_read_back_as_they_were_written(tmp_path: Path) -> None:
@@ -148,7 +161,7 @@ def test_manifests_with_ranges_are_read_back_as_they_were_written(tmp_path: Path
     store.add_ranges([manifest((0, 5)).ranges, manifest((5, 9)).ranges])
 
     assert ManifestStore(tmp_path).manifests == store.manifests
-    assert read_until(store.manifests)["t", 0].end == 9
+    assert furthest(ranges_of(store.manifests))["t", 0].end == 9
 
 
 def test_a_manifest_written_before_there_were_ranges_is_read(tmp_path: Path) -> None:
@@ -168,4 +181,4 @@ def test_giving_up_takes_the_place_of_the_manifests_that_cannot_be_read(tmp_path
 
     found = ManifestStore(tmp_path)
     assert [(m.batch, m.kind) for m in found.manifests] == [(1, "kafka"), (2, "lost")]
-    assert read_until(found.manifests)["t", 0].end == 7
+    assert furthest(ranges_of(found.manifests))["t", 0].end == 7

@@ -1,0 +1,128 @@
+"""A batch that fails whatever is done: what is not its fault is taken in, what is is set aside, and nothing is lost."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakehouse.home.crashpoint import SPLIT_POINTS
+from lakehouse.home.set_aside import read_set_aside
+from lakehouse.streams import small_batch
+from lakehouse.streams.sources import lines
+from lakehouse.streams.sources.manifest_store import ManifestStore
+from tests.killing import kill
+from tests.readings_lake import Lake
+
+pytestmark = pytest.mark.spark
+Make = Callable[..., Lake]
+T0 = 1_600_000_000
+PARSED = "ingest.batch-parsed"
+_, REMOVED = SPLIT_POINTS
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> dict[str, Exception]:
+    """Files whose reading fails with an error, by name."""
+    errors, read = dict[str, Exception](), lines.records_of
+
+    def records_of(path: str, source: Any) -> Iterator[pa.RecordBatch]:
+        if error := errors.get(os.path.basename(path)):
+            raise error
+        yield from read(path, source)
+
+    monkeypatch.setattr(small_batch, "records_of", records_of)
+    return errors
+
+
+def landed(lake: Lake, names: str, first: int = 0) -> None:
+    for second, name in enumerate(names, first):
+        lake.land(
+            name, f'{{"ts": {T0 + second}, "received": {T0}, "device": "a", "temp": 1.5, "count": 2}}\n{{\n'
+        )
+
+
+def seconds(lake: Lake) -> list[int]:
+    return [event // 10**6 - T0 for (event,) in lake.rows("raw", "event_us")]
+
+
+def aside(lake: Lake) -> list[tuple[str, str]]:
+    return [(os.path.basename(each.place), each.error) for each in read_set_aside(lake.settings.layout)]
+
+
+def balanced(lake: Lake) -> bool:
+    names = ("received", "requeued", "accepted", "quarantined", "duplicates")
+    return all(r + q == a + x + d for r, q, a, x, d in lake.rows("ledger", *names))
+
+
+def test_after_three_failures_the_file_is_found_and_set_aside_and_requeued(
+    lake: Make, failing: dict[str, Exception]
+) -> None:
+    stream = lake()
+    landed(stream, "abcde")
+    failing["d"] = RuntimeError("the codec gave up")
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="gave up"):
+            stream.ingest()
+    assert seconds(stream) == []
+
+    counts = stream.ingest()
+    landed(stream, "f", first=5)
+    stream.ingest()
+
+    assert seconds(stream) == [0, 1, 2, 4, 5]
+    assert (counts["received"], counts["accepted"], counts["quarantined"]) == (8, 4, 4)
+    assert aside(stream) == [("d", "RuntimeError: the codec gave up")]
+    assert [kind for _, kind in stream.rows("ledger", "batch", "kind")] == [
+        *("split", "files", "split", "files", "split", "set_aside", "files", "files")
+    ]
+    failing["d"] = RuntimeError("it still does")
+    stream.requeue()
+    assert aside(stream) == [("d", "RuntimeError: it still does")]
+
+    failing.clear()
+    stream.requeue()
+    stream.ingest()
+
+    assert seconds(stream) == [0, 1, 2, 3, 4, 5]
+    assert aside(stream) == [] and balanced(stream)
+
+
+def test_a_full_disk_is_not_the_fault_of_a_batch(lake: Make, failing: dict[str, Exception]) -> None:
+    stream = lake()
+    landed(stream, "ab")
+    failing["b"] = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    for _ in range(5):
+        with pytest.raises(OSError, match="No space left"):
+            stream.ingest()
+    failing.clear()
+
+    stream.ingest()
+
+    assert seconds(stream) == [0, 1] and [kind for (kind,) in stream.rows("ledger", "kind")] == ["files"]
+
+
+def test_a_process_that_dies_in_a_batch_counts_and_what_was_written_is_taken_back(
+    lake: Make, tmp_path: Path
+) -> None:
+    """The batch is killed thrice as a whole, the first of its halves once; killed at the split, it goes on."""
+    stream = lake()
+    landed(stream, "ab")
+    words = ("jobs.ingest", "--config", str(tmp_path / "tidemark.toml"))
+    kill(stream.spark, "ingest.raw-appended", *words)
+    for point in (PARSED, PARSED, REMOVED, PARSED):
+        kill(stream.spark, point, *words)
+
+    stream.ingest()
+
+    assert seconds(stream) == [1]
+    assert aside(stream) == [("a", "the process that took it in ended in the midst of it")]
+    stream.requeue()
+    assert seconds(stream) == [0, 1] and aside(stream) == [] and balanced(stream)
+    store = ManifestStore(stream.settings.layout.manifests("readings"))
+    assert sorted(os.path.basename(f.path) for m in store.manifests for f in m.files) == ["a", "b"]
