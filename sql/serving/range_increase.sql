@@ -7,7 +7,7 @@
 -- what fell inside nodes lies between drops_low and drops_high. A cut node enters as the reading it ends with, or
 -- begins with; inside it, up to all of its own increase is added, and for `value` its share of the time.
 -- One subtraction is rounded right; where resets, cut nodes or meters are added, both sides are moved out.
--- `rows` counts readings.
+-- `rows` counts readings; without one in the range there is no increase: value and sides are null.
 -- Parameters: stream_name, measure_name, range_start, range_end, edges, keys, by: see range_nodes
 -- Usage:      FROM range_increase('water', 'volume', '2013-01-01', '2013-02-01', by := ['house']);
 
@@ -57,8 +57,9 @@ met AS (
 ), bounded AS (
     SELECT
         *, known + inner_low + falls AS at_least, known + inner_high + falls + open_high AS at_most,
-        -- Sizes from 2^50 on may not be whole digits as doubles.
-        CASE WHEN all_drops = 0 AND is_whole AND (NOT is_exact OR highest < 1125899906842624) THEN 0
+        -- Whole numbers of digits add up exactly as doubles while none comes to 2^50.
+        CASE WHEN is_exact AND all_drops + open_high + 2 * highest < 1125899906842624 THEN 0
+            WHEN all_drops = 0 AND is_whole AND NOT is_exact THEN 0
             ELSE 2.220446049250313e-16 * (8 + CASE WHEN all_drops = 0 THEN 0 ELSE n END)
                 * (all_drops + 2 * highest) END AS rounding
     FROM meters
@@ -77,10 +78,10 @@ met AS (
 -- [by_meter]
 true
 -- [value]
-needs_counter(is_counter, ifnull(spread, 0) / divisor)
+needs_counter(is_counter, spread / divisor)
 -- [low]
-greatest(ifnull(at_least - rounding, 0), 0) / divisor
+CASE WHEN rows_high > 0 OR is_forgotten THEN greatest(ifnull(at_least - rounding, 0), 0) / divisor END
 -- [high]
-CASE WHEN NOT is_forgotten THEN ifnull(at_most + rounding, 0) / divisor END
+CASE WHEN NOT is_forgotten THEN (at_most + rounding) / divisor END
 -- [exact]
 ifnull(is_point, true)

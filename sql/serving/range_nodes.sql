@@ -44,6 +44,8 @@ CREATE MACRO bucket_asked(stream_name, measure_name, edges, keys, "by", by_meter
         CASE
             WHEN stream IS NULL THEN error(concat(
                 'no measure ', asked_stream, '.', asked_measure, ' here; published: ', catalog))
+            WHEN len(unknown_keys) > 0 THEN error(concat(
+                'no key ', array_to_string(unknown_keys, ', '), ' in a grouping of ', stream, '; declared: ', declared))
             WHEN chosen IS NULL THEN error(concat(
                 'no grouping of ', stream, ' holds the keys ', CAST(wanted AS VARCHAR), ' and ',
                 CAST(by_names AS VARCHAR), '; declared: ', declared))
@@ -62,6 +64,10 @@ CREATE MACRO bucket_asked(stream_name, measure_name, edges, keys, "by", by_meter
     FROM (
         SELECT
             given.*, ladder.*, version, catalog,
+            list_filter(
+                map_keys(wanted) || by_names,
+                lambda asked_key: NOT list_contains(flatten(list_transform(groupings, lambda g: g.key_names)), asked_key)
+            ) AS unknown_keys,
             list_filter(
                 groupings,
                 lambda g: list_has_all(g.key_names, map_keys(wanted) || by_names) AND g.is_meter >= by_meter

@@ -62,6 +62,7 @@ def ask(
     The answer is a value over [from, to) and the interval [low, high] that is sure to hold the truth. No
     JVM is started; the published version is read. --json prints one object, an array with --by.
     """
+    import sys
     import time
 
     from lakehouse.cli.output import print_json
@@ -73,12 +74,16 @@ def ask(
     chosen = str(agg or (Aggregate.COUNT if measure == "*" else Aggregate.SUM))
     keys = pairs(where or [], "--where")
     from lakehouse.serving.ask.ask import ask as answers_to
+    from lakehouse.serving.ask.ask import unknown_keys
 
     home, began = globals_of(context).home_folder(), time.perf_counter()
     answers = answers_to(
         home, stream, measure, chosen, start_us, end_us, keys or None, by or None, exact, limit
     )
     elapsed_ms = round(1000 * (time.perf_counter() - began), 1)
+    if keys and not any(answer.rows for answer in answers):
+        for sentence in unknown_keys(home, stream, measure, keys):
+            print(sentence, file=sys.stderr)
     question = {"stream": stream, "measure": measure, "agg": chosen, "from_us": start_us, "to_us": end_us}
     if as_json:
         documents = [question | vars(answer) | {"elapsed_ms": elapsed_ms} for answer in answers]

@@ -10,9 +10,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lakehouse.home.layout import Home
+from lakehouse.serving.ask.ladder import chosen_grouping
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import Answer, Question, Timestamp, check, microseconds, values_as_text
+from lakehouse.serving.literals import text
 from lakehouse.serving.sandbox.sandbox import open_published
+
+# Of the values of a key so many are named.
+_NAMED = 10
 
 
 def ask(
@@ -47,3 +52,29 @@ def ask(
         from lakehouse.serving.ask.raw import exact_answers
 
         return exact_answers(published, question)
+
+
+def unknown_keys(home: Path | Home, stream: str, measure: str, where: Mapping[str, object]) -> list[str]:
+    """Return a sentence for each key whose value no row ever had, with the first of the values that there are.
+
+    Cost: with the series of the grouping that holds these keys; for answers without rows, which are rare.
+    """
+    keys = values_as_text(where)
+    with open_published(home) as published:
+        connection, said = published.connection, list[str]()
+        grouping = chosen_grouping(connection, Question(stream, measure, "count", 0, 1, keys))
+        if grouping is None:
+            return said
+        for name, value in keys.items():
+            series = (
+                f"SELECT DISTINCT key[{text(name)}] AS value FROM series WHERE grouping_id = {grouping[0]}"
+            )
+            known = f"SELECT 1 FROM ({series}) WHERE value IS NOT DISTINCT FROM {text(value)}"
+            if not connection.execute(known).fetchall():
+                first = connection.execute(
+                    f"{series} ORDER BY value NULLS LAST LIMIT {_NAMED + 1}"
+                ).fetchall()
+                named = [str(each) for (each,) in first[:_NAMED]]
+                more = ", ..." if len(first) > _NAMED else ""
+                said.append(f"no row of {stream} has {name} {value!r}; there are: {', '.join(named)}{more}")
+    return said

@@ -167,7 +167,7 @@ def _answer(
         "avg": total / n if n and total is not None else None,
         "min": low,
         "max": high,
-        INCREASE: float(total or 0),
+        INCREASE: float(total or 0) if n else None,
     }
     value = values[question.aggregate]
     bound = sys.float_info.epsilon * (n + 8) * (magnitude or 0) if is_rounded else 0.0

@@ -72,6 +72,15 @@ def test_one_key_can_be_asked_for_and_a_stream_alone_is_counted(
     assert (answer["measure"], answer["agg"], answer["value"]) == ("*", "count", 90)
 
 
+def test_a_key_that_no_row_has_is_said_to_be_unknown_with_those_that_there_are(
+    called: Tidemark, published_home: Path
+) -> None:
+    ended = called("--home", published_home, "ask", "telemetry", "--where", "device=sensor-3", "--json")
+
+    assert json.loads(ended.stdout)["value"] == 0
+    assert ended.stderr == "no row of telemetry has device 'sensor-3'; there are: sensor-1, sensor-2\n"
+
+
 def test_the_table_shows_the_interval_and_how_it_was_found(tidemark: Tidemark, published_home: Path) -> None:
     ended = tidemark("--home", published_home, "ask", "telemetry", "temp", "--by", "device")
 

@@ -74,7 +74,7 @@ def test_some_aggregates_can_be_chosen(lakehouse: Lakehouse) -> None:
         ("range_sum('deep', '*', '2026-01-01', '2026-01-02')", "only range_count can answer it"),
         (
             "range_sum('keyed', 'temp', '2026-01-01', '2026-01-02', by := ['place'])",
-            r"declared: \[\['device', 'zone'\]\]",
+            r"no key place in a grouping of keyed; declared: \[\['device', 'zone'\]\]",
         ),
     ],
 )
