@@ -18,6 +18,7 @@ from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
 from lakehouse.spark import tables
 from lakehouse.streams.quarantine import partly_read
+from lakehouse.streams.sources.file_names import on_disk
 from lakehouse.streams.sources.files import matching
 from lakehouse.streams.sources.manifest_store import ManifestStore
 
@@ -57,7 +58,7 @@ def _needed(spark: SparkSession, layout: Home, stream: Stream) -> set[str]:
 
 def _is_deleted(path: str) -> bool:
     try:
-        Path(path).unlink()
+        Path(on_disk(path)).unlink()
     except OSError as error:
         log.warning("%s was read and is kept no longer, but cannot be deleted: %s", path, error.strerror)
         return False

@@ -50,17 +50,22 @@ def test_lines_that_are_long_or_deep_and_files_of_odd_names_stop_nothing(
     stream.land("{a}[1]*?.ndjson", reading(5))
     stream.land("b+ %20.ndjson", reading(6))
     landing = tmp_path / "landing"
-    (landing / os.fsdecode(b"\xff.ndjson")).write_text(reading(7))
-    (tmp_path / "secret").write_text(reading(8))
+    (landing / os.fsdecode(b"\xff\\.ndjson")).write_text(reading(7))
+    (landing / os.fsdecode(b"\xfe.ndjson")).write_text(reading(8))
+    stream.land("\\xfe.ndjson", reading(9))
+    (tmp_path / "secret").write_text(reading(10))
     (landing / "link.ndjson").symlink_to(tmp_path / "secret")
     (landing / "inner.ndjson").symlink_to(landing / "deep.ndjson")
 
     counts = stream.ingest()
 
-    assert seconds(stream) == [1, 2, 3, 4, 5, 6]
+    assert seconds(stream) == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+    names = [os.path.basename(path) for _, path in stream.rows("raw", "event_us", "source_file")]
+    escaped = "".join(f"\\x{byte:02x}" for byte in b"\xfe.ndjson")
+    assert names[-3:] == ["\\xff\\x5c.ndjson", escaped, "\\xfe.ndjson"]
+    assert stream.ingest()["files"] == 0
     assert counts["received"] == counts["accepted"] + counts["quarantined"] + counts["duplicates"]
     assert rejected(stream) == [
-        ("\\xff.ndjson", "unreadable_file", 0, 0),
         ("bomb.ndjson.gz", "too_long", 2, 64 * 1024),
         ("deep.ndjson", "malformed", 1, 6601),
         ("digits.ndjson", "malformed", 2, len(reading(4)) + 100_000 - 4),

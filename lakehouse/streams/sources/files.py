@@ -18,6 +18,7 @@ import pyarrow.parquet
 from lakehouse.declare.stream import Source
 from lakehouse.home.envelope import Message
 from lakehouse.streams.sources.drift import Columns, json_columns
+from lakehouse.streams.sources.file_names import on_disk, told
 from lakehouse.streams.sources.manifest import LandedFile
 from lakehouse.streams.sources.nfdump import field_names
 
@@ -34,14 +35,13 @@ Found = tuple[str, os.stat_result]
 def matching(source: Source) -> Iterator[Found]:
     """Return the files that a source names, by path, without those whose names say that they are unfinished.
 
-    A name that is not UTF-8 is escaped, so that tables can hold it; the file is then found to be unreadable.
+    A name that is not UTF-8 is escaped, so that tables can hold it.
     """
     for path in sorted(glob.glob(source.path, recursive=True)):
         name = os.path.basename(path)
         if name.startswith(HIDDEN) or name.endswith(UNFINISHED) or not os.path.isfile(path):
             continue
-        escaped = os.fsencode(os.path.abspath(path)).decode("utf-8", "backslashreplace")
-        yield escaped, os.stat(path)
+        yield told(os.path.abspath(path)), os.stat(path)
 
 
 def groups(found: Iterable[Found], source: Source) -> Iterator[list[Found]]:
@@ -75,7 +75,7 @@ def _require_inside(path: str, source: Source) -> None:
     """Refuse a link to elsewhere: whoever may land files could have any file of this machine read."""
     before_pattern = re.split(r"[*?\[]", source.path)[0]
     folder = os.path.realpath(os.path.dirname(before_pattern))
-    real = os.path.realpath(path)
+    real = os.path.realpath(on_disk(path))
     if os.path.commonpath((folder, real)) != folder:
         raise ValueError(
             f"it is a link to {real}, which is not below {folder}; follow_links = true allows that"
@@ -86,6 +86,8 @@ def _fields(path: str, source: Source) -> tuple[tuple[str, ...] | None, Columns]
     if source.format == "ndjson":
         return None, json_columns(_payloads(path) if source.kind == "mqtt" else _sample(path))
     if source.format == "parquet":
+        if on_disk(path) != path:
+            raise ValueError("Spark reads no Parquet file whose name is not UTF-8; rename it")
         schema = pyarrow.parquet.read_schema(path)
         return tuple(schema.names), {column.name: str(column.type) for column in schema}
     if source.format == "zeek":
@@ -145,7 +147,8 @@ def _sample(path: str) -> Iterator[str]:
 
 
 def _head(path: str) -> Iterator[str]:
-    with gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb") as file:
+    name = on_disk(path)
+    with gzip.open(name, "rb") if path.endswith(".gz") else open(name, "rb") as file:
         lines = iter(partial(file.readline, _SAMPLE_BYTES), b"")
         for number, line in enumerate(lines):
             text = line.decode("utf-8", "replace").rstrip("\r\n")

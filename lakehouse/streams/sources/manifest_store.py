@@ -23,6 +23,7 @@ from lakehouse.home.atomic_files import write_text
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.folded_file import RECENT
 from lakehouse.streams.sources.drift import schema_changes
+from lakehouse.streams.sources.file_names import on_disk
 from lakehouse.streams.sources.files import Found, groups, landed, matching
 from lakehouse.streams.sources.folded_manifests import KINDS, FoldedManifests
 from lakehouse.streams.sources.manifest import (
@@ -229,7 +230,7 @@ class ManifestStore:
 def _as_it_is(file: LandedFile, source: Source) -> LandedFile:
     """Return a file as it is now, as it was where it is gone: it is found to be so when it is read."""
     try:
-        return landed(file.path, os.stat(file.path), source)
+        return landed(file.path, os.stat(on_disk(file.path)), source)
     except FileNotFoundError:
         return file
 

@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.streams.sources.file_names import on_disk
+
 BLOCK_BYTES = 8 * 1024 * 1024
 BATCH_LINES = 100_000
 # Of a line that is too long, so much is kept to be looked at.
@@ -42,7 +44,7 @@ def numbered_lines(path: str, skip_header: bool, skip_hash: bool, longest: int) 
 
 def blocks(path: str) -> Iterator[tuple[bytes, str | None]]:
     """Yield a plain or gzip file's content in blocks; the last of a damaged gzip file has a fault."""
-    with open(path, "rb") as file:
+    with open(on_disk(path), "rb") as file:
         yield from _inflated(file) if path.endswith(".gz") else _plain(file)
 
 
