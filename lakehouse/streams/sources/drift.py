@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 
 Columns = dict[str, str]
 NULL = "null"
+# A record may have any number of columns.
+_TOLD = 50
 _KINDS = {bool: "boolean", int: "number", float: "number", str: "string", list: "list", type(None): NULL}
 
 
@@ -34,7 +36,7 @@ def json_columns(lines: Iterable[str]) -> Columns:
 def schema_changes(
     name: str, before: Mapping[str, str], now: Mapping[str, str], seen: Iterable[str]
 ) -> list[str]:
-    """Return what changed from the file before to this one, named ``name``, one text a column.
+    """Return what changed from the file before to this one, named ``name``, one text a column; of many the first.
 
     ``seen`` are the columns of all earlier files: one that comes back is no gain.
     """
@@ -46,7 +48,8 @@ def schema_changes(
         for column, kind in now.items()
         if before.get(column, kind) != kind and NULL not in (before[column], kind)
     ]
-    return changes
+    more = len(changes) - _TOLD
+    return changes if more <= 0 else [*changes[:_TOLD], f"{name}: {more} more columns changed"]
 
 
 def _collect(record: dict[str, object], prefix: str, found: Columns) -> None:

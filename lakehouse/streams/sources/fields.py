@@ -25,6 +25,8 @@ from lakehouse.streams.sources.shapes import as_flow, as_seconds
 EVENT, ARRIVAL, PLUS = "_event", "_arrival", "_plus"
 # Formats whose records are cut at each tab, with no quotes.
 _BY_TAB = ("zeek", "pcap")
+# Spark's own limit, less one for safety.
+_MOST_FIELDS = 20_479
 _KEPT = ("source_file", "source_line", "record", "fault", "message")
 
 
@@ -139,7 +141,15 @@ def _cut(stream: Stream, layout: Layout) -> Column:
         "ignoreTrailingWhiteSpace": "true",
         "columnNameOfCorruptRecord": "_all",
     }
-    return F.from_csv("text", schema.removeprefix(", "), options)
+    return F.from_csv(_narrow(source.separator, len(layout or ())), schema.removeprefix(", "), options)
+
+
+def _narrow(separator: str, fields: int) -> Column:
+    """The line, or one of too many fields in place of one that has more than Spark can cut: it would end the batch."""
+    without = F.octet_length(F.replace(F.col("text"), F.lit(separator), F.lit("")))
+    size = F.octet_length("text")
+    is_wide = (size > _MOST_FIELDS) & (size - without >= _MOST_FIELDS * len(separator.encode()))
+    return F.when(is_wide, F.lit(separator * (fields + 1))).otherwise(F.col("text"))
 
 
 def _delimited(stream: Stream, wanted: FieldMap, layout: Layout, row: Column) -> Column:

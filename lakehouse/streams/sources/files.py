@@ -12,7 +12,6 @@ from contextlib import suppress
 from functools import partial
 from itertools import islice
 
-import pyarrow as pa
 import pyarrow.parquet
 
 from lakehouse.declare.stream import Source
@@ -25,6 +24,8 @@ from lakehouse.streams.sources.nfdump import field_names
 _SAMPLE_LINES = 100
 # A longer line is looked at in pieces, so that no line fills the memory.
 _SAMPLE_BYTES = 1024 * 1024
+# Spark prepares for each of them.
+_MOST_FIELDS = 5_000
 _ZEEK_MARKS = {"#separator": "\\x09", "#unset_field": "-", "#empty_field": "(empty)"}
 HIDDEN = (".", "_")
 UNFINISHED = (".tmp", ".part", ".partial", ".inprogress", ".crdownload")
@@ -66,7 +67,8 @@ def landed(path: str, stat: os.stat_result, source: Source) -> LandedFile:
         if not source.follow_links:
             _require_inside(path, source)
         fields, columns = _fields(path, source)
-    except (OSError, EOFError, ValueError, pa.ArrowException) as error:
+    except Exception as error:
+        # Whatever a look at its beginning meets, a file stops no stream.
         unreadable = f"{type(error).__name__}: {error}"
     return LandedFile(path, stat.st_size, stat.st_mtime_ns, fields, unreadable, columns)
 
@@ -99,6 +101,8 @@ def _fields(path: str, source: Source) -> tuple[tuple[str, ...] | None, Columns]
         return packet_fields(path), {}
     line = next(_head(path), "")
     fields = next(csv.reader([line], delimiter=source.separator, quotechar=source.quote), [])
+    if len(fields) > _MOST_FIELDS:
+        raise ValueError(f"its first line has {len(fields)} fields; expected at most {_MOST_FIELDS}")
     if source.format == "nfdump":
         names = field_names(fields)
         return names, dict.fromkeys(names, "text")

@@ -6,7 +6,6 @@ order and never cut, so rows inside a partition stand in processing order.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -40,7 +39,7 @@ LINE_SCHEMA = pa.schema(
     }
 )
 _UNKNOWN_LAYOUT = -1
-_ROWS = 1_000_000
+_ROWS, _CHECKED_ROWS = 1_000_000, 10_000
 # What Spark takes for a pattern in a path.
 _UNESCAPED = re.compile(r"[\\*?\[\]{}]")
 _PARTITION_BYTES = 128 * 1024 * 1024
@@ -122,8 +121,19 @@ def read_lines(
 
 
 def _found(file: LandedFile) -> LandedFile:
-    """Return a file, marked where it is gone by now: Spark would refuse all files for one."""
-    return file if os.path.exists(file.path) else replace(file, unreadable="FileNotFoundError: it is gone")
+    """Return a Parquet file, marked where it is gone by now or damaged: Spark would refuse all files for one.
+
+    Cost: it is decoded once, which is a small part of what Spark takes for it.
+    """
+    if file.unreadable is not None:
+        return file
+    try:
+        with pq.ParquetFile(file.path) as content:
+            for _ in content.iter_batches(_CHECKED_ROWS):
+                pass
+    except Exception as error:
+        return replace(file, unreadable=f"{type(error).__name__}: {error}")
+    return file
 
 
 def unreadable_lines(files: tuple[LandedFile, ...]) -> pa.Table:
