@@ -31,14 +31,16 @@ from lakehouse.cli.commands import (
     simulate,
     sql,
     status,
+    token,
+    web,
 )
 from lakehouse.cli.options import Globals, WrongUsage
 from lakehouse.declare.problems import ConfigError
 
 # In the order in which the help lists them.
 COMMANDS = (
-    *(init, simulate, bridge, collect, run, serve, ask, plot, sql, status),
-    *(metrics, plan, queries, explain, doctor, requeue, accept_loss, rebuild, retract, airflow),
+    *(init, simulate, bridge, collect, run, serve, ask, plot, sql, web, status),
+    *(metrics, plan, queries, explain, doctor, requeue, accept_loss, rebuild, retract, token, airflow),
 )
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
 

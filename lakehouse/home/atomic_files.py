@@ -40,10 +40,12 @@ def write_text(path: Path, text: str, *, durable: bool = False, mode: int = 0o66
         file.write(text.encode("utf-8"))
 
 
-def write_json(path: Path, content: Any, *, durable: bool = False, indent: int | None = None) -> None:
+def write_json(
+    path: Path, content: Any, *, durable: bool = False, indent: int | None = None, mode: int = 0o666
+) -> None:
     """Replace a file by this content as JSON; a value that JSON has no type for, such as a path, becomes text."""
     text = json.dumps(content, ensure_ascii=False, default=str, indent=indent)
-    write_text(path, text + "\n", durable=durable)
+    write_text(path, text + "\n", durable=durable, mode=mode)
 
 
 def sync(path: Path) -> None:

@@ -27,6 +27,7 @@
     runs/                 the last outcome of each job, small JSON
     runs/live/            signs of life of bridges and collectors
     attempts/             how often the batch that a stream takes in now has failed   jobs/ingest
+    tokens.json           hashes of the tokens of `tidemark web`     tidemark token
     service/              the heartbeat of `tidemark serve`, and what its Spark says
     airflow/              Airflow's own home
 
@@ -116,6 +117,11 @@ class Home:
     def needed_slack(self, query: str) -> Path:
         """How much slack the pairs that repairs of a query found would have needed."""
         return self.root / "needed_slack" / query
+
+    @property
+    def tokens(self) -> Path:
+        """Hashes of the tokens of `tidemark web`."""
+        return self.root / "tokens.json"
 
     def tables_of(self, query: str) -> tuple[Path, ...]:
         """Every table that a query can have; the one that counts its batches is last."""

@@ -14,7 +14,7 @@ from lakehouse.home.layout import Home
 from lakehouse.serving.ask.question import AskError, Timestamp, microseconds, unknown, values_as_text
 from lakehouse.serving.ask.series import MOST_KEYS, Key, check_lines, check_size
 from lakehouse.serving.literals import text, text_map
-from lakehouse.serving.sandbox.sandbox import open_published
+from lakehouse.serving.sandbox.sandbox import PublishedReader, reading
 
 if TYPE_CHECKING:
     import duckdb
@@ -64,7 +64,7 @@ class AnswerSeries:
 
 
 def answer_series(
-    home: Path | Home,
+    home: Path | Home | PublishedReader,
     query: str,
     output: str | None = None,
     start: Timestamp | None = None,
@@ -84,7 +84,7 @@ def answer_series(
             ``MOST_KEYS`` groups and no ``limit`` is given.
     """
     check_size(points, limit, "groups")
-    with open_published(home) as published:
+    with reading(home) as published:
         asked = _question(published.connection, query, output, (start, end), points, values_as_text(where))
         groups = groups_of(published.connection, asked, "key_values", limit or MOST_KEYS + 1)
         check_lines(groups, asked.groups, "groups", "answers")

@@ -14,14 +14,14 @@ from lakehouse.serving.ask.ladder import chosen_grouping
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import Answer, Question, Timestamp, check, microseconds, values_as_text
 from lakehouse.serving.literals import text
-from lakehouse.serving.sandbox.sandbox import open_published
+from lakehouse.serving.sandbox.sandbox import PublishedReader, reading
 
 # Of the values of a key so many are named.
 _NAMED = 10
 
 
 def ask(
-    home: Path | Home,
+    home: Path | Home | PublishedReader,
     stream: str,
     measure: str,
     agg: str,
@@ -36,7 +36,8 @@ def ask(
 
     Times are ISO text, dates, datetimes or microseconds since the epoch; UTC where they carry no offset. No row in
     the range: sum and count are 0, the others None; by keys, no answer at all. ``limit``: only the first answers in
-    the order of their keys, where there may be millions.
+    the order of their keys, where there may be millions. Several questions cost less with one version kept open:
+    ``with open_published(home) as published: ask(published, ...)``.
 
     Raises:
         NotPublished: when nothing has been published yet.
@@ -44,23 +45,34 @@ def ask(
     """
     times, keys = (microseconds(start), microseconds(end)), values_as_text(where)
     question = Question(stream, measure, agg, *times, keys, tuple(dict.fromkeys(by or ())), limit, exact)
-    with open_published(home) as published:
-        check(published.connection, question)
-        if not exact:
-            return answer(published.connection, question)
-        # Reads the corrections of the home and DuckDB's Delta reader: nothing that other questions should wait for.
-        from lakehouse.serving.ask.raw import exact_answers
-
-        return exact_answers(published, question)
+    with reading(home) as published:
+        return answers(published, question)
 
 
-def unknown_keys(home: Path | Home, stream: str, measure: str, where: Mapping[str, object]) -> list[str]:
+def answers(published: PublishedReader, question: Question) -> list[Answer]:
+    """Answer a question from an open version.
+
+    Raises:
+        AskError: as ``ask``.
+    """
+    check(published.connection, question)
+    if not question.exact:
+        return answer(published.connection, question)
+    # Reads the corrections of the home and DuckDB's Delta reader: nothing that other questions should wait for.
+    from lakehouse.serving.ask.raw import exact_answers
+
+    return exact_answers(published, question)
+
+
+def unknown_keys(
+    home: Path | Home | PublishedReader, stream: str, measure: str, where: Mapping[str, object]
+) -> list[str]:
     """Return a sentence for each key whose value no row ever had, with the first of the values that there are.
 
     Cost: with the series of the grouping that holds these keys; for answers without rows, which are rare.
     """
     keys = values_as_text(where)
-    with open_published(home) as published:
+    with reading(home) as published:
         connection, said = published.connection, list[str]()
         grouping = chosen_grouping(connection, Question(stream, measure, "count", 0, 1, keys))
         if grouping is None:

@@ -48,7 +48,7 @@ def exact_answers(reader: PublishedReader, question: Question) -> list[Answer]:
     counted = replace(question, aggregate="count")
     estimates = {_values(found): found for found in answer(published, counted)}
     measure, chosen = _measure(published, question), chosen_grouping(published, counted)
-    with _connection() as raw:
+    with reader.reads_raw(_connection()) as raw:
         rows = _aggregates(raw, question, f"delta_scan({text(str(path))})", batch, measure)
     grouping = list(chosen[1]) if chosen else []
     final = final_before is not None and question.end_us <= final_before

@@ -25,7 +25,7 @@ from lakehouse.serving.ask.question import (
     values_as_text,
 )
 from lakehouse.serving.literals import text, text_map, texts
-from lakehouse.serving.sandbox.sandbox import open_published
+from lakehouse.serving.sandbox.sandbox import PublishedReader, reading
 
 if TYPE_CHECKING:
     import duckdb
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 MOST_POINTS = 10_000
 # More lines than this cannot be told apart on one page, nor read on one screen.
 MOST_KEYS = 12
-_COLUMNS = "from_us, to_us, value, low, high, exact, rows, grouping, as_of_version, nodes_read"
+_OF_BUCKET = "from_us, to_us, value, low, high, exact, rows, final, finest_granularity_us"
+_COLUMNS = f"{_OF_BUCKET}, grouping, as_of_version, nodes_read"
 Key = dict[str, str | None]
 
 
@@ -48,6 +49,8 @@ class Bucket:
     high: float | None
     exact: bool
     rows: int
+    final: bool
+    finest_granularity_us: int | None
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ class Series:
 
 
 def series(
-    home: Path | Home,
+    home: Path | Home | PublishedReader,
     stream: str,
     measure: str,
     agg: str,
@@ -81,7 +84,7 @@ def series(
         NotPublished: when nothing has been published yet.
         AskError: when something asked for does not exist, the range is empty, or there are too many points.
     """
-    with open_published(home) as published:
+    with reading(home) as published:
         asked = _question(published.connection, (stream, measure, agg), (start, end), where)
         check_size(points)
         check(published.connection, asked)
@@ -89,7 +92,7 @@ def series(
 
 
 def series_by(
-    home: Path | Home,
+    home: Path | Home | PublishedReader,
     stream: str,
     measure: str,
     agg: str,
@@ -110,7 +113,7 @@ def series_by(
         AskError: as ``series``; and when there are more than ``MOST_KEYS`` and no ``limit`` is given.
     """
     check_size(points, limit)
-    with open_published(home) as published:
+    with reading(home) as published:
         asked = _question(published.connection, (stream, measure, agg), (start, end), where, by)
         check(published.connection, asked)
         return buckets_by(published.connection, replace(asked, limit=limit), points)
@@ -227,9 +230,9 @@ def _statement(
 
 
 def _series(question: Question, rows: Sequence[tuple[Any, ...]], key: Key) -> Series:
-    grouping, version = rows[0][7], rows[0][8]
-    nodes_read = sum(row[9] for row in rows)
-    return Series(question, grouping, version, nodes_read, [Bucket(*row[:7]) for row in rows], key)
+    grouping, version = rows[0][9], rows[0][10]
+    nodes_read = sum(row[11] for row in rows)
+    return Series(question, grouping, version, nodes_read, [Bucket(*row[:9]) for row in rows], key)
 
 
 def _whole_range(connection: duckdb.DuckDBPyConnection, stream: str) -> tuple[int, int]:

@@ -34,6 +34,14 @@ class NotPublished(RuntimeError):
         super().__init__(f"nothing published yet in {folder}: run `tidemark run`")
 
 
+class VersionGone(RuntimeError):
+    """A version that is kept no longer, or never was; ``nearest`` is the kept one whose number is closest."""
+
+    def __init__(self, version: int, nearest: int | None) -> None:
+        super().__init__(f"version {version} is not kept; the nearest that is: {nearest or 'none'}")
+        self.nearest = nearest
+
+
 @dataclass
 class Hold:
     """A version that cannot be removed until it is closed, or its process ends."""
@@ -115,6 +123,19 @@ def hold_current(folder: Path) -> Hold:
         if held is not None:
             return held
     raise NotPublished(folder)
+
+
+def hold_version(folder: Path, version: int) -> Hold:
+    """Take the shared lock on one version.
+
+    Raises:
+        VersionGone: when it is not there, with the nearest that is.
+    """
+    held = _hold(folder, version)
+    if held is None:
+        kept = versions(folder)
+        raise VersionGone(version, min(kept, key=lambda one: abs(one - version), default=None))
+    return held
 
 
 def _hold(folder: Path, version: int) -> Hold | None:

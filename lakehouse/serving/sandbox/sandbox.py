@@ -12,13 +12,15 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.home.layout import Home
-from lakehouse.serving.file.versions import Hold, hold_current
+from lakehouse.serving.file.versions import Hold, hold_current, hold_version
 
 if TYPE_CHECKING:
     import duckdb
@@ -47,6 +49,7 @@ class PublishedReader:
 
     hold: Hold
     _connection: duckdb.DuckDBPyConnection | None = field(default=None, repr=False)
+    _raw: duckdb.DuckDBPyConnection | None = field(default=None, repr=False)
 
     @property
     def version(self) -> int:
@@ -67,6 +70,21 @@ class PublishedReader:
             self._connection = connect_locked(self.hold.path)
         return self._connection
 
+    def another(self) -> PublishedReader:
+        """Return a reader of the same open version for another thread; this one must stay open as long."""
+        return PublishedReader(self.hold, self.connection.cursor())
+
+    def reads_raw(self, raw: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+        """Note which connection reads raw rows for this reader, so that it can be interrupted too."""
+        self._raw = raw
+        return raw
+
+    def interrupt(self) -> None:
+        """Stop what this reader is doing, from another thread; it fails with DuckDB's InterruptException."""
+        for connection in (self._connection, self._raw):
+            if connection is not None:
+                connection.interrupt()
+
     def close(self) -> None:
         """Close the connection and let go of the version."""
         if self._connection is not None:
@@ -83,38 +101,67 @@ class PublishedReader:
         self.close()
 
 
-def open_published(home: Path | Home) -> PublishedReader:
-    """Open the current version of a home.
+def open_published(home: Path | Home, version: int | None = None) -> PublishedReader:
+    """Open a version of a home, by default the current one.
+
+    Raises:
+        NotPublished: when nothing has been published yet.
+        VersionGone: when the version asked for is not kept.
+    """
+    layout = home if isinstance(home, Home) else Home(home)
+    if version is None:
+        return PublishedReader(hold_current(layout.serving))
+    return PublishedReader(hold_version(layout.serving, version))
+
+
+@contextmanager
+def reading(published: Path | Home | PublishedReader) -> Iterator[PublishedReader]:
+    """Give a version to read: one that is open already stays open; of a home, the current one is opened and closed.
 
     Raises:
         NotPublished: when nothing has been published yet.
     """
-    layout = home if isinstance(home, Home) else Home(home)
-    return PublishedReader(hold_current(layout.serving))
+    if isinstance(published, PublishedReader):
+        yield published
+        return
+    with open_published(published) as reader:
+        yield reader
 
 
 def run_sql(
-    published: PublishedReader, text: str, row_limit: int = 10_000, timeout_s: float = 30.0
+    published: PublishedReader,
+    text: str,
+    row_limit: int = 10_000,
+    timeout_s: float = 30.0,
+    started: Callable[[Callable[[], object]], object] | None = None,
 ) -> SqlResult:
-    """Run one SELECT of somebody else on a published version.
+    """Run one SELECT of somebody else on a published version; ``started`` is given what kills it.
 
     Raises:
         SqlFailed: when it is refused, fails, takes longer than ``timeout_s`` or needs more memory than it may.
     """
     request = {"path": str(published.hold.path), "sql": text, "row_limit": row_limit, "timeout_s": timeout_s}
-    try:
-        ended = subprocess.run(
-            [sys.executable, "-E", "-s", "-c", _START, str(_ROOT)],
-            input=json.dumps(request).encode(),
-            capture_output=True,
-            timeout=timeout_s + _GRACE_S,
-            check=False,
-            env={"PATH": os.defpath, "LANG": "C.UTF-8", "TZ": "UTC"},
-            cwd="/",
-        )
-    except subprocess.TimeoutExpired:
-        raise SqlFailed(f"stopped after {timeout_s:g} s: narrow the range or ask for less") from None
-    return _result(ended, timeout_s)
+    process = subprocess.Popen(
+        [sys.executable, "-E", "-s", "-c", _START, str(_ROOT)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={"PATH": os.defpath, "LANG": "C.UTF-8", "TZ": "UTC"},
+        cwd="/",
+    )
+    with process:
+        if started is not None:
+            started(process.kill)
+        try:
+            output, errors = process.communicate(json.dumps(request).encode(), timeout_s + _GRACE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise SqlFailed(f"stopped after {timeout_s:g} s: narrow the range or ask for less") from None
+        except BaseException:
+            process.kill()
+            raise
+    return _result(output, errors, timeout_s)
 
 
 _START = (
@@ -122,17 +169,17 @@ _START = (
 )
 
 
-def _result(ended: subprocess.CompletedProcess[bytes], timeout_s: float) -> SqlResult:
+def _result(output: bytes, errors: bytes, timeout_s: float) -> SqlResult:
     try:
-        answer = json.loads(ended.stdout)
+        answer = json.loads(output)
     except ValueError:
-        raise SqlFailed(_death(ended, timeout_s)) from None
+        raise SqlFailed(_death(errors, timeout_s)) from None
     if "error" in answer:
         raise SqlFailed(answer["error"])
     return SqlResult(**answer)
 
 
-def _death(ended: subprocess.CompletedProcess[bytes], timeout_s: float) -> str:
-    last = ended.stderr.decode(errors="replace").strip().splitlines()[-1:]
+def _death(errors: bytes, timeout_s: float) -> str:
+    last = errors.decode(errors="replace").strip().splitlines()[-1:]
     said = f" ({last[0][:200]})" if last else ""
     return f"stopped: the statement needs more memory or time than it may have ({timeout_s:g} s){said}"

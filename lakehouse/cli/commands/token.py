@@ -1,0 +1,78 @@
+"""``tidemark token``: who may ask a server that is not on the loopback."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from lakehouse.cli.options import AsJson, WrongUsage, globals_of
+
+EXAMPLES = (
+    "tidemark token add grafana",
+    "tidemark token add analyst --scope read --scope sql --scope file",
+    "tidemark token add greenhouse --stream telemetry",
+    "tidemark token list",
+    "tidemark token revoke grafana",
+)
+
+
+class Action(StrEnum):
+    """What to do."""
+
+    ADD = "add"
+    LIST = "list"
+    REVOKE = "revoke"
+
+
+class Scopes(StrEnum):
+    """What a token may be good for."""
+
+    READ = "read"
+    SQL = "sql"
+    FILE = "file"
+    QUARANTINE = "quarantine"
+
+
+def token(
+    context: typer.Context,
+    action: Annotated[Action, typer.Argument(help="add, list or revoke.")],
+    name: Annotated[str, typer.Argument(help="The token's name.", show_default=False)] = "",
+    scope: Annotated[
+        list[Scopes] | None, typer.Option(help="What it is good for; default: read. May be repeated.")
+    ] = None,
+    stream: Annotated[
+        list[str] | None, typer.Option(help="Only this stream; default: all. May be repeated.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make, list or revoke tokens of `tidemark web`.
+
+    A token is shown once, when it is made; the home keeps a hash of it. read: answers, charts, tables. sql: SELECTs of
+    one's own. file: the published file. quarantine: rejected records with their bytes, which may be personal data.
+    """
+    from lakehouse.cli.output import print_json, print_table
+    from lakehouse.home.layout import Home
+    from lakehouse.web.tokens import Scope, TokenError, add_token, read_tokens, revoke_token
+
+    layout = Home(globals_of(context).home_folder())
+    if (action is Action.LIST) is bool(name):
+        raise WrongUsage(f"token {action}: expected {'no name' if name else 'the name of a token'}")
+    if action is Action.LIST:
+        shown = ("name", "scopes", "streams", "created_at")
+        rows = [[getattr(one, part) for part in shown] for one in read_tokens(layout)]
+        if as_json:
+            print_json([dict(zip(shown, row, strict=True)) for row in rows])
+        else:
+            print_table(shown, [["all" if cell is None else cell for cell in row] for row in rows])
+        return
+    try:
+        if action is Action.REVOKE:
+            revoke_token(layout, name)
+            print_json({"revoked": name}) if as_json else print(f"revoked {name}")
+        else:
+            made = add_token(layout, name, [Scope(one) for one in scope or [Scopes.READ]], stream)
+            print_json({"name": name, "token": made}) if as_json else print(made)
+    except TokenError as error:
+        raise WrongUsage(str(error)) from None

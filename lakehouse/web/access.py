@@ -1,0 +1,172 @@
+"""Who may ask: the Host asked for, the token, and one line of log for each question.
+
+Without tokens the server answers on the loopback only, and only to requests that name it so: a page of some other site
+cannot reach it through a name that it points here (DNS rebinding). With tokens each request carries one, as
+``Authorization: Bearer`` or as the password of Basic, which browsers and Grafana can send.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import logging
+import os
+import re
+import time
+from collections.abc import Sequence
+from urllib.parse import parse_qsl
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Send
+from starlette.types import Scope as Asgi
+
+from lakehouse.home.layout import Home
+from lakehouse.web.problems import Problem, response_of
+from lakehouse.web.tokens import LOCAL, Scope, Token, read_tokens, token_of
+
+audit = logging.getLogger("tidemark.audit")
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+# Without a token nobody learns anything; these hold no data.
+_OPEN_PATHS = ("/healthz",)
+_SECURITY = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+        "font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+
+class Tokens:
+    """The tokens of a home, read again when their file changes: a revoked one is refused from the next request on."""
+
+    def __init__(self, layout: Home) -> None:
+        self._layout, self._seen, self._tokens = layout, (-1, -1), list[Token]()
+
+    def __call__(self) -> Sequence[Token]:
+        """Return the tokens as they are now."""
+        try:
+            facts = os.stat(self._layout.tokens)
+            shown = (facts.st_mtime_ns, facts.st_ino)
+        except FileNotFoundError:
+            shown = (0, 0)
+        if shown != self._seen:
+            self._tokens, self._seen = read_tokens(self._layout), shown
+        return self._tokens
+
+
+class Access:
+    """Lets a request through to the application, or tells why not; writes one line of audit for each."""
+
+    def __init__(self, app: ASGIApp, layout: Home, needs_token: bool) -> None:
+        self._app, self._needs_token, self._tokens = app, needs_token, Tokens(layout)
+
+    async def __call__(self, scope: Asgi, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status = time.monotonic(), 0
+
+        async def secured(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                for name, value in _SECURITY.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            scope["token"] = self._token(scope)
+            await self._app(scope, receive, secured)
+        except Problem as problem:
+            await response_of(problem)(scope, receive, secured)
+        finally:
+            _log(scope, status, time.monotonic() - began)
+
+    def _token(self, scope: Asgi) -> Token | None:
+        headers = Headers(scope=scope)
+        if scope["path"] in _OPEN_PATHS:
+            return None
+        if not self._needs_token:
+            if re.sub(r":\d*$", "", headers.get("host", "")) not in LOOPBACK:
+                raise Problem(421, "Wrong host", "without tokens only localhost and 127.0.0.1 are answered")
+            return LOCAL
+        token = token_of(self._tokens(), _given(headers.get("authorization", "")))
+        if token is None:
+            raise Problem(
+                401,
+                "No token",
+                "give a token as `Authorization: Bearer ...` or as Basic's password; `tidemark token add` makes one",
+                {"WWW-Authenticate": 'Basic realm="tidemark", charset="UTF-8"'},
+            )
+        return token
+
+
+def _given(authorization: str) -> str:
+    kind, _, text = authorization.partition(" ")
+    if kind.lower() == "bearer":
+        return text.strip()
+    if kind.lower() == "basic":
+        try:
+            return base64.b64decode(text, validate=True).decode("utf-8").partition(":")[2]
+        except (binascii.Error, UnicodeDecodeError):
+            return ""
+    return ""
+
+
+def token(request: Request, scope: Scope = Scope.READ) -> Token:
+    """Return the token of a request.
+
+    Raises:
+        Problem: 403 when it lacks the scope.
+    """
+    found: Token = request.scope["token"]
+    if not found.may(scope):
+        raise Problem(
+            403, "Not allowed", f"token {found.name!r} has no scope {scope}; it has {list(found.scopes)}"
+        )
+    return found
+
+
+def check_stream(request: Request, stream: str, scope: Scope = Scope.READ) -> None:
+    """Refuse a stream that the request's token may not see.
+
+    Raises:
+        Problem: 403, whether or not there is such a stream.
+    """
+    found = token(request, scope)
+    if not found.sees(stream):
+        raise Problem(
+            403, "Not allowed", f"token {found.name!r} may see the streams {list(found.streams or ())}"
+        )
+
+
+def check_all_streams(request: Request, scope: Scope = Scope.READ) -> None:
+    """Refuse what shows rows of every stream to a token that may see some.
+
+    Raises:
+        Problem: 403.
+    """
+    if token(request, scope).streams is not None:
+        raise Problem(403, "Not allowed", "this shows every stream, and the token may see some only")
+
+
+def _log(scope: Asgi, status: int, seconds: float) -> None:
+    found: Token | None = scope.get("token")
+    asked = dict(parse_qsl(scope["query_string"].decode("latin-1"))[:20])
+    line = {
+        "token": found.name if found else None,
+        "method": scope["method"],
+        "path": scope["path"][:500],
+        "asked": {name[:100]: value[:500] for name, value in asked.items()},
+        "status": status,
+        "ms": round(1000 * seconds, 1),
+    }
+    audit.info("%s", json.dumps(line))

@@ -1,0 +1,121 @@
+"""The application: every address, the limits, who may ask, and what is closed when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from importlib.metadata import version
+
+from fastapi import FastAPI, Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Send
+from starlette.types import Scope as Asgi
+
+from lakehouse.home.layout import Home
+from lakehouse.web import changes, events, file, home_tables, page, questions, tables
+from lakehouse.web.access import Access
+from lakehouse.web.parameters import Limits
+from lakehouse.web.problems import Problem, answer_with_problems, problem_of, response_of
+from lakehouse.web.prometheus import routes as prometheus
+from lakehouse.web.responses import Latest, Pinned
+from lakehouse.web.versions import Versions
+from lakehouse.web.work import ClientLeft, Work
+
+_DESCRIPTION = """
+Answers of a Tidemark home, each with the interval that is sure to hold the truth.
+
+`/v/{version}/...` never changes and may be kept for ever. `/latest/...` is the current version, named in
+`Content-Location`; with `If-None-Match` it is answered 304 until something is published. Errors are `application/problem+json`.
+"""
+
+
+@dataclass(frozen=True)
+class WebOptions:
+    """How a server answers: ceilings, how many work and wait at once, and whether each request needs a token."""
+
+    limits: Limits = field(default_factory=Limits)
+    at_once: int = 4
+    waiting: int = 100
+    needs_token: bool = False
+
+
+def create_app(layout: Home, options: WebOptions | None = None) -> ASGIApp:
+    """Return the application that shows a home."""
+    options = options or WebOptions()
+    app = FastAPI(
+        title="Tidemark",
+        version=version("tidemark"),
+        description=_DESCRIPTION,
+        lifespan=_lifespan,
+        docs_url=None,
+        redoc_url=None,
+        separate_input_output_schemas=False,
+    )
+    app.state.layout, app.state.limits, app.state.options = layout, options.limits, options
+    for prefix, at in (("/v/{version}", Pinned), ("/latest", Latest)):
+        for module in (questions, tables, file):
+            app.include_router(module.routes(at), prefix=prefix)
+    for module in (home_tables, changes, events, page):
+        app.include_router(module.router)
+    app.include_router(prometheus.router, prefix="/prometheus/api/v1")
+    app.add_api_route("/healthz", _healthy, include_in_schema=False)
+    answer_with_problems(app)
+    return Access(_Guard(app), layout, options.needs_token)
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    options: WebOptions = app.state.options
+    app.state.versions = Versions(app.state.layout)
+    app.state.work = Work(options.at_once, options.waiting, options.limits.timeout_s)
+    app.state.events = events.Events(app.state.layout, app.state.versions)
+    following = asyncio.create_task(app.state.events.follow())
+    try:
+        yield
+    finally:
+        following.cancel()
+        with suppress(asyncio.CancelledError):
+            await following
+        app.state.work.close()
+        app.state.versions.close()
+
+
+async def _healthy(request: Request) -> Response:
+    return JSONResponse({"ok": True})
+
+
+class _Guard:
+    """Refuses what no address means (a NUL), ends quietly where the client has gone, and tells what went wrong."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Asgi, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if "\0" in scope["path"] or b"%00" in scope["query_string"]:
+            problem = Problem(400, "Wrong parameter", "a text with a NUL character cannot be asked for")
+            await response_of(problem)(scope, receive, send)
+            return
+        has_begun = False
+
+        async def noting(message: Message) -> None:
+            nonlocal has_begun
+            # Starlette's own page for what nobody caught says nothing that we would not say better.
+            if message["type"] == "http.response.start" and message["status"] == 500:
+                return
+            has_begun = has_begun or message["type"] == "http.response.start"
+            if has_begun:
+                await send(message)
+
+        try:
+            await self._app(scope, receive, noting)
+        except ClientLeft:
+            return
+        except Exception as error:
+            if has_begun:
+                raise
+            await response_of(problem_of(error))(scope, receive, send)

@@ -1,0 +1,145 @@
+"""Server-sent events: one for each published version, and one for each alarm that was raised, changed or withdrawn.
+
+One task follows the pointer to the current version, whoever listens; a listener costs a queue. What a listener missed
+while it was away is not sent again but for the last: it asks ``/latest`` and ``alarm_changes`` with what it saw last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response, StreamingResponse
+
+from lakehouse.home.layout import Home
+from lakehouse.serving.file.versions import NotPublished, VersionGone
+from lakehouse.serving.literals import name as quoted
+from lakehouse.web.access import check_all_streams
+from lakehouse.web.formats import json_value
+from lakehouse.web.problems import Problem
+from lakehouse.web.versions import Versions
+
+MOST_LISTENERS = 1_000
+_LOOK_S, _KEEP_ALIVE_S = 0.25, 15.0
+# A listener that takes nothing for so many events is sent away; it comes back and asks.
+_QUEUE = 100
+# Most changes of alarms that are told of one version; the rest is in alarm_changes.
+_MOST_CHANGES = 1_000
+router = APIRouter(tags=["events"])
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event: its kind, the version that it is of, and what it says."""
+
+    kind: str
+    version: int
+    data: dict[str, Any]
+
+    def written(self) -> bytes:
+        """Return it as the protocol has it."""
+        data = json.dumps({"version": self.version, **self.data}, ensure_ascii=False)
+        return f"event: {self.kind}\nid: {self.version}\ndata: {data}\n\n".encode()
+
+
+class Events:
+    """Follows the current version and tells all listeners; ``follow`` runs as one task."""
+
+    def __init__(self, layout: Home, versions: Versions) -> None:
+        self._layout, self._versions = layout, versions
+        self._listeners: set[asyncio.Queue[Event | None]] = set()
+        # Per query the newest batch and repair whose changes of alarms were told.
+        self._told: dict[str, tuple[int, int]] = {}
+        self.version = 0
+
+    async def follow(self) -> None:
+        """Look for a new version again and again, until cancelled."""
+        while True:
+            with suppress(NotPublished, VersionGone, ValueError):
+                version = self._versions.current()
+                if version != self.version:
+                    events = await asyncio.to_thread(self._of_version, version)
+                    is_first, self.version = not self.version, version
+                    for event in events if not is_first else ():
+                        self._tell(event)
+            await asyncio.sleep(_LOOK_S)
+
+    def _tell(self, event: Event) -> None:
+        for listener in list(self._listeners):
+            if listener.qsize() >= _QUEUE:
+                self._listeners.discard(listener)
+                listener.put_nowait(None)
+            else:
+                listener.put_nowait(event)
+
+    def _of_version(self, version: int) -> list[Event]:
+        with self._versions.reader(version) as reader:
+            row = reader.connection.execute("SELECT published_us FROM publication").fetchone()
+            events = [Event("version", version, {"published_us": row[0] if row else None})]
+            found = reader.connection.execute(
+                "SELECT table_name FROM information_schema.tables WHERE starts_with(table_name, 'alarm_changes_')"
+            ).fetchall()
+            for (table,) in found:
+                events += self._of_alarms(reader.connection, version, table)
+        return events
+
+    def _of_alarms(self, connection: Any, version: int, table: str) -> list[Event]:
+        query = table.removeprefix("alarm_changes_")
+        batch, repair = self._told.get(query, (-1, -1))
+        is_new = f"(found = 'online' AND batch > {batch}) OR (found = 'repair' AND batch > {repair})"
+        done = connection.execute(
+            f"FROM {quoted(table)} WHERE {is_new} ORDER BY raised_us, change LIMIT {_MOST_CHANGES}"
+        )
+        names = [column[0] for column in done.description]
+        rows = [dict(zip(names, row, strict=True)) for row in done.fetchall()]
+        newest = connection.execute(
+            "SELECT coalesce(max(batch) FILTER (found = 'online'), -1), "
+            f"coalesce(max(batch) FILTER (found = 'repair'), -1) FROM {quoted(table)}"
+        ).fetchone()
+        self._told[query] = newest
+        return [Event("alarm", version, {"query": query, **json_value(row)}) for row in rows]
+
+    async def listen(self) -> AsyncIterator[bytes]:
+        """Yield events from now on, and a comment where there are none for a while."""
+        queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._listeners.add(queue)
+        try:
+            yield (
+                Event("version", self.version, {}).written()
+                if self.version
+                else b": nothing published yet\n\n"
+            )
+            while True:
+                try:
+                    event = await asyncio.wait_for(queue.get(), _KEEP_ALIVE_S)
+                except TimeoutError:
+                    yield b": still here\n\n"
+                    continue
+                if event is None:
+                    return
+                yield event.written()
+        finally:
+            self._listeners.discard(queue)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further listener is taken."""
+        return len(self._listeners) >= MOST_LISTENERS
+
+
+@router.get(
+    "/events", summary="Server-sent events: `version` for each publish, `alarm` for each change of an alarm"
+)
+async def events(request: Request) -> Response:
+    """Return events from now on, until the client leaves; the first names the current version."""
+    check_all_streams(request)
+    source: Events = request.app.state.events
+    if source.is_full:
+        raise Problem(503, "Busy", f"{MOST_LISTENERS} listen already", {"Retry-After": "60"})
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(source.listen(), headers=headers, media_type="text/event-stream")

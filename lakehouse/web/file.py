@@ -1,0 +1,73 @@
+"""The published file itself, with ranges of bytes: any DuckDB attaches it over HTTP, or fetches it once.
+
+A version is a small file and the segments that it shares with other versions, so a new version is fetched without
+fetching those again. ``attach.sql`` has the statements that attach them all.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.background import BackgroundTask
+from starlette.responses import FileResponse, Response
+
+from lakehouse.serving.file.segments import catalog
+from lakehouse.serving.file.versions import database_path, hold_version, segment_path, segments_of
+from lakehouse.web.access import check_all_streams
+from lakehouse.web.home_tables import layout_of
+from lakehouse.web.problems import Problem
+from lakehouse.web.responses import At, etag, headers_of, is_known
+from lakehouse.web.tokens import Scope
+
+_DUCKDB = "application/vnd.duckdb"
+
+
+def routes(at_dependency: Any) -> APIRouter:
+    """Return the addresses of the files of the version that a dependency gives."""
+    router = APIRouter(tags=["file"])
+
+    @router.api_route("/tidemark.duckdb", methods=["GET", "HEAD"], summary="The version's file, in ranges")
+    async def database(request: Request, at: At = at_dependency) -> Response:
+        return _file(request, at, None)
+
+    @router.api_route("/segments/{segment}.duckdb", methods=["GET", "HEAD"], summary="A segment, in ranges")
+    async def segment(request: Request, segment: str, at: At = at_dependency) -> Response:
+        return _file(request, at, segment)
+
+    @router.get("/attach.sql", summary="Statements that attach the version to a DuckDB, read-only")
+    async def attach(request: Request, at: At = at_dependency) -> Response:
+        check_all_streams(request, Scope.FILE)
+        with hold_version(layout_of(request).serving, at.version) as held:
+            segments = segments_of(held.path)
+        base = f"{request.base_url}v/{at.version}"
+        if not re.fullmatch(r"[\w:/.\[\]-]+", base):
+            raise Problem(400, "Wrong host", "the Host header is no name that can stand in a statement")
+        lines = [
+            f"ATTACH IF NOT EXISTS '{base}/segments/{one}.duckdb' AS {catalog(one)} (READ_ONLY);"
+            for one in segments
+        ]
+        lines += [f"ATTACH '{base}/tidemark.duckdb' AS tidemark (READ_ONLY);", "USE tidemark;"]
+        headers = headers_of(request, at, etag(at, "attach", str(request.base_url)))
+        return Response("\n".join(lines) + "\n", headers=headers, media_type="application/sql")
+
+    return router
+
+
+def _file(request: Request, at: At, segment: str | None) -> Response:
+    """Return a file of a version, which stays until the last byte is sent."""
+    check_all_streams(request, Scope.FILE)
+    folder = layout_of(request).serving
+    held = hold_version(folder, at.version)
+    if segment is not None and (not re.fullmatch(r"\d+", segment) or segment not in segments_of(held.path)):
+        held.close()
+        raise Problem(404, "Not found", f"version {at.version} has no such segment")
+    path = database_path(folder, at.version) if segment is None else segment_path(folder, segment)
+    # A segment is the same in every version that names it.
+    validator = etag(at, "file") if segment is None else f'"segment-{segment}"'
+    headers = headers_of(request, at, validator)
+    if is_known(request, validator):
+        held.close()
+        return Response(status_code=304, headers=headers)
+    return FileResponse(path, headers=headers, media_type=_DUCKDB, background=BackgroundTask(held.close))

@@ -1,0 +1,166 @@
+"""What is beside the versions: the state of the home, verdicts of checks, quarantined records.
+
+These change while a version stays, so none of it is kept. Delta tables are read by their files, without Spark, on a
+connection that sees no statement of other people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from lakehouse.home.layout import Home
+from lakehouse.serving.literals import parquet_of, text
+from lakehouse.serving.status import status
+from lakehouse.web.access import check_all_streams, check_stream, token
+from lakehouse.web.formats import Format, Rows, json_bytes, json_value, written
+from lakehouse.web.parameters import limits_of
+from lakehouse.web.problems import Problem
+from lakehouse.web.responses import respond, work_of
+from lakehouse.web.tables import fetched
+from lakehouse.web.tokens import Scope
+from lakehouse.web.work import Stop
+
+router = APIRouter(tags=["home"])
+_FRESH = {"Cache-Control": "no-store"}
+# How many values of a facet are listed.
+_FACET = 50
+
+
+@router.get("/status.json", summary="Streams, lateness, jobs, bridges and the service, as they are now")
+async def state(request: Request) -> Response:
+    """Return what ``tidemark status --json`` says, without paths."""
+    layout, seen = layout_of(request), token(request)
+
+    def work(_: Stop) -> bytes:
+        found = status(layout)
+        found.pop("home")
+        found["streams"] = [one for one in found["streams"] if seen.sees(one["stream"])]
+        found["jobs"] = [one for one in found["jobs"] if seen.streams is None or seen.sees(one["stream"])]
+        return json_bytes(json_value(found))
+
+    return Response(await work_of(request).run(request, work), headers=_FRESH, media_type="application/json")
+
+
+@router.get("/quality.{format}", summary="Verdicts of the checks, newest first")
+async def quality(
+    request: Request,
+    format: Format,
+    stream: str | None = Query(None, max_length=300, description="A stream, or query-NAME."),
+    failed: bool = Query(False, description="Only rules that did not hold."),
+    limit: int = Query(1000, ge=1, description="Most rows."),
+) -> Response:
+    """Return verdicts, each with its limit and what was observed."""
+    if stream is None:
+        check_all_streams(request)
+    else:
+        check_stream(request, stream)
+    conditions = [f"stream = {text(stream)}"] if stream else []
+    conditions += ["NOT success"] if failed else []
+    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    most = min(limit, limits_of(request).rows)
+    table = layout_of(request).quality
+    return await _answered(
+        request,
+        format,
+        lambda c: _read(c, table, "*", f'{where} ORDER BY "at" DESC, stream, expectation', most),
+    )
+
+
+@router.get("/quarantine/{stream}/facets.json", summary="Rejected records by reason, file and batch")
+async def facets(
+    request: Request,
+    stream: str,
+    reason: str | None = Query(None, max_length=100, description="Only this one."),
+) -> Response:
+    """Return how many records were ever rejected, by each of the commonest values of three facets."""
+    check_stream(request, stream, Scope.QUARANTINE)
+    table = layout_of(request).quarantine(stream)
+    where = "" if reason is None else f"WHERE reason = {text(reason)}"
+    union = " UNION ALL ".join(
+        f"(SELECT '{name}' AS facet, {name}::VARCHAR AS value, count(*) AS records FROM rejected {where} "
+        f"GROUP BY ALL ORDER BY records DESC, value LIMIT {_FACET})"
+        for name in ("reason", "source_file", "batch")
+    )
+    return await _answered(request, Format.JSON, lambda c: _over(c, table, union))
+
+
+@router.get("/quarantine/{stream}.{format}", summary="Rejected records with their bytes, newest batch first")
+async def quarantine(
+    request: Request,
+    stream: str,
+    format: Format,
+    reason: str | None = Query(None, max_length=100, description="Only this one."),
+    source_file: str | None = Query(None, max_length=4096, description="Only records of this file."),
+    before: int | None = Query(None, description="Only batches before this one."),
+    limit: int = Query(100, ge=1, description="Most records."),
+) -> Response:
+    """Return rejected records, the first 4,096 bytes of each escaped; those that were requeued since too."""
+    check_stream(request, stream, Scope.QUARANTINE)
+    asked = {"reason": reason, "source_file": source_file}
+    conditions = [f"{name} = {text(value)}" for name, value in asked.items() if value is not None]
+    conditions += [] if before is None else [f"batch < {before}"]
+    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    place = "source_file, source_line, source_item"
+    shown = f"batch, reason, detail, record[1:4096] AS record, octet_length(record) AS bytes, {place}"
+    order = f"{where} ORDER BY batch DESC, {place}"
+    most, table = min(limit, limits_of(request).rows), layout_of(request).quarantine(stream)
+    return await _answered(request, format, lambda c: _escaped(_read(c, table, shown, order, most)))
+
+
+def _escaped(found: Rows) -> Rows:
+    """Return rejected records with their bytes as text: what nobody could read, or would obey, as an escape."""
+    place = list(found.columns).index("record")
+    rows = [[*row[:place], escaped(row[place]), *row[place + 1 :]] for row in found.rows]
+    types = [*found.types[:place], "VARCHAR", *found.types[place + 1 :]]
+    return Rows(found.columns, types, rows, found.about)
+
+
+def escaped(record: bytes | None) -> str | None:
+    r"""Return bytes as printable text; other bytes and characters are escaped.
+
+    >>> escaped(b'{"a": "\xc3\xa9\xff\x1b[0m"}')
+    '{"a": "é\\xff\\x1b[0m"}'
+    """
+    if record is None:
+        return None
+    text = record.decode("utf-8", "backslashreplace")
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
+def layout_of(request: Request) -> Home:
+    """Return the home that the application shows."""
+    found: Home = request.app.state.layout
+    return found
+
+
+async def _answered(
+    request: Request, form: Format, read: Callable[[duckdb.DuckDBPyConnection], Rows]
+) -> Response:
+    def work(stop: Stop) -> Any:
+        with duckdb.connect(":memory:", config={"threads": 1, "memory_limit": "512MB"}) as connection:
+            stop.by(connection.interrupt)
+            return written(read(connection), form)
+
+    return respond(await work_of(request).run(request, work), form, _FRESH)
+
+
+def _read(connection: duckdb.DuckDBPyConnection, table: Path, columns: str, rest: str, limit: int) -> Rows:
+    found = _over(connection, table, f"SELECT {columns} FROM rejected {rest} LIMIT {limit + 1}")
+    about = {**found.about, "truncated": len(found.rows) > limit}
+    return Rows(found.columns, found.types, found.rows[:limit], about)
+
+
+def _over(connection: duckdb.DuckDBPyConnection, table: Path, statement: str) -> Rows:
+    """Return what a statement finds in a Delta table, which it calls ``rejected``."""
+    files = parquet_of(table)
+    if files is None:
+        raise Problem(404, "Not found", f"there is no table {table.name!r} here yet, or it has no rows")
+    return fetched(connection, f"WITH rejected AS (FROM {files}) {statement}")

@@ -1,0 +1,127 @@
+"""What the parameters of a request mean and what is refused: words and defaults of ``tidemark ask`` and ``plot``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from fastapi import Query, Request
+
+from lakehouse.serving.ask.question import Question, microseconds
+from lakehouse.serving.ask.series import MOST_KEYS, MOST_POINTS
+from lakehouse.web.access import check_stream
+from lakehouse.web.problems import Problem
+
+Aggregate = Literal["sum", "count", "avg", "min", "max", "increase"]
+# Wide enough for every event time that a stream may accept; years 1 to 9999.
+BEGINNING_US, END_US = microseconds("0001-01-02"), microseconds("9999-12-30")
+_NAME = 300
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The server's ceilings: most rows and points of one answer, and seconds that it may take."""
+
+    rows: int = 10_000
+    points: int = MOST_POINTS
+    timeout_s: float = 10.0
+
+
+@dataclass(frozen=True)
+class SeriesQuestion:
+    """A question over buckets; its range is the whole stream's where ``start_us`` or ``end_us`` is None."""
+
+    question: Question
+    start_us: int | None
+    end_us: int | None
+    points: int
+
+
+def limits_of(request: Request) -> Limits:
+    """Return the ceilings of the application."""
+    found: Limits = request.app.state.limits
+    return found
+
+
+def question(
+    request: Request,
+    stream: str = Query(max_length=_NAME, description="A published stream."),
+    measure: str = Query("*", max_length=_NAME, description="A measure of it, or * for its rows."),
+    agg: Aggregate | None = Query(None, description="Default: sum; count for *."),
+    start: str = Query("", alias="from", max_length=40, description="First moment: ISO, or microseconds."),
+    end: str = Query("", alias="to", max_length=40, description="First moment after."),
+    where: list[str] = Query([], max_length=50, description="KEY=VALUE; may be repeated."),
+    by: list[str] = Query(
+        [], max_length=20, description="One answer per value of this key; may be repeated."
+    ),
+    limit: int | None = Query(None, ge=1, description="Most answers of `by`, in the order of their keys."),
+    exact: bool = Query(False, description="Read raw rows too where they are kept."),
+) -> Question:
+    """Return the question of a request, as ``tidemark ask`` would understand it."""
+    check_stream(request, stream)
+    start_us, end_us = moment(start, "from", BEGINNING_US), moment(end, "to", END_US)
+    asked = agg or ("count" if measure == "*" else "sum")
+    most = limits_of(request).rows
+    first = min(limit or most, most) if by else None
+    return Question(
+        stream, measure, asked, start_us, end_us, keys(where), tuple(dict.fromkeys(by)), first, exact
+    )
+
+
+def series_question(
+    request: Request,
+    stream: str = Query(max_length=_NAME, description="A published stream."),
+    measure: str = Query("*", max_length=_NAME, description="A measure of it, or * for its rows."),
+    agg: Aggregate | None = Query(None, description="Default: avg; count for *."),
+    start: str = Query("", alias="from", max_length=40, description="Default: the oldest row."),
+    end: str = Query("", alias="to", max_length=40, description="Default: after the newest row."),
+    points: int = Query(100, ge=1, le=MOST_POINTS, description="Most buckets, all of one length."),
+    where: list[str] = Query([], max_length=50, description="KEY=VALUE; may be repeated."),
+    by: list[str] = Query([], max_length=20, description="One series per value of this key."),
+    limit: int | None = Query(None, ge=1, le=MOST_KEYS, description="Most series of `by`."),
+) -> SeriesQuestion:
+    """Return the question of a request, as ``tidemark plot`` would understand it."""
+    check_stream(request, stream)
+    asked = agg or ("count" if measure == "*" else "avg")
+    start_us, end_us = moment(start, "from", BEGINNING_US), moment(end, "to", END_US)
+    found = Question(stream, measure, asked, start_us, end_us, keys(where), tuple(dict.fromkeys(by)), limit)
+    points = min(points, limits_of(request).points)
+    return SeriesQuestion(found, start_us if start else None, end_us if end else None, points)
+
+
+def moment(given: str, name: str, default: int) -> int:
+    """Return microseconds UTC of an ISO time or of a number of them.
+
+    Raises:
+        Problem: 400 where it is neither, or outside the years 1 to 9999.
+    """
+    if not given:
+        return default
+    digits = given.removeprefix("-")
+    found = int(given) if digits.isdigit() and digits.isascii() and len(digits) > 8 else microseconds(given)
+    if not BEGINNING_US <= found <= END_US:
+        raise Problem(400, "Wrong parameter", f"{name}: expected a time from the year 1 to 9999")
+    return found
+
+
+def keys(where: Sequence[str]) -> dict[str, str | None]:
+    """Return ``key=value`` texts as a mapping; each key once.
+
+    Raises:
+        Problem: 400 where one is no such text.
+    """
+    found: dict[str, str | None] = {}
+    for one in where:
+        key, equals, value = one.partition("=")
+        if not equals or not key or key in found:
+            raise Problem(
+                400, "Wrong parameter", f"where: found {one[:100]!r}; expected KEY=VALUE, each key once"
+            )
+        found[key] = value
+    return found
+
+
+def one_more(asked: Question) -> Question:
+    """Return the question that also finds out whether there is more than its limit."""
+    return asked if asked.limit is None else replace(asked, limit=asked.limit + 1)

@@ -1,0 +1,81 @@
+"""Errors as RFC 9457 says them: one JSON object of type ``application/problem+json``, without paths or tracebacks."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from lakehouse.serving.ask.question import AskError
+from lakehouse.serving.file.versions import NotPublished, VersionGone
+from lakehouse.serving.sandbox.sandbox import SqlFailed
+
+logger = logging.getLogger(__name__)
+
+
+class Problem(Exception):
+    """An answer that is an error: status, a short title, what happened, and further fields and headers."""
+
+    def __init__(
+        self, status: int, title: str, detail: str, headers: Mapping[str, str] | None = None, **fields: Any
+    ) -> None:
+        super().__init__(detail)
+        self.status, self.title, self.detail = status, title, detail
+        self.headers, self.fields = dict(headers or {}), fields
+
+
+def problem_of(error: Exception) -> Problem:
+    """Return how an error is told; one that is nobody's fault but ours says nothing of itself."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, VersionGone):
+        return Problem(410, "Version gone", str(error), nearest=error.nearest)
+    if isinstance(error, NotPublished):
+        return Problem(503, "Nothing published", "nothing published yet: run `tidemark run`")
+    if isinstance(error, AskError):
+        return Problem(400, "Cannot be asked", str(error))
+    if isinstance(error, SqlFailed):
+        return Problem(400, "SQL failed", str(error))
+    if isinstance(error, HTTPException):
+        return Problem(error.status_code, str(error.detail), str(error.detail), error.headers)
+    if isinstance(error, RequestValidationError):
+        return Problem(422, "Wrong parameter", _wrong(error))
+    logger.error("a request failed", exc_info=error)
+    return Problem(500, "Internal error", "this should not have happened; the server's log says more")
+
+
+def _wrong(error: RequestValidationError) -> str:
+    """Return which parameters are wrong, and how; what was given is not repeated, it may be long."""
+    said = [f"{' '.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in error.errors()[:10]]
+    return "; ".join(said)
+
+
+def response_of(problem: Problem) -> Response:
+    """Return the response that tells a problem."""
+    document = {
+        "type": "about:blank",
+        "title": problem.title,
+        "status": problem.status,
+        "detail": problem.detail,
+        **problem.fields,
+    }
+    headers = {"Cache-Control": "no-store", **problem.headers}
+    content = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
+    return Response(content, problem.status, headers, "application/problem+json")
+
+
+def answer_with_problems(app: FastAPI) -> None:
+    """Have an application tell every error as a problem."""
+
+    async def respond(_: Request, error: Exception) -> Response:
+        return response_of(problem_of(error))
+
+    for kind in (Problem, VersionGone, NotPublished, AskError, SqlFailed, HTTPException):
+        app.add_exception_handler(kind, respond)
+    app.add_exception_handler(RequestValidationError, respond)

@@ -1,0 +1,158 @@
+"""``ask``, ``series`` and ``sql``: the questions that the command line answers, over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Body, Depends, Query, Request
+from starlette.responses import Response
+
+from lakehouse.serving.ask.ask import answers
+from lakehouse.serving.ask.question import Question
+from lakehouse.serving.ask.series import Series, series, series_by
+from lakehouse.serving.sandbox.guard import LONGEST_STATEMENT
+from lakehouse.serving.sandbox.sandbox import PublishedReader, run_sql
+from lakehouse.web.access import check_all_streams
+from lakehouse.web.formats import Format, Rows, written
+from lakehouse.web.parameters import SeriesQuestion, limits_of, one_more, question, series_question
+from lakehouse.web.responses import At, answered, respond, versions_of, work_of
+from lakehouse.web.tokens import Scope
+from lakehouse.web.work import Stop
+
+_ANSWER = {
+    "value": "DOUBLE",
+    "low": "DOUBLE",
+    "high": "DOUBLE",
+    "exact": "BOOLEAN",
+    "final": "BOOLEAN",
+    "rows": "BIGINT",
+    "rows_low": "BIGINT",
+    "rows_high": "BIGINT",
+    "nodes_read": "BIGINT",
+    "finest_granularity_us": "BIGINT",
+    "as_of_version": "INTEGER",
+    "grouping": "VARCHAR[]",
+    "key": "MAP(VARCHAR, VARCHAR)",
+}
+_BUCKET = {
+    "from_us": "BIGINT",
+    "to_us": "BIGINT",
+    "value": "DOUBLE",
+    "low": "DOUBLE",
+    "high": "DOUBLE",
+    "exact": "BOOLEAN",
+    "final": "BOOLEAN",
+    "rows": "BIGINT",
+    "finest_granularity_us": "BIGINT",
+    "key": "MAP(VARCHAR, VARCHAR)",
+}
+
+
+def routes(at_dependency: Any) -> APIRouter:
+    """Return the addresses of questions about the version that a dependency gives."""
+    router = APIRouter(tags=["questions"])
+
+    @router.get("/ask.{format}", summary="An aggregate over a range, with its interval")
+    async def ask(
+        request: Request, format: Format, asked: Question = Depends(question), at: At = at_dependency
+    ) -> Response:
+        return await answered(
+            request, at, format, asked, lambda reader: ask_rows(reader, asked), keep=not asked.exact
+        )
+
+    @router.get("/series.{format}", summary="An aggregate over equal buckets of a range, with intervals")
+    async def series(
+        request: Request,
+        format: Format,
+        asked: SeriesQuestion = Depends(series_question),
+        at: At = at_dependency,
+    ) -> Response:
+        return await answered(request, at, format, asked, lambda reader: series_rows(reader, asked))
+
+    @router.get("/sql.{format}", summary="One SELECT in the sandbox; what it says may depend on the time")
+    async def sql(
+        request: Request,
+        format: Format,
+        q: str = Query(max_length=LONGEST_STATEMENT, description="One SELECT."),
+        limit: int | None = Query(None, ge=1, description="Most rows."),
+        at: At = at_dependency,
+    ) -> Response:
+        return await _sql(request, at, format, q, limit)
+
+    @router.post("/sql.{format}", summary="The same, with the statement as the body")
+    async def sql_of_body(
+        request: Request,
+        format: Format,
+        q: str = Body(media_type="text/plain", max_length=LONGEST_STATEMENT),
+        limit: int | None = Query(None, ge=1, description="Most rows."),
+        at: At = at_dependency,
+    ) -> Response:
+        return await _sql(request, at, format, q, limit)
+
+    return router
+
+
+async def _sql(request: Request, at: At, form: Format, text: str, limit: int | None) -> Response:
+    check_all_streams(request, Scope.SQL)
+    limits = limits_of(request)
+    most = min(limit or limits.rows, limits.rows)
+
+    def work(stop: Stop) -> Any:
+        with versions_of(request).reader(at.version) as reader:
+            found = run_sql(reader, text, most, limits.timeout_s - 1, stop.by)
+        about = {"version": at.version, "truncated": found.truncated}
+        return written(Rows(found.columns, found.types, found.rows, about), form)
+
+    content = await work_of(request).run(request, work)
+    return respond(content, form, {"Cache-Control": "no-store", "Tidemark-Version": str(at.version)})
+
+
+def ask_rows(reader: PublishedReader, asked: Question) -> Rows:
+    """Return the answers to a question, a row for each, in the order of their keys."""
+    found = answers(reader, one_more(asked))
+    is_more = asked.limit is not None and len(found) > asked.limit
+    rows = [[getattr(one, name) for name in _ANSWER] for one in found[: asked.limit]]
+    about = {"version": reader.version, "question": question_document(asked), "truncated": is_more}
+    return Rows(list(_ANSWER), list(_ANSWER.values()), rows, about)
+
+
+def series_rows(reader: PublishedReader, asked: SeriesQuestion) -> Rows:
+    """Return the buckets of all series, a row for each, series by series."""
+    found = series_of(reader, asked)
+    rows = [
+        [getattr(bucket, name) if name != "key" else one.key for name in _BUCKET]
+        for one in found
+        for bucket in one.buckets
+    ]
+    about = {
+        "version": reader.version,
+        "question": question_document(found[0].question if found else asked.question),
+        "points": asked.points,
+        "grouping": found[0].grouping if found else [],
+        "nodes_read": found[0].nodes_read if found else 0,
+        "truncated": False,
+    }
+    return Rows(list(_BUCKET), list(_BUCKET.values()), rows, about)
+
+
+def series_of(reader: PublishedReader, asked: SeriesQuestion) -> list[Series]:
+    """Return the series of a question; one without ``by``."""
+    one = asked.question
+    between = (asked.start_us, asked.end_us, asked.points, one.where)
+    if one.by:
+        return series_by(reader, one.stream, one.measure, one.aggregate, one.by, *between, one.limit)
+    return [series(reader, one.stream, one.measure, one.aggregate, *between)]
+
+
+def question_document(asked: Question) -> dict[str, Any]:
+    """Return a question as it was understood."""
+    return {
+        "stream": asked.stream,
+        "measure": asked.measure,
+        "agg": asked.aggregate,
+        "from_us": asked.start_us,
+        "to_us": asked.end_us,
+        "where": asked.where,
+        "by": list(asked.by),
+        "exact": asked.exact,
+    }
