@@ -19,7 +19,7 @@ from lakehouse.web.access import Access
 from lakehouse.web.parameters import Limits
 from lakehouse.web.problems import Problem, answer_with_problems, problem_of, response_of
 from lakehouse.web.prometheus import routes as prometheus
-from lakehouse.web.responses import Latest, Pinned
+from lakehouse.web.responses import Declared
 from lakehouse.web.versions import Versions
 from lakehouse.web.work import ClientLeft, Work
 
@@ -27,7 +27,8 @@ _DESCRIPTION = """
 Answers of a Tidemark home, each with the interval that is sure to hold the truth.
 
 `/v/{version}/...` never changes and may be kept for ever. `/latest/...` is the current version, named in
-`Content-Location`; with `If-None-Match` it is answered 304 until something is published. Errors are `application/problem+json`.
+`Content-Location`; with `If-None-Match` it is answered 304 until something is published. Errors are
+`application/problem+json`.
 """
 
 
@@ -54,9 +55,9 @@ def create_app(layout: Home, options: WebOptions | None = None) -> ASGIApp:
         separate_input_output_schemas=False,
     )
     app.state.layout, app.state.limits, app.state.options = layout, options.limits, options
-    for prefix, at in (("/v/{version}", Pinned), ("/latest", Latest)):
-        for module in (questions, tables, file):
-            app.include_router(module.routes(at), prefix=prefix)
+    for module in (questions, tables, file):
+        app.include_router(module.router, prefix="/v/{version}", dependencies=[Declared])
+        app.include_router(module.router, prefix="/latest")
     for module in (home_tables, changes, events, page):
         app.include_router(module.router)
     app.include_router(prometheus.router, prefix="/prometheus/api/v1")

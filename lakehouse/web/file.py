@@ -7,7 +7,6 @@ fetching those again. ``attach.sql`` has the statements that attach them all.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.background import BackgroundTask
@@ -18,41 +17,44 @@ from lakehouse.serving.file.versions import database_path, hold_version, segment
 from lakehouse.web.access import check_all_streams
 from lakehouse.web.home_tables import layout_of
 from lakehouse.web.problems import Problem
-from lakehouse.web.responses import At, etag, headers_of, is_known
+from lakehouse.web.responses import Asked, At, etag, headers_of, is_known
 from lakehouse.web.tokens import Scope
 
 _DUCKDB = "application/vnd.duckdb"
 
+router = APIRouter(tags=["file"])
 
-def routes(at_dependency: Any) -> APIRouter:
-    """Return the addresses of the files of the version that a dependency gives."""
-    router = APIRouter(tags=["file"])
 
-    @router.api_route("/tidemark.duckdb", methods=["GET", "HEAD"], summary="The version's file, in ranges")
-    async def database(request: Request, at: At = at_dependency) -> Response:
-        return _file(request, at, None)
+@router.head("/tidemark.duckdb", include_in_schema=False)
+@router.get("/tidemark.duckdb", summary="The version's file, in ranges")
+async def database(request: Request, at: At = Asked) -> Response:
+    """Return the version's own file, or ranges of it."""
+    return _file(request, at, None)
 
-    @router.api_route("/segments/{segment}.duckdb", methods=["GET", "HEAD"], summary="A segment, in ranges")
-    async def segment(request: Request, segment: str, at: At = at_dependency) -> Response:
-        return _file(request, at, segment)
 
-    @router.get("/attach.sql", summary="Statements that attach the version to a DuckDB, read-only")
-    async def attach(request: Request, at: At = at_dependency) -> Response:
-        check_all_streams(request, Scope.FILE)
-        with hold_version(layout_of(request).serving, at.version) as held:
-            segments = segments_of(held.path)
-        base = f"{request.base_url}v/{at.version}"
-        if not re.fullmatch(r"[\w:/.\[\]-]+", base):
-            raise Problem(400, "Wrong host", "the Host header is no name that can stand in a statement")
-        lines = [
-            f"ATTACH IF NOT EXISTS '{base}/segments/{one}.duckdb' AS {catalog(one)} (READ_ONLY);"
-            for one in segments
-        ]
-        lines += [f"ATTACH '{base}/tidemark.duckdb' AS tidemark (READ_ONLY);", "USE tidemark;"]
-        headers = headers_of(request, at, etag(at, "attach", str(request.base_url)))
-        return Response("\n".join(lines) + "\n", headers=headers, media_type="application/sql")
+@router.head("/segments/{segment}.duckdb", include_in_schema=False)
+@router.get("/segments/{segment}.duckdb", summary="A segment, in ranges")
+async def segment(request: Request, segment: str, at: At = Asked) -> Response:
+    """Return a segment of the version, or ranges of it: the same bytes for every version that names it."""
+    return _file(request, at, segment)
 
-    return router
+
+@router.get("/attach.sql", summary="Statements that attach the version to a DuckDB, read-only")
+async def attach(request: Request, at: At = Asked) -> Response:
+    """Return SQL for a DuckDB with the extension httpfs; afterwards it has the version's tables and macros."""
+    check_all_streams(request, Scope.FILE)
+    with hold_version(layout_of(request).serving, at.version) as held:
+        segments = segments_of(held.path)
+    base = f"{request.base_url}v/{at.version}"
+    if not re.fullmatch(r"[\w:/.\[\]-]+", base):
+        raise Problem(400, "Wrong host", "the Host header is no name that can stand in a statement")
+    lines = [
+        f"ATTACH IF NOT EXISTS '{base}/segments/{one}.duckdb' AS {catalog(one)} (READ_ONLY);"
+        for one in segments
+    ]
+    lines += [f"ATTACH '{base}/tidemark.duckdb' AS tidemark (READ_ONLY);", "USE tidemark;"]
+    headers = headers_of(request, at, etag(at, "attach", str(request.base_url)))
+    return Response("\n".join(lines) + "\n", headers=headers, media_type="application/sql")
 
 
 def _file(request: Request, at: At, segment: str | None) -> Response:

@@ -10,8 +10,9 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -53,8 +54,8 @@ class Rows:
     about: Mapping[str, Any] = field(default_factory=dict)
 
 
-def written(found: Rows, form: Format) -> bytes | Iterator[bytes]:
-    """Return rows as bytes, or as an iterator of chunks where they are many."""
+def written(found: Rows, form: Format) -> bytes:
+    """Return rows in one format."""
     if form is Format.CSV:
         return _csv(found)
     if form is Format.ARROW:
@@ -114,7 +115,7 @@ def _cell(value: Any) -> Any:
     return f"'{shown}" if isinstance(shown, str) and shown.startswith(_FORMULA) else shown
 
 
-def _arrow(found: Rows) -> Iterator[bytes]:
+def _arrow(found: Rows) -> bytes:
     import pyarrow as pa
 
     about = {"tidemark": json_bytes(json_value(found.about))}
@@ -122,7 +123,7 @@ def _arrow(found: Rows) -> Iterator[bytes]:
     schema = pa.schema(
         [(name, _arrow_type(kind)) for name, kind in zip(names, found.types, strict=True)], metadata=about
     )
-    sink = _Chunks()
+    sink = io.BytesIO()
     with pa.ipc.new_stream(sink, schema) as writer:
         for first in range(0, len(found.rows), ARROW_BATCH_ROWS):
             part = found.rows[first : first + ARROW_BATCH_ROWS]
@@ -131,37 +132,26 @@ def _arrow(found: Rows) -> Iterator[bytes]:
                 for place, one in enumerate(schema)
             ]
             writer.write_batch(pa.record_batch(arrays, schema=schema))
-            yield sink.taken()
-    yield sink.taken()
-
-
-class _Chunks(io.RawIOBase):
-    """A file that gives away what was written since it last did."""
-
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, part: Any) -> int:
-        self._parts.append(bytes(part))
-        return len(part)
-
-    def taken(self) -> bytes:
-        parts, self._parts = self._parts, []
-        return b"".join(parts)
+    return sink.getvalue()
 
 
 def _of_type(value: Any, kind: pa.DataType) -> Any:
-    """Return a value as a column of a type takes it."""
+    """Return a value as a column of a type takes it; what the sandbox wrote as text is read again."""
     import pyarrow.types as types
 
     if value is None:
         return None
     if types.is_map(kind):
         return list(value.items())
-    return json.dumps(json_value(value)) if types.is_string(kind) and not isinstance(value, str) else value
+    if types.is_list(kind):
+        return [_of_type(one, kind.value_type) for one in value]
+    if not isinstance(value, str):
+        return json.dumps(json_value(value)) if types.is_string(kind) else value
+    if types.is_floating(kind):
+        return float(value)
+    if types.is_binary(kind):
+        return bytes.fromhex(value)
+    return datetime.fromisoformat(value) if types.is_temporal(kind) else value
 
 
 def _arrow_type(duckdb_type: str) -> pa.DataType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -49,7 +50,9 @@ def question(
     stream: str = Query(max_length=_NAME, description="A published stream."),
     measure: str = Query("*", max_length=_NAME, description="A measure of it, or * for its rows."),
     agg: Aggregate | None = Query(None, description="Default: sum; count for *."),
-    start: str = Query("", alias="from", max_length=40, description="First moment: ISO, or microseconds."),
+    start: str = Query(
+        "", alias="from", max_length=40, description="First moment: ISO, or 1767225600000000us."
+    ),
     end: str = Query("", alias="to", max_length=40, description="First moment after."),
     where: list[str] = Query([], max_length=50, description="KEY=VALUE; may be repeated."),
     by: list[str] = Query(
@@ -91,15 +94,15 @@ def series_question(
 
 
 def moment(given: str, name: str, default: int) -> int:
-    """Return microseconds UTC of an ISO time or of a number of them.
+    """Return microseconds UTC of an ISO time, or of a number of them such as 1767225600000000us.
 
     Raises:
         Problem: 400 where it is neither, or outside the years 1 to 9999.
     """
     if not given:
         return default
-    digits = given.removeprefix("-")
-    found = int(given) if digits.isdigit() and digits.isascii() and len(digits) > 8 else microseconds(given)
+    number = re.fullmatch(r"(-?[0-9]{1,18})us", given)
+    found = int(number[1]) if number else microseconds(given)
     if not BEGINNING_US <= found <= END_US:
         raise Problem(400, "Wrong parameter", f"{name}: expected a time from the year 1 to 9999")
     return found

@@ -15,7 +15,7 @@ from lakehouse.serving.sandbox.sandbox import PublishedReader, run_sql
 from lakehouse.web.access import check_all_streams
 from lakehouse.web.formats import Format, Rows, written
 from lakehouse.web.parameters import SeriesQuestion, limits_of, one_more, question, series_question
-from lakehouse.web.responses import At, answered, respond, versions_of, work_of
+from lakehouse.web.responses import Asked, At, answered, respond, versions_of, work_of
 from lakehouse.web.tokens import Scope
 from lakehouse.web.work import Stop
 
@@ -47,49 +47,52 @@ _BUCKET = {
     "key": "MAP(VARCHAR, VARCHAR)",
 }
 
+router = APIRouter(tags=["questions"])
 
-def routes(at_dependency: Any) -> APIRouter:
-    """Return the addresses of questions about the version that a dependency gives."""
-    router = APIRouter(tags=["questions"])
 
-    @router.get("/ask.{format}", summary="An aggregate over a range, with its interval")
-    async def ask(
-        request: Request, format: Format, asked: Question = Depends(question), at: At = at_dependency
-    ) -> Response:
-        return await answered(
-            request, at, format, asked, lambda reader: ask_rows(reader, asked), keep=not asked.exact
-        )
+@router.get("/ask.{format}", summary="An aggregate over a range, with its interval")
+async def ask(
+    request: Request, format: Format, asked: Question = Depends(question), at: At = Asked
+) -> Response:
+    """Return what ``tidemark ask`` says: one row, or one per key of ``by``."""
+    return await answered(
+        request, at, format, asked, lambda reader: ask_rows(reader, asked), keep=not asked.exact
+    )
 
-    @router.get("/series.{format}", summary="An aggregate over equal buckets of a range, with intervals")
-    async def series(
-        request: Request,
-        format: Format,
-        asked: SeriesQuestion = Depends(series_question),
-        at: At = at_dependency,
-    ) -> Response:
-        return await answered(request, at, format, asked, lambda reader: series_rows(reader, asked))
 
-    @router.get("/sql.{format}", summary="One SELECT in the sandbox; what it says may depend on the time")
-    async def sql(
-        request: Request,
-        format: Format,
-        q: str = Query(max_length=LONGEST_STATEMENT, description="One SELECT."),
-        limit: int | None = Query(None, ge=1, description="Most rows."),
-        at: At = at_dependency,
-    ) -> Response:
-        return await _sql(request, at, format, q, limit)
+@router.get("/series.{format}", summary="An aggregate over equal buckets of a range, with intervals")
+async def bucket_series(
+    request: Request,
+    format: Format,
+    asked: SeriesQuestion = Depends(series_question),
+    at: At = Asked,
+) -> Response:
+    """Return what ``tidemark plot`` draws: a row per bucket, series by series."""
+    return await answered(request, at, format, asked, lambda reader: series_rows(reader, asked))
 
-    @router.post("/sql.{format}", summary="The same, with the statement as the body")
-    async def sql_of_body(
-        request: Request,
-        format: Format,
-        q: str = Body(media_type="text/plain", max_length=LONGEST_STATEMENT),
-        limit: int | None = Query(None, ge=1, description="Most rows."),
-        at: At = at_dependency,
-    ) -> Response:
-        return await _sql(request, at, format, q, limit)
 
-    return router
+@router.get("/sql.{format}", summary="One SELECT in the sandbox; what it says may depend on the time")
+async def sql(
+    request: Request,
+    format: Format,
+    q: str = Query(max_length=LONGEST_STATEMENT, description="One SELECT."),
+    limit: int | None = Query(None, ge=1, description="Most rows."),
+    at: At = Asked,
+) -> Response:
+    """Return what ``tidemark sql`` says; never kept, as a statement may ask for the time."""
+    return await _sql(request, at, format, q, limit)
+
+
+@router.post("/sql.{format}", summary="The same, with the statement as the body")
+async def sql_of_body(
+    request: Request,
+    format: Format,
+    q: str = Body(media_type="text/plain", max_length=LONGEST_STATEMENT),
+    limit: int | None = Query(None, ge=1, description="Most rows."),
+    at: At = Asked,
+) -> Response:
+    """Return the same for a statement that is longer than an address may be."""
+    return await _sql(request, at, format, q, limit)
 
 
 async def _sql(request: Request, at: At, form: Format, text: str, limit: int | None) -> Response:

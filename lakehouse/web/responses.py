@@ -8,12 +8,12 @@ pointer. The ETag is made of the version and of the question as it was understoo
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from lakehouse.serving.sandbox.sandbox import PublishedReader
 from lakehouse.web.formats import MEDIA_TYPES, Format, Rows, written
@@ -38,17 +38,17 @@ class At:
         return f"/v/{self.version}"
 
 
-def latest(request: Request) -> At:
-    """Return the current version."""
-    return At(versions_of(request).current(), True)
+def declared(version: Annotated[int, Path(ge=1, le=2**31 - 1, description="A published version.")]) -> None:
+    """Say what the ``version`` of an address is, where there is one."""
 
 
-def pinned(version: Annotated[int, Path(ge=1, le=2**31 - 1, description="A published version.")]) -> At:
-    """Return the version that the address names."""
-    return At(version, False)
+def asked_version(request: Request) -> At:
+    """Return the version that the address names, the current one where it names none."""
+    given = request.path_params.get("version")
+    return At(versions_of(request).current(), True) if given is None else At(int(given), False)
 
 
-Latest, Pinned = Depends(latest), Depends(pinned)
+Declared, Asked = Depends(declared), Depends(asked_version)
 
 
 def versions_of(request: Request) -> Versions:
@@ -105,7 +105,7 @@ async def answered(
     elif is_known(request, validator):
         return Response(status_code=304, headers=headers)
 
-    def work(stop: Stop) -> bytes | Iterator[bytes]:
+    def work(stop: Stop) -> bytes:
         with versions_of(request).reader(at.version) as reader:
             stop.by(reader.interrupt)
             return written(ask(reader), form)
@@ -114,8 +114,6 @@ async def answered(
     return respond(content, form, headers)
 
 
-def respond(content: bytes | Iterator[bytes], form: Format, headers: dict[str, str]) -> Response:
-    """Return a response of one format, in chunks where there are several."""
-    if isinstance(content, bytes):
-        return Response(content, headers=headers, media_type=MEDIA_TYPES[form])
-    return StreamingResponse(content, headers=headers, media_type=MEDIA_TYPES[form])
+def respond(content: bytes, form: Format, headers: dict[str, str]) -> Response:
+    """Return a response of one format."""
+    return Response(content, headers=headers, media_type=MEDIA_TYPES[form])

@@ -19,7 +19,7 @@ from lakehouse.web.access import check_all_streams, check_stream, token
 from lakehouse.web.formats import Format, Rows
 from lakehouse.web.parameters import BEGINNING_US, END_US, limits_of, moment
 from lakehouse.web.problems import Problem
-from lakehouse.web.responses import At, answered
+from lakehouse.web.responses import Asked, At, answered
 
 # What can be read of a query, and the column that its rows are sorted by.
 _FOUND = {
@@ -32,84 +32,89 @@ _FOUND = {
     "alarm_changes": "raised_us",
 }
 
+router = APIRouter(tags=["tables"])
 
-def routes(at_dependency: Any) -> APIRouter:
-    """Return the addresses of tables of the version that a dependency gives."""
-    router = APIRouter(tags=["tables"])
 
-    @router.get("/streams.{format}", summary="Streams with keys, measures, levels and counts")
-    async def streams(request: Request, format: Format, at: At = at_dependency) -> Response:
-        seen = token(request).streams
-        return await answered(request, at, format, seen, lambda reader: _streams(reader, seen))
+@router.get("/streams.{format}", summary="Streams with keys, measures, levels and counts")
+async def streams(request: Request, format: Format, at: At = Asked) -> Response:
+    """Return a row per stream that the token may see."""
+    seen = token(request).streams
+    return await answered(request, at, format, seen, lambda reader: _streams(reader, seen))
 
-    @router.get("/streams/{stream}/keys/{key}.{format}", summary="Values of a key, sorted")
-    async def key_values(
-        request: Request,
-        stream: str,
-        key: str,
-        format: Format,
-        after: str | None = Query(None, description="Only values after this one."),
-        limit: int = Query(1000, ge=1, description="Most values."),
-        at: At = at_dependency,
-    ) -> Response:
-        check_stream(request, stream)
-        most = min(limit, limits_of(request).rows)
-        return await answered(
-            request,
-            at,
-            format,
-            (stream, key, after, most),
-            lambda reader: key_rows(reader, stream, key, after, most),
-        )
 
-    @router.get("/ledger.{format}", summary="Ingest batches of a stream, newest first")
-    async def ledger(
-        request: Request,
-        format: Format,
-        stream: str = Query(description="A published stream."),
-        before: int | None = Query(None, description="Only batches before this one."),
-        limit: int = Query(1000, ge=1, description="Most batches."),
-        at: At = at_dependency,
-    ) -> Response:
-        check_stream(request, stream)
-        most = min(limit, limits_of(request).rows)
-        return await answered(
-            request, at, format, (stream, before, most), lambda reader: _ledger(reader, stream, before, most)
-        )
+@router.get("/streams/{stream}/keys/{key}.{format}", summary="Values of a key, sorted")
+async def key_values(
+    request: Request,
+    stream: str,
+    key: str,
+    format: Format,
+    after: str | None = Query(None, description="Only values after this one."),
+    limit: int = Query(1000, ge=1, description="Most values."),
+    at: At = Asked,
+) -> Response:
+    """Return the values of one key, page by page."""
+    check_stream(request, stream)
+    most = min(limit, limits_of(request).rows)
+    return await answered(
+        request,
+        at,
+        format,
+        (stream, key, after, most),
+        lambda reader: key_rows(reader, stream, key, after, most),
+    )
 
-    @router.get("/queries.{format}", summary="Registered queries, how far they and their repairs have come")
-    async def queries(request: Request, format: Format, at: At = at_dependency) -> Response:
-        check_all_streams(request)
-        return await answered(
-            request, at, format, None, lambda reader: rows_of(reader, "FROM queries ORDER BY query")
-        )
 
-    @router.get("/queries/{query}/{found}.{format}", summary="What a query found, page by page")
-    async def found_rows(
-        request: Request,
-        query: str,
-        found: str,
-        format: Format,
-        start: str = Query(
-            "", alias="from", max_length=40, description="First moment: ISO, or microseconds."
-        ),
-        end: str = Query("", alias="to", max_length=40, description="First moment after."),
-        after: str = Query("", max_length=60, description="`next` of the page before."),
-        limit: int = Query(1000, ge=1, description="Most rows."),
-        at: At = at_dependency,
-    ) -> Response:
-        check_all_streams(request)
-        between = moment(start, "from", BEGINNING_US), moment(end, "to", END_US)
-        most, place = min(limit, limits_of(request).rows), _place(after)
-        return await answered(
-            request,
-            at,
-            format,
-            (query, found, between, place, most),
-            lambda reader: _found(reader, query, found, between, place, most),
-        )
+@router.get("/ledger.{format}", summary="Ingest batches of a stream, newest first")
+async def ledger(
+    request: Request,
+    format: Format,
+    stream: str = Query(description="A published stream."),
+    before: int | None = Query(None, description="Only batches before this one."),
+    limit: int = Query(1000, ge=1, description="Most batches."),
+    at: At = Asked,
+) -> Response:
+    """Return a row per ingest batch: in = accepted + quarantined + duplicates."""
+    check_stream(request, stream)
+    most = min(limit, limits_of(request).rows)
+    return await answered(
+        request, at, format, (stream, before, most), lambda reader: _ledger(reader, stream, before, most)
+    )
 
-    return router
+
+@router.get("/queries.{format}", summary="Registered queries, how far they and their repairs have come")
+async def queries(request: Request, format: Format, at: At = Asked) -> Response:
+    """Return a row per registered query that has run."""
+    check_all_streams(request)
+    return await answered(
+        request, at, format, None, lambda reader: rows_of(reader, "FROM queries ORDER BY query")
+    )
+
+
+@router.get("/queries/{query}/{found}.{format}", summary="What a query found, page by page")
+async def found_rows(
+    request: Request,
+    query: str,
+    found: str,
+    format: Format,
+    start: str = Query(
+        "", alias="from", max_length=40, description="First moment: ISO, or 1767225600000000us."
+    ),
+    end: str = Query("", alias="to", max_length=40, description="First moment after."),
+    after: str = Query("", max_length=60, description="`next` of the page before."),
+    limit: int = Query(1000, ge=1, description="Most rows."),
+    at: At = Asked,
+) -> Response:
+    """Return rows of one table of a query, in order of time, page by page."""
+    check_all_streams(request)
+    between = moment(start, "from", BEGINNING_US), moment(end, "to", END_US)
+    most, place = min(limit, limits_of(request).rows), _place(after)
+    return await answered(
+        request,
+        at,
+        format,
+        (query, found, between, place, most),
+        lambda reader: _found(reader, query, found, between, place, most),
+    )
 
 
 def rows_of(reader: PublishedReader, statement: str, **about: Any) -> Rows:
@@ -131,7 +136,8 @@ def _streams(reader: PublishedReader, seen: tuple[str, ...] | None) -> Rows:
         reader,
         f"""
         SELECT stream, earliest_us, newest_us, newest_us - latest_us AS final_before_us, key_names,
-            (SELECT list(measure ORDER BY measure) FROM measures WHERE stream = s.stream AND measure <> '*') AS measures,
+            (SELECT list(measure ORDER BY measure) FROM measures WHERE stream = s.stream AND measure <> '*')
+                AS measures,
             (SELECT list(measure ORDER BY measure) FROM measures WHERE stream = s.stream AND is_counter) AS counters,
             (SELECT list(width_us ORDER BY level) FROM levels WHERE stream = s.stream) AS widths_us,
             (SELECT list(coalesce(horizon_us, {-(2**62)}) ORDER BY level) FROM levels WHERE stream = s.stream)
@@ -160,7 +166,9 @@ def key_rows(reader: PublishedReader, stream: str, key: str, after: str | None, 
         what, among = ("stream", []) if known is None else (f"key of {stream}", known[0])
         raise Problem(404, "Not found", unknown(what, f"{stream}.{key}" if known is None else key, among))
     place = groupings[0]["key_names"].index(key) + 1
-    later = "" if after is None else f"AND key_values[{place}] > {text(after)}"
+    later = (
+        "" if after is None else f"AND (key_values[{place}] > {text(after)} OR key_values[{place}] IS NULL)"
+    )
     rows = rows_of(
         reader,
         f"SELECT DISTINCT key_values[{place}] AS value FROM series WHERE grouping_id = {groupings[0]['id']} {later} "

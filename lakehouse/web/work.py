@@ -1,7 +1,7 @@
 """Work that blocks (a question, a statement, a scan of a table) off the loop, with a place, a time and an end.
 
-At most ``at_once`` works run, at most ``waiting`` wait; more are refused at once with 503. A work that takes too long, or
-whose client has gone, is interrupted, so that nobody's question outlives them.
+At most ``at_once`` works run, at most ``waiting`` wait; more are refused at once with 503. A work that takes too long,
+or whose client has gone, is interrupted, so that nobody's question outlives them.
 """
 
 from __future__ import annotations

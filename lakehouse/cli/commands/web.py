@@ -13,7 +13,7 @@ from lakehouse.cli.options import WrongUsage, duration, globals_of
 EXAMPLES = (
     "tidemark web",
     "tidemark web --bind 127.0.0.1:8080 --timeout 30s",
-    "tidemark token add grafana --scope read && tidemark web --bind 0.0.0.0:8417",
+    "tidemark web --bind 0.0.0.0:8417     (after tidemark token add NAME)",
 )
 DEFAULT_BIND = "127.0.0.1:8417"
 

@@ -8,12 +8,12 @@ from lakehouse.serving.literals import name, text
 from lakehouse.serving.sandbox.sandbox import PublishedReader
 from lakehouse.web.prometheus.evaluate import Found, Samples
 from lakehouse.web.prometheus.metrics import matching
-from lakehouse.web.prometheus.promql import AlertsQuery
+from lakehouse.web.prometheus.promql import AlertsQuestion
 
 _MOST = 10_000
 
 
-def alerts(reader: PublishedReader, asked: AlertsQuery, times_us: Sequence[int]) -> Found:
+def alerts(reader: PublishedReader, asked: AlertsQuestion, times_us: Sequence[int]) -> Found:
     """Return a series for each group that had an alarm at one of the times."""
     found: dict[tuple[tuple[str, str], ...], Samples] = {}
     queries = reader.connection.execute(

@@ -14,7 +14,7 @@ from lakehouse.serving.ask.question import INCREASE, Question, check
 from lakehouse.serving.literals import text, text_map, texts
 from lakehouse.serving.sandbox.sandbox import PublishedReader
 from lakehouse.web.prometheus.metrics import Metric, bounds_of, matching, metric
-from lakehouse.web.prometheus.promql import BOUNDS, Matcher, PromqlRefused, RangeQuery
+from lakehouse.web.prometheus.promql import BOUNDS, Matcher, PromqlRefused, RangeQuestion
 
 MOST_SERIES = 100
 MOST_TIMES = 11_000
@@ -38,7 +38,7 @@ class Found:
     warnings: list[str]
 
 
-def evaluated(reader: PublishedReader, asked: RangeQuery, times_us: Sequence[int]) -> Found:
+def evaluated(reader: PublishedReader, asked: RangeQuestion, times_us: Sequence[int]) -> Found:
     """Return the samples of a query at some evenly spaced times.
 
     Raises:
@@ -111,7 +111,7 @@ class _Tally:
         return said
 
 
-def _key_matchers(of: Metric, asked: RangeQuery) -> list[Matcher]:
+def _key_matchers(of: Metric, asked: RangeQuestion) -> list[Matcher]:
     for label in (*(one.label for one in asked.matchers), *(asked.by or ())):
         if label not in (*of.keys, "bound"):
             raise PromqlRefused(f"{of.name} has no label {label!r}; it has {', '.join((*of.keys, 'bound'))}")
@@ -124,7 +124,7 @@ def _bounds(reader: PublishedReader, matchers: tuple[Matcher, ...]) -> list[str]
     return bounds_of(matchers, [one["bound"] for one in allowed])
 
 
-def _by(of: Metric, asked: RangeQuery, keys: Sequence[Matcher]) -> tuple[str, ...]:
+def _by(of: Metric, asked: RangeQuestion, keys: Sequence[Matcher]) -> tuple[str, ...]:
     """Return the keys to answer by: those named, or all; a key that is matched by more than = must be among them."""
     if asked.by is None:
         labels = [one.label for one in keys]
@@ -161,7 +161,7 @@ def _labels(reader: PublishedReader, question: Question, keys: Sequence[Matcher]
     return [tuple((name, one.get(name)) for name in question.by) for one in kept]
 
 
-def _shown(key: dict[str, str | None], asked: RangeQuery, bound: str) -> dict[str, str]:
+def _shown(key: dict[str, str | None], asked: RangeQuestion, bound: str) -> dict[str, str]:
     fixed = {
         one.label: one.value
         for one in asked.matchers
@@ -175,7 +175,7 @@ def _shown(key: dict[str, str | None], asked: RangeQuery, bound: str) -> dict[st
 def _rows(
     reader: PublishedReader,
     question: Question,
-    asked: RangeQuery,
+    asked: RangeQuestion,
     times_us: Sequence[int],
     labels: Sequence[_Key],
 ) -> Iterator[_Row]:

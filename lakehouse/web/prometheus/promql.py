@@ -57,7 +57,7 @@ class Matcher:
 
 
 @dataclass(frozen=True)
-class RangeQuery:
+class RangeQuestion:
     """An aggregate of a metric over ``[t - range_us, t)``, the whole moved back by ``offset_us``.
 
     ``by``: the labels that stay apart; None leaves all keys apart.
@@ -72,13 +72,13 @@ class RangeQuery:
 
 
 @dataclass(frozen=True)
-class AlertsQuery:
+class AlertsQuestion:
     """The alarms that are raised, those that match."""
 
     matchers: tuple[Matcher, ...]
 
 
-Asked = RangeQuery | AlertsQuery | float
+Asked = RangeQuestion | AlertsQuestion | float
 
 
 def parsed(text: str) -> Asked:
@@ -123,7 +123,7 @@ def _asked(tree: Any) -> Asked:
     if isinstance(tree, promql.VectorSelector):
         metric, matchers = _selector(tree)
         if metric == ALERTS:
-            return AlertsQuery(matchers)
+            return AlertsQuestion(matchers)
         raise PromqlRefused(
             f"{metric or 'a selector'} alone has no range: ask for example avg_over_time({metric or 'metric'}[5m])"
         )
@@ -143,7 +143,7 @@ def _number(tree: Any) -> float:
     raise PromqlRefused(f"arithmetic is answered between numbers alone; {_known()}")
 
 
-def _grouped(tree: Any) -> RangeQuery:
+def _grouped(tree: Any) -> RangeQuestion:
     name = str(tree.op)
     if name not in OPERATORS:
         raise PromqlRefused(f"{name}() over series is not answered here; {_known()}")
@@ -168,7 +168,7 @@ def _grouped(tree: Any) -> RangeQuery:
     return found
 
 
-def _call(tree: Any, by: tuple[str, ...] | None) -> RangeQuery:
+def _call(tree: Any, by: tuple[str, ...] | None) -> RangeQuestion:
     name = tree.func.name
     if name not in FUNCTIONS:
         raise PromqlRefused(f"{name}() is not answered here; {_known()}")
@@ -182,7 +182,7 @@ def _call(tree: Any, by: tuple[str, ...] | None) -> RangeQuery:
     if inner.at is not None:
         raise PromqlRefused("the @ modifier is not answered here")
     offset = inner.offset or timedelta(0)
-    return RangeQuery(metric, FUNCTIONS[name], _us(selector.range), _us(offset), matchers, by)
+    return RangeQuestion(metric, FUNCTIONS[name], _us(selector.range), _us(offset), matchers, by)
 
 
 def _selector(tree: Any) -> tuple[str | None, tuple[Matcher, ...]]:

@@ -20,18 +20,43 @@ from lakehouse.web.problems import Problem
 from lakehouse.web.prometheus.alerts import alerts
 from lakehouse.web.prometheus.evaluate import MOST_TIMES, Found, Samples, evaluated
 from lakehouse.web.prometheus.metrics import label_sets, matching, metrics_of
-from lakehouse.web.prometheus.promql import AlertsQuery, Asked, PromqlRefused, parsed, selected
+from lakehouse.web.prometheus.promql import AlertsQuestion, Asked, PromqlRefused, parsed, selected
 from lakehouse.web.responses import versions_of, work_of
 from lakehouse.web.work import Stop
 
 router = APIRouter(tags=["prometheus"])
-_BOTH = ["GET", "POST"]
 _MOST_LISTED = 10_000
+# The same parameters come in the address and in a form, so they are read by hand and described here.
+_PARAMETERS = {
+    "query": "PromQL, of which range functions are answered.",
+    "time": "Unix seconds or RFC 3339; default: after the newest row of all streams.",
+    "start": "The first time: Unix seconds or RFC 3339.",
+    "end": "The last time.",
+    "step": "Seconds, or a duration such as 15s.",
+    "match[]": "A selector; may be repeated.",
+}
 Given = Mapping[str, list[str]]
 Work = Callable[[PublishedReader], tuple[Any, Sequence[str]]]
 
 
-@router.api_route("/query", methods=_BOTH, summary="A query at one time")
+def _described(*names: str) -> dict[str, Any]:
+    schema = {"type": "string"}
+    return {
+        "parameters": [
+            {
+                "name": name,
+                "in": "query",
+                "required": False,
+                "description": _PARAMETERS[name],
+                "schema": schema,
+            }
+            for name in names
+        ]
+    }
+
+
+@router.post("/query", include_in_schema=False)
+@router.get("/query", summary="A query at one time", openapi_extra=_described("query", "time"))
 async def query(request: Request) -> Response:
     """Return a sample per series; without a time, after the newest row of all streams."""
     given = await _given(request)
@@ -48,7 +73,12 @@ async def query(request: Request) -> Response:
     return await _asking(request, given, work)
 
 
-@router.api_route("/query_range", methods=_BOTH, summary="A query at evenly spaced times")
+@router.post("/query_range", include_in_schema=False)
+@router.get(
+    "/query_range",
+    summary="A query at evenly spaced times",
+    openapi_extra=_described("query", "start", "end", "step"),
+)
 async def query_range(request: Request) -> Response:
     """Return samples per series, from start to end."""
     given = await _given(request)
@@ -65,7 +95,8 @@ async def query_range(request: Request) -> Response:
     return await _asking(request, given, work)
 
 
-@router.api_route("/series", methods=_BOTH, summary="Label sets of the metrics that match")
+@router.post("/series", include_in_schema=False)
+@router.get("/series", summary="Label sets of the metrics that match", openapi_extra=_described("match[]"))
 async def series(request: Request) -> Response:
     """Return the labels of every series of a metric, whenever it had rows."""
     given = await _given(request)
@@ -74,7 +105,8 @@ async def series(request: Request) -> Response:
     return await _answered(request, lambda reader: (_label_sets(request, reader, given), []))
 
 
-@router.api_route("/labels", methods=_BOTH, summary="Names of labels")
+@router.post("/labels", include_in_schema=False)
+@router.get("/labels", summary="Names of labels", openapi_extra=_described("match[]"))
 async def labels(request: Request) -> Response:
     """Return every label, or those of the metrics that match."""
     given = await _given(request)
@@ -90,7 +122,7 @@ async def labels(request: Request) -> Response:
     return await _answered(request, work)
 
 
-@router.get("/label/{label}/values", summary="Values of a label")
+@router.get("/label/{label}/values", summary="Values of a label", openapi_extra=_described("match[]"))
 async def label_values(request: Request, label: str) -> Response:
     """Return the values of a label, sorted."""
     given = await _given(request)
@@ -153,7 +185,7 @@ async def _asking(
         asked = parsed((given.get("query") or [""])[0])
     except PromqlRefused as refused:
         return _told(refused)
-    if isinstance(asked, AlertsQuery):
+    if isinstance(asked, AlertsQuestion):
         check_all_streams(request)
     elif not isinstance(asked, float):
         check_stream(request, asked.metric.partition(":")[0])
@@ -207,7 +239,7 @@ def _document(data: Any, warnings: Sequence[str]) -> bytes:
 
 
 def _found(reader: PublishedReader, asked: Any, times: Sequence[int]) -> Found:
-    if isinstance(asked, AlertsQuery):
+    if isinstance(asked, AlertsQuestion):
         return alerts(reader, asked, times)
     return evaluated(reader, asked, times)
 

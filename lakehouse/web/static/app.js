@@ -1,0 +1,65 @@
+// The page: one view at a time, each a URL; what is shown can always be asked again elsewhere.
+
+import { encoded, follow } from "./api.js";
+import { h } from "./dom.js";
+import { changes } from "./changes.js";
+import { explore } from "./explore.js";
+import { overview } from "./overview.js";
+import { quality, quarantine } from "./checks.js";
+import { queries } from "./queries.js";
+
+const VIEWS = { overview, explore, changes, queries, quarantine, quality };
+const main = document.getElementById("main");
+let shown = 0, newest = null, drawn = null;
+
+export function go(parameters, { replace = false } = {}) {
+  history[replace ? "replaceState" : "pushState"](null, "", `?${encoded(parameters)}`);
+  draw();
+}
+
+async function draw() {
+  const place = ++shown;
+  const parameters = new URLSearchParams(location.search);
+  const name = VIEWS[parameters.get("view")] ? parameters.get("view") : "overview";
+  document.title = `${document.querySelector(`nav a[href="?view=${name}"]`).textContent} · Tidemark`;
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link.getAttribute("href") === `?view=${name}`) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  const waiting = setTimeout(() => { main.setAttribute("aria-busy", "true"); main.replaceChildren(h("p", { class: "note" }, "Loading …")); }, 300);
+  drawn = newest;
+  try {
+    const sheet = h("div");
+    await VIEWS[name](sheet, parameters, go, (late) => { if (place === shown) late(); });
+    if (place === shown) main.replaceChildren(sheet);
+  } catch (error) {
+    if (place === shown) main.replaceChildren(h("h1", {}, error.title ?? "Error"), h("p", { class: "error", role: "alert" }, error.message));
+  } finally {
+    clearTimeout(waiting);
+    main.removeAttribute("aria-busy");
+    main.dataset.drawn = String(place);
+    state();
+  }
+}
+
+function state() {
+  const element = document.getElementById("version");
+  if (newest === null) { element.replaceChildren(h("span", { class: "warn" }, "not connected: what is shown may be stale")); return; }
+  if (drawn !== null && newest > drawn) {
+    element.replaceChildren(h("button", { type: "button", onclick: draw }, `version ${newest} is new: show it`));
+    return;
+  }
+  element.replaceChildren(`version ${newest} · UTC`);
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest?.("a[href^='?']");
+  if (!link || event.metaKey || event.ctrlKey || event.shiftKey) return;
+  event.preventDefault();
+  history.pushState(null, "", link.getAttribute("href"));
+  draw().then(() => main.focus({ preventScroll: true }));
+});
+window.addEventListener("popstate", draw);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+follow((version) => { newest = version ?? null; if (drawn === null) drawn = newest; state(); });
+draw();

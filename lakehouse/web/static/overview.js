@@ -1,0 +1,59 @@
+// For a person on call: does every row have a place, is anything standing still, what is raised now?
+
+import { get } from "./api.js";
+import { cell, facts, h, number, share, span, table, time } from "./dom.js";
+
+export async function overview(sheet) {
+  const [state, queries, failed] = await Promise.all([
+    get("/status.json"), get("/latest/queries.json").catch(() => ({ rows: [] })),
+    get("/quality.json", { failed: true, limit: 20 }).catch(() => ({ rows: [] })),
+  ]);
+  const standing = stillStanding(state);
+  sheet.append(
+    h("h1", {}, "Overview"),
+    state.published ? h("p", { class: "note" }, `Version ${state.published.version}, published ${state.published.published_at}, ${span(state.published.age_s * 1e6)} ago`)
+      : h("p", { class: "warn" }, "Nothing is published yet: run `tidemark run`."),
+    standing.length ? h("section", {}, h("h2", {}, "Stands still"), h("ul", {}, standing.map((line) => h("li", { class: "bad" }, line)))) : h("p", { class: "good" }, "Nothing stands still."),
+    h("h2", {}, "Streams"), h("div", { class: "cards" }, state.streams.map(card)),
+    h("h2", {}, "Alarms now"), await alarms(queries.rows),
+    h("h2", {}, "Queries"),
+    table("Queries", [
+      ["query", (row) => h("a", { href: `?view=queries&query=${encodeURIComponent(row.query)}` }, row.query)],
+      ["kind", (row) => row.kind], ["published", (row) => number(row.published), true], ["by repair", (row) => number(row.repaired), true],
+      ["recall asked", (row) => (row.recall === null ? "–" : row.recall), true], ["rows waiting for repair", (row) => number(row.open), true],
+      ["time", (row) => time(row.time_us)]], queries.rows),
+    h("h2", {}, "Rules that did not hold"),
+    table("Rules that did not hold", [["stream", (row) => row.stream], ["rule", (row) => row.expectation], ["observed", (row) => cell(row.observed), true], ["expected", (row) => row.expected], ["at", (row) => row.at]], failed.rows));
+}
+
+function card(one) {
+  const link = h("a", { href: `?view=explore&stream=${encodeURIComponent(one.stream)}` }, one.stream);
+  if (one.rows === undefined) return h("article", { class: "card" }, h("h3", {}, one.stream), h("p", { class: "note" }, "not published yet"));
+  const came = one.received + one.requeued, found = one.accepted + one.quarantined + one.duplicates;
+  return h("article", { class: "card" }, h("h3", {}, link), facts([
+    ["rows", number(one.rows)],
+    ["newest", time(one.newest_us)],
+    ["late", `${number(one.late)} (${share(one.late, one.accepted + one.duplicates)})`],
+    ["late by, 95 %", span(one.lateness_p95_us)],
+    ["balance", h("span", { class: came === found ? "good" : "bad" }, `in ${number(came)} ${came === found ? "=" : "≠"} ${number(one.accepted)} accepted + ${number(one.quarantined)} quarantined + ${number(one.duplicates)} duplicates`)],
+    ["waiting", `${number(one.manifests.waiting)} batches${one.lag ? `, ${number(one.lag)} messages` : ""}`],
+    ["in quarantine", Object.keys(one.quarantine).length ? h("a", { href: `?view=quarantine&stream=${encodeURIComponent(one.stream)}` }, Object.entries(one.quarantine).map(([reason, count]) => `${reason} ${number(count)}`).join(", ")) : "nothing"],
+  ]));
+}
+
+function stillStanding(state) {
+  const found = state.jobs.filter((job) => !job.ok).map((job) => `${job.job} of ${job.stream} failed: ${job.error ?? ""}`);
+  for (const beat of state.heartbeats) if (!beat.is_alive && beat.state !== "stopped") found.push(`${beat.kind} of ${beat.stream}: silent`);
+  if (state.service && !state.service.is_alive && state.service.state !== "stopped") found.push("tidemark serve is not running");
+  return found;
+}
+
+async function alarms(queries) {
+  const raising = queries.filter((row) => row.alarms !== null);
+  const pages = await Promise.all(raising.map((row) => get(`/latest/queries/${encodeURIComponent(row.query)}/alarms.json`, { limit: 10000 })));
+  const rows = pages.flatMap((page, place) => page.rows.filter((row) => row.state === "raised").map((row) => ({ ...row, query: raising[place].query })));
+  return table("Alarms", [["query", (row) => h("a", { href: `?view=queries&query=${encodeURIComponent(row.query)}` }, row.query)], ["raised", (row) => time(row.raised_us)], ["of", groups], ["final", (row) => cell(row.final)]], rows);
+}
+
+const OWN = new Set(["alarm", "state", "raised_at", "cleared_at", "changes", "merged_into", "final", "raised_us", "cleared_us", "query"]);
+export const groups = (row) => Object.entries(row).filter(([name]) => !OWN.has(name)).map(([name, value]) => `${name}=${cell(value)}`).join(", ");

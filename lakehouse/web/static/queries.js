@@ -1,0 +1,53 @@
+// Registered queries: how complete they are, and alarms as lanes.
+
+import { get } from "./api.js";
+import { recall } from "./charts.js";
+import { cell, facts, h, number, share, span, table, time } from "./dom.js";
+import { groups } from "./overview.js";
+
+export async function queries(sheet, parameters, go, later) {
+  const { rows } = await get("/latest/queries.json");
+  const chosen = rows.find((row) => row.query === parameters.get("query"));
+  sheet.append(h("h1", {}, chosen ? `Query ${chosen.query}` : "Queries"));
+  sheet.append(table("Queries", [["query", (row) => h("a", { href: `?view=queries&query=${encodeURIComponent(row.query)}` }, row.query)], ["kind", (row) => row.kind], ["what it is for", (row) => row.description],
+    ["published", (row) => number(row.published), true], ["rows waiting for repair", (row) => number(row.open), true]], chosen ? [chosen] : rows));
+  if (!chosen) return;
+  sheet.append(h("h2", {}, "State"), facts([["batches", number(chosen.batches)], ["repairs", `${number(chosen.repairs)}, through batch ${cell(chosen.repaired_through)}`], ["rows taken in", number(chosen.rows)],
+    ["found online", number(chosen.rows_found)], ["found by repair", number(chosen.repaired)], ["rows that may have missed partners", number(chosen.missed)], ["partners gone for good", number(chosen.gone)],
+    ["window", span(chosen.window_us)], ["time of all sides", time(chosen.time_us)], ["final before", time(chosen.final_before_us)], ["method", cell(chosen.method)], ["definition", chosen.definition]]));
+  if (chosen.kind === "pairs") await complete(sheet, chosen, later);
+  if (chosen.alarms !== null) await lanes(sheet, chosen);
+  await found(sheet, chosen);
+}
+
+async function complete(sheet, chosen, later) {
+  const page = await get(`/latest/queries/${encodeURIComponent(chosen.query)}/completeness.json`, { limit: 10000 });
+  const rows = page.rows.filter((row) => row.is_scored);
+  const element = h("div", { class: "chart low", role: "img", "aria-label": "recall of each period against the target" });
+  const missed = rows.filter((row) => row.met === false).length;
+  sheet.append(h("h2", {}, "Recall at once, period by period"), h("p", { class: "note" }, chosen.recall === null ? "no recall was asked for" : `asked: ${chosen.recall} (dashed) of each ${span(chosen.period_us)}; met in ${rows.length - missed} of ${rows.length} periods with 100 pairs or more (${share(rows.length - missed, rows.length)}); repair found ${number(chosen.repaired)} more`), element);
+  if (rows.length) later(() => setTimeout(() => recall(element, rows, chosen.recall)));
+}
+
+async function lanes(sheet, chosen) {
+  const { rows } = await get(`/latest/queries/${encodeURIComponent(chosen.query)}/alarms.json`, { limit: 10000 });
+  sheet.append(h("h2", {}, "Alarms"));
+  if (!rows.length) { sheet.append(h("p", { class: "note" }, "none was ever raised")); return; }
+  const from = Math.min(...rows.map((row) => row.raised_us)), to = Math.max(...rows.map((row) => row.cleared_us ?? chosen.time_us ?? row.raised_us)) + 1;
+  const said = h("p", { role: "status", class: "note" }, "Choose an alarm to see how it came about.");
+  const tell = (row) => said.replaceChildren(`${groups(row)}: ${row.merged_into ? "merged" : row.state}, ${time(row.raised_us)} to ${time(row.cleared_us)}, changed ${row.changes} times, ${row.final ? "final" : "not final"}`);
+  const lane = (name) => h("div", {}, h("div", { class: "note" }, name), h("div", { class: "lane" }, rows.filter((row) => groups(row) === name).map((row) => h("button", {
+    type: "button", class: row.merged_into ? "merged" : row.state, onclick: () => tell(row), "aria-label": `${name} ${row.state} ${time(row.raised_us)}`,
+    style: { left: `${(100 * (row.raised_us - from)) / (to - from)}%`, width: `${(100 * ((row.cleared_us ?? to) - row.raised_us)) / (to - from)}%` } }))));
+  sheet.append(h("p", { class: "note" }, `${time(from)} to ${time(to)}; red: raised, blue: cleared, grey: merged into another, dashed: withdrawn`), ...[...new Set(rows.map(groups))].slice(0, 50).map(lane), said,
+    h("details", {}, h("summary", {}, "Alarms as a table"), table("Alarms", [["of", groups], ["state", (row) => row.state], ["raised", (row) => time(row.raised_us)], ["cleared", (row) => time(row.cleared_us)], ["changes", (row) => row.changes, true], ["merged into", (row) => cell(row.merged_into)], ["final", (row) => cell(row.final)]], rows.slice(-500).reverse())));
+}
+
+async function found(sheet, chosen) {
+  const kind = chosen.kind === "aggregate" ? "answers" : chosen.kind;
+  const page = await get(`/latest/queries/${encodeURIComponent(chosen.query)}/${kind}.json`, { limit: 50 });
+  // Numbers of rows and times in microseconds are for machines; some are larger than a number of this language.
+  const shown = page.columns.filter((name) => !/_us$|_row$|_rows?_?ids?$|row_id|^batch$/.test(name));
+  sheet.append(h("h2", {}, `First rows of ${kind}_${chosen.query}`), table("Rows", shown.map((name) => [name, (row) => cell(row[name]), typeof page.rows[0]?.[name] === "number"]), page.rows),
+    h("p", {}, h("a", { href: `/latest/queries/${encodeURIComponent(chosen.query)}/${kind}.csv?limit=10000`, download: `${kind}_${chosen.query}.csv` }, "first 10,000 as CSV")));
+}

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from lakehouse.cli.app import call
+from lakehouse.home.layout import Home
+from lakehouse.web.app import WebOptions
+from lakehouse.web.tokens import Scope, TokenError, add_token, read_tokens, revoke_token
+from tests.web.conftest import client_of, published
+
+NEEDED = WebOptions(needs_token=True)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    return published(tmp_path_factory.mktemp("access"), "pair")
+
+
+@pytest.fixture
+def guarded(home: Home) -> Iterator[TestClient]:
+    home.tokens.unlink(missing_ok=True)
+    with client_of(home, NEEDED) as found:
+        yield found
+
+
+def _with(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def test_without_a_token_nothing_is_answered(guarded: TestClient) -> None:
+    for path in (
+        "/latest/streams.json",
+        "/page/",
+        "/prometheus/api/v1/labels",
+        "/openapi.json",
+        "/events",
+        "/nowhere",
+    ):
+        found = guarded.get(path)
+        assert (found.status_code, found.json()["title"]) == (401, "No token"), path
+        assert found.headers["www-authenticate"].startswith("Basic")
+    assert guarded.get("/healthz").status_code == 200
+
+
+def test_a_token_is_taken_as_bearer_and_as_a_password_until_it_is_revoked(
+    guarded: TestClient, home: Home
+) -> None:
+    token = add_token(home, "grafana", [Scope.READ], None)
+    basic = base64.b64encode(f"anybody:{token}".encode()).decode()
+
+    assert guarded.get("/latest/streams.json", headers=_with(token)).status_code == 200
+    assert guarded.get("/latest/streams.json", headers={"Authorization": f"Basic {basic}"}).status_code == 200
+    for wrong in ("Bearer x", f"Bearer {token}x", "Basic x", "Basic eA==", f"Digest {token}", token):
+        assert guarded.get("/latest/streams.json", headers={"Authorization": wrong}).status_code == 401
+    revoke_token(home, "grafana")
+    assert guarded.get("/latest/streams.json", headers=_with(token)).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("path", "scope"),
+    [
+        ("/latest/streams.json", Scope.READ),
+        ("/latest/sql.json?q=SELECT 1", Scope.SQL),
+        ("/latest/tidemark.duckdb", Scope.FILE),
+        ("/latest/attach.sql", Scope.FILE),
+        ("/quarantine/pair/facets.json", Scope.QUARANTINE),
+        ("/quarantine/pair.json", Scope.QUARANTINE),
+    ],
+)
+def test_each_scope_opens_its_own_door(guarded: TestClient, home: Home, path: str, scope: Scope) -> None:
+    with_it = add_token(home, "with", [scope], None)
+    without = add_token(home, "without", [one for one in Scope if one is not scope], None)
+
+    assert guarded.get(path, headers=_with(without)).status_code == 403
+    assert guarded.get(path, headers=_with(with_it)).status_code in (200, 404)
+
+
+def test_a_token_for_one_stream_sees_no_other(guarded: TestClient, home: Home) -> None:
+    mine = _with(add_token(home, "mine", [Scope.READ, Scope.QUARANTINE], ["pair"]))
+    other = _with(add_token(home, "other", [Scope.READ, Scope.QUARANTINE], ["elsewhere"]))
+    asked = ("/latest/ask.json?stream=pair", "/latest/series.json?stream=pair", "/latest/ledger.json?stream=pair",
+             "/latest/streams/pair/keys/device.json", "/quarantine/pair/facets.json", "/changes.json?stream=pair",
+             "/prometheus/api/v1/query?query=sum(count_over_time(pair[1d]))")  # fmt: skip
+    for path in asked:
+        assert guarded.get(path, headers=mine).status_code in (200, 404), path
+        assert guarded.get(path, headers=other).status_code == 403, path
+    for path in ("/latest/queries.json", "/events", "/quality.json", "/prometheus/api/v1/query?query=ALERTS"):
+        assert guarded.get(path, headers=mine).status_code == 403, path
+    listed = {"/latest/streams.json": "rows", "/status.json": "streams", "/versions.json": "rows"}
+    for path, part in listed.items():
+        assert [row["stream"] for row in guarded.get(path, headers=mine).json()[part]] == ["pair"]
+        assert guarded.get(path, headers=other).json()[part] == []
+    assert guarded.get("/prometheus/api/v1/label/__name__/values", headers=other).json()["data"] == []
+
+
+def test_a_known_validator_is_no_way_round_a_token(guarded: TestClient, home: Home) -> None:
+    mine = add_token(home, "mine", [Scope.READ], ["pair"])
+    other = add_token(home, "other", [Scope.READ], ["elsewhere"])
+    etag = guarded.get("/latest/ask.json?stream=pair", headers=_with(mine)).headers["etag"]
+
+    found = guarded.get("/latest/ask.json?stream=pair", headers=_with(other) | {"If-None-Match": etag})
+
+    assert found.status_code == 403
+
+
+def test_the_home_keeps_no_token_and_shows_its_hashes_to_the_owner_alone(home: Home) -> None:
+    home.tokens.unlink(missing_ok=True)
+    token = add_token(home, "kept", [Scope.READ], None)
+
+    assert token not in home.tokens.read_text(encoding="utf-8")
+    assert stat.S_IMODE(home.tokens.stat().st_mode) == 0o600
+    assert [one.name for one in read_tokens(home)] == ["kept"]
+    with pytest.raises(TokenError, match="already"):
+        add_token(home, "kept", [Scope.READ], None)
+    with pytest.raises(TokenError, match="every stream"):
+        add_token(home, "wide", [Scope.SQL], ["pair"])
+    with pytest.raises(TokenError, match="there are: kept"):
+        revoke_token(home, "gone")
+
+
+def test_without_tokens_only_names_of_the_loopback_are_answered(home: Home) -> None:
+    with client_of(home) as client:
+        hosts = {"localhost:8417": 200, "127.0.0.1": 200, "[::1]:80": 200, "evil.example": 421, "": 421}
+        for host, status in hosts.items():
+            assert client.get("/latest/streams.json", headers={"Host": host}).status_code == status, host
+
+
+def test_each_question_leaves_a_line_without_the_token(
+    guarded: TestClient, home: Home, caplog: pytest.LogCaptureFixture
+) -> None:
+    token = add_token(home, "audited", [Scope.READ], None)
+
+    with caplog.at_level(logging.INFO, "tidemark.audit"):
+        guarded.get("/latest/ask.json?stream=pair&measure=temp", headers=_with(token))
+
+    (line,) = [
+        json.loads(record.getMessage()) for record in caplog.records if record.name == "tidemark.audit"
+    ]
+    assert line["token"] == "audited" and line["status"] == 200
+    assert line["asked"] == {"stream": "pair", "measure": "temp"}
+    assert token not in caplog.text
+
+
+def test_every_answer_has_the_headers_that_keep_a_browser_from_other_sites(home: Home) -> None:
+    with client_of(home) as client:
+        for path in ("/page/", "/latest/streams.json", "/nowhere"):
+            headers = client.get(path).headers
+            assert "default-src 'none'" in headers["content-security-policy"]
+            assert "script-src 'self';" in headers["content-security-policy"]
+            assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_the_command_makes_lists_and_revokes_tokens(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*words: str) -> str:
+        assert call(["--home", str(tmp_path), "token", *words]) == 0
+        return capsys.readouterr().out
+
+    token = run("add", "a", "--scope", "read", "--scope", "sql").strip()
+    assert token.startswith("tm_") and len(token) > 40
+    assert json.loads(run("list", "--json"))[0]["scopes"] == ["read", "sql"]
+    assert "revoked a" in run("revoke", "a")
+    assert json.loads(run("list", "--json")) == []
+    assert call(["--home", str(tmp_path), "token", "revoke", "a"]) == 2
+    assert call(["--home", str(tmp_path), "token", "add"]) == 2
+    assert call(["--home", str(tmp_path), "web", "--bind", "0.0.0.0:0"]) == 2
+    assert "make a token first" in capsys.readouterr().err

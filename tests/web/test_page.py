@@ -1,0 +1,177 @@
+"""The page in a real browser: every view, permalinks, the keyboard, no word of the content policy broken."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from tests.serving.conftest import Lakehouse
+from tests.web.conftest import wait_for
+
+BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+AXE = Path(__file__).parents[2] / ".tools" / "axe.min.js"
+EXPLORE = "?view=explore&stream=deep&measure=temp&agg=avg&from=1970-01-01T00:00:00.000100&to=1970-01-01T00:00:00.002999"
+VIEWS = {
+    "overview": "?view=overview",
+    "explore": EXPLORE,
+    "explore by key": "?view=explore&stream=deep&measure=temp&by=device",
+    "changes": "?view=changes&stream=deep&measure=temp",
+    "queries": "?view=queries",
+    "quarantine": "?view=quarantine&stream=deep",
+    "quality": "?view=quality",
+}
+pytestmark = pytest.mark.skipif(
+    BROWSER is None or DRIVER is None, reason="no chromium with its driver here to open the page with"
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[webdriver.Chrome]:
+    options = webdriver.ChromeOptions()
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    options.binary_location = BROWSER or ""
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    found = webdriver.Chrome(options=options, service=Service(DRIVER))
+    found.set_window_size(1280, 1000)
+    yield found
+    found.quit()
+
+
+def opened(browser: webdriver.Chrome, address: str, view: str) -> Any:
+    """Open a view and wait until it and its charts are drawn; return what the browser complained of."""
+    driver: Any = browser
+    driver.get_log("browser")
+    browser.get(f"{address}/page/{view}")
+    drawn(browser)
+    return [line for line in driver.get_log("browser") if line["level"] == "SEVERE"]
+
+
+def drawn(browser: webdriver.Chrome) -> None:
+    is_drawn = """
+        const main = document.getElementById("main");
+        return main.dataset.drawn && !main.hasAttribute("aria-busy") && main.querySelector("h1") !== null
+            && [...main.querySelectorAll(".chart")].every((one) => one.childElementCount > 0);
+    """
+    wait_for(lambda: browser.execute_script(is_drawn))
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_each_view_is_drawn_without_a_complaint(browser: webdriver.Chrome, address: str, view: str) -> None:
+    complaints = opened(browser, address, VIEWS[view])
+
+    # A home without a table of verdicts or records says so with 404.
+    assert [line for line in complaints if "404" not in line["message"]] == []
+    assert not browser.find_elements(By.CSS_SELECTOR, "[role=alert]")
+    current = browser.find_element(By.CSS_SELECTOR, "nav [aria-current]").get_attribute("href")
+    assert current == f"{address}/page/?view={view.split()[0]}"
+
+
+@pytest.mark.parametrize("width", [360, 1600])
+def test_no_view_is_wider_than_the_window(browser: webdriver.Chrome, address: str, width: int) -> None:
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False},
+    )
+    try:
+        for view in VIEWS.values():
+            opened(browser, address, view)
+            wide = browser.execute_script("return document.documentElement.scrollWidth")
+            assert wide <= width, view
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_an_answer_on_the_page_is_the_answer(
+    browser: webdriver.Chrome, address: str, lakehouse: Lakehouse
+) -> None:
+    from lakehouse.serving.ask.ask import ask
+
+    opened(browser, address, EXPLORE)
+    (expected,) = ask(lakehouse.reader, "deep", "temp", "avg", 100, 2999)
+
+    shown = browser.find_element(By.CSS_SELECTOR, ".answer").text
+    assert float(shown.replace(",", "")) == pytest.approx(expected.value, rel=1e-9)
+    text = browser.find_element(By.ID, "main").text
+    assert ("not final" in text) and ("bounded" in text)
+    rows = browser.execute_script("return document.querySelectorAll('details table tbody tr').length")
+    assert rows == 240
+
+
+def test_what_may_still_change_looks_so_and_what_may_not_does_not(
+    browser: webdriver.Chrome, address: str
+) -> None:
+    opened(browser, address, EXPLORE.replace("002999", "001000"))
+    assert "all final" in browser.find_element(By.ID, "main").text
+    opened(browser, address, "?view=explore&stream=deep&measure=temp")
+    assert "not final: late rows may still come" in browser.find_element(By.ID, "main").text
+
+
+def test_a_form_makes_an_address_that_shows_the_same(browser: webdriver.Chrome, address: str) -> None:
+    opened(browser, address, EXPLORE)
+    field = browser.find_element(By.NAME, "where")
+    before = browser.find_element(By.ID, "main").get_attribute("data-drawn")
+    field.send_keys("device=a", Keys.ENTER)
+    wait_for(lambda: browser.find_element(By.ID, "main").get_attribute("data-drawn") != before)
+    drawn(browser)
+    first = browser.find_element(By.CSS_SELECTOR, ".answer").text
+    asked = parse_qs(urlsplit(browser.current_url).query)
+
+    opened(browser, address, f"?{urlsplit(browser.current_url).query}")
+
+    assert browser.find_element(By.CSS_SELECTOR, ".answer").text == first
+    assert asked["where"] == ["device=a"]
+    browser.back()
+    browser.back()
+    drawn(browser)
+    assert "where" not in parse_qs(urlsplit(browser.current_url).query)
+
+
+def test_every_view_can_be_reached_with_the_keyboard(browser: webdriver.Chrome, address: str) -> None:
+    opened(browser, address, "")
+    body = browser.find_element(By.TAG_NAME, "body")
+    body.send_keys(Keys.TAB)
+    assert browser.switch_to.active_element.text == "Skip to the content"
+    for _ in range(2):
+        browser.switch_to.active_element.send_keys(Keys.TAB)
+    assert browser.switch_to.active_element.text == "Explore"
+    browser.switch_to.active_element.send_keys(Keys.ENTER)
+    wait_for(lambda: browser.find_elements(By.CSS_SELECTOR, "form[aria-label=Question]"))
+    assert browser.switch_to.active_element.get_attribute("id") == "main"
+
+
+def test_a_wrong_question_is_an_error_that_says_what_there_is(
+    browser: webdriver.Chrome, address: str
+) -> None:
+    opened(browser, address, "?view=explore&stream=deep&measure=tmp")
+
+    assert "temp" in browser.find_element(By.CSS_SELECTOR, "[role=alert]").text
+
+
+def test_text_from_data_is_never_markup(browser: webdriver.Chrome, address: str) -> None:
+    opened(browser, address, "?view=explore&stream=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E")
+
+    assert browser.execute_script("return document.querySelectorAll('img').length") == 0
+
+
+@pytest.mark.skipif(not AXE.is_file(), reason=f"no {AXE.name} in .tools; .ci/run fetches it")
+@pytest.mark.parametrize("view", VIEWS)
+def test_axe_finds_nothing_serious(browser: webdriver.Chrome, address: str, view: str) -> None:
+    opened(browser, address, VIEWS[view])
+    browser.execute_script(AXE.read_text(encoding="utf-8"))
+
+    found = browser.execute_async_script(
+        "const done = arguments[0]; axe.run(document, {resultTypes: ['violations']}).then(done)"
+    )
+
+    serious = [one for one in found["violations"] if one["impact"] in ("serious", "critical")]
+    assert [(one["id"], [node["html"][:120] for node in one["nodes"][:3]]) for one in serious] == []
