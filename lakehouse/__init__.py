@@ -7,6 +7,7 @@
     streams      the way of a row: ingest, rollup, corrections
     queries      registered queries: one folder per kind, layers by file name
     serving      answers in DuckDB: build a version, ask it, run other people's SQL on it
+    web          the same answers over HTTP, and a page
     landing      what is not a file yet, into files
     service      what runs without pause; metrics, logs, lineage
     simulator    late and dirty streams, and the truth about them

@@ -18,15 +18,19 @@ from lakehouse.serving.sandbox.sandbox import open_published
 from tests.serving.conftest import STREAMS
 from tests.web.conftest import served
 
+_SPEC = find_spec("duckdb_extension_httpfs")
+HTTPFS = (
+    Path((_SPEC.submodule_search_locations or [""])[0] if _SPEC else "")
+    / "extensions"
+    / f"v{duckdb.__version__}"
+    / "httpfs.duckdb_extension"
+)
+
 
 def _reader() -> duckdb.DuckDBPyConnection:
     """Return a DuckDB that reads over HTTP, as any user's does after INSTALL httpfs."""
-    spec = find_spec("duckdb_extension_httpfs")
-    assert spec is not None and spec.submodule_search_locations
-    folder = Path(spec.submodule_search_locations[0])
-    binary = folder / "extensions" / f"v{duckdb.__version__}" / "httpfs.duckdb_extension"
     connection = duckdb.connect()
-    connection.execute(f"LOAD '{binary}'")
+    connection.execute(f"LOAD '{HTTPFS}'")
     return connection
 
 
