@@ -19,10 +19,17 @@ ROLLUP = Asset("rollup")
 CHECKED = Asset("checked")
 SERVING = Asset("serving")
 
+_NAMES = r"^[a-z][a-z0-9_]*(\s*,\s*[a-z][a-z0-9_]*)*$"
 INGEST_SCHEDULE = os.environ.get("TIDEMARK_INGEST_SCHEDULE", "*/5 * * * *")
 REPAIR_SCHEDULE = os.environ.get("TIDEMARK_REPAIR_SCHEDULE", "0 2 * * *")
 WATCH_SCHEDULE = os.environ.get("TIDEMARK_WATCH_SCHEDULE", "*/5 * * * *")
 MAINTAIN_SCHEDULE = os.environ.get("TIDEMARK_MAINTAIN_SCHEDULE", "30 3 * * *")
+
+
+def of_queries() -> dict[str, Param]:
+    """Return the parameter that names registered queries."""
+    told = "all, or names of registered queries with commas between; each over the named streams alone"
+    return {"queries": Param("all", type="string", pattern=_NAMES, description=told)}
 
 
 def range_end(what: str) -> Param:
@@ -45,7 +52,7 @@ def dag_defaults(more: Mapping[str, Param] | None = None) -> dict[str, Any]:
             "streams": Param(
                 "all",
                 type="string",
-                pattern=r"^[a-z][a-z0-9_]*(\s*,\s*[a-z][a-z0-9_]*)*$",
+                pattern=_NAMES,
                 description="all, or names of declared streams with commas between",
             ),
             "config": Param(

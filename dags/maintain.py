@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow.sdk import dag, task, task_group
 
-from dags._defaults import MAINTAIN_SCHEDULE, dag_defaults
+from dags._defaults import MAINTAIN_SCHEDULE, dag_defaults, of_queries
 
 
 @dag(
@@ -20,7 +20,7 @@ from dags._defaults import MAINTAIN_SCHEDULE, dag_defaults
     schedule=MAINTAIN_SCHEDULE,
     doc_md=__doc__,
     tags=["tidemark", "tables"],
-    **dag_defaults(),
+    **dag_defaults(of_queries()),
 )
 def maintain() -> None:
     """Maintain the tables of each stream and of each query."""

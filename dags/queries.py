@@ -14,11 +14,17 @@ from typing import Any
 
 from airflow.sdk import dag, task
 
-from dags._defaults import RAW, dag_defaults
+from dags._defaults import RAW, dag_defaults, of_queries
 from dags._service_skip import unserved
 
 
-@dag(dag_id="queries", schedule=[RAW], doc_md=__doc__, tags=["tidemark", "queries"], **dag_defaults())
+@dag(
+    dag_id="queries",
+    schedule=[RAW],
+    doc_md=__doc__,
+    tags=["tidemark", "queries"],
+    **dag_defaults(of_queries()),
+)
 def queries() -> None:
     """Run each registered query over what is new."""
 

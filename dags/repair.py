@@ -12,11 +12,15 @@ from typing import Any
 
 from airflow.sdk import dag, task, task_group
 
-from dags._defaults import REPAIR_SCHEDULE, dag_defaults
+from dags._defaults import REPAIR_SCHEDULE, dag_defaults, of_queries
 
 
 @dag(
-    dag_id="repair", schedule=REPAIR_SCHEDULE, doc_md=__doc__, tags=["tidemark", "queries"], **dag_defaults()
+    dag_id="repair",
+    schedule=REPAIR_SCHEDULE,
+    doc_md=__doc__,
+    tags=["tidemark", "queries"],
+    **dag_defaults(of_queries()),
 )
 def repair() -> None:
     """Repair each registered query, then check it; a failure is reported and stops no other query."""

@@ -14,6 +14,7 @@ from lakehouse.declare.config_paths import config_file, given_home
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.heartbeats import served_by, service_heartbeat
 
+ALL_QUERIES = "all"
 Run = Callable[..., dict[str, Any]]
 Kind = Literal["stream", "query"]
 
@@ -38,11 +39,16 @@ def chosen_streams(params: Mapping[str, Any]) -> list[str]:
 
 
 def chosen_queries(params: Mapping[str, Any]) -> list[str]:
-    """Return the registered queries whose streams ``streams`` names."""
+    """Return the registered queries that ``queries`` names and whose streams ``streams`` names.
+
+    Raises:
+        KeyError: when a name is not registered, with those that are.
+    """
     settings = configured(params)
     streams = set(_streams(settings, params))
-    queries = settings.registered.items()
-    return [name for name, query in queries if streams.issuperset(query.streams)]
+    asked = str(params.get("queries") or ALL_QUERIES)
+    names = list(settings.registered) if asked == ALL_QUERIES else [name.strip() for name in asked.split(",")]
+    return [name for name in names if streams.issuperset(settings.query(name).streams)]
 
 
 def service_of(params: Mapping[str, Any]) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 ColumnType = Literal["string", "int", "double", "boolean", "decimal"]
 NUMERIC: tuple[ColumnType, ...] = ("int", "double", "decimal")
@@ -41,12 +41,13 @@ _SQL_TYPES = {"string": "string", "int": "bigint", "double": "double", "boolean"
 
 
 class Column(BaseModel):
-    """One column: ``"double"`` in short, or a table with type and the path or position it is read from.
+    """One column: ``"double"`` in short, or a table with type and the path, position or file's name it is read from.
 
     ``path`` is a dotted path into a JSON record, or a field's name in a file with a header; it defaults to the
-    column's own name. ``position`` counts fields from 0 and needs no header. ``decimals`` makes a number exact: the
-    value is kept as a decimal with that many digits after the point, and so are its sums. ``optional``: a file whose
-    header lacks the field, or a value that is not of the type, is no reason to reject: the value is missing.
+    column's own name. ``position`` counts fields from 0 and needs no header. ``file`` is a regular expression whose one
+    group is looked for in the path of the file: all of its records have what it finds. ``decimals`` makes a number
+    exact: the value is kept as a decimal with that many digits after the point, and so are its sums. ``optional``: a
+    file whose header lacks the field, or a value that is not of the type, is no reason to reject: the value is missing.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -54,6 +55,7 @@ class Column(BaseModel):
     type: ColumnType = "string"
     path: str | None = None
     position: int | None = Field(default=None, ge=0)
+    file: str | None = None
     decimals: int | None = Field(default=None, ge=0, le=18)
     optional: bool = False
 
@@ -68,9 +70,29 @@ class Column(BaseModel):
             raise ValueError('type "decimal" needs decimals, such as { type = "decimal", decimals = 2 }')
         if self.type in ("string", "boolean") and self.decimals is not None:
             raise ValueError(f'decimals belong to a number, this column is "{self.type}"')
-        if self.path is not None and self.position is not None:
-            raise ValueError("give path or position, not both")
+        if sum(place is not None for place in (self.path, self.position, self.file)) > 1:
+            raise ValueError("give one of path, position and file")
         return self
+
+    @field_validator("file")
+    @classmethod
+    def _one_group(cls, pattern: str | None) -> str | None:
+        if pattern is None:
+            return None
+        try:
+            groups = re.compile(pattern, re.ASCII).groups
+        except re.error as error:
+            raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
+        if groups != 1 or "(?P" in pattern:
+            raise ValueError(
+                f"expected one group without a name, such as 'room_(.+)\\.csv', found {pattern!r}"
+            )
+        return pattern
+
+    def from_file(self, path: str) -> str | None:
+        """Return what ``file`` finds in a path, None where it finds nothing."""
+        found = re.search(self.file or "", path, re.ASCII)
+        return (found[1] or "").strip(" ") or None if found and self.file else None
 
     @property
     def is_number(self) -> bool:

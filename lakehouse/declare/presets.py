@@ -17,7 +17,7 @@ from lakehouse.declare.problems import Problem, nearest
 FOLDER = Path(__file__).with_name("presets")
 Table = dict[str, Any]
 # Either says where in a record a column is, so that one of them replaces the other.
-_PLACES = ("path", "position")
+_PLACES = ("path", "position", "file")
 
 
 def preset_names() -> list[str]:

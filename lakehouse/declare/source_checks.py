@@ -57,7 +57,7 @@ _SHAPED = ("proto", "src_port", "dst_port")
 
 def source_problems(stream: Stream) -> Iterator[Problem]:
     """Yield every problem of a stream's source, and of its columns' places in the source's records."""
-    for check in (_keys, _formats, _positions, _paths):
+    for check in (_keys, _formats, _positions, _file_names, _paths):
         yield from check(stream)
     if stream.source.kind == "kafka":
         yield from kafka_problems(stream)
@@ -96,7 +96,7 @@ def _formats(stream: Stream) -> Iterator[Problem]:
 def _positions(stream: Stream) -> Iterator[Problem]:
     source = stream.source
     if source.format == "csv" and source.header != "names":
-        named = [n for n, c in stream.all_columns.items() if c.position is None]
+        named = [n for n, c in stream.all_columns.items() if c.position is None and c.file is None]
         times = [t.column for t in (stream.event_time, stream.arrival_time) if t]
         for name in dict.fromkeys(named + [t for t in times if t not in stream.all_columns]):
             yield Problem(
@@ -109,6 +109,18 @@ def _positions(stream: Stream) -> Iterator[Problem]:
             if column.position is not None:
                 key, found = f"columns.{name}.position", f"format {source.format!r}"
                 yield Problem(key, found, "path; only csv has positions")
+
+
+def _file_names(stream: Stream) -> Iterator[Problem]:
+    """Columns from the path of the file, which messages of a topic do not have and no record's bytes hold."""
+    for name in (name for name, column in stream.columns.items() if column.file is not None):
+        if stream.source.kind == "kafka":
+            yield Problem(
+                f"columns.{name}.file", 'kind "kafka"', "path, such as $topic: messages are in no file"
+            )
+        if stream.identity_is_record:
+            expected = f"names of columns, {name!r} among them where it tells records apart"
+            yield Problem("identity", f'["*"] beside {name!r}, which is not in the record', expected)
 
 
 def _paths(stream: Stream) -> Iterator[Problem]:

@@ -208,7 +208,7 @@ class SmallBatch:
         stream, layout = self.records.stream, layouts_of(self.records.manifest.files).index(file.fields)
         parts = []
         for lines in records_of(file.path, stream.source):
-            found = read_plain(lines, file.fields, stream)
+            found = read_plain(lines, file.fields, stream, file.path)
             others = _located(lines.filter(pa.array(~found.is_plain)), file, layout)
             room.take(_bytes(lines.column("record")), _bytes(others["record"]))
             parts.append((_with_path(found.rows, file.path), others))

@@ -48,7 +48,8 @@ def test_a_dag_runs_one_at_a_time_and_never_catches_up(name: str) -> None:
 def test_parameters_are_typed_and_described(name: str) -> None:
     params = _dag(name).params
 
-    assert set(params) == {"streams", "config"} | ({"from", "to"} if name == "rollups" else set())
+    own = {"rollups": {"from", "to"}} | {of: {"queries"} for of in ("queries", "repair", "maintain")}
+    assert set(params) == {"streams", "config"} | own.get(name, set())
     for param in params:
         assert params.get_param(param).schema["type"]
         assert params.get_param(param).description

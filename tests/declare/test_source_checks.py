@@ -93,6 +93,19 @@ def test_what_a_message_tells_of_itself_depends_on_the_kind_of_source(
     assert problems(source, event_time={"column": path, "unit": "us"}) == [("event_time.column", found)]
 
 
+def test_a_column_from_the_file_needs_files_and_an_identity_that_can_name_it() -> None:
+    columns = {"room": {"file": "room_(.+)"}}
+    files = {"path": "x", "format": "csv", "header": "none"}
+    by_place = columns | {"t": {"position": 0}}
+
+    named = {"columns": columns, "identity": ["room"]}
+    assert problems(KAFKA, **named) == [("columns.room.file", 'kind "kafka"')]
+    assert problems(files | {"header": "names"}, **named) == []
+    assert problems(files, **named | {"columns": by_place}, event_time={"column": "t", "unit": "us"}) == []
+    told = problems(files | {"header": "names"}, columns=columns, identity=["*"])
+    assert told == [("identity", "[\"*\"] beside 'room', which is not in the record")]
+
+
 @pytest.mark.parametrize("path", ["$topic", "$topic.0", "$topic.12", "$payload", "$received", "$retain"])
 def test_a_landed_message_has_topic_payload_and_receipt_beside_its_record(path: str) -> None:
     assert problems(MQTT, columns={"t": {"path": path}}) == []

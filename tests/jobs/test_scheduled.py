@@ -61,3 +61,7 @@ def test_queries_of_either_kind_are_chosen_by_their_streams(tmp_path: Path) -> N
     assert chosen_queries({"streams": "all"}) == ["counted", "joined"]
     assert chosen_queries({"streams": "beta,alpha"}) == ["counted", "joined"]
     assert chosen_queries({"streams": "alpha"}) == []
+    assert chosen_queries({"streams": "all", "queries": "joined"}) == ["joined"]
+    assert chosen_queries({"streams": "alpha", "queries": "joined"}) == []
+    with pytest.raises(KeyError, match="no query 'join'"):
+        chosen_queries({"queries": "counted, join"})

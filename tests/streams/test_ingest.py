@@ -6,6 +6,7 @@ import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import psutil
@@ -21,7 +22,11 @@ from lakehouse.streams.drain import IngestRefused
 from lakehouse.streams.ingest import BatchTables
 from lakehouse.streams.quarantine import waiting_records
 from lakehouse.streams.sources.manifest_store import ManifestStore
+from tests.readings import declared
 from tests.readings_lake import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 Make = Callable[..., Lake]
@@ -423,3 +428,30 @@ def test_a_batch_leaves_no_thread_and_no_open_file(lake: Make) -> None:
     threads, files = np.array(counts).T
     assert threads[-1] - threads[1] < 3
     assert files[-1] - files[1] < 3
+
+
+OF_FILES = """
+room = { file = 'room_ *(.*?)\\.csv' }
+floor = { file = "floor(\\\\d+|x)?/", type = "int" }
+device = "string"
+"""
+
+
+@EACH_WAY
+def test_a_column_can_be_told_by_the_path_of_the_file(
+    lakehouse_of: Callable[[str], Settings], spark: SparkSession, tmp_path: Path
+) -> None:
+    text = declared("csv").replace("landing/*", "landing/**/*").replace('device = "string"\n', OF_FILES)
+    stream = Lake(spark, lakehouse_of(text))
+    places = ("floor1/room_hall.csv", "floorx/room_ .csv", "room_k\u00fcche \u20ac.csv", "attic.csv")
+    for second, place in enumerate(places, T0):
+        path = tmp_path / "landing" / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"ts,received,device,temp,count\n{second},{T0},a,1.5,1\n{second},{T0},b,oops,1\n")
+
+    stream.ingest()
+
+    found = stream.rows("raw", "event_us", "room", "floor")
+    assert [row[1:] for row in found] == [("hall", 1), ("k\u00fcche \u20ac", None), (None, None)]
+    rejected = [Path(path).name for path, _ in stream.rows("quarantine", "source_file", "reason")]
+    assert sorted(rejected) == sorted([*(Path(place).name for place in places), "room_ .csv"])

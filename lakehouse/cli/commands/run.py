@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakehouse.cli.options import AsJson, declared, globals_of
+from lakehouse.cli.options import AsJson, WrongUsage, declared, globals_of
+
+if TYPE_CHECKING:
+    from lakehouse.declare.settings import Settings
 
 EXAMPLES = (
     "tidemark run",
     "tidemark run --stream telemetry --json",
+    "tidemark run --stream telemetry --query alarms",
 )
 
 
 def run(
     context: typer.Context,
     stream: Annotated[list[str] | None, typer.Option(help="Only this stream; may be repeated.")] = None,
+    query: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this registered query; may be repeated. Default: all over these streams."),
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Run the DAGs once over what has landed.
@@ -34,6 +42,8 @@ def run(
 
     settings = globals_of(context).settings()
     declared(settings, stream or [])
+    for name in query or ():
+        _require_runnable(settings, name, stream or list(settings.streams))
     started = time.monotonic()
     progress = printer()
     for name in stream or settings.streams:
@@ -42,12 +52,23 @@ def run(
     progress("starting Airflow and Spark in this process")
     from jobs import run_dags
 
-    outcomes = run_dags.run(settings, streams=stream, progress=progress)
+    outcomes = run_dags.run(settings, streams=stream, progress=progress, queries=query)
     if as_json:
         print_json(outcomes)
     else:
         _print(outcomes, time.monotonic() - started)
     return 0 if all(outcome.get("ok", True) for outcome in outcomes) else 1
+
+
+def _require_runnable(settings: Settings, query: str, streams: Sequence[str]) -> None:
+    """Refuse a query that is not registered, or reads streams that this run leaves out."""
+    if query not in settings.registered:
+        names = ", ".join(sorted(settings.registered)) or "none"
+        raise WrongUsage(f"no query {query!r}; registered: {names}")
+    if lacking := [name for name in settings.query(query).streams if name not in streams]:
+        raise WrongUsage(
+            f"query {query!r} reads {', '.join(lacking)} too: give --stream for each, or none at all"
+        )
 
 
 def _print(outcomes: Sequence[Mapping[str, Any]], seconds: float) -> None:

@@ -6,6 +6,7 @@ cut into fields, or null) and ``_item`` (its place in an exploded list).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,9 +57,14 @@ class FieldMap:
         return {name: path for name, path in paths.items() if is_message_field(path, self.kind)}
 
     @property
+    def of_files(self) -> dict[str, str]:
+        """Fields that the file's path tells, with their regular expressions."""
+        return {name: column.file for name, column in self.fields.items() if column.file is not None}
+
+    @property
     def of_records(self) -> FieldMap:
         """Fields that stand in the record itself."""
-        beside = self.of_messages
+        beside = {**self.of_messages, **self.of_files}
         return FieldMap({name: c for name, c in self.fields.items() if name not in beside}, self.kind)
 
     def path(self, name: str) -> str:
@@ -67,7 +73,8 @@ class FieldMap:
 
 
 def _located(name: str, column: StreamColumn) -> StreamColumn:
-    return column if column.path or column.position is not None else column.model_copy(update={"path": name})
+    is_located = column.path or column.position is not None or column.file is not None
+    return column if is_located else column.model_copy(update={"path": name})
 
 
 def with_fields(lines: DataFrame, stream: Stream, layouts: tuple[Layout, ...]) -> DataFrame:
@@ -83,8 +90,17 @@ def with_fields(lines: DataFrame, stream: Stream, layouts: tuple[Layout, ...]) -
     else:
         cut = _from_delimited(text, stream, wanted.of_records, layouts)
     add_fields = with_envelope_fields if stream.source.kind == "mqtt" else with_message_fields
-    cut = add_fields(cut, wanted.of_messages)
+    cut = _with_file_fields(add_fields(cut, wanted.of_messages), wanted.of_files)
     return cut.withColumn("f", as_flow(F.col("f"))) if stream.source.shape == "flow" else cut
+
+
+def _with_file_fields(cut: DataFrame, patterns: Mapping[str, str]) -> DataFrame:
+    """Add to the fields ``f`` those that the file's path tells."""
+    if not patterns:
+        return cut
+    found = {name: F.trim(F.regexp_extract("source_file", pattern, 1)) for name, pattern in patterns.items()}
+    texts = (F.when(text != "", text).alias(name) for name, text in found.items())
+    return cut.withColumn("f", F.struct("f.*", *texts))
 
 
 def _with_text(lines: DataFrame, stream: Stream) -> DataFrame:

@@ -62,9 +62,10 @@ class PlainLines:
     is_plain: Mask
 
 
-def read_plain(lines: pa.RecordBatch, layout: Layout, stream: Stream) -> PlainLines:
-    """Return the rows of a block's plain lines; ``lines`` are as ``split.numbered_lines`` yields them."""
-    wanted, records = FieldMap.of(stream), lines.column("record")
+def read_plain(lines: pa.RecordBatch, layout: Layout, stream: Stream, path: str = "") -> PlainLines:
+    """Return the rows of a block's plain lines; ``lines`` are as ``split.numbered_lines`` yields them of a path."""
+    every = FieldMap.of(stream)
+    wanted, records = every.of_records, lines.column("record")
     is_csv = stream.source.format == "csv"
     # In JSON what a backslash means is not plain.
     is_clean = _is_printable(records, "" if is_csv else "\\")
@@ -75,6 +76,8 @@ def read_plain(lines: pa.RecordBatch, layout: Layout, stream: Stream) -> PlainLi
         else _of_json(records, is_clean, wanted)
     )
     places, texts = found
+    for name in every.of_files:
+        texts[name] = pa.repeat(pa.scalar(every.fields[name].from_file(path), pa.string()), len(places))
     rows, is_good = _typed({name: _known(text, stream) for name, text in texts.items()}, len(places), stream)
     places = places[is_good]
     rows = rows.filter(pa.array(is_good))

@@ -29,6 +29,22 @@ def test_an_undeclared_stream_is_refused_before_anything_starts(tidemark: Tidema
     assert ended.stderr == "tidemark: no stream 'rivers'; declared: flows, telemetry\n"
 
 
+def test_a_query_that_is_not_registered_or_lacks_a_stream_is_refused(
+    tidemark: Tidemark, tmp_path: Path
+) -> None:
+    tidemark("init")
+    of_two = "SELECT COUNT(*) FROM flows [1 HOUR] f, telemetry [1 HOUR] t WHERE f.event_us = t.event_us EVERY 1 HOUR"
+    (tmp_path / "queries").mkdir(exist_ok=True)
+    (tmp_path / "queries" / "both.sql").write_text(of_two)
+
+    unknown = tidemark("run", "--query", "bot")
+    lacking = tidemark("run", "--stream", "flows", "--query", "both")
+
+    assert (unknown.returncode, lacking.returncode) == (2, 2)
+    assert unknown.stderr.startswith("tidemark: no query 'bot'; registered: ") and "both" in unknown.stderr
+    assert lacking.stderr.startswith("tidemark: query 'both' reads telemetry too: give --stream for each")
+
+
 @pytest.mark.spark
 @pytest.mark.airflow
 @pytest.mark.slow
