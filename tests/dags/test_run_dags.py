@@ -85,17 +85,22 @@ options = { "default.api.timeout.ms" = "2000", "request.timeout.ms" = "1000" }
 """
 
 
-def test_a_stream_that_cannot_be_read_stands_still_alone(
+def test_a_stream_that_cannot_be_read_stands_still_alone_and_of_queries_those_asked_for_run(
     lakehouse_of: Callable[[str], Settings], tmp_path: Path
 ) -> None:
     (tmp_path / "landing").mkdir()
     settings = lakehouse_of(CONFIG + BETA)
     _land(settings, "a.csv", "1600000000,x,20.5")
 
-    outcomes = run_dags.run(settings, progress=lambda _: None)
+    hot = "SELECT ts, temp FROM alpha WHERE temp > {}"
+    write(tmp_path, {"hot": hot.format(30), "warm": hot.format(20)})
+    settings = load_settings(settings.config)
+
+    outcomes = run_dags.run(settings, progress=lambda _: None, queries=["warm"])
 
     failed = [(outcome["job"], outcome["stream"]) for outcome in outcomes if not outcome["ok"]]
     assert failed == [("ingest", "beta")]
+    assert {o["stream"] for o in outcomes if o["job"].endswith("queries")} == {"warm"}
     assert (settings.layout.serving / "current").exists()
 
 
