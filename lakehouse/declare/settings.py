@@ -32,7 +32,18 @@ else:
 Q = TypeVar("Q", bound=Query)
 _LEAST_HISTORY_US = parse_duration("10m")
 _PATHS = ("path", "schema_file", "ca", "cert", "key")
-_SECTIONS = ("home", "streams", "spark", "tables", "serving", "quality", "queries", "lineage", "sites")
+_SECTIONS = (
+    "home",
+    "streams",
+    "spark",
+    "tables",
+    "serving",
+    "quality",
+    "queries",
+    "lineage",
+    "alerts",
+    "sites",
+)
 
 
 class SparkSettings(BaseModel):
@@ -108,6 +119,17 @@ class LineageSettings(BaseModel):
     namespace: str = "tidemark"
 
 
+class AlertSettings(BaseModel):
+    """Where a server posts alarms that are raised, changed or withdrawn; nowhere without ``url``.
+
+    ``secret`` signs what is posted. It is best given as TIDEMARK_ALERTS__SECRET; it is never shown.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    url: str | None = Field(default=None, pattern=r"^https?://\S+$")
+    secret: SecretStr | None = None
+
+
 class Settings(BaseSettings):
     """Everything a job or command needs to know; paths are absolute."""
 
@@ -123,6 +145,7 @@ class Settings(BaseSettings):
     quality: QualitySettings = QualitySettings()
     queries: QuerySettings = QuerySettings()
     lineage: LineageSettings = LineageSettings()
+    alerts: AlertSettings = AlertSettings()
     sites: dict[str, dict[str, float]] = Field(default_factory=dict)
     streams: dict[str, Stream] = Field(default_factory=dict)
     registered: Registered = Field(default_factory=dict)

@@ -27,6 +27,7 @@
     runs/                 the last outcome of each job, small JSON
     runs/live/            signs of life of bridges and collectors
     attempts/             how often the batch that a stream takes in now has failed   jobs/ingest
+    delivered_alarms.json which changes of alarms were delivered       tidemark web
     tokens.json           hashes of the tokens of `tidemark web`     tidemark token
     service/              the heartbeat of `tidemark serve`, and what its Spark says
     airflow/              Airflow's own home
@@ -117,6 +118,11 @@ class Home:
     def needed_slack(self, query: str) -> Path:
         """How much slack the pairs that repairs of a query found would have needed."""
         return self.root / "needed_slack" / query
+
+    @property
+    def delivered_alarms(self) -> Path:
+        """Which changes of alarms were delivered to the address of [alerts]."""
+        return self.root / "delivered_alarms.json"
 
     @property
     def tokens(self) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
@@ -21,6 +21,7 @@ from lakehouse.web.problems import Problem, answer_with_problems, problem_of, re
 from lakehouse.web.prometheus import routes as prometheus
 from lakehouse.web.responses import Declared
 from lakehouse.web.versions import Versions
+from lakehouse.web.webhooks import Webhooks
 from lakehouse.web.work import ClientLeft, Work
 
 _DESCRIPTION = """
@@ -34,12 +35,17 @@ Answers of a Tidemark home, each with the interval that is sure to hold the trut
 
 @dataclass(frozen=True)
 class WebOptions:
-    """How a server answers: ceilings, how many work and wait at once, and whether each request needs a token."""
+    """How a server answers: ceilings, how many work and wait at once, and whether each request needs a token.
+
+    ``alerts_url``: where changes of alarms are posted, signed with ``alerts_secret``.
+    """
 
     limits: Limits = field(default_factory=Limits)
     at_once: int = 4
     waiting: int = 100
     needs_token: bool = False
+    alerts_url: str | None = None
+    alerts_secret: str = field(default="", repr=False)
 
 
 def create_app(layout: Home, options: WebOptions | None = None) -> ASGIApp:
@@ -72,13 +78,16 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     app.state.versions = Versions(app.state.layout)
     app.state.work = Work(options.at_once, options.waiting, options.limits.timeout_s)
     app.state.events = events.Events(app.state.layout, app.state.versions)
-    following = asyncio.create_task(app.state.events.follow())
+    tasks = [asyncio.create_task(app.state.events.follow())]
+    if options.alerts_url is not None:
+        hooks = Webhooks(app.state.layout, app.state.versions, options.alerts_url, options.alerts_secret)
+        tasks.append(asyncio.create_task(hooks.deliver()))
     try:
         yield
     finally:
-        following.cancel()
-        with suppress(asyncio.CancelledError):
-            await following
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         app.state.work.close()
         app.state.versions.close()
 

@@ -11,6 +11,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -18,9 +19,8 @@ from starlette.responses import Response, StreamingResponse
 
 from lakehouse.home.layout import Home
 from lakehouse.serving.file.versions import NotPublished, VersionGone
-from lakehouse.serving.literals import name as quoted
 from lakehouse.web.access import check_all_streams
-from lakehouse.web.formats import json_value
+from lakehouse.web.alarm_changes import Told, changes_after, newest_told, queries_with_alarms
 from lakehouse.web.problems import Problem
 from lakehouse.web.versions import Versions
 
@@ -54,7 +54,7 @@ class Events:
         self._layout, self._versions = layout, versions
         self._listeners: set[asyncio.Queue[Event | None]] = set()
         # Per query the newest batch and repair whose changes of alarms were told.
-        self._told: dict[str, tuple[int, int]] = {}
+        self._told: dict[str, Told] = {}
         self.version = 0
 
     async def follow(self) -> None:
@@ -64,8 +64,8 @@ class Events:
                 version = self._versions.current()
                 if version != self.version:
                     events = await asyncio.to_thread(self._of_version, version)
-                    is_first, self.version = not self.version, version
-                    for event in events if not is_first else ():
+                    self.version = version
+                    for event in events:
                         self._tell(event)
             await asyncio.sleep(_LOOK_S)
 
@@ -79,30 +79,16 @@ class Events:
 
     def _of_version(self, version: int) -> list[Event]:
         with self._versions.reader(version) as reader:
-            row = reader.connection.execute("SELECT published_us FROM publication").fetchone()
+            connection = reader.connection
+            row = connection.execute("SELECT published_us FROM publication").fetchone()
             events = [Event("version", version, {"published_us": row[0] if row else None})]
-            found = reader.connection.execute(
-                "SELECT table_name FROM information_schema.tables WHERE starts_with(table_name, 'alarm_changes_')"
-            ).fetchall()
-            for (table,) in found:
-                events += self._of_alarms(reader.connection, version, table)
+            for query in queries_with_alarms(connection):
+                # Changes before the first version that is seen were told by whoever saw them.
+                if query in self._told:
+                    new = islice(changes_after(connection, query, self._told[query]), _MOST_CHANGES)
+                    events += [Event("alarm", version, dict(change)) for change in new]
+                self._told[query] = newest_told(connection, query)
         return events
-
-    def _of_alarms(self, connection: Any, version: int, table: str) -> list[Event]:
-        query = table.removeprefix("alarm_changes_")
-        batch, repair = self._told.get(query, (-1, -1))
-        is_new = f"(found = 'online' AND batch > {batch}) OR (found = 'repair' AND batch > {repair})"
-        done = connection.execute(
-            f"FROM {quoted(table)} WHERE {is_new} ORDER BY raised_us, change LIMIT {_MOST_CHANGES}"
-        )
-        names = [column[0] for column in done.description]
-        rows = [dict(zip(names, row, strict=True)) for row in done.fetchall()]
-        newest = connection.execute(
-            "SELECT coalesce(max(batch) FILTER (found = 'online'), -1), "
-            f"coalesce(max(batch) FILTER (found = 'repair'), -1) FROM {quoted(table)}"
-        ).fetchone()
-        self._told[query] = newest
-        return [Event("alarm", version, {"query": query, **json_value(row)}) for row in rows]
 
     async def listen(self) -> AsyncIterator[bytes]:
         """Yield events from now on, and a comment where there are none for a while."""

@@ -84,6 +84,19 @@ PRINTED: dict[str, dict[str, set[str]]] = {
     "small_batch": {"small_batch": {"all_s_at_0", "cpu_s_at_0", "all_s_at_20000", "publish_s_at_20000"}},
     "sources": {"manifests": {"first_s_at_10", "next_s_at_10", "stream_s_at_10", "fold_s_at_10"}},
     "start": {"start": {"archive_s", "without_s", "speedup"}},
+    "web": {
+        "web": {
+            *("start_s", "ask_1_p95_ms", "ask_8_p95_ms", "ask_64_p95_ms", "known_p95_ms", "chart_p95_ms"),
+            *(
+                "over_duckdb_alone",
+                "raw_scan_over_ask",
+                "tenth_mb",
+                "end_mb",
+                "listeners_held",
+                "listeners_refused",
+            ),
+        }
+    },
 }
 ABSENT = {"fire": "fire_skipped", "executor": "executor_skipped", "overload": "overload_skipped"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import httpx
 import pytest
 
 from lakehouse.home.heartbeats import is_served, service_heartbeat
@@ -58,6 +60,9 @@ class Lake:
 
     def __init__(self, folder: Path, more: str = "") -> None:
         self.folder, self.home, self.landed = folder, Home(folder / "var"), 0
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.web = f"127.0.0.1:{free.getsockname()[1]}"
         (folder / "landing").mkdir()
         (folder / "tidemark.toml").write_text(declared() + more)
 
@@ -153,7 +158,7 @@ def command(lake: Lake, *words: str) -> list[str]:
 @contextmanager
 def served(lake: Lake, **environment: str) -> Iterator[subprocess.Popen[str]]:
     log = (lake.folder / "serve.log").open("a")
-    words = command(lake, "serve", "--every", "1s", "--publish", "1s", "--log-json")
+    words = command(lake, "serve", "--every", "1s", "--publish", "1s", "--log-json", "--web", lake.web)
     process = subprocess.Popen(
         words, cwd=ROOT, env=os.environ | environment, stdout=log, stderr=log, text=True
     )
@@ -184,6 +189,9 @@ def test_rows_that_land_are_published_while_another_stream_is_broken_and_sigterm
         until(lambda: lake.step("ingest", "broken").get("failures", 0) > 1, lake)
 
         assert lake.counts() == lake.expected()
+        answered = httpx.get(f"http://{lake.web}/latest/ask.json?stream=readings&measure=temp&agg=count")
+        assert answered.json()["rows"][0]["value"] == lake.landed
+        assert httpx.get(f"http://{lake.web}/status.json").json()["service"]["is_alive"]
         assert "Kafka at 127.0.0.1:1" in lake.step("ingest", "broken")["error"]
         assert lake.step("ingest", "readings")["tally"]["failures"] == 0
         until(lambda: lake.fresh()["batches"] == 2, lake)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 from typing import Annotated, NoReturn
 
 import typer
 
-from lakehouse.cli.options import WrongUsage, declared, duration, globals_of
+from lakehouse.cli.options import Globals, WrongUsage, declared, duration, globals_of
 from lakehouse.home.layout import Home
 
 EXAMPLES = (
     "tidemark serve",
     "tidemark serve --stream telemetry --every 5s",
     "tidemark serve --metrics 127.0.0.1:9464 --log-json",
+    "tidemark serve --web 127.0.0.1:8417",
 )
 
 
@@ -25,6 +27,9 @@ def serve(
     every: Annotated[str, typer.Option(help="How often to look for something new.")] = "2s",
     publish: Annotated[str, typer.Option(help="Publish at most this often.")] = "2s",
     metrics: Annotated[str | None, typer.Option(help="HOST:PORT to serve Prometheus metrics at.")] = None,
+    web: Annotated[
+        str | None, typer.Option(help="HOST:PORT to answer at over HTTP, as `tidemark web` does.")
+    ] = None,
     log_json: Annotated[
         bool, typer.Option("--log-json", help="Log lines as JSON [$TIDEMARK_LOG=json].")
     ] = False,
@@ -47,6 +52,8 @@ def serve(
 
     if metrics:
         _show_metrics(settings.layout, metrics)
+    if web:
+        _answer(globals_of(context), web)
     try:
         with reporting(logged):
             done = serve_streams.run(settings, stream, every_s, publish_s)
@@ -66,6 +73,16 @@ def _show_metrics(layout: Home, address: str) -> None:
         raise WrongUsage(f"--metrics: found {address!r}; expected HOST:PORT such as 127.0.0.1:9464")
     shown = start_server(layout, host.strip("[]"), int(port))
     logging.getLogger(__name__).info("metrics at http://%s:%s/metrics", host, shown)
+
+
+def _answer(options: Globals, bind: str) -> None:
+    """Answer over HTTP from threads of this process, which end with it."""
+    from lakehouse.cli.commands.web import server_of
+    from lakehouse.web.parameters import Limits
+
+    server = server_of(options, bind, Limits())
+    threading.Thread(target=server.run, name="web", daemon=True).start()
+    logging.getLogger(__name__).info("answers at http://%s/", bind)
 
 
 def _leave(code: int) -> NoReturn:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakehouse.cli.options import WrongUsage, duration, globals_of
+from lakehouse.cli.options import Globals, WrongUsage, duration, globals_of
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from lakehouse.web.parameters import Limits
 
 EXAMPLES = (
     "tidemark web",
@@ -33,34 +38,28 @@ def web(
     address asks for one (`tidemark token add`), and belongs behind a proxy that speaks TLS. One line per question goes
     to the log. Ctrl-C ends it.
     """
-    import uvicorn
-
-    from lakehouse.home.layout import Home
-    from lakehouse.web.access import LOOPBACK
-    from lakehouse.web.app import WebOptions, create_app
     from lakehouse.web.parameters import Limits
-    from lakehouse.web.tokens import read_tokens
 
-    host, _, port = bind.rpartition(":")
-    if not (host and port.isdigit() and int(port) < 65536):
-        raise WrongUsage(f"--bind: found {bind!r}; expected HOST:PORT such as {DEFAULT_BIND}")
-    layout = Home(globals_of(context).home_folder())
-    needs_token = host not in LOOPBACK
-    if needs_token and not read_tokens(layout):
-        raise WrongUsage(
-            f"--bind {bind} is not the loopback: make a token first, with `tidemark token add NAME`"
-        )
-    limits = Limits(rows=rows, timeout_s=duration(timeout, "--timeout") / 1e6)
-    app = create_app(layout, WebOptions(limits, at_once, needs_token=needs_token))
     logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(asctime)s %(name)s %(message)s")
-    print(f"http://{bind}/ shows {layout.root}", flush=True)
-    uvicorn.run(
-        app,
-        host=host.strip("[]"),
-        port=int(port),
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=5,
-        limit_concurrency=2_000,
-    )
+    limits = Limits(rows=rows, timeout_s=duration(timeout, "--timeout") / 1e6)
+    server = server_of(globals_of(context), bind, limits, at_once)
+    print(f"http://{bind}/ shows {globals_of(context).home_folder()}", flush=True)
+    server.run()
+
+
+def server_of(options: Globals, bind: str, limits: Limits, at_once: int = 4) -> uvicorn.Server:
+    """Return a server of the home that the global options name, with the alerts of its configuration if it has one."""
+    from lakehouse.home.layout import Home
+    from lakehouse.web.app import WebOptions
+    from lakehouse.web.server import BindRefused, build_server
+
+    url, secret = None, ""
+    # Whoever only asks needs no configuration: a home is enough.
+    if options.config_file().is_file():
+        alerts = options.settings().alerts
+        url, secret = alerts.url, alerts.secret.get_secret_value() if alerts.secret else ""
+    answering = WebOptions(limits, at_once, alerts_url=url, alerts_secret=secret)
+    try:
+        return build_server(Home(options.home_folder()), bind, answering)
+    except BindRefused as error:
+        raise WrongUsage(f"--bind: {error}") from None

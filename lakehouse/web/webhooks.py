@@ -1,0 +1,104 @@
+"""Alarms to somebody else's address: one POST for each alarm that is raised, changed or withdrawn, at least once.
+
+What has been delivered stands in the home, so a server that starts again goes on where it was; a change whose delivery
+nobody confirmed is sent again. Receivers tell repeats by ``Tidemark-Id``, which is the same each time, and senders by
+``Tidemark-Signature``: the HMAC-SHA-256 of the body under the secret. One process of a home delivers; others look on.
+
+    delivered_alarms.json     {"<query>": [batch, repair]}: every change up to these was confirmed
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import hmac
+import json
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.error import URLError
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from lakehouse.home.atomic_files import write_json
+from lakehouse.home.layout import Home
+from lakehouse.serving.file.versions import NotPublished, VersionGone
+from lakehouse.web.alarm_changes import NOTHING, Told, changes_after, newest_told, queries_with_alarms
+from lakehouse.web.versions import Versions
+
+log = logging.getLogger(__name__)
+LOOK_S, TIMEOUT_S = 1.0, 10.0
+# How long to wait after a delivery that failed, longer each time.
+FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    """Alarms go where the configuration says, and nowhere else."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+class Webhooks:
+    """Delivers the changes of alarms of a home to one address; ``deliver`` runs as one task, until cancelled."""
+
+    def __init__(self, layout: Home, versions: Versions, url: str, secret: str) -> None:
+        self._layout, self._versions, self._url, self._secret = layout, versions, url, secret.encode()
+        self._seen = 0
+
+    async def deliver(self) -> None:
+        """Deliver what comes, waiting longer after each failure."""
+        wait_s = LOOK_S
+        with open(self._layout.delivered_alarms.with_suffix(".lock"), "w", encoding="ascii") as lock:
+            while True:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    await asyncio.to_thread(self.deliver_new)
+                    wait_s = LOOK_S
+                except (NotPublished, VersionGone, BlockingIOError):
+                    pass
+                except (URLError, OSError, ValueError) as error:
+                    wait_s = min(max(FIRST_WAIT_S, 2 * wait_s), LONGEST_WAIT_S)
+                    log.warning("an alarm could not be delivered, again in %g s: %s", wait_s, error)
+                await asyncio.sleep(wait_s)
+
+    def deliver_new(self) -> None:
+        """Deliver every change that nobody confirmed yet, in order.
+
+        Raises:
+            URLError: when the address does not answer, or with anything but success.
+        """
+        version = self._versions.current()
+        if version == self._seen:
+            return
+        delivered = self._delivered()
+        with self._versions.reader(version) as reader:
+            for query in queries_with_alarms(reader.connection):
+                told = delivered.get(query, NOTHING)
+                newest = newest_told(reader.connection, query)
+                if told == newest:
+                    continue
+                for change in changes_after(reader.connection, query, told):
+                    self._post(change)
+                delivered[query] = newest
+                write_json(self._layout.delivered_alarms, delivered, durable=True)
+        self._seen = version
+
+    def _delivered(self) -> dict[str, Told]:
+        with suppress(FileNotFoundError):
+            content = json.loads(self._layout.delivered_alarms.read_text(encoding="utf-8"))
+            return {query: (told[0], told[1]) for query, told in content.items()}
+        return {}
+
+    def _post(self, change: Mapping[str, Any]) -> None:
+        body = json.dumps(change, ensure_ascii=False).encode()
+        request = Request(self._url, body, self._headers(change, body), method="POST")
+        with build_opener(_NoRedirects).open(request, timeout=TIMEOUT_S):
+            pass
+
+    def _headers(self, change: Mapping[str, Any], body: bytes) -> dict[str, str]:
+        identity = f"{change['query']}:{change['alarm']}:{change['change']}"
+        signature = hmac.new(self._secret, body, hashlib.sha256).hexdigest()
+        signed = {"Tidemark-Signature": f"sha256={signature}"} if self._secret else {}
+        return {"Content-Type": "application/json", "Tidemark-Id": identity, **signed}

@@ -1,0 +1,164 @@
+"""Alarms of a published query over HTTP: as pages, as ALERTS, as events, and posted to somebody else's address."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import httpx
+import pytest
+
+from lakehouse.declare.settings import Settings
+from lakehouse.web.app import WebOptions
+from lakehouse.web.versions import Versions
+from lakehouse.web.webhooks import Webhooks
+from tests.cli.charts.test_html_chart import EVIL
+from tests.queries.aggregate.test_commands import published, run_by_hand
+from tests.queries.answered import Alarm, declare
+from tests.web.conftest import client_of, served, wait_for
+
+HALL = ("hall",)
+# The third is of the second batch.
+ALARMS = [
+    Alarm("a", 5, group=HALL),
+    Alarm("b", 5, 10, group=(EVIL,), state="cleared"),
+    Alarm("c", 15, group=HALL, batch=2),
+]
+
+
+class Receiver(ThreadingHTTPServer):
+    """An address that notes what is posted; it fails as often as ``failing`` says."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Noting)
+        self.found: list[tuple[dict[str, str], bytes]] = []
+        self.failing = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/alarms"
+
+    @property
+    def identities(self) -> list[str]:
+        return [headers["Tidemark-Id"] for headers, _ in self.found]
+
+
+class _Noting(BaseHTTPRequestHandler):
+    server: Receiver
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        fails = self.server.failing > 0
+        self.server.failing -= fails
+        if not fails:
+            self.server.found.append((dict(self.headers), body))
+        self.send_response(500 if fails else 204)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def receiving() -> Iterator[Receiver]:
+    with Receiver() as receiver:
+        thread = threading.Thread(target=receiver.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield receiver
+        finally:
+            receiver.shutdown()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """A home whose query has two alarms, one of a group whose name would be markup if it could."""
+    found = declare(tmp_path)
+    published(found, run_by_hand(found, alarms=ALARMS, batches=1))
+    return found
+
+
+def test_alarms_are_pages_and_alerts(settings: Settings) -> None:
+    with client_of(settings.layout) as client:
+        queries = client.get("/latest/queries.json").json()["rows"]
+        alarms = client.get("/latest/queries/busy/alarms.json").json()["rows"]
+        first = client.get("/latest/queries/busy/alarm_changes.json", params={"limit": 1}).json()
+        second = client.get(
+            "/latest/queries/busy/alarm_changes.json", params={"limit": 1, "after": first["next"]}
+        ).json()
+        answers = client.get("/latest/queries/busy/answers.csv").text
+        time = alarms[0]["raised_us"] / 1e6
+        raised = client.get(
+            "/prometheus/api/v1/query", params={"query": 'ALERTS{alertname="busy"}', "time": time}
+        )
+        none = client.get(
+            "/prometheus/api/v1/query", params={"query": 'ALERTS{alertname="calm"}', "time": time}
+        )
+
+    assert [row["query"] for row in queries] == ["busy"]
+    assert {row["alarm"] for row in alarms} == {"a", "b"}
+    assert {first["rows"][0]["alarm"], second["rows"][0]["alarm"]} == {"a", "b"}
+    assert (first["truncated"], second["truncated"], second["next"]) == (True, False, None)
+    assert answers.startswith("tick_at,")
+    assert {one["metric"]["place"] for one in raised.json()["data"]["result"]} == {"hall", EVIL}
+    assert none.json()["data"]["result"] == []
+
+
+def test_an_alarm_that_changes_is_an_event(settings: Settings) -> None:
+    found: list[dict[str, object]] = []
+    with served(settings.layout) as address:
+
+        def listen() -> None:
+            with httpx.stream("GET", f"{address}/events", timeout=30) as response:
+                for line in response.iter_lines():
+                    if line.startswith("data: "):
+                        found.append(json.loads(line.removeprefix("data: ")))
+                        if len(found) == 3:
+                            return
+
+        listening = threading.Thread(target=listen)
+        listening.start()
+        wait_for(lambda: found)
+        published(settings, run_by_hand(settings, alarms=ALARMS))
+        listening.join(timeout=20)
+
+    assert [one["version"] for one in found] == [1, 2, 2]
+    assert (found[2]["query"], found[2]["alarm"], found[2]["state"]) == ("busy", "c", "raised")
+
+
+def test_each_change_is_posted_signed_and_again_until_it_is_confirmed(settings: Settings) -> None:
+    with receiving() as receiver:
+        receiver.failing = 1
+        options = WebOptions(alerts_url=receiver.url, alerts_secret="shared")
+        with served(settings.layout, options):
+            wait_for(lambda: len(receiver.found) == 2)
+        with served(settings.layout, options):
+            published(settings, run_by_hand(settings, alarms=ALARMS))
+            wait_for(lambda: len(receiver.found) == 3)
+
+    assert sorted(receiver.identities) == ["busy:a:0", "busy:b:0", "busy:c:0"]
+    for headers, body in receiver.found:
+        signature = hmac.new(b"shared", body, hashlib.sha256).hexdigest()
+        assert headers["Tidemark-Signature"] == f"sha256={signature}"
+        assert json.loads(body)["query"] == "busy"
+
+
+def test_a_server_that_ends_between_delivery_and_note_posts_again_and_loses_nothing(
+    settings: Settings,
+) -> None:
+    versions = Versions(settings.layout)
+    with receiving() as receiver:
+        Webhooks(settings.layout, versions, receiver.url, "").deliver_new()
+        settings.layout.delivered_alarms.unlink()
+        Webhooks(settings.layout, versions, receiver.url, "").deliver_new()
+        Webhooks(settings.layout, versions, receiver.url, "").deliver_new()
+    versions.close()
+
+    assert sorted(receiver.identities) == ["busy:a:0", "busy:a:0", "busy:b:0", "busy:b:0"]
+    assert not any("Tidemark-Signature" in headers for headers, _ in receiver.found)
