@@ -1,16 +1,19 @@
 """Which statement of other people is let through: one that only reads what is published.
 
 DuckDB's own parser is asked what the text is; what cannot be told as one SELECT (PRAGMA, SET, COPY, ATTACH, two
-statements) is refused there. Functions that read outside, or make huge values inside one step where neither
-the memory limit nor an interrupt reaches them, are refused by name, and so are macros that take the name of a table.
-The locked connection and the limits of the process stand behind this list; it is there for a clear word, not as the
-only wall.
+statements) is refused there. Of DuckDB's functions those in ``allowed_functions.txt`` may be called, and the macros of
+the version. What is not in that list reads outside, shows or changes settings, waits, or makes huge values inside one
+step where neither the memory limit nor an interrupt reaches it; so are macros that take the name of a table. A test
+holds the list against every function and view that DuckDB has, so a new DuckDB brings nothing in unseen. The locked
+connection and the limits of the process stand behind this list; it is not the only wall.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -18,29 +21,21 @@ import duckdb
 from lakehouse.serving import literals
 
 LONGEST_STATEMENT = 100_000
-# fmt: off
-REFUSED = frozenset({
-    "array_resize", "arrow_scan", "arrow_scan_dumb", "avg_of", "checkpoint", "count_of", "create_sort_key",
-    "duckdb_extensions", "duckdb_log_contexts", "duckdb_logs", "duckdb_secrets", "duckdb_settings",
-    "duckdb_temporary_files", "export_database", "force_checkpoint", "from_substrait",
-    "get_substrait", "getenv", "getvariable", "glob", "import_database", "increase_of", "json_execute_serialized_sql",
-    "list_resize", "load_aws_credentials", "lpad", "max_of", "min_of", "nodes_inside", "pandas_scan",
-    "parse_duckdb_log_message", "parts_inside",
-    "python_map_function", "query", "query_table", "reads_of", "repeat", "repeat_row", "rpad", "seq_scan",
-    "sniff_csv", "sql_auto_complete", "sum_of", "test_all_types", "which_secret", "write_log",
-})
-# fmt: on
-REFUSED_PREFIXES = (
-    "read_",
-    "parquet_",
-    "pragma_",
-    "delta_",
-    "iceberg_",
-    "sqlite_",
-    "postgres_",
-    "mysql_",
-    "http_",
+# Macros of a version that take the name of a table, and so could be given any.
+TAKE_TABLES = frozenset(
+    {
+        *("avg_of", "count_of", "increase_of", "max_of", "min_of", "sum_of"),
+        *("nodes_inside", "parts_inside", "reads_of"),
+    }
 )
+# Views of DuckDB's own that say what a version holds; the others show paths, settings and logs.
+ALLOWED_VIEWS = frozenset(
+    {
+        *("duckdb_columns", "duckdb_constraints", "duckdb_indexes", "duckdb_schemas", "duckdb_tables"),
+        *("duckdb_types", "duckdb_views", "sqlite_master", "sqlite_schema"),
+    }
+)
+_OF_DUCKDB = ("duckdb_", "pragma_", "sqlite_", "pg_")
 _DESCRIBED = "expected one SELECT (or FROM, WITH, VALUES, DESCRIBE, SHOW, SUMMARIZE)"
 
 
@@ -56,11 +51,36 @@ def check_statement(connection: duckdb.DuckDBPyConnection, text: str) -> None:
     """
     if len(text) > LONGEST_STATEMENT:
         raise StatementRefused(f"{_DESCRIBED} of at most {LONGEST_STATEMENT} characters, found {len(text)}")
-    for name in _functions(_parsed(connection, text)):
-        if name in REFUSED or name.startswith(REFUSED_PREFIXES):
+    tree = _parsed(connection, text)
+    called = {str(part["function_name"]).lower() for part in _parts(tree) if "function_name" in part}
+    for name in sorted(called - allowed_functions()):
+        if name in TAKE_TABLES or name not in _macros(connection):
             raise StatementRefused(
                 f"{name}() is not allowed here: only what is published can be read, in bounded memory"
             )
+    for part in _parts(tree):
+        if part.get("type") == "BASE_TABLE" and not _is_allowed(part):
+            raise StatementRefused(
+                f"{part['table_name']} is not allowed here: only what is published can be read"
+            )
+
+
+@cache
+def allowed_functions() -> frozenset[str]:
+    """Return the functions of DuckDB that a statement may call."""
+    path = Path(__file__).with_name("allowed_functions.txt")
+    return frozenset(path.read_text(encoding="utf-8").split())
+
+
+def _macros(connection: duckdb.DuckDBPyConnection) -> set[str]:
+    rows = connection.execute("SELECT function_name FROM duckdb_functions() WHERE NOT internal").fetchall()
+    return {str(name).lower() for (name,) in rows}
+
+
+def _is_allowed(relation: dict[str, Any]) -> bool:
+    """Whether a relation is one of the version, or a view of DuckDB's that says what the version holds."""
+    name, schema = str(relation["table_name"]).lower(), str(relation.get("schema_name") or "").lower()
+    return schema != "pg_catalog" and (name in ALLOWED_VIEWS or not name.startswith(_OF_DUCKDB))
 
 
 def _parsed(connection: duckdb.DuckDBPyConnection, text: str) -> dict[str, Any]:
@@ -82,14 +102,13 @@ def _why(tree: dict[str, Any]) -> str:
     return str(tree.get("error_message", "not understood"))
 
 
-def _functions(tree: Any) -> Iterator[str]:
-    """Yield the names of all functions called, without recursion: a tree can be deep."""
+def _parts(tree: Any) -> Iterator[dict[str, Any]]:
+    """Yield every object of a tree, without recursion: a tree can be deep."""
     open_parts = [tree]
     while open_parts:
         part = open_parts.pop()
         if isinstance(part, dict):
-            if isinstance(part.get("function_name"), str):
-                yield part["function_name"].lower()
+            yield part
             open_parts.extend(part.values())
         elif isinstance(part, list):
             open_parts.extend(part)

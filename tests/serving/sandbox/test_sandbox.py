@@ -215,7 +215,8 @@ def test_times_are_utc_whatever_the_zone_of_the_machine(
 ) -> None:
     monkeypatch.setitem(os.environ, "TZ", "America/New_York")
 
-    assert run_sql(lakehouse.reader, "SELECT current_setting('TimeZone')").rows == [["UTC"]]
+    asked = "SELECT TIMESTAMPTZ '2026-07-01 12:00:00' = TIMESTAMPTZ '2026-07-01 12:00:00+00'"
+    assert run_sql(lakehouse.reader, asked).rows == [[True]]
 
 
 def test_an_error_in_the_statement_is_told_in_duckdbs_words(lakehouse: Lakehouse) -> None:
