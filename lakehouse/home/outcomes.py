@@ -8,6 +8,7 @@ A file is replaced as a whole: a reader sees the outcome before or after, never 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,6 +16,8 @@ from typing import Any
 
 from lakehouse.home.atomic_files import write_json
 from lakehouse.home.layout import Home
+
+_OF_STACK = re.compile(r"\s+(at \S+\(.*\)|\.\.\. \d+ more)$")
 
 
 def record(
@@ -55,8 +58,9 @@ def read_all(layout: Home) -> list[dict[str, Any]]:
 
 
 def error_text(error: BaseException) -> str:
-    """Return the message of an error for people, without the JVM's stack."""
-    text = str(error).split("\n\nJVM stacktrace:")[0].strip()
+    """Return the message of an error for people, without the JVM's stacks; what they were caused by stays."""
+    said = str(error).split("\n\nJVM stacktrace:")[0].strip()
+    text = "\n".join(line for line in said.splitlines() if not _OF_STACK.match(line))
     ours = type(error).__module__.partition(".")[0] in ("jobs", "lakehouse", "quality")
     return text if ours and text else f"{type(error).__name__}: {text}".removesuffix(": ")
 

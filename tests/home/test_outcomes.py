@@ -6,7 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from lakehouse.home.layout import Home
-from lakehouse.home.outcomes import read_all, record
+from lakehouse.home.outcomes import error_text, read_all, record
 
 STARTED = datetime(2026, 1, 5, 12, 0, 0, tzinfo=UTC)
 
@@ -28,6 +28,15 @@ def test_an_outcome_is_read_back_as_it_was_recorded(tmp_path: Path) -> None:
         "error": None,
     }
     assert [path.name for path in home.runs.iterdir()] == ["ingest-telemetry.json"]
+
+
+def test_of_an_error_of_java_the_causes_are_told_without_its_stacks() -> None:
+    stack = "\tat java.base/java.lang.Thread.run(Thread.java:840)\n\t... 12 more\n"
+    said = f"calling o1.get.\n: java.io.IOException: in all\n{stack}Caused by: java.io.EOFException: at the end\n{stack}"
+
+    assert error_text(OSError(said)) == (
+        "OSError: calling o1.get.\n: java.io.IOException: in all\nCaused by: java.io.EOFException: at the end"
+    )
 
 
 def test_only_the_last_outcome_of_a_job_and_stream_is_kept(tmp_path: Path) -> None:

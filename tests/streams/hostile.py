@@ -241,3 +241,17 @@ def parquet() -> Inputs:
     found |= {f"time{n}.parquet": file(ts=text) for n, text in enumerate(TIMES)}
     whole = file()
     return found | dict(truncated(whole, ".parquet", 16)) | dict(damaged(whole, ".parquet", 40, 6))
+
+
+def messages() -> list[bytes | None]:
+    """Return values of messages that should be JSON, the good ones first."""
+    files = {name: content for name, content in ndjson().items() if not name.endswith(".gz")}
+    return [*files.pop("good.ndjson").splitlines(), None, *files.values()]
+
+
+def avro(good: bytes) -> list[bytes]:
+    """Return values of messages that should be Avro, a good one first: cut, changed, and with lengths that are none."""
+    lengths = (b"\xff" * 9 + b"\x01", b"\xfe\xff\xff\xff\x0f", b"\x01", b"\x80" * 50)
+    found = [content for _, content in [*truncated(good, ""), *damaged(good, "", 60, 8)]]
+    found += [good[:size] + length + good[size:] for size in range(len(good)) for length in lengths]
+    return [good, *found, good + good]

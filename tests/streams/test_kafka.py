@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import struct
 import traceback
 from collections.abc import Callable, Iterator
@@ -32,6 +33,7 @@ from lakehouse.streams.sources.offsets import OffsetsGone, TopicRecreated
 from lakehouse.streams.topics import Topics
 from tests.brokers.kafka import LOGIN, PASSWORD, USER, Broker, Message, broker
 from tests.readings_lake import Lake
+from tests.streams import hostile
 from tests.streams.topics import IDENTITY, T0, declared, reading, sent
 
 if TYPE_CHECKING:
@@ -531,4 +533,26 @@ def test_a_message_that_ends_every_batch_is_found_and_set_aside_and_requeued(
     assert stream.requeue()["accepted"] == 1
     assert stream.ingest()["received"] == 0
     assert [event // US - T0 for (event,) in stream.rows("raw", "event_us")] == list(range(17))
+    assert read_set_aside(stream.settings.layout) == []
+
+
+def test_no_hostile_message_stops_a_stream(kafka: Broker, lake: Make, tmp_path: Path) -> None:
+    (tmp_path / "reading.avsc").write_text(json.dumps(AVRO))
+    columns = 'device = { path = "heard.by" }\ntemp = { path = "heard.temp", type = "double" }'
+    source = 'format = "avro"\nexplode = "heard"\nschema_file = "reading.avsc"'
+    kafka.create("hostile-json", 1)
+    kafka.create("hostile-avro", 1)
+    kafka.send(
+        "hostile-json",
+        [Message(value, None if value is None else value[:99]) for value in hostile.messages()],
+    )
+    kafka.send("hostile-avro", [Message(value) for value in hostile.avro(avro(1, ("x", 1.5), ("y", None)))])
+
+    counts = lake("hostile-json").ingest()
+
+    assert counts["received"] == counts["accepted"] + counts["quarantined"] > 150 and counts["accepted"] >= 50
+    stream = lake("hostile-avro", source=source, columns=columns, unit="ms")
+    shutil.rmtree(stream.settings.layout.root)
+    counts = stream.ingest()
+    assert counts["received"] == counts["accepted"] + counts["quarantined"] > 150 and counts["accepted"] >= 2
     assert read_set_aside(stream.settings.layout) == []

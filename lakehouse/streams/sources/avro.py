@@ -65,7 +65,7 @@ def json_of(record: bytes | None, schemas: Schemas, has_prefix: bool) -> tuple[s
         return None, None
     try:
         schema, content = _parted(record, schemas) if has_prefix else (schemas[0], record)
-        return json.dumps(_value(content, schema), ensure_ascii=False, default=_text), None
+        return _read(content, schema), None
     except _Unreadable as error:
         return None, str(error)
 
@@ -82,12 +82,12 @@ def _parted(record: bytes, schemas: Schemas) -> tuple[Any, bytes]:
     return schemas[number], record[_PREFIX.size :]
 
 
-def _value(content: bytes, schema: Any) -> Any:
+def _read(content: bytes, schema: Any) -> str:
     from fastavro import schemaless_reader
 
     stream = io.BytesIO(content)
     try:
-        value = schemaless_reader(stream, schema, None)
+        text = json.dumps(schemaless_reader(stream, schema, None), ensure_ascii=False, default=_text)
     except Exception as error:
         # Bytes that are no such record can fail in any way.
         raise _Unreadable(
@@ -96,7 +96,7 @@ def _value(content: bytes, schema: Any) -> Any:
     rest = len(content) - stream.tell()
     if rest:
         raise _Unreadable(f"malformed: {rest} bytes more than an Avro record of the schema has")
-    return value
+    return text
 
 
 def _text(value: Any) -> str:
