@@ -32,7 +32,8 @@ def test_an_outcome_is_read_back_as_it_was_recorded(tmp_path: Path) -> None:
 
 def test_of_an_error_of_java_the_causes_are_told_without_its_stacks() -> None:
     stack = "\tat java.base/java.lang.Thread.run(Thread.java:840)\n\t... 12 more\n"
-    said = f"calling o1.get.\n: java.io.IOException: in all\n{stack}Caused by: java.io.EOFException: at the end\n{stack}"
+    said = f"calling o1.get.\n: java.io.IOException: in all\n{stack}"
+    said += f"Caused by: java.io.EOFException: at the end\n{stack}"
 
     assert error_text(OSError(said)) == (
         "OSError: calling o1.get.\n: java.io.IOException: in all\nCaused by: java.io.EOFException: at the end"

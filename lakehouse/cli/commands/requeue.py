@@ -11,6 +11,7 @@ from lakehouse.cli.options import AsJson, declared, globals_of
 EXAMPLES = (
     "tidemark requeue telemetry",
     "tidemark requeue telemetry --reason bad_value --reason clock",
+    "tidemark requeue telemetry --reason set_aside",
 )
 
 
@@ -18,11 +19,12 @@ def requeue(
     context: typer.Context,
     stream: Annotated[str, typer.Argument(help="A declared stream.")],
     reason: Annotated[
-        list[str] | None, typer.Option(help="Only records rejected for this reason; may be repeated.")
+        list[str] | None,
+        typer.Option(help="Only what was rejected for this reason, or set_aside; may be repeated."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put quarantined records through ingest again.
+    """Put quarantined records, and what was set aside, through ingest again.
 
     Today's configuration judges them; `tidemark run` then carries on what is accepted.
     """

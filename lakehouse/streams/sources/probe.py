@@ -52,16 +52,16 @@ class _WatchedTopics:
 def arrived_us(layout: Home, stream: Stream, batch: int) -> int | None:
     """Return when the newest record of an ingest batch arrived: its file was written, or the broker got it.
 
-    None of a batch that read nothing new, such as one out of quarantine, and of one so long ago that its manifest is
-    folded.
+    None of a batch that read nothing new, such as one out of quarantine or a part of one that had failed, and of one so
+    long ago that its manifest is folded.
     """
     path = manifest_file(layout.manifests(stream.name), batch)
     if not path.exists():
         return None
     manifest = Manifest.from_json(path.read_text("utf-8"))
+    if manifest.kind not in ("files", "kafka") or manifest.is_part:
+        return None
     if manifest.files:
         return max(file.mtime_ns for file in manifest.files) // 1000
-    if manifest.kind != "kafka":
-        return None
     arrivals = read_columns(layout.raw(stream.name), ("arrival_us",), ("batch", batch, batch))
     return max((arrival for (arrival,) in arrivals if arrival is not None), default=None)
