@@ -13,6 +13,9 @@ FAST := not spark and not airflow and not slow and not long
 # Each process of the whole suite starts a Spark of its own, so two; tests/conftest.py says what stays in one of them.
 TOGETHER := --dist loadscope --no-loadscope-reorder
 
+# Without compiled modules each of the suite's many processes compiles them again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
