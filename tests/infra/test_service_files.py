@@ -18,6 +18,7 @@ from lakehouse.service.workers import STOPS_WITHIN_S
 
 INFRA = Path(__file__).parents[2] / "infra"
 UNIT = INFRA / "systemd" / "tidemark.service"
+UNITS = sorted((INFRA / "systemd").glob("*.service"))
 IMAGE = INFRA / "Containerfile"
 
 
@@ -28,8 +29,12 @@ class _Unit(configparser.ConfigParser):
 
 @pytest.fixture(scope="module")
 def unit() -> configparser.ConfigParser:
+    return read_unit(UNIT)
+
+
+def read_unit(path: Path) -> configparser.ConfigParser:
     read = _Unit(interpolation=None, delimiters=("=",), comment_prefixes=("#",))
-    read.read_string(UNIT.read_text())
+    read.read_string(path.read_text())
     return read
 
 
@@ -49,13 +54,16 @@ def is_command(words: list[str], capsys: pytest.CaptureFixture[str]) -> bool:
     return all(f"{option} " in text for option in options)
 
 
-def test_the_unit_starts_a_command_that_there_is(
-    unit: configparser.ConfigParser, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
+def test_a_unit_starts_a_command_that_there_is_without_rights(
+    path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    program, *words = shlex.split(unit["Service"]["ExecStart"])
+    service = read_unit(path)["Service"]
+    program, *words = shlex.split(service["ExecStart"])
 
     assert program.endswith("/.venv/bin/tidemark")
     assert is_command(words, capsys)
+    assert service["User"] != "root" and service["NoNewPrivileges"] == "yes"
 
 
 def test_the_unit_gives_it_time_to_stop_and_starts_it_again(unit: configparser.ConfigParser) -> None:
@@ -68,11 +76,12 @@ def test_the_unit_gives_it_time_to_stop_and_starts_it_again(unit: configparser.C
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
-def test_systemd_finds_no_fault_with_the_unit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
+def test_systemd_finds_no_fault_with_a_unit(tmp_path: Path, path: Path) -> None:
     # Neither the program nor the user need be on this machine.
-    text = UNIT.read_text().replace("/opt/tidemark/.venv/bin/tidemark", sys.executable)
+    text = path.read_text().replace("/opt/tidemark/.venv/bin/tidemark", sys.executable)
     text = text.replace("User=tidemark\n", "").replace("/opt/tidemark", str(tmp_path))
-    copy = tmp_path / "tidemark.service"
+    copy = tmp_path / path.name
     copy.write_text(text)
 
     found = subprocess.run(
