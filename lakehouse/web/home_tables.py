@@ -40,8 +40,10 @@ async def state(request: Request) -> Response:
     def work(_: Stop) -> bytes:
         found = status(layout)
         found.pop("home")
-        found["streams"] = [one for one in found["streams"] if seen.sees(one["stream"])]
-        found["jobs"] = [one for one in found["jobs"] if seen.streams is None or seen.sees(one["stream"])]
+        for part in ("streams", "jobs", "heartbeats"):
+            found[part] = [one for one in found[part] if seen.sees(one["stream"])]
+        # The service names every stream that it works on.
+        found["service"] = found["service"] if seen.streams is None else None
         return json_bytes(json_value(found))
 
     return Response(await work_of(request).run(request, work), headers=_FRESH, media_type="application/json")
@@ -79,8 +81,7 @@ async def facets(
     reason: str | None = Query(None, max_length=100, description="Only this one."),
 ) -> Response:
     """Return how many records were ever rejected, by each of the commonest values of three facets."""
-    check_stream(request, stream, Scope.QUARANTINE)
-    table = layout_of(request).quarantine(stream)
+    table = _quarantine(request, stream)
     where = "" if reason is None else f"WHERE reason = {text(reason)}"
     union = " UNION ALL ".join(
         f"(SELECT '{name}' AS facet, {name}::VARCHAR AS value, count(*) AS records FROM rejected {where} "
@@ -101,7 +102,7 @@ async def quarantine(
     limit: int = Query(100, ge=1, description="Most records."),
 ) -> Response:
     """Return rejected records, the first 4,096 bytes of each escaped; those that were requeued since too."""
-    check_stream(request, stream, Scope.QUARANTINE)
+    table = _quarantine(request, stream)
     asked = {"reason": reason, "source_file": source_file}
     conditions = [f"{name} = {text(value)}" for name, value in asked.items() if value is not None]
     conditions += [] if before is None else [f"batch < {before}"]
@@ -109,7 +110,7 @@ async def quarantine(
     place = "source_file, source_line, source_item"
     shown = f"batch, reason, detail, record[1:4096] AS record, octet_length(record) AS bytes, {place}"
     order = f"{where} ORDER BY batch DESC, {place}"
-    most, table = min(limit, limits_of(request).rows), layout_of(request).quarantine(stream)
+    most = min(limit, limits_of(request).rows)
     return await _answered(request, format, lambda c: _escaped(_read(c, table, shown, order, most)))
 
 
@@ -133,6 +134,14 @@ def escaped(record: bytes | None) -> str | None:
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
+def _quarantine(request: Request, stream: str) -> Path:
+    """Return the table of a stream's rejected records; a name is one folder, not a way to others."""
+    check_stream(request, stream, Scope.QUARANTINE)
+    if "/" in stream or stream in ("", ".", ".."):
+        raise Problem(404, "Not found", "no stream has such a name")
+    return layout_of(request).quarantine(stream)
 
 
 def layout_of(request: Request) -> Home:

@@ -82,6 +82,9 @@ def test_before_the_first_publish_everything_says_so(tmp_path: Path) -> None:
         ("/latest/queries/none/pairs.json", 404, "no published query 'none'"),
         ("/latest/streams/deep/keys/colour.json", 404, "device, zone"),
         ("/changes.json?stream=deep&by=device", 400, "one answer at a time"),
+        ("/quarantine/...json", 404, "no stream has such a name"),
+        ("/quarantine/%2e%2e/facets.json", 404, "no stream has such a name"),
+        ("/quarantine/none.json", 404, "there is no table 'none'"),
         ("/nowhere", 404, "Not Found"),
     ],
 )
