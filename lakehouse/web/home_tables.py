@@ -83,12 +83,60 @@ async def facets(
     """Return how many records were ever rejected, by each of the commonest values of three facets."""
     table = _quarantine(request, stream)
     where = "" if reason is None else f"WHERE reason = {text(reason)}"
+    ledger = parquet_of(layout_of(request).ledger(stream))
+    # The day on which a record was rejected is that of its batch.
+    rows = "FROM stored" if ledger is None else f"FROM stored LEFT JOIN {ledger} AS ledger USING (batch)"
+    named = {"reason": "reason", "source_file": "source_file", "batch": "batch"}
+    named |= {} if ledger is None else {"day": "committed_at::DATE"}
     union = " UNION ALL ".join(
-        f"(SELECT '{name}' AS facet, {name}::VARCHAR AS value, count(*) AS records FROM rejected {where} "
+        f"(SELECT '{name}' AS facet, ({value})::VARCHAR AS value, count(*) AS records {rows} {where} "
         f"GROUP BY ALL ORDER BY records DESC, value LIMIT {_FACET})"
-        for name in ("reason", "source_file", "batch")
+        for name, value in named.items()
     )
     return await _answered(request, Format.JSON, lambda c: _over(c, table, union))
+
+
+@router.get("/queries/{query}/batches.{format}", summary="What each batch of a query did, newest first")
+async def batches(
+    request: Request,
+    query: str,
+    format: Format,
+    limit: int = Query(200, ge=1, description="Most batches."),
+) -> Response:
+    """Return a row per batch, added up over its buckets; which columns there are depends on the kind."""
+    check_all_streams(request)
+    most, table = min(limit, limits_of(request).rows), layout_of(request).queries(_one_folder(query))
+    added = (
+        "batch, max(committed_at) AS committed_at, sum(COLUMNS(c -> c IN ('rows', 'missed', 'held', 'bytes', 'pairs', "
+        "'answered', 'revised', 'late', 'selected')))::BIGINT"
+    )
+    return await _answered(
+        request, format, lambda c: _read(c, table, added, "GROUP BY batch ORDER BY batch DESC", most)
+    )
+
+
+@router.get(
+    "/queries/{query}/operators.{format}", summary="Conditions and kernels of a query, as last measured"
+)
+async def operators(request: Request, query: str, format: Format) -> Response:
+    """Return a row per operator of the newest batch, in the order in which the next batch runs them."""
+    check_all_streams(request)
+    layout, name = layout_of(request), _one_folder(query)
+    is_selection = layout.selection(name).is_dir()
+    table = layout.queries(name) if is_selection else layout.operators(name)
+    newest = (
+        "WHERE batch = (SELECT max(batch) FROM stored) AND operator >= 0 ORDER BY side NULLS LAST, position"
+    )
+    shown = "side, operator, name, position, taken, passed, busy_us, selectivity, waited"
+
+    def read(connection: duckdb.DuckDBPyConnection) -> Rows:
+        # A query that calls no predicate has batches, and no operators of its own.
+        if parquet_of(table) is None and parquet_of(layout.queries(name)) is not None:
+            names = shown.split(", ")
+            return Rows(names, ["VARCHAR"] * len(names), [], {"truncated": False})
+        return _read(connection, table, shown, newest, _FACET)
+
+    return await _answered(request, format, read)
 
 
 @router.get("/quarantine/{stream}.{format}", summary="Rejected records with their bytes, newest batch first")
@@ -137,11 +185,20 @@ def escaped(record: bytes | None) -> str | None:
 
 
 def _quarantine(request: Request, stream: str) -> Path:
-    """Return the table of a stream's rejected records; a name is one folder, not a way to others."""
+    """Return the table of a stream's rejected records."""
     check_stream(request, stream, Scope.QUARANTINE)
-    if "/" in stream or stream in ("", ".", ".."):
-        raise Problem(404, "Not found", "no stream has such a name")
-    return layout_of(request).quarantine(stream)
+    return layout_of(request).quarantine(_one_folder(stream))
+
+
+def _one_folder(name: str) -> str:
+    """Return the name of a stream or query, which is one folder and not a way to others.
+
+    Raises:
+        Problem: 404 where it is.
+    """
+    if "/" in name or name in ("", ".", ".."):
+        raise Problem(404, "Not found", "no stream or query has such a name")
+    return name
 
 
 def layout_of(request: Request) -> Home:
@@ -162,14 +219,14 @@ async def _answered(
 
 
 def _read(connection: duckdb.DuckDBPyConnection, table: Path, columns: str, rest: str, limit: int) -> Rows:
-    found = _over(connection, table, f"SELECT {columns} FROM rejected {rest} LIMIT {limit + 1}")
+    found = _over(connection, table, f"SELECT {columns} FROM stored {rest} LIMIT {limit + 1}")
     about = {**found.about, "truncated": len(found.rows) > limit}
     return Rows(found.columns, found.types, found.rows[:limit], about)
 
 
 def _over(connection: duckdb.DuckDBPyConnection, table: Path, statement: str) -> Rows:
-    """Return what a statement finds in a Delta table, which it calls ``rejected``."""
+    """Return what a statement finds in a Delta table, which it calls ``stored``."""
     files = parquet_of(table)
     if files is None:
         raise Problem(404, "Not found", f"there is no table {table.name!r} here yet, or it has no rows")
-    return fetched(connection, f"WITH rejected AS (FROM {files}) {statement}")
+    return fetched(connection, f"WITH stored AS (FROM {files}) {statement}")

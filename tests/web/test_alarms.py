@@ -13,6 +13,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+from selenium import webdriver
+from selenium.webdriver.common.by import By
 
 from lakehouse.declare.settings import Settings
 from lakehouse.web.app import WebOptions
@@ -22,6 +24,9 @@ from tests.cli.charts.test_html_chart import EVIL
 from tests.queries.aggregate.test_commands import published, run_by_hand
 from tests.queries.answered import Alarm, declare
 from tests.web.conftest import client_of, served, wait_for
+from tests.web.test_page import browser, drawn_in_a_browser, opened
+
+__all__ = ["browser"]
 
 HALL = ("hall",)
 # The third is of the second batch.
@@ -162,3 +167,35 @@ def test_a_server_that_ends_between_delivery_and_note_posts_again_and_loses_noth
 
     assert sorted(receiver.identities) == ["busy:a:0", "busy:a:0", "busy:b:0", "busy:b:0"]
     assert not any("Tidemark-Signature" in headers for headers, _ in receiver.found)
+
+
+def test_what_each_batch_did_is_a_row_and_a_query_without_conditions_has_no_operators(
+    settings: Settings,
+) -> None:
+    with client_of(settings.layout) as client:
+        batches = client.get("/queries/busy/batches.json").json()
+        operators = client.get("/queries/busy/operators.json")
+        elsewhere = client.get("/queries/../batches.json")
+
+    assert [row["batch"] for row in batches["rows"]] == [1]
+    assert {"rows", "held", "bytes", "answered"} <= set(batches["columns"])
+    assert operators.json()["rows"] == []
+    assert elsewhere.status_code == 404
+
+
+@drawn_in_a_browser
+def test_alarms_are_drawn_as_lanes_and_a_group_is_never_markup(
+    settings: Settings, browser: webdriver.Chrome
+) -> None:
+    with served(settings.layout) as address:
+        complaints = opened(browser, address, "?view=queries&query=busy")
+        lanes = browser.find_elements(By.CSS_SELECTOR, ".lane button")
+        lanes[0].click()
+        said = browser.find_element(By.CSS_SELECTOR, "p[role=status]").text
+        text = browser.find_element(By.ID, "main").text
+        title = browser.title
+
+    assert complaints == []
+    assert len(lanes) == 2 and "changed 0 times" in said
+    assert EVIL in text
+    assert title == "Queries · Tidemark"

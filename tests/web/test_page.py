@@ -29,9 +29,10 @@ VIEWS = {
     "quarantine": "?view=quarantine&stream=deep",
     "quality": "?view=quality",
 }
-pytestmark = pytest.mark.skipif(
+drawn_in_a_browser = pytest.mark.skipif(
     BROWSER is None or DRIVER is None, reason="no chromium with its driver here to open the page with"
 )
+pytestmark = drawn_in_a_browser
 
 
 @pytest.fixture(scope="module")

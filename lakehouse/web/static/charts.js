@@ -42,8 +42,16 @@ function add(plot, kind, attributes, data) {
   return plot.add_glyph(model(kind, attributes), data);
 }
 
+// A number after each batch.
+export function steps(element, x, y) {
+  const plot = frame({}, false);
+  add(plot, "Step", { x: value("x"), y: value("y"), mode: "after", line_color: colour("--band"), line_width: 1.6 }, source({ x, y }));
+  add(plot, "Scatter", { marker: { value: "circle" }, x: value("x"), y: value("y"), size: { value: 5 }, fill_color: colour("--band"), line_color: null }, source({ x, y }));
+  return show(element, plot);
+}
+
 // The corners of a stepped line that ends where a bucket has no value.
-function steps(rows) {
+function corners(rows) {
   const x = [], y = [];
   rows.forEach((row, place) => {
     x.push(ms(row.from_us));
@@ -66,7 +74,7 @@ function line(plot, rows, shade) {
     value: known.map((row) => row.value), shown: known.map((row) => (row.exact ? shade : colour("--ground"))),
   });
   add(plot, "Quad", { left: value("left"), right: value("right"), bottom: value("low"), top: value("high"), fill_color: shade, fill_alpha: 0.22, line_color: null }, data);
-  add(plot, "Step", { x: value("x"), y: value("y"), mode: "after", line_color: shade, line_width: 1.6 }, source(steps(known)));
+  add(plot, "Step", { x: value("x"), y: value("y"), mode: "after", line_color: shade, line_width: 1.6 }, source(corners(known)));
   if (known.length <= 400) {
     add(plot, "Scatter", { marker: { value: "circle" }, x: value("middle"), y: value("value"), size: { value: 5 }, line_color: shade, fill_color: value("shown") }, data);
   }

@@ -15,6 +15,7 @@ export async function quarantine(sheet, parameters, go) {
   sheet.append(h("div", { class: "cards" },
     h("section", { class: "card" }, h("h3", {}, "By reason"), table("By reason", [["reason", link("reason")], ["records", (row) => number(row.records), true]], of("reason"))),
     h("section", { class: "card" }, h("h3", {}, "By file"), table("By file", [["file", link("source_file")], ["records", (row) => number(row.records), true]], of("source_file").slice(0, 10))),
+    h("section", { class: "card" }, h("h3", {}, "By day"), table("By day", [["day", (row) => cell(row.value)], ["records", (row) => number(row.records), true]], of("day").slice(0, 10))),
     h("section", { class: "card" }, h("h3", {}, "By batch"), table("By batch", [["batch", (row) => row.value], ["records", (row) => number(row.records), true]], of("batch").slice(0, 10)))));
   if (reason || source_file) sheet.append(h("p", {}, [reason, source_file].filter(Boolean).join(", "), " ", h("a", { href: `?view=quarantine&stream=${encodeURIComponent(stream)}` }, "show all")));
   const page = await get(`/quarantine/${encodeURIComponent(stream)}.json`, { reason, source_file, limit: 100 });

@@ -1,7 +1,7 @@
 // Registered queries: how complete they are, and alarms as lanes.
 
 import { get } from "./api.js";
-import { recall } from "./charts.js";
+import { recall, steps } from "./charts.js";
 import { cell, facts, h, number, share, span, table, time } from "./dom.js";
 import { groups } from "./overview.js";
 
@@ -17,7 +17,20 @@ export async function queries(sheet, parameters, go, later) {
     ["window", span(chosen.window_us)], ["time of all sides", time(chosen.time_us)], ["final before", time(chosen.final_before_us)], ["method", cell(chosen.method)], ["definition", chosen.definition]]));
   if (chosen.kind === "pairs") await complete(sheet, chosen, later);
   if (chosen.alarms !== null) await lanes(sheet, chosen);
+  await measured(sheet, chosen, later);
   await found(sheet, chosen);
+}
+
+// Memory and rows batch by batch, and the conditions in the order in which they run; a query that runs none has none.
+async function measured(sheet, chosen, later) {
+  const path = `/queries/${encodeURIComponent(chosen.query)}`, none = (problem) => { if (problem.status === 404) return { rows: [], columns: [] }; throw problem; };
+  const [batches, operators] = await Promise.all([get(`${path}/batches.json`, { limit: 200 }).catch(none), get(`${path}/operators.json`).catch(none)]);
+  const rows = [...batches.rows].reverse(), element = h("div", { class: "chart low", role: "img", "aria-label": "bytes of the query's state after each batch; the table below has the numbers" });
+  const holds = rows.some((row) => row.bytes);
+  if (holds) { sheet.append(h("h2", {}, "Memory after each batch"), element); later(() => setTimeout(() => steps(element, rows.map((row) => row.batch), rows.map((row) => row.bytes)))); }
+  sheet.append(h("details", {}, h("summary", {}, "Batches as a table"), table("Batches", batches.columns.map((name) => [name, (row) => cell(row[name]), name !== "committed_at"]), batches.rows)));
+  if (!operators.rows.length) return;
+  sheet.append(h("h2", {}, "Operators, in the order in which they run"), h("ol", { class: "flow" }, operators.rows.map((row) => h("li", {}, h("code", {}, row.name), h("div", { class: "note" }, `${number(row.taken)} rows in, ${number(row.passed)} out (${share(row.passed, row.taken)}), ${span(row.busy_us)} of work, at most ${number(row.waited)} waited`)))));
 }
 
 async function complete(sheet, chosen, later) {
