@@ -16,7 +16,7 @@ from jobs.command import run_for_queries
 from lakehouse.declare.settings import Settings
 from lakehouse.queries.kind import Query, kind_of
 from lakehouse.queries.runtime.batch_manifest import definition_of, read_definition
-from lakehouse.queries.runtime.failure import QueryStopped, read_stopped
+from lakehouse.queries.runtime.failure import QueryFailed, read_failure
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.scan.readers import readers_of, scan_group
 from lakehouse.queries.runtime.scan.rounds import Rounds
@@ -35,7 +35,7 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
     Raises:
         LeaseHeld: when another process runs this query now.
         QueryChanged: when the query means something else than what its tables were made for.
-        QueryStopped: when the query shares scans, and one of its operators raised.
+        QueryFailed: when the query shares scans, and one of its operators raised.
     """
     asked = settings.query(query)
     if readers_of(asked):
@@ -52,8 +52,8 @@ def _run_together(settings: Settings, spark: SparkSession, asked: Query) -> dict
         together = [query.name for query in group if _comes_along(settings, query, asked, leases, end)]
         runs = tuple(run_of(settings, spark, name) for name in together)
         done = Rounds(spark, settings.layout, runs).drain()
-    if stopped := read_stopped(settings.layout, asked.name):
-        raise QueryStopped(f"query {asked.name} is stopped: {stopped}")
+    if stopped := read_failure(settings.layout, asked.name):
+        raise QueryFailed(f"query {asked.name} is stopped: {stopped}")
     return done[asked.name]
 
 
@@ -77,7 +77,7 @@ def _goes_on(settings: Settings, query: Query) -> bool:
     layout = settings.layout
     meant = read_definition(layout.batch_manifests(query.name))
     is_same = meant in (None, definition_of(query, settings.queries.buckets))
-    return is_same and read_stopped(layout, query.name) is None
+    return is_same and read_failure(layout, query.name) is None
 
 
 def run_of(settings: Settings, spark: SparkSession, query: str) -> QueryRun[Any]:

@@ -105,10 +105,10 @@ def cell(value: Any) -> str:
     return str(value)
 
 
-def moment(time_us: int | None) -> str:
+def time_text(time_us: int | None) -> str:
     """Return microseconds UTC as a time, ``-`` for none.
 
-    >>> moment(1_500_000)
+    >>> time_text(1_500_000)
     '1970-01-01 00:00:01'
     """
     if time_us is None:

@@ -63,7 +63,7 @@ def question(
 ) -> Question:
     """Return the question of a request, as ``tidemark ask`` would understand it."""
     check_stream(request, stream)
-    start_us, end_us = moment(start, "from", BEGINNING_US), moment(end, "to", END_US)
+    start_us, end_us = microseconds_of(start, "from", BEGINNING_US), microseconds_of(end, "to", END_US)
     asked = agg or ("count" if measure == "*" else "sum")
     most = limits_of(request).rows
     first = min(limit or most, most) if by else None
@@ -87,13 +87,13 @@ def series_question(
     """Return the question of a request, as ``tidemark plot`` would understand it."""
     check_stream(request, stream)
     asked = agg or ("count" if measure == "*" else "avg")
-    start_us, end_us = moment(start, "from", BEGINNING_US), moment(end, "to", END_US)
+    start_us, end_us = microseconds_of(start, "from", BEGINNING_US), microseconds_of(end, "to", END_US)
     found = Question(stream, measure, asked, start_us, end_us, keys(where), tuple(dict.fromkeys(by)), limit)
     points = min(points, limits_of(request).points)
     return SeriesQuestion(found, start_us if start else None, end_us if end else None, points)
 
 
-def moment(given: str, name: str, default: int) -> int:
+def microseconds_of(given: str, name: str, default: int) -> int:
     """Return microseconds UTC of an ISO time, or of a number of them such as 1767225600000000us.
 
     Raises:

@@ -17,7 +17,7 @@ from lakehouse.serving.literals import text
 from lakehouse.serving.sandbox.sandbox import PublishedReader
 from lakehouse.web.access import check_all_streams, check_stream, token
 from lakehouse.web.formats import Format, Rows
-from lakehouse.web.parameters import BEGINNING_US, END_US, limits_of, moment
+from lakehouse.web.parameters import BEGINNING_US, END_US, limits_of, microseconds_of
 from lakehouse.web.problems import Problem
 from lakehouse.web.responses import Asked, At, answered
 
@@ -106,7 +106,7 @@ async def found_rows(
 ) -> Response:
     """Return rows of one table of a query, in order of time, page by page."""
     check_all_streams(request)
-    between = moment(start, "from", BEGINNING_US), moment(end, "to", END_US)
+    between = microseconds_of(start, "from", BEGINNING_US), microseconds_of(end, "to", END_US)
     most, place = min(limit, limits_of(request).rows), _place(after)
     return await answered(
         request,

@@ -65,39 +65,66 @@ class Work:
             ClientLeft: when the client has gone.
         """
         if self._free <= 0:
-            raise Problem(
-                503, "Busy", "too many questions at once: ask again in a second", {"Retry-After": "1"}
-            )
+            raise _busy()
         self._free -= 1
-        try:
-            async with self._places:
-                return await self._timed(request, work)
-        finally:
-            self._free += 1
-
-    async def _timed(self, request: Request, work: Callable[[Stop], T]) -> T:
-        stop = Stop()
-        working = asyncio.get_running_loop().run_in_executor(self._threads, work, stop)
         left = asyncio.ensure_future(gone(request))
         try:
-            waited: set[asyncio.Future[Any]] = {working, left}
-            await asyncio.wait(waited, timeout=self.timeout_s, return_when=asyncio.FIRST_COMPLETED)
-            if working.done():
-                return working.result()
-            stop.now()
-            with suppress(Exception):
-                await working
-            if left.done():
-                raise ClientLeft
-            raise Problem(
-                504, "Took too long", f"stopped after {self.timeout_s:g} s: narrow the range or ask for less"
-            )
+            await self._place(left)
+            try:
+                return await self._timed(left, work)
+            finally:
+                self._places.release()
         finally:
             left.cancel()
+            self._free += 1
+
+    async def _place(self, left: asyncio.Future[None]) -> None:
+        """Wait for a place, as long as the client does."""
+        place = asyncio.ensure_future(self._places.acquire())
+        waited: set[asyncio.Future[Any]] = {place, left}
+        try:
+            await asyncio.wait(waited, timeout=self.timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            _give_back(place, self._places)
+            raise
+        if left.done():
+            _give_back(place, self._places)
+            raise ClientLeft
+        if not place.done():
+            place.cancel()
+            raise _busy()
+
+    async def _timed(self, left: asyncio.Future[None], work: Callable[[Stop], T]) -> T:
+        stop = Stop()
+        working = asyncio.get_running_loop().run_in_executor(self._threads, work, stop)
+        waited: set[asyncio.Future[Any]] = {working, left}
+        await asyncio.wait(waited, timeout=self.timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        stop.now()
+        with suppress(Exception):
+            await working
+        if left.done():
+            raise ClientLeft
+        raise Problem(
+            504, "Took too long", f"stopped after {self.timeout_s:g} s: narrow the range or ask for less"
+        )
 
     def close(self) -> None:
         """Let running works end; nothing new is taken."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _busy() -> Problem:
+    return Problem(503, "Busy", "too many questions at once: ask again in a second", {"Retry-After": "1"})
+
+
+def _give_back(place: asyncio.Future[Any], places: asyncio.Semaphore) -> None:
+    """Give a place back that came too late, or stop waiting for it."""
+    if place.done() and not place.cancelled():
+        places.release()
+    else:
+        place.cancel()
 
 
 def gone(request: Request) -> Coroutine[Any, Any, None]:

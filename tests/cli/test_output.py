@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from lakehouse.cli.output import cell, message_of, moment, print_json, print_table, tell_error
+from lakehouse.cli.output import cell, message_of, print_json, print_table, tell_error, time_text
 from lakehouse.declare.problems import ConfigError, Problem
 
 
@@ -85,7 +85,7 @@ def test_json_is_one_document_on_one_line_for_a_pipe(capsys: pytest.CaptureFixtu
 
 
 def test_a_time_is_told_to_the_second() -> None:
-    assert (moment(None), moment(-1)) == ("-", "1969-12-31 23:59:59")
+    assert (time_text(None), time_text(-1)) == ("-", "1969-12-31 23:59:59")
 
 
 def test_a_key_error_is_told_without_quotes_and_a_silent_one_by_its_kind() -> None:

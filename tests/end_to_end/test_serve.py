@@ -21,7 +21,7 @@ import pytest
 from lakehouse.home.heartbeats import is_served, service_heartbeat
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import read_columns
-from lakehouse.queries.runtime.failure import read_stopped
+from lakehouse.queries.runtime.failure import read_failure
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.file.versions import NotPublished
 from lakehouse.serving.sandbox.sandbox import open_published
@@ -249,9 +249,9 @@ def test_queries_that_share_a_predicate_are_published_and_one_that_raises_stands
         lake.write("predicates/is_warm.py", IS_WARM.replace("return", "assert temp < 0, temp\n    return"))
         lake.land()
         until(lambda: lake.found()["even"] == lake.expected_found()["even"], lake)
-        until(lambda: read_stopped(lake.home, "pairs") is not None, lake)
+        until(lambda: read_failure(lake.home, "pairs") is not None, lake)
         assert lake.state("pairs") == "stopped"
-        stopped = read_stopped(lake.home, "pairs")
+        stopped = read_failure(lake.home, "pairs")
         assert stopped is not None and (stopped.operator, stopped.place) == (
             "is_warm(temp)",
             "is_warm.py:2",

@@ -16,7 +16,7 @@ from lakehouse.queries.runtime.batch_manifest import (
     replace_definition,
     write_manifest,
 )
-from lakehouse.queries.runtime.failure import Stopped, write_stopped
+from lakehouse.queries.runtime.failure import Failure, write_failure
 from lakehouse.queries.selection.query import SelectionQuery
 from tests.queries.joined import write_ledger
 from tests.serving.streams import write_delta
@@ -103,8 +103,8 @@ def stop(settings: Settings) -> None:
     """Let a third batch raise."""
     write_manifest(settings.layout.batch_manifests("hot"), "batch", BatchManifest(3, ((2, 3),)))
     write_ledger(settings.layout, "doors", 3)
-    stopped = Stopped(3, "in_hall(place)", "TypeError: no place", "in_hall.py:2", "2026-01-02T00:03:00+00:00")
-    write_stopped(settings.layout, "hot", stopped)
+    stopped = Failure(3, "in_hall(place)", "TypeError: no place", "in_hall.py:2", "2026-01-02T00:03:00+00:00")
+    write_failure(settings.layout, "hot", stopped)
 
 
 def _write_figures(layout: Home, query: str) -> None:

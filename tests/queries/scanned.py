@@ -14,7 +14,7 @@ import pyarrow as pa
 from lakehouse.declare.settings import Settings
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, write_manifest
-from lakehouse.queries.runtime.failure import Stopped, write_stopped
+from lakehouse.queries.runtime.failure import Failure, write_failure
 from tests.queries import answered, chosen, joined, moved
 from tests.queries.chosen import AT
 from tests.serving.streams import write_delta
@@ -84,8 +84,8 @@ def stop(settings: Settings, kind: str) -> None:
     write_manifest(settings.layout.batch_manifests(query), "batch", BatchManifest(3, ((2, 3),) * len(sides)))
     for stream in {side.stream for side in sides}:
         joined.write_ledger(settings.layout, stream, 3)
-    stopped = Stopped(3, operator, "TypeError: no place", "within.py:2", "2026-01-02T00:03:00+00:00")
-    write_stopped(settings.layout, query, stopped)
+    stopped = Failure(3, operator, "TypeError: no place", "within.py:2", "2026-01-02T00:03:00+00:00")
+    write_failure(settings.layout, query, stopped)
 
 
 def _measured(settings: Settings, kind: str, batch: int) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakehouse.cli.charts.svg import Frame
-from lakehouse.cli.output import moment
+from lakehouse.cli.output import time_text
 from lakehouse.cli.pages.figures import utc
 
 Facts = Mapping[str, Any]
@@ -61,7 +61,7 @@ def _held(batch: Facts) -> str:
     most = f", at most {batch['most_held']:,}" if "most_held" in batch else ""
     return (
         f"batch {batch['batch']:,}, {batch['committed_at']:%Y-%m-%d %H:%M:%S} UTC\n"
-        f"stream time {moment(batch['time_us'])}\n"
+        f"stream time {time_text(batch['time_us'])}\n"
         f"{batch['held']:,} rows held{most}\n{batch['bytes']:,} bytes of state"
     )
 

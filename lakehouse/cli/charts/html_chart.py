@@ -25,7 +25,7 @@ def page(picture: Picture) -> str:
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{heading}</title><style>{asset("chart.css")}</style></head>
-<body><main><h1>{heading}</h1><p>{escape(picture.told)}</p>
+<body><main><h1>{heading}</h1><p>{escape(picture.subtitle)}</p>
 <figure>{_svg(picture)}<div id="tip" class="tip" role="status"></div></figure>
 <div class="key">{_legend(picture)}<span><i></i>{escape(picture.band)}</span></div>
 </main><script type="application/json" id="series">{_data(picture)}</script>

@@ -30,13 +30,13 @@ class Line:
 
 @dataclass(frozen=True)
 class Picture:
-    """Lines over ``[start_us, end_us)``; ``told``: where they are from, ``band``: what their bands are, in words.
+    """Lines over ``[start_us, end_us)``; ``subtitle``: where they are from, ``band``: what their bands are, in words.
 
     ``final``: how many of the columns, from the first on, cannot change any more; None where nothing is said of it.
     """
 
     title: str
-    told: str
+    subtitle: str
     band: str
     start_us: int
     end_us: int
@@ -72,7 +72,7 @@ def picture_of(several: Sequence[Series]) -> Picture:
     what = f"{asked.aggregate}({asked.measure}) of {asked.stream}"
     title = f"{what}{by}{_keys(asked.where)}, per {_length(first.buckets)}"
     grouping = ", ".join(first.grouping) or "all keys together"
-    told = (
+    subtitle = (
         f"{utc(asked.start_us)} to {utc(asked.end_us)} UTC · answered from the grouping by {grouping} · "
         f"version {first.as_of_version} · {sum(series.nodes_read for series in several):,} nodes read"
     )
@@ -80,7 +80,7 @@ def picture_of(several: Sequence[Series]) -> Picture:
     exact = sum(bucket.exact for bucket in buckets)
     band = f"interval sure to hold the truth; {exact} of {len(buckets)} buckets exact"
     lines = [Line(named(series.key), series.buckets) for series in several]
-    return Picture(printable(title), told, band, asked.start_us, asked.end_us, lines, _OF_RANGES)
+    return Picture(printable(title), subtitle, band, asked.start_us, asked.end_us, lines, _OF_RANGES)
 
 
 def picture_of_answers(several: Sequence[AnswerSeries]) -> Picture:
@@ -92,7 +92,7 @@ def picture_of_answers(several: Sequence[AnswerSeries]) -> Picture:
     end_us = first[-1].to_us
     return Picture(
         title=printable(title),
-        told=f"{utc(first[0].from_us)} to {utc(end_us)} UTC · the value at a column's last tick",
+        subtitle=f"{utc(first[0].from_us)} to {utc(end_us)} UTC · the value at a column's last tick",
         band="from the least to the greatest of all ticks",
         start_us=first[0].from_us,
         end_us=end_us,

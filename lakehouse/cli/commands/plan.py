@@ -49,26 +49,28 @@ def changes(kept: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _print(kept: Mapping[str, Any]) -> None:
-    from lakehouse.cli.output import moment, print_table
+    from lakehouse.cli.output import print_table, time_text
     from lakehouse.declare.durations import format_duration
 
     rows: list[tuple[Any, ...]] = [
         (
             format_duration(v["width_us"]),
             format_duration(v["keep_us"]),
-            moment(v["from_us"]),
+            time_text(v["from_us"]),
             v["nodes"],
             v["bytes"],
         )
         for v in kept["levels"]
     ]
     raw = kept["raw"]
-    rows.append(("raw", format_duration(raw["keep_us"]), moment(raw["from_us"]), raw["rows"], raw["bytes"]))
-    title = f"{kept['stream']}: newest {moment(kept['newest_us'])}, since {moment(kept['earliest_us'])}"
+    rows.append(
+        ("raw", format_duration(raw["keep_us"]), time_text(raw["from_us"]), raw["rows"], raw["bytes"])
+    )
+    title = f"{kept['stream']}: newest {time_text(kept['newest_us'])}, since {time_text(kept['earliest_us'])}"
     print_table(("granularity", "kept for", "kept since", "nodes or rows", "bytes"), rows, title=title)
     for sentence in kept["lacks_now"]:
         print(f"lacking: {sentence}")
     if raw["next_from_us"] is not None:
-        print(f"next maintain: raw rows before {moment(raw['next_from_us'])} go; nodes keep their history")
+        print(f"next maintain: raw rows before {time_text(raw['next_from_us'])} go; nodes keep their history")
     for sentence in changes(kept):
         print(f"change: {sentence}")

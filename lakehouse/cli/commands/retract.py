@@ -87,7 +87,7 @@ def _kept_by(settings: Settings, stream: str) -> list[str]:
 
 
 def _tell(stream: str, figures: Mapping[str, Any], dry_run: bool, as_json: bool) -> None:
-    from lakehouse.cli.output import moment, print_json
+    from lakehouse.cli.output import print_json, time_text
 
     if as_json:
         print_json({"stream": stream, "dry_run": dry_run, **figures})
@@ -95,7 +95,7 @@ def _tell(stream: str, figures: Mapping[str, Any], dry_run: bool, as_json: bool)
         print(f"{stream}: no accepted row is such; nothing to take out")
     else:
         did = "would be taken" if dry_run else "taken"
-        span = f"{moment(figures['from_us'])} to {moment(figures['to_us'])}"
+        span = f"{time_text(figures['from_us'])} to {time_text(figures['to_us'])}"
         print(f"{stream}: {figures['rows']:,} rows of {figures['batches']:,} batches, {span}, {did} back out")
         if figures["kept_by_queries"]:
             print(

@@ -114,13 +114,13 @@ def _simulate(plans: Sequence[Plan], landing: Path, as_json: bool) -> None:
 
 
 def _print(truths: Sequence[Truth], landing: Path) -> None:
-    from lakehouse.cli.output import moment, print_table
+    from lakehouse.cli.output import print_table, time_text
 
     headers = ("stream", "files", "rows", "accepted", "quarantined", "duplicates", "late", "from", "to")
     rows = [
         (
             *(truth.stream, len(truth.files), truth.received, truth.accepted, truth.quarantined),
-            *(truth.duplicates, truth.late, moment(truth.min_event_us), moment(truth.max_event_us)),
+            *(truth.duplicates, truth.late, time_text(truth.min_event_us), time_text(truth.max_event_us)),
         )
         for truth in truths
     ]

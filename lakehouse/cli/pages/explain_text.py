@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from lakehouse.cli.output import moment, print_table
+from lakehouse.cli.output import print_table, time_text
 from lakehouse.cli.pages.figures import ended_at
 from lakehouse.cli.pages.operator_text import order_in_words, print_scans, where_in_words
 from lakehouse.cli.pages.state_text import state_in_full
@@ -82,7 +82,7 @@ def to_repair_in_words(found: Facts) -> str:
     if not found["rows"]:
         return f"to repair: nothing{begun}"
     first, last = found["batches"]
-    times = f"{moment(found['oldest_us'])} to {moment(found['newest_us'])}"
+    times = f"{time_text(found['oldest_us'])} to {time_text(found['newest_us'])}"
     taken = f"batch {last}" if first == last else f"batches {first} to {last}"
     return f"to repair: {found['rows']:,} logged rows of {taken}, {times}{begun}"
 
@@ -95,4 +95,4 @@ def repairs_table(facts: Facts, found: str, until: str = "stream time") -> Table
 
 def _repair(row: Facts) -> tuple[Any, ...]:
     counts = (row["through"], row["looked_at"], row["found"], row["gone"])
-    return (row["repair"], ended_at(row), *counts, moment(row["time_us"]))
+    return (row["repair"], ended_at(row), *counts, time_text(row["time_us"]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from lakehouse.cli.output import moment, print_table
+from lakehouse.cli.output import print_table, time_text
 from lakehouse.cli.pages.figures import ended_at, length, share
 from lakehouse.declare.durations import format_duration
 
@@ -48,7 +48,7 @@ def scan_cells(row: Facts) -> tuple[Any, ...]:
     return (
         *(ended_at(row), row["rows"], row["selected"], order, round(row["arrived_per_s"])),
         *(format_duration(row["tau_us"]), row["changes"], row["tasks"], row["together"], row["misses"]),
-        *(*delays, row["queue_bytes"], moment(row["time_us"])),
+        *(*delays, row["queue_bytes"], time_text(row["time_us"])),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lakehouse.cli.output import cell, moment
+from lakehouse.cli.output import cell, time_text
 from lakehouse.cli.pages.status_page import age
 
 Facts = Mapping[str, Any]
@@ -42,7 +42,7 @@ def state_in_full(facts: Facts) -> str:
     waiting = cell({stream: count for stream, count in facts["waiting"].items() if count})
     told = f" ({waiting} ingest batches)" if waiting != "-" else ""
     ended = (
-        "" if since is None else f"; last batch {age(since)} ago, stream time {moment(facts['newest_us'])}"
+        "" if since is None else f"; last batch {age(since)} ago, stream time {time_text(facts['newest_us'])}"
     )
     return f"{state}{told}{ended}"
 
@@ -51,4 +51,4 @@ def held_cells(facts: Facts) -> tuple[Any, ...]:
     """Return the columns ``HELD`` of a query."""
     since = facts["last_batch_age_s"]
     ended = "-" if since is None else f"{age(since)} ago"
-    return (facts["open"], facts["held"], facts["state_bytes"], moment(facts["newest_us"]), ended)
+    return (facts["open"], facts["held"], facts["state_bytes"], time_text(facts["newest_us"]), ended)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lakehouse.cli.output import cell, moment, print_table
+from lakehouse.cli.output import cell, print_table, time_text
 from lakehouse.declare.durations import format_duration
 
 Facts = Mapping[str, Any]
@@ -72,7 +72,7 @@ def _stream(stream: Facts) -> tuple[Any, ...]:
     late = f"{stream['late']:,} ({stream['late_share']:.1%})" if "late" in stream else None
     lateness = (_span(stream.get(f"lateness_{part}_us")) for part in ("p50", "p95", "max"))
     counts = (stream.get("quarantined"), stream.get("duplicates"))
-    ages = (moment(stream.get("newest_us")), moment(stream.get("raw_from_us")))
+    ages = (time_text(stream.get("newest_us")), time_text(stream.get("raw_from_us")))
     return (
         stream["stream"],
         stream.get("rows"),
@@ -92,7 +92,7 @@ _LEVEL = ("level", "width", "kept for", "nodes", "from", "to", "rows entered")
 
 def _level(level: Facts) -> tuple[Any, ...]:
     kept = format_duration(level["keep_us"])
-    times = (moment(level["from_us"]), moment(level["to_us"]))
+    times = (time_text(level["from_us"]), time_text(level["to_us"]))
     return (
         level["level"],
         format_duration(level["width_us"]),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lakehouse.cli.charts.picture import named
-from lakehouse.cli.output import moment
+from lakehouse.cli.output import time_text
 from lakehouse.cli.pages.explain_text import Table, repairs_table, to_repair_in_words
 from lakehouse.cli.pages.figures import ended_at, length
 from lakehouse.cli.pages.state_text import HELD, held_cells, state_in_words
@@ -56,7 +56,7 @@ def found_in_words(facts: Facts) -> Iterator[str]:
     yield f"late: {late:,} of {facts['rows']:,} rows came after a tick they belong to had been answered"
     if facts["final_before_us"] is not None:
         last = (facts["final_before_us"] - 1) // facts["every_us"] * facts["every_us"]
-        yield f"final: ticks up to {moment(last)}, rows beyond the streams' latest apart"
+        yield f"final: ticks up to {time_text(last)}, rows beyond the streams' latest apart"
     yield to_repair_in_words(facts["to_repair"])
 
 
@@ -87,7 +87,7 @@ def _bucket(row: Facts) -> tuple[Any, ...]:
 
 
 def _batch(row: Facts) -> tuple[Any, ...]:
-    held = (row["held"], row["bytes"], moment(row["time_us"]))
+    held = (row["held"], row["bytes"], time_text(row["time_us"]))
     return (row["batch"], ended_at(row), row["answered"], row["revised"], *_counts(row), *held)
 
 
@@ -96,12 +96,12 @@ _ENDED = ("group", "since", "until", "for", "state", "changes", "final", "alarm"
 
 
 def _raised(row: Facts) -> tuple[Any, ...]:
-    return (_group(row), moment(row["raised_us"]), row["changes"], row["alarm"])
+    return (_group(row), time_text(row["raised_us"]), row["changes"], row["alarm"])
 
 
 def _ended(row: Facts) -> tuple[Any, ...]:
     lasted = None if row["cleared_us"] is None else length(row["cleared_us"] - row["raised_us"])
-    times = (moment(row["raised_us"]), moment(row["cleared_us"]), lasted)
+    times = (time_text(row["raised_us"]), time_text(row["cleared_us"]), lasted)
     return (_group(row), *times, row["state"], row["changes"], row["final"], row["alarm"], row["merged_into"])
 
 

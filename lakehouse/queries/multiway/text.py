@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lakehouse.cli.output import moment
+from lakehouse.cli.output import time_text
 from lakehouse.cli.pages.explain_text import Table, outputs_in_words, repairs_table, to_repair_in_words
 from lakehouse.cli.pages.figures import ended_at, share
 from lakehouse.cli.pages.state_text import HELD, held_cells, state_in_words
@@ -89,7 +89,7 @@ def _side(row: Facts) -> tuple[Any, ...]:
 def _batch(row: Facts) -> tuple[Any, ...]:
     moved = (row["results"], row["shuffled"], row["collected"], row["bytes"])
     told = (row["joined"] or "-", row["why"] or "-")
-    return (row["batch"], ended_at(row), *moved, moment(row["time_us"]), *told)
+    return (row["batch"], ended_at(row), *moved, time_text(row["time_us"]), *told)
 
 
 def _block(batch: int, row: Facts) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from lakehouse.cli.charts.explain_charts import BOTTOM, Chart
 from lakehouse.cli.charts.svg import LEFT, RIGHT, Frame, Interval
-from lakehouse.cli.output import moment
+from lakehouse.cli.output import time_text
 from lakehouse.cli.pages.figures import length, share, utc
 
 Facts = Mapping[str, Any]
@@ -65,7 +65,7 @@ def _told(stretch: Facts) -> str:
         return f"{utc(stretch['from_us'])} to {utc(stretch['to_us'])} UTC\nno period with enough pairs"
     late = "repair to come" if worst["open"] else f"{worst['pairs'] - worst['online']:,} by repair"
     return (
-        f"{moment(worst['from_us'])} to {moment(worst['to_us'])} UTC\nrecall  {share(worst['recall'])}\n"
+        f"{time_text(worst['from_us'])} to {time_text(worst['to_us'])} UTC\nrecall  {share(worst['recall'])}\n"
         f"{worst['online']:,} of {worst['pairs']:,} pairs online, {late}\nthe worst of {stretch['periods']:,} periods"
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lakehouse.cli.output import moment
+from lakehouse.cli.output import time_text
 from lakehouse.cli.pages.explain_text import Table, outputs_in_words, repairs_table, to_repair_in_words
 from lakehouse.cli.pages.figures import ended_at, length, share
 from lakehouse.cli.pages.state_text import HELD, held_cells, state_in_words
@@ -101,12 +101,12 @@ def _held(row: Facts) -> Sequence[Any]:
 
 def _bucket(row: Facts) -> tuple[Any, ...]:
     slacks = (length(row["left_slack_us"]), length(row["right_slack_us"]))
-    return (row["bucket"], *_held(row), *slacks, moment(row["time_us"]), *_counts(row))
+    return (row["bucket"], *_held(row), *slacks, time_text(row["time_us"]), *_counts(row))
 
 
 def _batch(row: Facts) -> tuple[Any, ...]:
     slacks = (_range(row["left_slack_us"]), _range(row["right_slack_us"]))
-    return (row["batch"], ended_at(row), *_counts(row), *_held(row), *slacks, moment(row["time_us"]))
+    return (row["batch"], ended_at(row), *_counts(row), *_held(row), *slacks, time_text(row["time_us"]))
 
 
 def _range(lengths: Sequence[int] | None) -> str:
@@ -118,5 +118,5 @@ def _range(lengths: Sequence[int] | None) -> str:
 
 def _miss(row: Facts) -> tuple[Any, ...]:
     state = "open" if row["open"] else "repaired"
-    ends = (moment(row["from_us"]), moment(row["to_us"]))
+    ends = (time_text(row["from_us"]), time_text(row["to_us"]))
     return (*ends, share(row["recall"]), row["pairs"], row["online"], state)

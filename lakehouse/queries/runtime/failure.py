@@ -12,12 +12,12 @@ from lakehouse.home.atomic_files import write_json
 from lakehouse.home.layout import Home
 
 
-class QueryStopped(RuntimeError):
+class QueryFailed(RuntimeError):
     """A query stands still until what one of its operators raises has been mended."""
 
 
 @dataclass(frozen=True)
-class Stopped:
+class Failure:
     """A batch of a query that could not be finished: which operator raised what, where, and when that was.
 
     ``place``: the file and line of a predicate, none where nothing of the operator's own was running.
@@ -34,17 +34,17 @@ class Stopped:
         return f"batch {self.batch}, at {self.operator}{place}: {self.error}"
 
 
-def read_stopped(layout: Home, query: str) -> Stopped | None:
+def read_failure(layout: Home, query: str) -> Failure | None:
     """Return why a query stands still, None where it does not."""
     path = layout.batch_manifests(query) / "stopped"
-    return Stopped(**json.loads(path.read_text("utf-8"))) if path.is_file() else None
+    return Failure(**json.loads(path.read_text("utf-8"))) if path.is_file() else None
 
 
-def write_stopped(layout: Home, query: str, stopped: Stopped) -> None:
+def write_failure(layout: Home, query: str, stopped: Failure) -> None:
     """Note why a query stands still, in the place of what was noted before."""
     write_json(layout.batch_manifests(query) / "stopped", asdict(stopped))
 
 
-def clear_stopped(layout: Home, query: str) -> None:
+def clear_failure(layout: Home, query: str) -> None:
     """Note that a query goes on."""
     (layout.batch_manifests(query) / "stopped").unlink(missing_ok=True)

@@ -26,7 +26,7 @@ from lakehouse.queries.language.row_conditions import scanned
 from lakehouse.queries.runtime.batch_manifest import Span, definition_of, read_definition, read_manifest
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, read_batch_metrics
 from lakehouse.queries.runtime.describe import from_in_words
-from lakehouse.queries.runtime.failure import Stopped, read_stopped
+from lakehouse.queries.runtime.failure import Failure, read_failure
 from lakehouse.queries.runtime.operators import Scans, read_scans
 from lakehouse.queries.runtime.reset_query import known_queries
 
@@ -85,9 +85,9 @@ class QueryState(ABC):
         return waiting
 
     @cached_property
-    def stopped(self) -> Stopped | None:
+    def stopped(self) -> Failure | None:
         """Why the query stands still, None where it does not."""
-        return read_stopped(self.layout, self.query.name)
+        return read_failure(self.layout, self.query.name)
 
     @cached_property
     def scans(self) -> Scans | None:

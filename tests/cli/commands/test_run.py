@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse.cli.output import moment
+from lakehouse.cli.output import time_text
 from lakehouse.simulator.truth import read_truth
 from tests.cli.conftest import Tidemark
 
@@ -78,5 +78,5 @@ def test_a_run_finds_what_was_simulated_and_answers_with_it(tidemark: Tidemark, 
 def _as_promised(stream: dict[str, Any], files: int) -> list[str]:
     """Return what status says of a stream as ``simulate`` prints what it wrote."""
     counts = [f"{count:,}" for count in (files, *(stream[name] for name in COUNTS))]
-    times = [moment(stream[name]) for name in ("earliest_us", "newest_us")]
+    times = [time_text(stream[name]) for name in ("earliest_us", "newest_us")]
     return [stream["stream"], *counts, *(word for time in times for word in str(time).split())]

@@ -13,7 +13,7 @@ from jobs import maintain_queries, run_queries
 from lakehouse.declare.settings import Settings
 from lakehouse.home.table_log import read_rows
 from lakehouse.queries.runtime.checks import frames_of, rows_to_take
-from lakehouse.queries.runtime.failure import QueryStopped, read_stopped
+from lakehouse.queries.runtime.failure import QueryFailed, read_failure
 from lakehouse.queries.runtime.publish import queries_to_publish
 from lakehouse.queries.runtime.scan.measurements import read_before
 from lakehouse.queries.runtime.scan.readers import readers_of
@@ -184,7 +184,7 @@ def test_a_query_that_raises_stands_still_with_its_error_and_catches_up_once_it_
         take_in(settings, spark, "readings")
         assert run_queries.run(settings, spark, "even")["selected"] == len(times(rows[-200:], "even"))
     with pytest.raises(
-        QueryStopped, match=r"query brief is stopped: batch 2, at short.device, temp. .short.py:3."
+        QueryFailed, match=r"query brief is stopped: batch 2, at short.device, temp. .short.py:3."
     ):
         run_queries.run(settings, spark, "brief")
     found = state_of(settings.layout, settings.query("brief"), 8).summary()
@@ -198,7 +198,7 @@ def test_a_query_that_raises_stands_still_with_its_error_and_catches_up_once_it_
     assert found["stopped"]["error"] == "NameError: name 'count_of' is not defined"
     assert others == ["current", "current"]
     assert (caught_up["batches"], caught_up["rows"]) == (2, 400)
-    assert read_stopped(settings.layout, "brief") is None
+    assert read_failure(settings.layout, "brief") is None
     for name in QUERIES:
         assert [row["event_us"] for row in selected(settings, name)] == times(rows, name)
     chosen = open_tables(settings.layout, settings.of_kind(SelectionQuery)["brief"], -1, None)
@@ -225,7 +225,7 @@ def test_a_predicate_that_ends_its_process_stops_its_query_and_no_other(
 
     assert done["selected"] == len(times(rows, "warm"))
     assert [row["event_us"] for row in selected(settings, "even")] == times(rows, "even")
-    stopped = read_stopped(settings.layout, "brief")
+    stopped = read_failure(settings.layout, "brief")
     assert stopped is not None and stopped.operator == "its task"
 
 

@@ -35,7 +35,7 @@ from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.ledger import read_extent
 from lakehouse.queries.runtime.batch import MOST_ROWS
 from lakehouse.queries.runtime.batch_manifest import QueryChanged, finished
-from lakehouse.queries.runtime.failure import Stopped, clear_stopped, read_stopped, write_stopped
+from lakehouse.queries.runtime.failure import Failure, clear_failure, read_failure, write_failure
 from lakehouse.queries.runtime.run import QueryRun, add
 from lakehouse.queries.runtime.scan.measurements import Measured, read_before
 from lakehouse.queries.runtime.scan.readers import Reader, readers_of
@@ -120,15 +120,15 @@ class Rounds:
     def stop(self, query: str, batch: int, operator: str, error: str, place: str | None = None) -> None:
         """Note why a query stands still; whoever asks for it is told."""
         at = datetime.now(UTC).isoformat(timespec="seconds")
-        stopped = Stopped(batch, operator, error, place, at)
+        stopped = Failure(batch, operator, error, place, at)
         log.warning("query %s is stopped: %s", query, stopped)
-        write_stopped(self.layout, query, stopped)
+        write_failure(self.layout, query, stopped)
 
     def _forget_stop(self, query: str) -> None:
         """Forget why a query stood still, if its process died between the end of that batch and this."""
-        stopped = read_stopped(self.layout, query)
+        stopped = read_failure(self.layout, query)
         if stopped and stopped.batch <= finished(self.layout, query):
-            clear_stopped(self.layout, query)
+            clear_failure(self.layout, query)
 
 
 @dataclass(frozen=True)
@@ -237,7 +237,7 @@ class Round:
             log.exception("query %s raised", batch.name)
             self._stop(batch.name, source.kernel, _in_one_line(error))
             return batch.name, None
-        clear_stopped(self.rounds.layout, batch.name)
+        clear_failure(self.rounds.layout, batch.name)
         return batch.name, figures
 
     def _stop(self, query: str, operator: str, error: str, place: str | None = None) -> None:

@@ -19,7 +19,7 @@ from jobs import check_queries, maintain_queries, repair_late, run_queries
 from lakehouse.declare.settings import Settings
 from lakehouse.home.table_log import read_rows
 from lakehouse.queries.runtime.checks import frames_of, open_tables, rows_to_take
-from lakehouse.queries.runtime.failure import QueryStopped, read_stopped
+from lakehouse.queries.runtime.failure import QueryFailed, read_failure
 from lakehouse.queries.runtime.scan.checks import measure_scans
 from lakehouse.queries.runtime.scan.readers import readers_of, scan_group
 from quality.rules import load_rules
@@ -227,17 +227,17 @@ def test_a_query_that_raises_stands_still_and_the_others_go_on(
         take_in(settings, spark, "readings")
         run_queries.run(settings, spark, "chosen")
     with pytest.raises(
-        QueryStopped, match=r"query pairs is stopped: batch 2, at picky.temp. .picky.py:2.: Asser"
+        QueryFailed, match=r"query pairs is stopped: batch 2, at picky.temp. .picky.py:2.: Asser"
     ):
         run_queries.run(settings, spark, "pairs")
-    stopped = read_stopped(settings.layout, "pairs")
+    stopped = read_failure(settings.layout, "pairs")
     write(tmp_path, {}, picky=good)
     caught_up = run_queries.run(settings, spark, "pairs")
     for name in QUERIES:
         repair_late.run(settings, spark, name)
 
     assert stopped is not None and stopped.batch == 2
-    assert (caught_up["batches"], read_stopped(settings.layout, "pairs")) == (2, None)
+    assert (caught_up["batches"], read_failure(settings.layout, "pairs")) == (2, None)
     for name in QUERIES:
         assert content(settings, name) == expected(rows, name), name
 

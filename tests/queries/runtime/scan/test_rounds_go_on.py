@@ -16,7 +16,7 @@ from lakehouse.declare.settings import Settings
 from lakehouse.home.lease import LeaseHeld, lease
 from lakehouse.home.table_log import read_rows
 from lakehouse.queries.runtime.batch_manifest import finished
-from lakehouse.queries.runtime.failure import QueryStopped, read_stopped
+from lakehouse.queries.runtime.failure import QueryFailed, read_failure
 from tests.queries.runtime.scan.test_rounds import FITS, QUERIES, answered, content, expected, land
 from tests.readings import declared, write
 from tests.taking_in import take_in
@@ -95,8 +95,8 @@ def test_a_query_whose_tables_or_plans_cannot_be_read_stands_still_and_the_other
     broken = (layout.states("pairs"), layout.states("totals"), layout.operators("threes"))
     with without_files(*broken), garbled(layout.batch_manifests("counted") / "batch-00000001"):
         went_on = run_queries.run(settings, spark, "chosen")
-        stopped = {name: read_stopped(layout, name) for name in queries}
-        with pytest.raises(QueryStopped, match=r"query totals is stopped: batch 2, at its aggregates: ."):
+        stopped = {name: read_failure(layout, name) for name in queries}
+        with pytest.raises(QueryFailed, match=r"query totals is stopped: batch 2, at its aggregates: ."):
             run_queries.run(settings, spark, "totals")
     caught_up = {name: run_queries.run(settings, spark, name)["batches"] for name in queries}
     for name in QUERIES:
@@ -110,7 +110,7 @@ def test_a_query_whose_tables_or_plans_cannot_be_read_stands_still_and_the_other
         "counted": (1, "its plans"),
     }
     assert caught_up == {name: int(name != "chosen") for name in queries}
-    assert not any(read_stopped(layout, name) for name in queries)
+    assert not any(read_failure(layout, name) for name in queries)
     for name in QUERIES:
         assert content(settings, name) == expected(rows, name), name
 
@@ -142,7 +142,7 @@ def test_a_side_with_nothing_new_and_a_stream_that_never_came_hold_up_nobody(
     assert run_part(2, "readings", "visits") == [3, 4, 4, 4]
     for name in BOTH:
         repair_late.run(settings, spark, name)
-        assert read_stopped(settings.layout, name) is None
+        assert read_failure(settings.layout, name) is None
 
     assert found_of(settings, "both") == yardstick(landed, BOTH_YARDSTICK)
     assert found_of(settings, "sums") == yardstick(landed, SUMS_YARDSTICK)
@@ -162,7 +162,7 @@ def test_a_new_query_of_a_column_that_raw_lacks_yet_waits_alone(
     write(tmp_path, {"humid": "SELECT hum FROM readings WHERE fits(count) AND temp > 20"})
     settings = lakehouse_of(declared() + 'hum = "double"\n')
     run_queries.run(settings, spark, "chosen")
-    stopped = read_stopped(settings.layout, "humid")
+    stopped = read_failure(settings.layout, "humid")
     rows += land(settings, 1)
     # A real ingest adds the column to the table.
     ingest.run(settings, spark, "readings")
