@@ -35,6 +35,8 @@ EXACT = {
     "duckdb-extension-delta": "1.5.5",
     "great-expectations": "1.24.1",
     "apache-airflow": "3.3.2",
+    "bokeh": "3.9.2",
+    "promql-parser": "0.12.0",
 }
 AIRFLOW_PORT = 8080
 LITTLE_SPACE, NO_SPACE = 2 * 1024**3, 200 * 1024**2

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import DeltaTable
 
+# How often a commit is tried where others come before it; eight that write at once on a busy machine took more than
+# the 15 of deltalake.
+MOST_TRIES = 100
 # Delta's own number where a table does not name the columns that its statistics are about.
 _FIRST_COLUMNS = 32
 # Longer texts are cut in Delta's statistics; here they have none.
@@ -139,7 +142,7 @@ def commit(
         known.schema(),
         known.metadata().partition_columns,
         # Delta's own writer lets a blind append pass beside what it does.
-        commit_properties=CommitProperties({"isBlindAppend": not removes}, app_transactions=transactions),
+        commit_properties=CommitProperties({"isBlindAppend": not removes}, MOST_TRIES, transactions),
     )
 
 

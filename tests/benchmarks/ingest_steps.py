@@ -25,7 +25,7 @@ from jobs import build_rollups, ingest
 from lakehouse.declare.settings import Settings
 from lakehouse.spark import tables
 from lakehouse.spark.session import build_session
-from lakehouse.streams import buffered_batch, drain, rollup, small_batch
+from lakehouse.streams import buffered_batch, failed_batch, rollup, small_batch
 from lakehouse.streams import ingest as batches
 from lakehouse.streams.batch_records import StreamTables
 from lakehouse.streams.nodes import nodes_and_counts
@@ -50,7 +50,7 @@ def watched() -> Stopwatch:
     """Return a stopwatch on the steps of ingest and of building rollups."""
     watch = Stopwatch()
     watch.time(ManifestStore, "add_files", "manifest")
-    watch.time(drain, "commit", "between the steps of a batch")
+    watch.time(failed_batch, "commit", "between the steps of a batch")
     watch.time(small_batch.SmallBatch, "read", "read, parse and judge here")
     watch.time(small_batch, "find_repeats", "repeats")
     watch.time(small_batch, "lateness_of", "lateness")
