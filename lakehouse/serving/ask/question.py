@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from lakehouse.serving.literals import text
 
@@ -16,6 +17,8 @@ INCREASE = "increase"
 AGGREGATES = ("sum", "count", "avg", "min", "max")
 Timestamp = str | int | date | datetime
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# What was found in the catalogue of a version; it goes with the connection.
+_FOUND: WeakKeyDictionary[duckdb.DuckDBPyConnection, dict[str, list[tuple[Any, ...]]]] = WeakKeyDictionary()
 
 
 class AskError(ValueError):
@@ -115,12 +118,12 @@ def check(connection: duckdb.DuckDBPyConnection, question: Question) -> None:
     """
     if question.aggregate not in (*AGGREGATES, INCREASE):
         raise AskError(unknown("aggregate", question.aggregate, (*AGGREGATES, INCREASE)))
-    streams = dict(connection.execute("SELECT stream, key_names FROM streams ORDER BY stream").fetchall())
+    streams = dict(_rows(connection, "SELECT stream, key_names FROM streams ORDER BY stream"))
     if question.stream not in streams:
         raise AskError(unknown("stream", question.stream, list(streams)))
-    found = connection.execute(
-        f"SELECT measure, is_counter FROM measures WHERE stream = {text(question.stream)}"
-    ).fetchall()
+    found = _rows(
+        connection, f"SELECT measure, is_counter FROM measures WHERE stream = {text(question.stream)}"
+    )
     measures, counters = [row[0] for row in found], [row[0] for row in found if row[1]]
     if question.measure not in measures:
         raise AskError(unknown(f"measure of {question.stream}", question.measure, measures))
@@ -142,15 +145,21 @@ def _check_range_and_grouping(connection: duckdb.DuckDBPyConnection, question: Q
         raise AskError(
             f"the range must begin before it ends: from {question.start_us} to {question.end_us} us is empty"
         )
-    row = connection.execute(
-        f"SELECT groupings FROM ladder WHERE stream = {text(question.stream)} LIMIT 1"
-    ).fetchone()
-    declared: list[dict[str, Any]] = row[0] if row else []
+    rows = _rows(connection, f"SELECT groupings FROM ladder WHERE stream = {text(question.stream)} LIMIT 1")
+    declared: list[dict[str, Any]] = rows[0][0] if rows else []
     if not any(question.keys <= set(grouping["key_names"]) for grouping in declared):
         names = [grouping["key_names"] for grouping in declared]
         raise AskError(
             f"no grouping of {question.stream} holds the keys {sorted(question.keys)} together; declared: {names}"
         )
+
+
+def _rows(connection: duckdb.DuckDBPyConnection, statement: str) -> list[tuple[Any, ...]]:
+    """Return what a statement finds in a published file, which never changes: once per connection."""
+    known = _FOUND.setdefault(connection, {})
+    if statement not in known:
+        known[statement] = connection.execute(statement).fetchall()
+    return known[statement]
 
 
 def unknown(what: str, name: str, among: Sequence[str]) -> str:
