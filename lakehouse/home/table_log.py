@@ -170,11 +170,25 @@ def read_columns(
     return found
 
 
-def read_parts(table: Path, columns: Sequence[str], between: Between) -> Iterator[Any]:
+def read_parts(table: Path, columns: Sequence[str], between: Between | None) -> Iterator[Any]:
     """Yield some columns of the rows in between as Arrow tables, one of each file, without those that a file lacks."""
-    for path, added in _replayed(_tail(table))[1].items():
-        if _may_hold(_statistics(added), between):
-            yield _read_file(table / unquote(path), columns, between)
+    for path in files_between(table, between):
+        yield _read_file(path, columns, between)
+
+
+def files_between(table: Path, between: Between | None) -> list[Path]:
+    """Return the files whose statistics let them have a row in between."""
+    return [
+        table / unquote(path)
+        for path, added in _replayed(_tail(table))[1].items()
+        if between is None or _may_hold(_statistics(added), between)
+    ]
+
+
+def most_rows(table: Path, between: Between | None = None) -> int:
+    """Return how many rows the files have that may have one in between: no fewer than there are."""
+    stats = (_statistics(added) for added in _replayed(_tail(table))[1].values())
+    return sum(each.get("numRecords") or 0 for each in stats if between is None or _may_hold(each, between))
 
 
 def files_with(table: Path, column: str, values: Sequence[int], between: Between) -> list[Path]:

@@ -35,6 +35,7 @@ from lakehouse.home.table_commits import (
     new_folder,
     open_table,
 )
+from lakehouse.home.table_log import Between, read_parts
 from lakehouse.home.table_maintenance import kept
 from sql import statement
 
@@ -64,7 +65,18 @@ def read_files(spark: SparkSession, table: Path, files: Sequence[Path]) -> DataF
     stored = StructType([each for each in schema if each.name not in known.metadata().partition_columns])
     if not files:
         return spark.createDataFrame([], stored)
-    return spark.read.schema(stored).parquet(*map(str, files))
+    # Brackets and stars in the name of a folder are characters like others.
+    return spark.read.schema(stored).option("__globPaths__", "false").parquet(*map(str, files))
+
+
+def read_between(table: Path, between: Between | None = None) -> pa.Table:
+    """Return the rows in between, by default all, as this process reads them, with all columns of the table.
+
+    Cost: the files whose statistics let them have such a row.
+    """
+    columns = arrow_schema(open_table(table))
+    parts = [fitted(part, columns) for part in read_parts(table, columns.names, between)]
+    return pa.concat_tables([columns.empty_table(), *parts])
 
 
 def append_once(rows: DataFrame, table: Path, writer: str, version: int) -> list[Path] | None:

@@ -14,9 +14,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.algorithms.join_aggregate.alarms import OPEN_US, Followed, Runs, followed
+from lakehouse.home.table_log import most_rows
 from lakehouse.queries.aggregate.answers import coded
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.tables import group_types
+from lakehouse.queries.runtime.bucket_answers import MOST_ROWS_HERE, Rows
 from lakehouse.queries.runtime.tables import parsed
 from lakehouse.spark import tables
 
@@ -48,35 +50,41 @@ def changes(
     found: str,
     batch: int,
     places: int,
-) -> DataFrame:
+) -> Rows:
     """Return a row for each alarm that is new, or other than its newest row says.
 
     An alarm is named after what raised it, so that one which was withdrawn and is raised again has a new name.
     """
     groups = group_types(query, streams)
-    place = F.pmod(F.xxhash64(F.lit(""), *(F.col(name) for name in groups)), F.lit(places)).alias("_place")
-    known = _newest(tables.read(spark, alarms), ["alarm"], "change")
-    near = known.where("state <> 'withdrawn'").where(
-        F.col("cleared_us").isNull() | (F.col("cleared_us") >= changed.from_us)
-    )
-    since = tables.read(spark, answers).where(F.col("tick_us") >= changed.from_us)
-    holding = _newest(since, ["tick_us", *groups], "revision").where("holds")
     shown = ", ".join(f"`{name}` {kind}" for name, kind in groups.items())
     times = "state string, raised_us bigint, cleared_us bigint, change int, merged_into string"
     schema = parsed(f"alarm string, {shown}{', ' if shown else ''}{times}")
     work = _follower(query, to_arrow_schema(schema), changed)
-    told = near.groupBy(place).cogroup(holding.groupBy(place)).applyInArrow(work, schema)
-    named = F.hex(
-        F.xxhash64(F.lit(f"{query.name} {found} {batch}"), *(F.col(name) for name in groups), "raised_us")
-    )
-    return told.withColumn("alarm", F.coalesce("alarm", F.lower(named)))
+    since = "tick_us", changed.from_us, None
+    if most_rows(answers, since) + most_rows(alarms) <= MOST_ROWS_HERE:
+        told = work(tables.read_between(alarms), tables.read_between(answers, since))
+        # Spark names them, in either place.
+        return _named(spark.createDataFrame(told), query, found, batch).toArrow() if told.num_rows else told
+    place = F.pmod(F.xxhash64(F.lit(""), *(F.col(name) for name in groups)), F.lit(places)).alias("_place")
+    rows = tables.read(spark, answers).where(F.col("tick_us") >= changed.from_us)
+    known = tables.read(spark, alarms).groupBy(place)
+    told = known.cogroup(rows.groupBy(place)).applyInArrow(work, schema)
+    return _named(told, query, found, batch)
 
 
-def _newest(rows: DataFrame, keys: list[str], version: str) -> DataFrame:
+def _named(told: DataFrame, query: AggregateQuery, found: str, batch: int) -> DataFrame:
+    groups = (F.col(group.name) for group in query.groups)
+    name = F.lower(F.hex(F.xxhash64(F.lit(f"{query.name} {found} {batch}"), *groups, "raised_us")))
+    return told.withColumn("alarm", F.coalesce("alarm", name))
+
+
+def _newest(rows: pa.Table, keys: list[str], version: str) -> pa.Table:
     """Return the row of the highest version for each key."""
-    names = [name for name in rows.columns if name not in keys]
-    newest = F.max_by(F.struct(*names), version).alias("newest")
-    return rows.groupBy(*keys).agg(newest).select(*keys, "newest.*")
+    codes = coded(rows, keys)
+    order = np.lexsort((rows[version].to_numpy(), codes))
+    is_last = np.ones(len(order), np.bool_)
+    is_last[:-1] = codes[order][1:] != codes[order][:-1]
+    return rows.take(pa.array(order[is_last]))
 
 
 def _follower(
@@ -84,7 +92,11 @@ def _follower(
 ) -> Callable[[pa.Table, pa.Table], pa.Table]:
     names = [group.name for group in query.groups]
 
-    def follow(known: pa.Table, holding: pa.Table) -> pa.Table:
+    def follow(alarms: pa.Table, answers: pa.Table) -> pa.Table:
+        cleared_us = pc.field("cleared_us")
+        is_near = cleared_us.is_null() | (cleared_us >= changed.from_us)
+        known = _newest(alarms, ["alarm"], "change").filter((pc.field("state") != "withdrawn") & is_near)
+        holding = _newest(answers, ["tick_us", *names], "revision").filter(pc.field("holds"))
         both = pa.concat_tables([known.select(["raised_us", *names]), _moments(holding, names)])
         group = coded(both, names)
         order = pa.array(np.lexsort((known["raised_us"].to_numpy(), group[: known.num_rows])))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -23,20 +23,26 @@ from lakehouse.queries.aggregate.bucket import aggregate_columns
 from lakehouse.queries.aggregate.query import AggregateQuery, Measure
 from lakehouse.queries.aggregate.shape import places_of
 from lakehouse.queries.aggregate.tables import group_types, measure_types, part_types
+from lakehouse.queries.runtime.bucket_answers import Rows, with_constants
 from lakehouse.queries.runtime.tables import parsed
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.join_aggregate.contract import Int64s
     from lakehouse.declare.stream import Stream
 
-_NEW = 2**31 - 1
-# Parts of this batch have no revision yet; the newest answer comes before them.
+# The revision of parts that are not answered yet: the newest answer comes before them.
+NEW = 2**31 - 1
 _ORDER = (("revision", "ascending"), ("bucket", "ascending"))
 
 
-def with_earlier(new: DataFrame, answers: DataFrame, query: AggregateQuery) -> DataFrame:
+def with_earlier(new: Rows, answers: Rows, query: AggregateQuery) -> Rows:
     """Return new parts beside all answers that were given before for the same ticks and groups."""
     names = ["tick_us", *(group.name for group in query.groups)]
+    if isinstance(new, pa.Table):
+        codes = coded(pa.concat_tables([new.select(names), answers.select(names)]), names)
+        same = answers.filter(pa.array(np.isin(codes[len(new) :], codes[: len(new)])))
+        earlier = with_constants(same, {"bucket": -1}).select(new.column_names)
+        return pa.concat_tables([new, earlier], promote_options="permissive")
     touched = new.select(*(F.col(name).alias(f"_{name}") for name in names)).distinct()
     same = reduce(lambda one, name: one & F.col(name).eqNullSafe(F.col(f"_{name}")), names, F.lit(True))
     earlier = answers.join(touched, same, "left_semi").withColumn("bucket", F.lit(-1))
@@ -44,16 +50,29 @@ def with_earlier(new: DataFrame, answers: DataFrame, query: AggregateQuery) -> D
 
 
 def answers_of(
-    parts: DataFrame, query: AggregateQuery, shape: Shape, streams: Mapping[str, Stream], places: int
-) -> DataFrame:
-    """Return the answers of all ticks and groups that have parts; ``places``: how many tasks share them."""
+    spark: SparkSession,
+    parts: Rows,
+    query: AggregateQuery,
+    shape: Shape,
+    streams: Mapping[str, Stream],
+    places: int,
+) -> Rows:
+    """Return the answers of all ticks and groups that have parts; ``places``: how many tasks of Spark share them."""
     groups = group_types(query, streams)
     own = {"results": "bigint", **part_types(len(shape.aggregates))}
     columns = {"tick_us": "bigint", **groups, "revision": "int", **own}
     schema = parsed(", ".join(f"`{name}` {kind}" for name, kind in columns.items()))
-    by = F.pmod(F.xxhash64("tick_us", *(F.col(name) for name in groups)), F.lit(places))
     work = _adder(query, shape, to_arrow_schema(schema))
-    added = parts.groupBy(by.alias("_place")).applyInArrow(work, schema)
+    if isinstance(parts, pa.Table):
+        added = work(parts)
+        # Spark reckons with measures, in either place.
+        return _shown(spark.createDataFrame(added), query, groups, own).toArrow() if added.num_rows else added
+    by = F.pmod(F.xxhash64("tick_us", *(F.col(name) for name in groups)), F.lit(places))
+    return _shown(parts.groupBy(by.alias("_place")).applyInArrow(work, schema), query, groups, own)
+
+
+def _shown(added: DataFrame, query: AggregateQuery, groups: Iterable[str], own: Iterable[str]) -> DataFrame:
+    """Return answers with their measures, and whether HAVING lets them through."""
     places_of_measures = zip(query.measures, places_of(query), strict=True)
     measures = [_value(measure, number).alias(measure.name) for measure, number in places_of_measures]
     answers = added.select("tick_us", *map(F.col, groups), *measures, "revision", *own)
@@ -80,12 +99,12 @@ def _adder(query: AggregateQuery, shape: Shape, schema: pa.Schema) -> Callable[[
         # In one order whatever way they came: floats add up alike.
         parts = parts.sort_by(list(_ORDER))
         tick, group = parts["tick_us"].to_numpy(), coded(parts, names)
-        revision = parts["revision"].fill_null(_NEW).to_numpy()
+        revision = parts["revision"].to_numpy()
         kept = _newest(tick, group, revision)
         parts, tick, group, revision = parts.take(pa.array(kept)), tick[kept], group[kept], revision[kept]
         first = _firsts(tick, group)
         answers = merged(shape, [_partials(parts, group, shape)])
-        before = np.where(revision[first] == _NEW, -1, revision[first])
+        before = np.where(revision[first] == NEW, -1, revision[first])
         columns = {name: parts[name].take(pa.array(first)) for name in names}
         columns |= {"tick_us": pa.array(answers.tick_us), "results": pa.array(answers.results)}
         columns["revision"] = pa.array(before + 1, pa.int32())
@@ -99,8 +118,8 @@ def _newest(tick: Int64s, group: Int64s, revision: Int64s) -> Int64s:
     order = np.lexsort((np.arange(len(tick)), revision, group, tick))
     tick, group, revision = tick[order], group[order], revision[order]
     is_last = np.ones(len(tick), np.bool_)
-    is_last[:-1] = (tick[1:] != tick[:-1]) | (group[1:] != group[:-1]) | (revision[1:] == _NEW)
-    kept: Int64s = order[is_last | (revision == _NEW)]
+    is_last[:-1] = (tick[1:] != tick[:-1]) | (group[1:] != group[:-1]) | (revision[1:] == NEW)
+    kept: Int64s = order[is_last | (revision == NEW)]
     return kept
 
 

@@ -25,9 +25,9 @@ from lakehouse.queries.aggregate.rows import as_rows, is_used, raw_rows
 from lakehouse.queries.aggregate.run import AggregateRun
 from lakehouse.queries.language.row_conditions import scanned
 from lakehouse.queries.runtime.bucket import gathered
+from lakehouse.queries.runtime.bucket_answers import by_bucket
 from lakehouse.queries.runtime.lookup import positions_of
 from lakehouse.queries.runtime.repair import QueryRepair
-from lakehouse.queries.runtime.run import by_bucket
 from lakehouse.queries.runtime.source import FromRaw
 from lakehouse.queries.runtime.tables import parsed
 

@@ -9,15 +9,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pyspark.sql import DataFrame, Observation
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Observation
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.algorithms.join_aggregate.contract import Shape
 from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.home.crashpoint import crash_point
+from lakehouse.home.table_log import Between, most_rows
 from lakehouse.queries.aggregate import alarms
-from lakehouse.queries.aggregate.answers import answers_of, with_earlier
+from lakehouse.queries.aggregate.answers import NEW, answers_of, with_earlier
 from lakehouse.queries.aggregate.bucket import PART, BucketAggregate
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.rows import raw_rows
@@ -25,13 +28,27 @@ from lakehouse.queries.aggregate.shape import shape_of
 from lakehouse.queries.aggregate.tables import group_types, part_types
 from lakehouse.queries.runtime.batch_manifest import BatchManifest
 from lakehouse.queries.runtime.bucket import LOG
+from lakehouse.queries.runtime.bucket_answers import (
+    MOST_ROWS_HERE,
+    Rows,
+    TooLarge,
+    bucket_metrics,
+    by_bucket,
+    computed_once,
+    of_kind,
+    with_constants,
+)
 from lakehouse.queries.runtime.progress import Progress, progress, progress_before
-from lakehouse.queries.runtime.run import QueryRun, bucket_metrics, by_bucket
+from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tables import parsed
 from lakehouse.spark import tables
 
 _TAKEN = ("rows", "late", "missed", "refused", "unusable", "held", "bytes")
+_LOG_COLUMNS = {
+    "what": "part",
+    **{name: name for name in ("bucket", "side", "row", "event_us", "horizon_us")},
+}
 _TICKS = ("first_us", "first_revised_us", "last_revised_us")
 
 
@@ -51,27 +68,35 @@ class AggregateRun(QueryRun[AggregateQuery]):
         before = progress_before(self.layout, self.query, manifest.number)
         rows = raw_rows(source, self.query, self.streams, self.buckets)
         after = progress(self.spark, self.layout, self.query, manifest, before)
-        found = self._taken_in(manifest.number, rows, before, after).persist()
         try:
-            return self._write(found, manifest.number, before, after, source)
-        finally:
-            found.unpersist()
+            found = self._taken_in(manifest.number, self.fetched(rows, manifest), before, after)
+        except TooLarge:
+            found = self._taken_in(manifest.number, rows, before, after)
+        with computed_once(found) as kept:
+            return self._write(kept, manifest.number, before, after, source)
 
-    def answer(self, found: DataFrame, ticks: Ticks, how: str, batch: int) -> Answered:
+    def answer(self, found: Rows, ticks: Ticks, how: str, batch: int) -> Answered:
         """Append the answers that the buckets' parts, with the answers before them, come to; return how many."""
         if ticks.first_us is None:
             return Answered(0, 0)
         table = self.layout.answers(self.query.name)
         parts = self._parts_of(found)
         if ticks.first_revised_us is not None:
-            parts = with_earlier(parts, self._earlier(ticks, how, batch), self.query)
-        answers = answers_of(parts, self.query, self.shape, self.streams, self.buckets)
+            revised = "tick_us", ticks.first_revised_us, ticks.last_revised_us
+            if isinstance(parts, pa.Table) and most_rows(table, revised) > MOST_ROWS_HERE:
+                parts = self.spark.createDataFrame(parts)
+            parts = with_earlier(parts, self._earlier(parts, revised, how, batch), self.query)
+        answers = answers_of(self.spark, parts, self.query, self.shape, self.streams, self.buckets)
+        if isinstance(answers, pa.Table):
+            self.append(answers, table, how, batch, found=how)
+            new = pc.sum(pc.equal(answers["revision"], 0)).as_py() or 0
+            return Answered(new, answers.num_rows - new)
         counts = (
             F.count_if(F.col("revision") == 0).alias("new"),
             F.count_if(F.col("revision") > 0).alias("old"),
         )
         seen = Observation()
-        if self.append(answers.withColumn("found", F.lit(how)).observe(seen, *counts), table, how, batch):
+        if self.append(answers.observe(seen, *counts), table, how, batch, found=how):
             return Answered(seen.get["new"], seen.get["old"])
         own = tables.read(self.spark, table).where((F.col("found") == how) & (F.col("batch") == batch))
         return Answered(*(own.agg(*counts).first() or (0, 0)))
@@ -83,14 +108,14 @@ class AggregateRun(QueryRun[AggregateQuery]):
             return
         places = layout.alarms(query.name), layout.answers(query.name)
         rows = alarms.changes(self.spark, query, self.streams, *places, changed, how, batch, self.buckets)
-        self.append(rows.withColumn("found", F.lit(how)), layout.alarms(query.name), how, batch)
+        self.append(rows, layout.alarms(query.name), how, batch, found=how)
         crash_point("queries.alarmed")
 
-    def _taken_in(self, batch: int, rows: DataFrame, before: Progress, after: Progress) -> DataFrame:
+    def _taken_in(self, batch: int, rows: Rows, before: Progress, after: Progress) -> Rows:
         schema = to_arrow_schema(parsed(self.columns()))
         times = before.until_us, after.until_us
         work = BucketAggregate(self.query, self.shape, schema, self.state_before(batch), *times)
-        return by_bucket(rows, self.states_before(batch), work, self.columns())
+        return by_bucket(rows, self.states_before(batch, rows), work, self.columns())
 
     def columns(self) -> str:
         """Return the columns of what a task returns, as SQL writes them."""
@@ -105,20 +130,24 @@ class AggregateRun(QueryRun[AggregateQuery]):
             f"kind string, bucket int, part string, content binary, leave_us bigint, {rows}, {ticks}{metrics}"
         )
 
-    def _parts_of(self, found: DataFrame) -> DataFrame:
-        """Return the buckets' parts with the columns that answers have; what is not answered yet has no revision."""
-        groups = [F.col(f"g_{group.name}").alias(group.name) for group in self.query.groups]
-        own = ["results", *part_types(len(self.shape.aggregates))]
-        revision = F.lit(None).cast("int").alias("revision")
-        return found.where(f"kind = '{PART}'").select("tick_us", *groups, "bucket", revision, *own)
+    def _parts_of(self, found: Rows) -> Rows:
+        """Return the buckets' parts with the columns that answers have, as not answered yet."""
+        groups = {group.name: f"g_{group.name}" for group in self.query.groups}
+        own = {name: name for name in ("bucket", "results", *part_types(len(self.shape.aggregates)))}
+        return with_constants(
+            of_kind(found, PART, {"tick_us": "tick_us", **groups, **own}), {"revision": NEW}
+        )
 
-    def _earlier(self, ticks: Ticks, how: str, batch: int) -> DataFrame:
-        """Return the answers of the ticks that are revised, but for those of this batch or repair."""
-        answers = tables.read(self.spark, self.layout.answers(self.query.name))
-        between = F.col("tick_us").between(F.lit(ticks.first_revised_us), F.lit(ticks.last_revised_us))
-        return answers.where(between & ~((F.col("found") == how) & (F.col("batch") == batch)))
+    def _earlier(self, parts: Rows, revised: Between, how: str, batch: int) -> Rows:
+        """Return the answers of the ticks that are revised, but for those of this batch or repair, where parts are."""
+        table, (_, first, last) = self.layout.answers(self.query.name), revised
+        if isinstance(parts, pa.Table):
+            earlier = tables.read_between(table, revised)
+            return earlier.filter((pc.field("found") != how) | (pc.field("batch") != batch))
+        answers = tables.read(self.spark, table).where(F.col("tick_us").between(F.lit(first), F.lit(last)))
+        return answers.where(~((F.col("found") == how) & (F.col("batch") == batch)))
 
-    def metrics(self, found: DataFrame) -> tuple[list[dict[str, Any]], Ticks]:
+    def metrics(self, found: Rows) -> tuple[list[dict[str, Any]], Ticks]:
         """Return what each bucket did, and which ticks have parts."""
         buckets = bucket_metrics(found, (*_TAKEN, *_TICKS))
         first, revised, last = (
@@ -127,14 +156,15 @@ class AggregateRun(QueryRun[AggregateQuery]):
         return buckets, Ticks(min(first, default=None), min(revised, default=None), max(last, default=None))
 
     def _write(
-        self, found: DataFrame, batch: int, before: Progress, after: Progress, source: RowSource
+        self, found: Rows, batch: int, before: Progress, after: Progress, source: RowSource
     ) -> dict[str, int]:
         layout, name = self.layout, self.query.name
         crash_point("queries.joined")
         buckets, ticks = self.metrics(found)
         self.append_states(found, batch)
         if any(row["missed"] or row["refused"] for row in buckets):
-            self.append(self._log(found, before), layout.missed_rows(name), "online", batch)
+            log = of_kind(found, LOG, _LOG_COLUMNS)
+            self.append(log, layout.missed_rows(name), "online", batch, time_us=before.until_us)
         answered = self.answer(found, ticks, "online", batch)
         crash_point("queries.outputs-appended")
         self.follow_alarms(self._changed(ticks, before, after), "online", batch)
@@ -144,11 +174,6 @@ class AggregateRun(QueryRun[AggregateQuery]):
         self.append_metrics([*buckets, {"bucket": -1, **given}], batch, **times)
         return {name: sum(row[name] for row in buckets) for name in _TAKEN} | given
 
-    def _log(self, found: DataFrame, before: Progress) -> DataFrame:
-        time = F.lit(before.until_us).cast("bigint").alias("time_us")
-        columns = (F.col("part").alias("what"), "bucket", "side", "row", "event_us", "horizon_us", time)
-        return found.where(f"kind = '{LOG}'").select(*columns)
-
     def _changed(self, ticks: Ticks, before: Progress, after: Progress) -> alarms.Changed | None:
         if after.until_us is None:
             return None
@@ -156,6 +181,8 @@ class AggregateRun(QueryRun[AggregateQuery]):
         last = floor_to(every, after.until_us)
         # Before the first answer nothing can have raised an alarm.
         first = last if before.until_us is None else floor_to(every, before.until_us) + every
+        if ticks.first_us is None and last < first:
+            return None
         return alarms.Changed(first if ticks.first_us is None else min(first, ticks.first_us), last)
 
 

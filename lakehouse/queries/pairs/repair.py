@@ -29,9 +29,9 @@ from lakehouse.queries.pairs.rows import as_batch, in_buckets, in_order, raw_row
 from lakehouse.queries.pairs.run import PairsRun
 from lakehouse.queries.runtime.batch import taken_in
 from lakehouse.queries.runtime.bucket import filled
+from lakehouse.queries.runtime.bucket_answers import by_bucket
 from lakehouse.queries.runtime.lookup import positions_of
 from lakehouse.queries.runtime.repair import QueryRepair
-from lakehouse.queries.runtime.run import by_bucket
 from lakehouse.queries.runtime.source import FromRaw
 from lakehouse.queries.runtime.tables import output_types, parsed
 from lakehouse.spark import tables
@@ -65,10 +65,13 @@ class Repair(QueryRepair[PairsRun]):
             looked_at = F.count_if(F.col("found_us").isNull() & F.col("bucket").isNull())
             pairs, seen = found.agg(F.count("found_us"), looked_at).first() or (0, 0)
             needed = found.where("bucket IS NOT NULL").select("bucket", *COUNTS)
-            shown = run.shown(found.where("found_us IS NOT NULL"), "repair")
+            own = [F.col(old).alias(new) for new, old in run.pair_columns().items()]
+            shown = found.where("found_us IS NOT NULL").select(*own)
             tables.create(run.spark, run.layout.needed_slack(name), "needed_slack")
             tables.side_by_side(
-                lambda: run.append(shown, run.layout.pairs(name), "repair", self.manifest.number),
+                lambda: run.append(
+                    shown, run.layout.pairs(name), "repair", self.manifest.number, found="repair"
+                ),
                 lambda: run.append(
                     needed, run.layout.needed_slack(name), "repair", self.manifest.number, "repair"
                 ),

@@ -23,6 +23,7 @@ from lakehouse.algorithms.late_join.bucketing import place_in_buckets
 from lakehouse.algorithms.late_join.contract import NO_TIME, Batch
 from lakehouse.declare.stream import Stream
 from lakehouse.queries.pairs.query import PairsQuery
+from lakehouse.queries.runtime.bucket_answers import Rows
 from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tables import output_columns
 
@@ -37,8 +38,10 @@ def raw_rows(source: RowSource, query: PairsQuery, streams: Mapping[str, Stream]
     return reduce(DataFrame.unionByName, [_side(source, query, streams, side) for side in (0, 1)])
 
 
-def in_buckets(rows: DataFrame, query: PairsQuery, buckets: int) -> DataFrame:
+def in_buckets(rows: Rows, query: PairsQuery, buckets: int) -> Rows:
     """Return the rows with the bucket in which each is used; some are used in several."""
+    if isinstance(rows, pa.Table):
+        return pa.Table.from_batches(_placer(query.condition, buckets)([_one_batch(rows)]))
     schema = (
         f"bucket int, {', '.join(f'`{field.name}` {field.dataType.simpleString()}' for field in rows.schema)}"
     )
@@ -83,6 +86,10 @@ def _side(source: RowSource, query: PairsQuery, streams: Mapping[str, Stream], n
         *ORDER,
         *output_columns(query, streams, number),
     )
+
+
+def _one_batch(rows: pa.Table) -> pa.RecordBatch:
+    return pa.record_batch([each.combine_chunks() for each in rows.columns], names=rows.column_names)
 
 
 def _placer(

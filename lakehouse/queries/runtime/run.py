@@ -7,29 +7,30 @@ the batch before, and each table is appended once per batch: so a batch that die
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 from uuid import uuid4
 
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakehouse.home.crashpoint import crash_point
+from lakehouse.home.ledger import read_ledger
 from lakehouse.home.table_log import file_bounds
 from lakehouse.queries.kind import Query, kind_of
 from lakehouse.queries.runtime.batch import MOST_ROWS, Through, next_batch
 from lakehouse.queries.runtime.batch_manifest import definition_of, require_same
-from lakehouse.queries.runtime.bucket import METRICS, STATE
+from lakehouse.queries.runtime.bucket import STATE
+from lakehouse.queries.runtime.bucket_answers import MOST_ROWS_HERE, Rows, of_kind, with_constants
 from lakehouse.queries.runtime.segments import SegmentFiles, StateBefore, StateFile
 from lakehouse.queries.runtime.source import FromRaw, RowSource
-from lakehouse.queries.runtime.tables import parsed
 from lakehouse.spark import tables
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from lakehouse.declare.stream import Stream
@@ -37,8 +38,7 @@ if TYPE_CHECKING:
     from lakehouse.queries.runtime.batch_manifest import BatchManifest
 
 Q = TypeVar("Q", bound=Query)
-# What a task does with one bucket: its number, its rows, and what belongs to them -> rows of the answer.
-Work = Callable[[tuple["pa.Scalar", ...], "pa.Table", "pa.Table"], "pa.Table"]
+_STATES = ("bucket", "part", "content", "leave_us")
 
 
 @dataclass(frozen=True)
@@ -106,12 +106,26 @@ class QueryRun(ABC, Generic[Q]):
         return 0
 
     def append(
-        self, rows: DataFrame, table: Path, found: str, number: int, counted_as: str = "batch"
+        self,
+        rows: Rows,
+        table: Path,
+        how: str,
+        number: int,
+        counted_as: str = "batch",
+        **constants: str | int | None,
     ) -> bool:
-        """Append rows of a batch, or of a repair, once; return False where that was done before."""
-        writer = f"{'query' if found == 'online' else 'repair'}-{self.query.name}"
-        numbered = rows.withColumn(counted_as, F.lit(number).cast("bigint"))
-        return tables.append_once(numbered, table, writer, number) is not None
+        """Append rows once, with columns of one value; return False where that was done before.
+
+        ``how``: ``online`` for those of a batch, ``repair`` for those of a repair; ``number`` is its own. Where this
+        process has the rows and there is none, nothing is appended.
+        """
+        writer = f"{'query' if how == 'online' else 'repair'}-{self.query.name}"
+        numbered = with_constants(rows, {**constants, counted_as: number})
+        if not isinstance(numbered, pa.Table):
+            return tables.append_once(numbered, table, writer, number) is not None
+        return (
+            bool(numbered.num_rows) and tables.append_arrow_once(numbered, table, writer, number) is not None
+        )
 
     def append_metrics(self, rows: Iterable[Mapping[str, Any]], batch: int, **times: Any) -> None:
         """Append what a batch did, so that it is finished; ``times`` are the same in every row."""
@@ -121,11 +135,20 @@ class QueryRun(ABC, Generic[Q]):
         tables.append_rows(self.spark, stamped, table, writer, batch, self.metrics_table)
         crash_point("queries.finished")
 
-    def states_before(self, batch: int) -> DataFrame:
-        """Return the counters and markers of each bucket after the batch before this one."""
-        states = tables.read(self.spark, self.layout.states(self.query.name))
-        before = tables.as_declared(states, "states").where(f"batch = {batch - 1}")
-        return before.where("leave_us IS NULL OR content IS NULL")
+    def fetched(self, rows: DataFrame, manifest: BatchManifest) -> Rows:
+        """Return the rows of a batch as this process has them where they are few, else as they are."""
+        spans = zip(self.query.streams, manifest.spans, strict=True)
+        entries = (entry for stream, span in spans for entry in read_ledger(self.layout, stream, *span))
+        return rows.toArrow() if sum(entry.accepted for entry in entries) <= MOST_ROWS_HERE else rows
+
+    def states_before(self, batch: int, rows: Rows) -> Rows:
+        """Return the counters and markers of each bucket after the batch before this one, where its ``rows`` are."""
+        table = self.layout.states(self.query.name)
+        if isinstance(rows, pa.Table):
+            before = tables.read_between(table, ("batch", batch - 1, batch - 1)).select(list(_STATES))
+            return before.filter(pc.or_(pc.is_null(before["leave_us"]), pc.is_null(before["content"])))
+        states = tables.as_declared(tables.read(self.spark, table), "states").where(f"batch = {batch - 1}")
+        return states.where("leave_us IS NULL OR content IS NULL").select(*_STATES)
 
     def state_before(self, batch: int) -> StateBefore:
         """Return where tasks of a batch find what the batches before it have left."""
@@ -136,9 +159,9 @@ class QueryRun(ABC, Generic[Q]):
         ]
         return StateBefore(str(table), batch, uuid4().hex[:16], SegmentFiles(tuple(files), batch))
 
-    def append_states(self, found: DataFrame, batch: int) -> None:
+    def append_states(self, found: Rows, batch: int) -> None:
         """Append what a batch changes about the states of the buckets."""
-        states = found.where(f"kind = '{STATE}'").select("bucket", "part", "content", "leave_us")
+        states = of_kind(found, STATE, {name: name for name in _STATES})
         self.append(states, self.layout.states(self.query.name), "online", batch)
         crash_point("queries.state-appended")
 
@@ -148,21 +171,3 @@ def add(totals: dict[str, int], batch: Mapping[str, Any]) -> None:
     totals["batches"] += 1
     for name in totals.keys() - {"batches"}:
         totals[name] += batch[name]
-
-
-def by_bucket(rows: DataFrame, others: DataFrame, work: Work, columns: str) -> DataFrame:
-    """Return what a task makes of each bucket's rows, and of the others that belong to it."""
-
-    # Spark tells what a function takes by its signature, which an object with __call__ does not show it.
-    def one(key: tuple[pa.Scalar, ...], rows: pa.Table, others: pa.Table) -> pa.Table:
-        return work(key, rows, others)
-
-    return rows.groupBy("bucket").cogroup(others.groupBy("bucket")).applyInArrow(one, parsed(columns))
-
-
-def bucket_metrics(found: DataFrame, names: Iterable[str]) -> list[dict[str, Any]]:
-    """Return what each bucket says that it did."""
-    rows = found.where(f"kind = '{METRICS}'").select("bucket", *(f"f_{name}" for name in names))
-    return [
-        {name.removeprefix("f_"): value for name, value in row.asDict().items()} for row in rows.collect()
-    ]

@@ -1,0 +1,105 @@
+"""What the buckets of a batch answer, as one table of which ``kind`` says what a row is: made by Spark, or here.
+
+Starting Spark's tasks costs a batch of ten thousand rows more than all that they do. So the rows of a small batch come
+to this process, which runs its buckets one after the other. Both make the same rows of the same functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from lakehouse.queries.runtime.bucket import METRICS
+from lakehouse.queries.runtime.tables import parsed
+
+# A batch of at most so many rows is made in this process.
+MOST_ROWS_HERE = 200_000
+# Unless its buckets answer more than that, as where each row meets thousands of others.
+MOST_BYTES_HERE = 256 << 20
+
+# Rows that tasks of Spark have, or this process.
+Rows: TypeAlias = DataFrame | pa.Table
+# What a task does with one bucket: its number, its rows, and what belongs to them -> rows of the answer.
+Work = Callable[[tuple[pa.Scalar, ...], pa.Table, pa.Table], pa.Table]
+
+
+class TooLarge(Exception):
+    """The buckets of a batch answer more than this process shall hold."""
+
+
+def by_bucket(rows: Rows, others: Rows, work: Work, columns: str) -> Rows:
+    """Return what comes of each bucket's rows, and of the others that belong to it, where both are.
+
+    Raises:
+        TooLarge: in this process, beyond ``MOST_BYTES_HERE``.
+    """
+    if isinstance(rows, pa.Table):
+        return _by_bucket_here(rows, others, work, to_arrow_schema(parsed(columns)))
+
+    # Spark tells what a function takes by its signature, which an object with __call__ does not show it.
+    def one(key: tuple[pa.Scalar, ...], rows: pa.Table, others: pa.Table) -> pa.Table:
+        return work(key, rows, others)
+
+    return rows.groupBy("bucket").cogroup(others.groupBy("bucket")).applyInArrow(one, parsed(columns))
+
+
+def of_kind(answers: Rows, kind: str, columns: Mapping[str, str]) -> Rows:
+    """Return the rows of a kind: ``columns`` by their names from now on, and as the answers have them."""
+    if isinstance(answers, pa.Table):
+        rows = answers.filter(pc.equal(answers["kind"], kind))
+        return rows.select(list(columns.values())).rename_columns(list(columns))
+    return answers.where(F.col("kind") == kind).select(
+        *(F.col(old).alias(new) for new, old in columns.items())
+    )
+
+
+def bucket_metrics(answers: Rows, names: Iterable[str]) -> list[dict[str, Any]]:
+    """Return what each bucket says that it did."""
+    rows = of_kind(answers, METRICS, {"bucket": "bucket", **{name: f"f_{name}" for name in names}})
+    if isinstance(rows, pa.Table):
+        found: list[dict[str, Any]] = rows.to_pylist()
+        return found
+    return [row.asDict() for row in rows.collect()]
+
+
+def with_constants(rows: Rows, constants: Mapping[str, str | int | None]) -> Rows:
+    """Return rows with columns that have the same value in each; they take their types from the table."""
+    if isinstance(rows, pa.Table):
+        for name, value in constants.items():
+            rows = rows.append_column(
+                name, pa.nulls(len(rows)) if value is None else pa.repeat(value, len(rows))
+            )
+        return rows
+    return rows.withColumns({name: F.lit(value) for name, value in constants.items()})
+
+
+@contextmanager
+def computed_once(answers: Rows) -> Iterator[Rows]:
+    """Keep answers of Spark while they are written."""
+    if isinstance(answers, pa.Table):
+        yield answers
+        return
+    kept = answers.persist()
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
+
+
+def _by_bucket_here(rows: pa.Table, others: pa.Table, work: Work, schema: pa.Schema) -> pa.Table:
+    found, size = [schema.empty_table()], 0
+    for bucket in np.union1d(rows["bucket"].to_numpy(), others["bucket"].to_numpy()):
+        own = (each.filter(pc.equal(each["bucket"], bucket)).combine_chunks() for each in (rows, others))
+        found.append(work((pa.scalar(bucket, pa.int32()),), *own))
+        size += found[-1].nbytes
+        if size > MOST_BYTES_HERE:
+            raise TooLarge(f"{len(found) - 1} buckets answer {size:,} bytes")
+    return pa.concat_tables(found)
