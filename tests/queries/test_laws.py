@@ -1,7 +1,8 @@
 """Laws that every kind of query keeps: each kind of the registry leads one life, about which each test asks one thing.
 
 In that life one stream is silent at first, every third row is late, and the batch and the repair are killed at each of
-their points and made again. A query of the same text takes all in with one batch.
+their points and made again; its batches are made in the process that commits them, but for the last ones. A query of
+the same text takes all in with one batch, in tasks of Spark.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from lakehouse.home.table_log import most_rows
 from lakehouse.queries.aggregate.answers import coded
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.tables import group_types
-from lakehouse.queries.runtime.bucket_answers import MOST_ROWS_HERE, Rows
+from lakehouse.queries.runtime.bucket_answers import Rows, fit_here
 from lakehouse.queries.runtime.tables import parsed
 from lakehouse.spark import tables
 
@@ -61,7 +61,7 @@ def changes(
     schema = parsed(f"alarm string, {shown}{', ' if shown else ''}{times}")
     work = _follower(query, to_arrow_schema(schema), changed)
     since = "tick_us", changed.from_us, None
-    if most_rows(answers, since) + most_rows(alarms) <= MOST_ROWS_HERE:
+    if fit_here(most_rows(answers, since) + most_rows(alarms)):
         told = work(tables.read_between(alarms), tables.read_between(answers, since))
         # Spark names them, in either place.
         return _named(spark.createDataFrame(told), query, found, batch).toArrow() if told.num_rows else told

@@ -29,12 +29,12 @@ from lakehouse.queries.aggregate.tables import group_types, part_types
 from lakehouse.queries.runtime.batch_manifest import BatchManifest
 from lakehouse.queries.runtime.bucket import LOG
 from lakehouse.queries.runtime.bucket_answers import (
-    MOST_ROWS_HERE,
     Rows,
     TooLarge,
     bucket_metrics,
     by_bucket,
     computed_once,
+    fit_here,
     of_kind,
     with_constants,
 )
@@ -83,7 +83,7 @@ class AggregateRun(QueryRun[AggregateQuery]):
         parts = self._parts_of(found)
         if ticks.first_revised_us is not None:
             revised = "tick_us", ticks.first_revised_us, ticks.last_revised_us
-            if isinstance(parts, pa.Table) and most_rows(table, revised) > MOST_ROWS_HERE:
+            if isinstance(parts, pa.Table) and not fit_here(most_rows(table, revised)):
                 parts = self.spark.createDataFrame(parts)
             parts = with_earlier(parts, self._earlier(parts, revised, how, batch), self.query)
         answers = answers_of(self.spark, parts, self.query, self.shape, self.streams, self.buckets)

@@ -31,6 +31,11 @@ Rows: TypeAlias = DataFrame | pa.Table
 Work = Callable[[tuple[pa.Scalar, ...], pa.Table, pa.Table], pa.Table]
 
 
+def fit_here(rows: int) -> bool:
+    """Tell if this process takes so many rows on, rather than Spark."""
+    return rows <= MOST_ROWS_HERE
+
+
 class TooLarge(Exception):
     """The buckets of a batch answer more than this process shall hold."""
 

@@ -23,7 +23,7 @@ from lakehouse.queries.kind import Query, kind_of
 from lakehouse.queries.runtime.batch import MOST_ROWS, Through, next_batch
 from lakehouse.queries.runtime.batch_manifest import definition_of, require_same
 from lakehouse.queries.runtime.bucket import STATE
-from lakehouse.queries.runtime.bucket_answers import MOST_ROWS_HERE, Rows, of_kind, with_constants
+from lakehouse.queries.runtime.bucket_answers import Rows, fit_here, of_kind, with_constants
 from lakehouse.queries.runtime.segments import SegmentFiles, StateBefore, StateFile
 from lakehouse.queries.runtime.source import FromRaw, RowSource
 from lakehouse.spark import tables
@@ -139,7 +139,7 @@ class QueryRun(ABC, Generic[Q]):
         """Return the rows of a batch as this process has them where they are few, else as they are."""
         spans = zip(self.query.streams, manifest.spans, strict=True)
         entries = (entry for stream, span in spans for entry in read_ledger(self.layout, stream, *span))
-        return rows.toArrow() if sum(entry.accepted for entry in entries) <= MOST_ROWS_HERE else rows
+        return rows.toArrow() if fit_here(sum(entry.accepted for entry in entries)) else rows
 
     def states_before(self, batch: int, rows: Rows) -> Rows:
         """Return the counters and markers of each bucket after the batch before this one, where its ``rows`` are."""

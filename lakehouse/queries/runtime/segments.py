@@ -19,9 +19,11 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
@@ -35,6 +37,8 @@ MOST_SEGMENTS = 8
 _REMEMBERED = 64
 # A copy that was not asked for so long is dropped: its query is gone, or another process has the bucket.
 _UNUSED_S = 600.0
+# What the copies of a process may come to, as their segments take on disk; in memory it is some four times as much.
+_MOST_BYTES = psutil.virtual_memory().total // 16
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,9 @@ class BucketState(Generic[H]):
         self.bytes = sum(each[2] for each in self.sizes) + sum(map(len, change.counters.values()))
 
 
+# In the order in which they were last used; buckets of several queries may be run at once.
 _KEPT: dict[tuple[str, int], BucketState[Any]] = {}
+_LOCK = Lock()
 
 
 @dataclass(frozen=True)
@@ -101,8 +107,8 @@ class StateBefore:
 
     def of(self, bucket: int, rows: pa.Table, empty: Callable[[], H]) -> BucketState[H]:
         """Return a bucket's state; ``rows`` are its counters and markers after the batch before, none if it is new."""
-        kept = _KEPT.pop((self.states, bucket), None)
-        _drop_unused()
+        with _LOCK:
+            kept = _KEPT.pop((self.states, bucket), None)
         if not rows.num_rows:
             return BucketState(empty())
         counters, alive_from = _taken_apart(rows)
@@ -124,7 +130,9 @@ class StateBefore:
             del state.attempts[batch]
         state.measure(change.segments, change)
         state.used_at = time.monotonic()
-        _KEPT[self.states, bucket] = state
+        with _LOCK:
+            _KEPT[self.states, bucket] = state
+            _drop_unused()
         return _state_rows(change, json.dumps(state.attempts).encode())
 
 
@@ -222,6 +230,10 @@ def _taken_apart(rows: pa.Table) -> tuple[dict[str, bytes], dict[str, int]]:
 
 
 def _drop_unused() -> None:
-    now = time.monotonic()
-    for place in [place for place, state in _KEPT.items() if now - state.used_at > _UNUSED_S]:
+    """Drop the copies that are not used any more, and those used longest ago where all are too many."""
+    now, size = time.monotonic(), sum(state.bytes for state in _KEPT.values())
+    for place, state in list(_KEPT.items()):
+        if now - state.used_at <= _UNUSED_S and size <= _MOST_BYTES:
+            break
+        size -= state.bytes
         del _KEPT[place]
