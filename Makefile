@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 UV := .tools/bin/uv
 READY := $(VENV)/.ready
 CODE := lakehouse jobs dags quality infra tests
-BENCHMARKS := ingest ingest_steps small_batch commits maintenance fold start rollup late_join multiway_join join_aggregate scheduling sources web
+BENCHMARKS := ingest ingest_steps small_batch query_batch commits maintenance fold start rollup late_join multiway_join join_aggregate scheduling sources web
 FAST := not spark and not airflow and not slow and not long
 # Each process of the whole suite starts a Spark of its own, so two; tests/conftest.py says what stays in one of them.
 TOGETHER := --dist loadscope --no-loadscope-reorder

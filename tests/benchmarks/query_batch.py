@@ -75,51 +75,53 @@ TEN = {
 def figures(quick: bool) -> dict[str, Any]:
     """Return seconds and megabytes of a batch by query and rows held, and the seconds of ten queries."""
     with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
-        home = _Home(Path(name), QUERIES)
+        few, ten = _Home(Path(name) / "few", QUERIES, quick), _Home(Path(name) / "ten", TEN, quick)
         found: dict[str, Any] = {}
         for held in QUICK_HELD if quick else HELD:
-            found |= home.measured(held, 1 if quick else BATCHES)
-        home.spark.stop()
-    with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
-        found["ten_s"] = _Home(Path(name), TEN).seconds_of_all(1 if quick else BATCHES)
-    return found
+            found |= few.measured(held)
+        found["ten_s"] = ten.seconds_of_all()
+        ten.spark.stop()
+        return found
 
 
 class _Home:
     """A home with some registered queries, and the streams so far."""
 
-    def __init__(self, folder: Path, queries: dict[str, str]) -> None:
+    def __init__(self, folder: Path, queries: dict[str, str], quick: bool) -> None:
+        folder.mkdir()
         (folder / "tidemark.toml").write_text("".join(STREAM.format(name=s) for s in ("asks", "replies")))
         (folder / "queries").mkdir()
         for name, text in queries.items():
             (folder / "queries" / f"{name}.sql").write_text(text)
         self.folder, self.queries, self.rows, self.files = folder, list(queries), 0, 0
+        self.warm_up, self.batches = (0, 1) if quick else (WARM_UP, BATCHES)
         self.settings: Settings = load_settings(folder / "tidemark.toml")
         self.spark: SparkSession = build_session(self.settings)
 
-    def measured(self, held: int, batches: int) -> dict[str, Any]:
+    def measured(self, held: int) -> dict[str, Any]:
         """Return what a batch costs once so many rows have come."""
         while self.rows < held:
             self.land(min(held - self.rows, FILE_ROWS))
             self.run()
         taken: dict[str, list[float]] = {}
-        for _ in range(WARM_UP + batches):
+        for _ in range(self.warm_up + self.batches):
             self.land(NEW)
             for name, seconds, size in self.run():
                 taken.setdefault(f"{name}_s", []).append(seconds)
                 taken.setdefault(f"{name}_mb", []).append(size / 1e6)
         for name, plain in (("pairs", self.plain_pairs), ("count", self.plain_count)):
-            taken[f"plain_{name}_s"] = [_seconds(plain) for _ in range(WARM_UP + batches)]
-        return {f"{name}_at_{held}": round(statistics.median(v[WARM_UP:]), 2) for name, v in taken.items()}
+            taken[f"plain_{name}_s"] = [_seconds(plain) for _ in range(self.warm_up + self.batches)]
+        return {
+            f"{name}_at_{held}": round(statistics.median(v[self.warm_up :]), 2) for name, v in taken.items()
+        }
 
-    def seconds_of_all(self, batches: int) -> float:
+    def seconds_of_all(self) -> float:
         """Return what a batch of all queries together costs."""
         taken = []
-        for _ in range(WARM_UP + batches):
+        for _ in range(self.warm_up + self.batches):
             self.land(NEW)
             taken.append(sum(seconds for _, seconds, _ in self.run()))
-        self.spark.stop()
-        return round(statistics.median(taken[WARM_UP:]), 2)
+        return round(statistics.median(taken[self.warm_up :]), 2)
 
     def run(self) -> list[tuple[str, float, int]]:
         """Run each query; return its seconds, and the bytes that were added to its tables."""
@@ -161,7 +163,9 @@ class _Home:
         (asks, new_asks), (replies, new_replies) = self._raw("asks"), self._raw("replies")
         older = asks.join(new_asks.select("number"), "number", "left_anti")
         found = [
-            left.alias("a").join(right.alias("r"), "number").where("abs(a.event_us - r.event_us) <= 3600000000")
+            left.alias("a")
+            .join(right.alias("r"), "number")
+            .where("abs(a.event_us - r.event_us) <= 3600000000")
             for left, right in ((new_asks, replies), (older, new_replies))
         ]
         return found[0].union(found[1]).select("a.device", "r.temp")

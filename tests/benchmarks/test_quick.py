@@ -66,6 +66,12 @@ PRINTED: dict[str, dict[str, set[str]]] = {
             "choices_share_above_1_3",
         },
     },
+    "query_batch": {
+        "query_batch": {
+            *("pairs_s_at_2000", "pairs_mb_at_2000", "count_s_at_2000", "count_mb_at_2000"),
+            *("plain_pairs_s_at_2000", "plain_count_s_at_2000", "ten_s"),
+        }
+    },
     "rollup": {
         "space": {"base_slots", "nodes", "nodes_bound"},
         "error": {"bytes_ratio", "p95_relative_error", "histories_absent"},

@@ -21,7 +21,7 @@ from lakehouse.queries.runtime.bucket import METRICS
 from lakehouse.queries.runtime.tables import parsed
 
 # A batch of at most so many rows is made in this process.
-MOST_ROWS_HERE = 200_000
+MOST_ROWS_HERE = 500_000
 # Unless its buckets answer more than that, as where each row meets thousands of others.
 MOST_BYTES_HERE = 256 << 20
 

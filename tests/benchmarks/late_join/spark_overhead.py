@@ -4,9 +4,11 @@
 partner on average. Both take a thousand rows first, then the rest, which is timed: the kernel as arrays in one process,
 the job (``jobs.run_queries``) from raw tables that ``jobs.ingest`` has written, in 8 buckets, with its state.
 
-Steps of the job: timers around its own functions; what an append to ``states`` takes is the whole work of the buckets,
-as nothing before it asks for it. So the work is taken apart by a second measurement: each stage alone, its rows thrown
-away.
+A batch of up to half a million rows is made in the process of the job, which fetches its rows; a larger one by Spark.
+
+Steps of the job: timers around its own functions. Of a batch that Spark makes, what an append to ``states`` takes is
+the whole work of the buckets, as nothing before it asks for it. So that work is taken apart a second time, for
+all sizes by Spark: each stage alone, its rows thrown away.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 
     from lakehouse.algorithms.late_join.contract import Batch
 
-SIZES = (100_000, 400_000)
+SIZES = (100_000, 400_000, 1_000_000)
 KEYS, FIRST, BUCKETS = 2000, 1000, 8
 WINDOW_US, RECALL, PERIOD_US = SECOND, 0.95, 60 * SECOND
 # Rows of the generated stream are 10 us apart; here they are 1 ms apart.
@@ -168,10 +170,12 @@ def watched() -> Stopwatch:
     """Return a stopwatch on the steps of a query's batch."""
     watch = Stopwatch()
     watch.time(runtime, "next_batch", "what is next")
-    watch.time(online.PairsRun, "answers", "plan of Spark")
+    watch.time(runtime.QueryRun, "fetched", "rows fetched")
+    watch.time(online.PairsRun, "answers", "buckets here, or plan of Spark")
     watch.time(online, "newest", "newest times known")
     watch.time(online, "bucket_metrics", "metrics collected")
     watch.time(tables, "append_once", append_to)
+    watch.time(tables, "append_arrow_once", append_to)
     return watch
 
 
@@ -184,7 +188,7 @@ def _stages(run: online.PairsRun, kernel_s: float) -> list[list[Any]]:
     passes = [
         ("read raw", rows),
         ("place in buckets", in_buckets(rows, run.query, run.buckets)),
-        ("shuffle, join in Python, answers back", run.answers(plan, intake)),
+        ("shuffle, join in Python, answers back", run.answers(plan, rows)),
     ]
     found, before = [], 0.0
     for name, frame in passes:
