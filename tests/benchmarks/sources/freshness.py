@@ -162,17 +162,23 @@ def _by_part(seen: list[tuple[float, float]], start: float, end: float) -> list[
     return [round(float(np.median(value[part == number]))) for number in range(PARTS)]
 
 
-def served(folder: Path, config: str, replay: Replay) -> dict[str, Any]:
-    """Let a service of a new home take in what is replayed, and return what was seen of it."""
-    (folder / "landing").mkdir()
+def served(folder: Path, config: str, replay: Replay, before: int = 0) -> dict[str, Any]:
+    """Let a service of a home take in what is replayed, and return what was seen of it.
+
+    ``before``: how many rows have landed already, which are taken in before the service starts.
+    """
+    (folder / "landing").mkdir(exist_ok=True)
     (folder / "tidemark.toml").write_text(config)
     home = Home(folder / "var")
+    if before:
+        run = [sys.executable, "-m", "lakehouse.cli", "--config", str(folder / "tidemark.toml"), "run"]
+        subprocess.run(run, cwd=ROOT, check=True, capture_output=True)
     with _served(folder) as service, _watched(home, service, replay) as watch:
         replay.started = time.time()
         # The first rows meet a JVM that has compiled nothing yet.
         written = _write(folder / "landing", replay)
         ended = time.time()
-        _until_published(home, written)
+        _until_published(home, before + written)
         begin = replay.started + WARM_S
         fresh = watch.freshness(begin, ended - BETWEEN_FILES_S)
         tables = {name: read_log(getattr(home, name)("readings")) for name in ("raw", "rollup", "ledger")}

@@ -1,0 +1,51 @@
+"""How fresh answers are where two days of a large fleet have come before: ``freshness`` in a home with 10^7 nodes.
+
+3,500 devices have told once a minute for two days, so each of these rows is a node of its own; then the rows of
+``freshness`` come for a minute at each rate, of devices of their own.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+
+from lakehouse.home.layout import Home
+from lakehouse.home.table_log import read_log
+from tests.benchmarks.sources.freshness import CONFIG, QUICK_S, RATES, Replay, served
+
+OLD_DEVICES, MINUTES = 3_500, 2_860
+MINUTES_A_FILE = 200
+
+
+def figures(quick: bool) -> dict[str, Any]:
+    """Return how fresh answers are at each rate, and how many nodes there were."""
+    found: dict[str, Any] = {}
+    for rate in RATES:
+        with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
+            folder, minutes = Path(name), 20 if quick else MINUTES
+            _land(folder / "landing", minutes)
+            of_rate = served(folder, CONFIG, Replay(rate, 1, QUICK_S), before=minutes * OLD_DEVICES)
+            rollup = read_log(Home(folder / "var").rollup("readings"))
+        names = ("freshness_p50_s", "freshness_p95_s", "cpu_s_per_s", "versions", "batches")
+        found |= {f"{key}_at_{rate}": of_rate[key] for key in names}
+        found |= {f"nodes_at_{rate}": rollup.rows if rollup else 0}
+    return found
+
+
+def _land(landing: Path, minutes: int) -> None:
+    """Write the readings of the last so many minutes, those of a few hours in each file."""
+    landing.mkdir()
+    random, now = np.random.default_rng(3), int(time.time()) // 60 * 60
+    for first in range(0, minutes, MINUTES_A_FILE):
+        minute = np.arange(first, min(first + MINUTES_A_FILE, minutes))
+        device = np.tile(np.char.add("old-", np.arange(OLD_DEVICES).astype(str)), len(minute))
+        ts = np.repeat((now - (minutes - minute) * 60) * 1_000_000, OLD_DEVICES)
+        values = {"temp": random.normal(20, 5, len(ts)), "humidity": random.normal(50, 9, len(ts))}
+        columns = {"ts": ts, "device": device, **{name: np.round(each, 2) for name, each in values.items()}}
+        pacsv.write_csv(pa.table(columns), landing / f"old-{first:05d}.csv")
