@@ -1,12 +1,14 @@
 """The process that runs one statement of somebody else: limits first, then DuckDB, then the statement.
 
 Reads one request as JSON from its input, writes one answer as JSON, ends. The kernel keeps it to a few gigabytes of
-address space, the CPU time of its timeout on every thread, no file written and no process started.
+address space, the CPU time of its timeout on every thread, and, where it has Landlock, to reading the version and the
+code: no file is written or deleted, no program started, no connection opened (confined.py).
 """
 
 from __future__ import annotations
 
 import datetime
+import importlib
 import json
 import math
 import resource
@@ -16,17 +18,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from lakehouse.serving.sandbox.confined import code_folders, confine
+
 ADDRESS_SPACE = (
     3 * 1024**3
 )  # DuckDB's own limit is 512 MB; the rest is code, thread stacks and what it does not count
 THREADS = 2
+# A version has a file, and some hundreds of segments at most.
+OPEN_FILES = 1024
 LARGEST_ANSWER = 64 * 1024**2
 
 
 def main() -> None:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.buffer.read())
+    _load_code()
     _limit(float(request["timeout_s"]))
+    confine([*code_folders(), Path(request["path"]).parent])
     try:
         answer = answer_to(Path(request["path"]), request["sql"], request["row_limit"], request["timeout_s"])
     except MemoryError:
@@ -40,6 +48,14 @@ def main() -> None:
     sys.stdout.flush()
 
 
+def _load_code() -> None:
+    """Load what an answer needs of this project; its folder is not readable later, since a home may be below it."""
+    from lakehouse.serving.sandbox.guard import allowed_functions
+
+    importlib.import_module("lakehouse.serving.sandbox.locked")
+    allowed_functions()
+
+
 def _limit(timeout_s: float) -> None:
     seconds = math.ceil(timeout_s + 2) * THREADS
     for what, most in (
@@ -47,6 +63,7 @@ def _limit(timeout_s: float) -> None:
         (resource.RLIMIT_CPU, seconds),
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_NOFILE, OPEN_FILES),
     ):
         resource.setrlimit(what, (most, most))
 
@@ -77,6 +94,7 @@ def answer_to(
         return {"error": str(error)}
     finally:
         timer.cancel()
+        connection.close()
 
 
 def _rows(connection: Any, row_limit: int) -> dict[str, Any]:
