@@ -17,6 +17,7 @@ from jobs.outcome import job_of, recorded
 from lakehouse.declare.problems import ConfigError
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.outcomes import error_text
+from lakehouse.home.ownership import keep_private
 
 Kind = Literal["stream", "query"]
 _KNOWN = {"stream": "declared streams", "query": "registered queries"}
@@ -36,6 +37,7 @@ def run_for_queries(run: Callable[..., dict[str, Any]], argv: Sequence[str] | No
 
 
 def _run_for(kind: Kind, run: Callable[..., dict[str, Any]], argv: Sequence[str] | None) -> int:
+    keep_private()
     parser = argparse.ArgumentParser(description=(sys.modules[run.__module__].__doc__ or "").splitlines()[0])
     parser.add_argument(
         "--config", type=Path, help="tidemark.toml (default: TIDEMARK_CONFIG, or ./tidemark.toml)"

@@ -13,6 +13,7 @@ from jobs.outcome import ALL_STREAMS, job_of, recorded
 from lakehouse.declare.config_paths import config_file, given_home
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.heartbeats import served_by, service_heartbeat
+from lakehouse.home.ownership import keep_private
 
 ALL_QUERIES = "all"
 Run = Callable[..., dict[str, Any]]
@@ -25,6 +26,7 @@ def configured(params: Mapping[str, Any]) -> Settings:
     Raises:
         ConfigError: with every problem of the configuration.
     """
+    keep_private()
     named = params.get("config")
     return load_settings(config_file(Path(named) if named else None), given_home())
 

@@ -21,6 +21,7 @@ from typing import Literal
 from lakehouse.declare.config_paths import config_file, home_folder
 from lakehouse.declare.problems import ConfigError
 from lakehouse.home.layout import Home
+from lakehouse.home.ownership import is_private
 from lakehouse.home.set_aside import read_set_aside
 
 State = Literal["ok", "warning", "wrong"]
@@ -183,6 +184,13 @@ def _home(config: Path | None, home: Path | None) -> Iterator[Finding]:
             "home", "wrong", f"{folder}: {error}", "make it a writable folder, or name another with --home"
         )
         return
+    if present == folder and not is_private(folder):
+        yield Finding(
+            "privacy",
+            "warning",
+            f"other users of this machine may read {folder}",
+            f"chmod -R go-rwx {folder}; what is made from now on is its owner's alone",
+        )
     yield _disk(present)
     yield from _set_aside(folder)
 

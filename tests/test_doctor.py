@@ -178,3 +178,11 @@ def test_whatever_is_not_ok_has_a_fix(tmp_path: Path) -> None:
     found = examine(tmp_path / "none.toml", None)
 
     assert all(finding.fix for finding in found if finding.state != "ok")
+
+
+def test_a_home_that_other_users_may_read_is_a_warning(empty_config: Path, tmp_path: Path) -> None:
+    found = []
+    for mode in (0o755, 0o710, 0o700):
+        tmp_path.chmod(mode)
+        found.append("privacy" in _found(empty_config, tmp_path))
+    assert found == [True, True, False]

@@ -36,6 +36,7 @@ from lakehouse.cli.commands import (
 )
 from lakehouse.cli.options import Globals, WrongUsage
 from lakehouse.declare.problems import ConfigError
+from lakehouse.home.ownership import keep_private
 
 # In the order in which the help lists them.
 COMMANDS = (
@@ -90,6 +91,7 @@ for _module in COMMANDS:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command line and leave with its exit code."""
+    keep_private()
     sys.exit(call(sys.argv[1:] if arguments is None else arguments))
 
 

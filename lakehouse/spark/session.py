@@ -68,6 +68,8 @@ def _options(settings: Settings) -> dict[str, str]:
         "spark.driver.memory": settings.spark.driver_memory,
         "spark.driver.extraJavaOptions": f"{settings.spark.java_options} {archive_option()}",
         "spark.driver.host": "127.0.0.1",
+        # Whoever else is on this machine cannot speak to the session's ports; Spark draws the secret itself.
+        "spark.authenticate": "true",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.session.timeZone": "UTC",

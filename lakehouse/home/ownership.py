@@ -1,0 +1,22 @@
+"""Who may read what a home holds: its owner alone.
+
+Raw rows, keys and Airflow's passwords are in it. On a machine that others use too, folders are 0700 and files 0600.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def keep_private() -> None:
+    """Let what this process and its children make from now on be its owner's alone: called where a process begins."""
+    os.umask(_OTHERS)
+
+
+def is_private(home: Path) -> bool:
+    """Whether nobody but its owner, and root, gets below a folder."""
+    return not home.stat().st_mode & _OTHERS
