@@ -3,7 +3,9 @@
 -- Purpose:    value is the spread sum by the spread count; null where no row can be inside.
 --
 -- The sides hold if there is any row at all (rows_low = 0: there may be none). They are the extremes of
--- (certain sum + sum s) / (certain n + sum k) over the k of each cut node, see ratios.sql.
+-- (certain sum + sum s) / (certain n + sum k) over the k of each cut node, see ratios.sql. Where all rows are inside
+-- and their sum is exact, only the division is rounded: the sides are moved out by that, unless a multiple of the divisor
+-- by 2^20 says that the quotient has no more digits than a double.
 -- Parameters: stream_name, measure_name, range_start, range_end, edges, keys, by: see range_nodes
 -- Usage:      FROM range_avg('telemetry', 'temp', '2020-07-13T06:00', '2020-07-13T09:30', keys := {device: 'a'});
 
@@ -32,18 +34,20 @@ settled AS (
         CASE WHEN is_settled THEN (certain + open_sum) / nullif(rows_low * divisor, 0)
             ELSE -largest_ratio(-certain, certain_n, mirrored(cuts), -top, -bottom, rounding) / divisor END AS ratio_low,
         CASE WHEN is_settled THEN (certain + open_sum) / nullif(rows_low * divisor, 0)
-            ELSE largest_ratio(certain, certain_n, uppers(cuts), bottom, top, rounding) / divisor END AS ratio_high
+            ELSE largest_ratio(certain, certain_n, uppers(cuts), bottom, top, rounding) / divisor END AS ratio_high,
+        CASE WHEN (certain + open_sum) * 1048576 % nullif(rows_low * divisor, 0) = 0 THEN 0
+            ELSE 4.440892098500626e-16 * abs(ratio_low) END AS rest
     FROM settled
 ), bounded AS (
     SELECT
         *,
         CASE
-            WHEN is_settled AND is_exact THEN ratio_low
+            WHEN is_settled AND is_exact THEN ratio_low - rest
             WHEN is_exact THEN greatest(ratio_low - slack, least_avg)
             ELSE greatest(ratio_low, least_avg) - slack
         END AS avg_low,
         CASE
-            WHEN is_settled AND is_exact THEN ratio_high
+            WHEN is_settled AND is_exact THEN ratio_high + rest
             WHEN is_exact THEN least(ratio_high + slack, most_avg)
             ELSE least(ratio_high, most_avg) + slack
         END AS avg_high

@@ -9,8 +9,8 @@
 --             stream_name, measure_name, range_start, range_end, edges, keys, by: see range_nodes
 -- Usage:      FROM range_sum('telemetry', 'temp', '2020-07-13T06:00', '2020-07-13T09:30', keys := {device: 'a'});
 --
--- Answer: key, value, low, high, exact, rows (about so many), rows_low, rows_high, nodes_read, finest_granularity_us,
--- as_of_version, grouping, final (rows later than the stream's `latest` apart, no row can still change it).
+-- Answer: key, value, low, high, exact, rows (about so many), rows_low, rows_high (null where the last level has forgotten
+-- some), nodes_read, finest_granularity_us, as_of_version, grouping, final (rows later than the stream's `latest` apart, no row can still change it).
 
 -- [folds]
 
@@ -44,7 +44,7 @@ CREATE MACRO {aggregate}_of(asked, reads) AS TABLE
         {high} AS high,
         ({exact}) AND NOT is_forgotten AS exact,
         CAST(round(ifnull(rows_spread, 0)) AS BIGINT) AS rows, ifnull(rows_low, 0) AS rows_low,
-        ifnull(rows_high, 0) AS rows_high, ifnull(nodes_read, 0) AS nodes_read, finest_granularity_us,
+        CASE WHEN NOT is_forgotten THEN ifnull(rows_high, 0) END AS rows_high, ifnull(nodes_read, 0) AS nodes_read, finest_granularity_us,
         version AS as_of_version, CAST(grouping_text AS VARCHAR[]) AS grouping, is_final AS final,
         bucket, a_us AS from_us, b_us AS to_us
     FROM ended;

@@ -54,7 +54,8 @@ class Answer:
     """An estimate between two sides that the truth cannot cross; a side is None where nothing can be promised.
 
     ``exact``: the sides coincide but for the rounding of double additions. ``rows``: about how many values are
-    behind it, surely between ``rows_low`` and ``rows_high``. ``final``: the range ends before the stream's newest
+    behind it, surely between ``rows_low`` and ``rows_high``, which is None where the last level has
+    forgotten some. ``final``: the range ends before the stream's newest
     time by more than its ``latest``. ``key`` holds the values of the keys asked by, as text.
     """
 
@@ -70,7 +71,7 @@ class Answer:
     grouping: list[str]
     final: bool
     rows_low: int
-    rows_high: int
+    rows_high: int | None
 
 
 def order(found: Answer) -> list[tuple[bool, str]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -171,10 +172,17 @@ def _answer(
     }
     value = values[question.aggregate]
     bound = sys.float_info.epsilon * (n + 8) * (magnitude or 0) if is_rounded else 0.0
-    bound = {"sum": bound, INCREASE: bound, "avg": bound / n if n else 0.0}.get(question.aggregate, 0.0)
+    bound = {"sum": bound, INCREASE: bound, "avg": _avg_bound(total, n, bound)}.get(question.aggregate, 0.0)
     low_side, high_side = (None, None) if value is None else (value - bound, value + bound)
     key = dict(zip(question.by, key_values, strict=True))
     return Answer(value, low_side, high_side, True, n, 0, None, version, key, grouping, final, n, n)
+
+
+def _avg_bound(total: float | None, n: int, bound: float) -> float:
+    """Return how far an average may be off: by what the sum may, and by the rounding of its division."""
+    if not n or total is None or (not bound and Fraction(total / n) * n == Fraction(total)):
+        return 0.0
+    return bound / n + 2 * sys.float_info.epsilon * abs(total / n)
 
 
 def _values(found: Answer) -> tuple[str | None, ...]:

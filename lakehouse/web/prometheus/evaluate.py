@@ -199,13 +199,14 @@ def _round(reader: PublishedReader, question: Question, range_us: int, ends: Seq
     edges = sorted({edge for end in ends for edge in (end - range_us, end)})
     listed = ", ".join(map(str, edges))
     done = reader.connection.execute(
-        f"SELECT key, from_us, to_us, value, low, high, final, rows_high FROM bucket_{question.aggregate}("
+        f"SELECT key, from_us, to_us, value, low, high, final, coalesce(rows_high, rows) "
+        f"FROM bucket_{question.aggregate}("
         f"{text(question.stream)}, {text(question.measure)}, [{listed}]::BIGINT[], "
         f"keys := {text_map(question.where)}, by := {texts(question.by)})"
     )
     asked = set(ends)
     while rows := done.fetchmany(10_000):
-        for key, from_us, to_us, value, low, high, final, rows_high in rows:
+        for key, from_us, to_us, value, low, high, final, some in rows:
             # A range without any row has no sample, as in Prometheus.
-            if to_us in asked and to_us - from_us == range_us and rows_high:
+            if to_us in asked and to_us - from_us == range_us and some:
                 yield _Row(tuple((name, key[name]) for name in question.by), to_us, value, low, high, final)

@@ -179,7 +179,7 @@ def test_meters_add_up(published: Published, name: str, one: int, other: int) ->
     assert (total.low or 0) <= meters.truth(start, end, METERS) <= (total.high or 0)
     assert sum(part.value or 0 for part in parts) == pytest.approx(total.value or 0)
     assert (total.value is None) == (not parts)
-    assert sum(part.rows_high for part in parts) == total.rows_high
+    assert sum(part.rows_high or 0 for part in parts) == total.rows_high
     assert {part.key["device"] for part in parts} <= set(METERS)
 
 
