@@ -131,18 +131,15 @@ def is_appended(table: Path, writer: str, version: int) -> bool:
     return committed(open_table(table), _known_as(writer)) >= version
 
 
-def append_row(
-    spark: SparkSession, row: Mapping[str, object], table: Path, writer: str, version: int, name: str = ""
-) -> None:
+def append_row(row: Mapping[str, object], table: Path, writer: str, version: int, name: str = "") -> None:
     """Append one row, by the names of the table's columns, as ``append_once`` does.
 
     With the ``name`` of a table of ``sql/tables``, one of an earlier version gains the columns that it lacks.
     """
-    append_rows(spark, [row], table, writer, version, name)
+    append_rows([row], table, writer, version, name)
 
 
 def append_rows(
-    spark: SparkSession,
     rows: Sequence[Mapping[str, object]],
     table: Path,
     writer: str,
@@ -198,20 +195,20 @@ def _known_as(writer: str) -> str:
     return f"tidemark-{writer}"
 
 
-def create_raw(spark: SparkSession, table: Path, stream: Stream) -> None:
+def create_raw(table: Path, stream: Stream) -> None:
     """Create a stream's raw table when there is none."""
     columns = "".join(f"`{name}` {sql_type(column)},\n    " for name, column in stream.all_columns.items())
-    create(spark, table, "raw", columns=columns)
+    create(table, "raw", columns=columns)
 
 
-def create_quarantine(spark: SparkSession, table: Path) -> None:
+def create_quarantine(table: Path) -> None:
     """Create a stream's quarantine when there is none."""
-    create(spark, table, "quarantine")
+    create(table, "quarantine")
 
 
-def create_ledger(spark: SparkSession, table: Path) -> None:
+def create_ledger(table: Path) -> None:
     """Create a stream's ledger when there is none."""
-    create(spark, table, "ledger")
+    create(table, "ledger")
 
 
 def as_declared(rows: DataFrame, name: str) -> DataFrame:
@@ -221,12 +218,12 @@ def as_declared(rows: DataFrame, name: str) -> DataFrame:
     return rows.withColumns({column: F.lit(None).cast(kind) for column, kind in lacking.items()})
 
 
-def create_corrections(spark: SparkSession, table: Path) -> None:
+def create_corrections(table: Path) -> None:
     """Create a stream's table of corrections when there is none."""
-    create(spark, table, "corrections")
+    create(table, "corrections")
 
 
-def create_rollup(spark: SparkSession, table: Path, stream: Stream) -> None:
+def create_rollup(table: Path, stream: Stream) -> None:
     """Create a stream's rollup table when there is none."""
     if not exists(table):
         _create(table, _rollup_statement(stream))
@@ -250,9 +247,7 @@ def _columns_of(text: str) -> StructType:
     return cast(StructType, StructType.fromDDL(text[text.index("(\n") + 1 : text.index("\n) USING DELTA")]))
 
 
-def replace_rollup(
-    spark: SparkSession, table: Path, stream: Stream, rows: DataFrame, properties: Mapping[str, str]
-) -> None:
+def replace_rollup(table: Path, stream: Stream, rows: DataFrame, properties: Mapping[str, str]) -> None:
     """Make the stream's rollup table of these rows and today's declaration, in one commit.
 
     What was there stays for readers of earlier versions; which writes were already made is remembered.
@@ -286,7 +281,7 @@ def measure_columns(stream: Stream, measure: str) -> list[str]:
     return [f"{measure}__{part} {kind}" for part, kind in types.items()]
 
 
-def create(spark: SparkSession, table: Path, name: str, **parts: str) -> None:
+def create(table: Path, name: str, **parts: str) -> None:
     """Create a table of ``sql/tables`` when there is none; ``parts`` fill the gaps in its statement."""
     if not exists(table):
         _create(table, _filled(statement(f"tables/{name}"), parts))

@@ -47,10 +47,10 @@ class StreamTables:
         if tables.exists(self.layout.ledger(name)):
             return False
         tables.side_by_side(
-            lambda: tables.create_raw(self.spark, self.layout.raw(name), self.stream),
-            lambda: tables.create_quarantine(self.spark, self.layout.quarantine(name)),
+            lambda: tables.create_raw(self.layout.raw(name), self.stream),
+            lambda: tables.create_quarantine(self.layout.quarantine(name)),
         )
-        tables.create_ledger(self.spark, self.layout.ledger(name))
+        tables.create_ledger(self.layout.ledger(name))
         return True
 
     def progress(self) -> Progress:

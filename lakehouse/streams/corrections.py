@@ -48,10 +48,10 @@ def finish_open(
 
 def begin(spark: SparkSession, layout: Home, stream: Stream, asked: Correction) -> Correction:
     """Write that a correction is begun, under the next number; return it as written."""
-    tables.create_corrections(spark, layout.corrections(stream.name))
+    tables.create_corrections(layout.corrections(stream.name))
     known = read_corrections(layout, stream.name)
     begun = replace(asked, number=1 + max((found.number for found in known), default=0), done=False)
-    _append(spark, layout, stream, begun)
+    _append(layout, stream, begun)
     crash_point("correction.begun")
     return begun
 
@@ -68,7 +68,7 @@ def carry_out(spark: SparkSession, layout: Home, stream: Stream, begun: Correcti
         rebuild_range(spark, layout, stream, *widened(stream, begun.from_us, begun.to_us))
     elif begun.kind == RETRACT:
         apply_retract_effects(spark, layout, stream, begun)
-    _append(spark, layout, stream, replace(begun, done=True))
+    _append(layout, stream, replace(begun, done=True))
     crash_point("correction.done")
 
 
@@ -113,8 +113,8 @@ def per_batch(rows: DataFrame) -> dict[int, int]:
     }
 
 
-def _append(spark: SparkSession, layout: Home, stream: Stream, correction: Correction) -> None:
+def _append(layout: Home, stream: Stream, correction: Correction) -> None:
     path = layout.corrections(stream.name)
     row = asdict(replace(correction, at=datetime.now(UTC)))
     version = 2 * correction.number + int(correction.done)
-    tables.append_row(spark, row, path, f"correct-{stream.name}", version)
+    tables.append_row(row, path, f"correct-{stream.name}", version)

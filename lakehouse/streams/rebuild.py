@@ -114,7 +114,7 @@ def rebuild_all(spark: SparkSession, layout: Home, stream: Stream) -> None:
             old = rollup.kept_nodes(spark, layout, stream, schema)
             frames.append(_backfilled(old, stream, schema, plan))
     whole = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
-    tables.replace_rollup(spark, path, stream, whole, plan.schema.properties())
+    tables.replace_rollup(path, stream, whole, plan.schema.properties())
     crash_point("correction.rollup-replaced")
 
 

@@ -59,7 +59,7 @@ def append_new(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, i
         RollupOutdated: when levels, groupings or measures are not those the table was built for.
     """
     path = layout.rollup(stream.name)
-    tables.create_rollup(spark, path, stream)
+    tables.create_rollup(path, stream)
     require_current(spark, layout, stream)
     before = read_marker(path)
     new = read_ledger(layout, stream.name, before.batch)

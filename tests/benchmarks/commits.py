@@ -73,7 +73,7 @@ def _one_row(spark: SparkSession, folder: Path, turns: int) -> dict[str, float]:
     return _compared(
         "one_row",
         turns,
-        lambda number: tables.append_row(spark, row, ours, "bench", number),
+        lambda number: tables.append_row(row, ours, "bench", number),
         lambda number: _by_delta(spark.createDataFrame(pa.Table.from_pylist([row])), theirs, number),
     )
 

@@ -241,10 +241,10 @@ def test_a_quarantine_of_files_gains_the_place_for_messages(
     layout = stream.settings.layout
     for table, column in ((layout.quarantine("readings"), "message"), (layout.ledger("readings"), "lost")):
         create = tables.create_ledger if column == "lost" else tables.create_quarantine
-        create(stream.spark, tmp_path / column)
+        create(tmp_path / column)
         today = tables.read(stream.spark, tmp_path / column).schema
         create_table(table, StructType([each for each in today if each.name != column]).json())
-    tables.create_raw(stream.spark, layout.raw("readings"), stream.settings.stream("readings"))
+    tables.create_raw(layout.raw("readings"), stream.settings.stream("readings"))
     kafka.send("moved", [sent(0), Message(b"{", b"k")])
 
     stream.ingest()

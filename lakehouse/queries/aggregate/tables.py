@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import SparkSession
-
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.queries.aggregate.query import AggregateQuery
@@ -31,9 +29,7 @@ def part_types(aggregates: int) -> dict[str, str]:
     return {f"{part}_{number}": kind for number in range(aggregates) for part, kind in PARTS.items()}
 
 
-def create_tables(
-    spark: SparkSession, layout: Home, query: AggregateQuery, streams: Mapping[str, Stream]
-) -> None:
+def create_tables(layout: Home, query: AggregateQuery, streams: Mapping[str, Stream]) -> None:
     """Create the query's tables where they are not there."""
     name, groups = query.name, as_columns(group_types(query, streams))
     parts = as_columns(part_types(len(shape_of(query).aggregates)))
@@ -41,4 +37,4 @@ def create_tables(
     own = [NewTable(layout.answers(name), "answers", columns), *tables_of_repairs(layout, name)]
     if query.is_alarm:
         own.append(NewTable(layout.alarms(name), "alarms", {"groups": groups}))
-    tables.create_tables(spark, layout, name, own, "aggregate_batches")
+    tables.create_tables(layout, name, own, "aggregate_batches")

@@ -291,7 +291,7 @@ class _Batch:
             {"bucket": 0, "part": part, "content": content, "batch": number}
             for part, content in state.items()
         ]
-        tables.append_rows(run.spark, parts, run.layout.states(name), f"query-{name}", number)
+        tables.append_rows(parts, run.layout.states(name), f"query-{name}", number)
         crash_point("queries.state-appended")
 
     def _move(self, windows: Windows, blocks: Sequence[Block]) -> list[Route]:

@@ -16,9 +16,7 @@ from lakehouse.queries.runtime.tables import NewTable, as_columns, output_types,
 from lakehouse.spark import tables
 
 
-def create_tables(
-    spark: SparkSession, layout: Home, query: MultiwayQuery, streams: Mapping[str, Stream]
-) -> None:
+def create_tables(layout: Home, query: MultiwayQuery, streams: Mapping[str, Stream]) -> None:
     """Create the query's tables where they are not there."""
     types, name = output_types(query, streams), query.name
     own = (
@@ -26,7 +24,7 @@ def create_tables(
         NewTable(layout.windows(name), "windows", {"columns": as_columns(types, "o_")}),
         *tables_of_repairs(layout, name),
     )
-    query_tables.create_tables(spark, layout, name, own, "multiway_batches")
+    query_tables.create_tables(layout, name, own, "multiway_batches")
 
 
 def drop_old_rows(spark: SparkSession, layout: Home, query: MultiwayQuery) -> None:

@@ -67,7 +67,7 @@ class Repair(QueryRepair[PairsRun]):
             needed = found.where("bucket IS NOT NULL").select("bucket", *COUNTS)
             own = [F.col(old).alias(new) for new, old in run.pair_columns().items()]
             shown = found.where("found_us IS NOT NULL").select(*own)
-            tables.create(run.spark, run.layout.needed_slack(name), "needed_slack")
+            tables.create(run.layout.needed_slack(name), "needed_slack")
             tables.side_by_side(
                 lambda: run.append(
                     shown, run.layout.pairs(name), "repair", self.manifest.number, found="repair"

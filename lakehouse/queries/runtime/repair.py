@@ -133,7 +133,7 @@ class QueryRepair(ABC, Generic[R]):
         number, query = self.manifest.number, self.run.query.name
         row = {"repair": number, "through": self.through, **counted, "time_us": self.time_us}
         stamped = {**row, "committed_at": datetime.now(UTC)}
-        tables.append_row(self.run.spark, stamped, self.run.layout.repairs(query), f"repair-{query}", number)
+        tables.append_row(stamped, self.run.layout.repairs(query), f"repair-{query}", number)
         crash_point("repair.finished")
 
 

@@ -73,7 +73,7 @@ class QueryRun(ABC, Generic[Q]):
 
     def create_tables(self) -> None:
         """Create the tables that are not there, by the kind's ``tables.py``."""
-        kind_of(self.query).file("tables").create_tables(self.spark, self.layout, self.query, self.streams)
+        kind_of(self.query).file("tables").create_tables(self.layout, self.query, self.streams)
 
     def drain(self, most_rows: int = MOST_ROWS) -> dict[str, int]:
         """Take in, by itself, all finished ingest batches that no batch of the query holds yet; return the totals.
@@ -132,7 +132,7 @@ class QueryRun(ABC, Generic[Q]):
         stamp = {"batch": batch, **times, "committed_at": datetime.now(UTC)}
         table, writer = self.layout.queries(self.query.name), f"query-{self.query.name}"
         stamped = [{**row, **stamp} for row in rows]
-        tables.append_rows(self.spark, stamped, table, writer, batch, self.metrics_table)
+        tables.append_rows(stamped, table, writer, batch, self.metrics_table)
         crash_point("queries.finished")
 
     def fetched(self, rows: DataFrame, manifest: BatchManifest) -> Rows:

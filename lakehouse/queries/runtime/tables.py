@@ -43,16 +43,12 @@ class NewTable:
     columns: Mapping[str, str] = field(default_factory=dict)
 
 
-def create_tables(
-    spark: SparkSession, layout: Home, query: str, own: Sequence[NewTable], batches: str
-) -> None:
+def create_tables(layout: Home, query: str, own: Sequence[NewTable], batches: str) -> None:
     """Create a query's tables where they are not there: its ``own``, and last the one that counts its batches."""
     if tables.exists(layout.queries(query)):
         return
-    tables.side_by_side(
-        *(partial(tables.create, spark, new.path, new.statement, **new.columns) for new in own)
-    )
-    tables.create(spark, layout.queries(query), batches)
+    tables.side_by_side(*(partial(tables.create, new.path, new.statement, **new.columns) for new in own))
+    tables.create(layout.queries(query), batches)
 
 
 def tables_of_repairs(layout: Home, query: str) -> tuple[NewTable, ...]:

@@ -157,8 +157,8 @@ class Lake:
     def _land(self, stream: Stream, batch: int, rows: pd.DataFrame) -> None:
         """Append one batch to a stream's raw table and ledger, as an ingest would have."""
         raw, ledger = self.layout.raw(stream.name), self.layout.ledger(stream.name)
-        tables.create_raw(self.spark, raw, stream)
-        tables.create_ledger(self.spark, ledger)
+        tables.create_raw(raw, stream)
+        tables.create_ledger(ledger)
         told = {"batch": batch, "source_file": stream.name, "source_item": 0, "source_line": range(len(rows))}
         frame = self._as(raw, rows.assign(**told))
         frame.write.format("delta").mode("append").save(str(raw))
@@ -167,7 +167,7 @@ class Lake:
             for bound in ("min", "max")
         }
         entry = {"batch": batch, "accepted": len(rows), **times, "newest_us": times["max_event_us"]}
-        tables.append_row(self.spark, entry, ledger, "bench", batch)
+        tables.append_row(entry, ledger, "bench", batch)
 
     def _as(self, table: Path, rows: pd.DataFrame) -> DataFrame:
         """Return rows with the columns of a table that they have."""

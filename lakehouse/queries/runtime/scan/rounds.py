@@ -88,7 +88,7 @@ class Rounds:
         try:
             run.begin()
             if run.query.kernel is not None:
-                tables.create(self.spark, self.layout.operators(name), "operators")
+                tables.create(self.layout.operators(name), "operators")
             self._forget_stop(name)
         except QueryChanged:
             raise

@@ -104,7 +104,7 @@ class Shared:
             told = [{**row, "side": side} for side, each in self.scanned.items() for row in each.figures]
             told.append(self._kernel(rows, results))
         stamp = {"batch": number, "committed_at": datetime.now(UTC)}
-        tables.append_rows(self.spark, [{**row, **stamp} for row in told], table, f"query-{name}", number)
+        tables.append_rows([{**row, **stamp} for row in told], table, f"query-{name}", number)
         crash_point("queries.measured")
 
     def _kernel(self, rows: int, results: int) -> Facts:
