@@ -29,8 +29,10 @@ from tests.benchmarks.parts import run_parts
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-TURNS, QUICK_TURNS = 15, 3
-COMMITS, QUICK_COMMITS = 10_000, 200
+TURNS, QUICK_TURNS = 15, 1
+# The first ones warm up.
+WARM_UP, QUICK_WARM_UP = 2, 0
+COMMITS, QUICK_COMMITS = 10_000, 100
 COLUMNS = [f"id * {n} AS c{n}" for n in range(8)]
 
 
@@ -102,11 +104,11 @@ def _compared(
     name: str, turns: int, ours: Callable[[int], object], theirs: Callable[[int], object]
 ) -> dict[str, float]:
     taken: dict[str, list[float]] = {"delta_ms": [], "ms": []}
-    for number in range(turns + 2):
+    warm_up = QUICK_WARM_UP if turns == QUICK_TURNS else WARM_UP
+    for number in range(turns + warm_up):
         taken["delta_ms"].append(_ms(partial(theirs, number)))
         taken["ms"].append(_ms(partial(ours, number)))
-    # The first two warm up.
-    median = {key: statistics.median(values[2:]) for key, values in taken.items()}
+    median = {key: statistics.median(values[warm_up:]) for key, values in taken.items()}
     return {
         **{f"{name}_{key}": round(value, 1) for key, value in median.items()},
         f"{name}_speedup": round(median["delta_ms"] / median["ms"], 1),

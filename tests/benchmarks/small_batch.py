@@ -67,12 +67,12 @@ def figures(quick: bool) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for history in QUICK_HISTORIES if quick else HISTORIES:
         with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
-            taken = _measured(Path(name), history, 1 if quick else BATCHES)
+            taken = _measured(Path(name), history, *((0, 1) if quick else (WARM_UP, BATCHES)))
         found |= {f"{job}_s_at_{history}": seconds for job, seconds in taken.items()}
     return found
 
 
-def _measured(folder: Path, history: int, batches: int) -> dict[str, float]:
+def _measured(folder: Path, history: int, warm_up: int, batches: int) -> dict[str, float]:
     (folder / "tidemark.toml").write_text(CONFIG)
     (folder / "landing").mkdir()
     settings = load_settings(folder / "tidemark.toml")
@@ -81,12 +81,12 @@ def _measured(folder: Path, history: int, batches: int) -> dict[str, float]:
     if history:
         _run(settings, spark)
     taken: dict[str, list[float]] = {}
-    for batch in range(1, WARM_UP + batches + 1):
+    for batch in range(1, warm_up + batches + 1):
         start += _land(folder / "landing" / f"{batch}.csv", start, DEVICES, LATE)
         for job, seconds in _run(settings, spark).items():
             taken.setdefault(job, []).append(seconds)
     spark.stop()
-    return {job: round(statistics.median(seconds[WARM_UP:]), 2) for job, seconds in taken.items()}
+    return {job: round(statistics.median(seconds[warm_up:]), 2) for job, seconds in taken.items()}
 
 
 def _run(settings: Settings, spark: SparkSession) -> dict[str, float]:
