@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 import traceback
@@ -16,20 +17,34 @@ import typer
 from lakehouse.declare.problems import ConfigError
 from lakehouse.declare.timestamps import format_timestamp
 
+_LATER_CONTROLS = re.compile("[\x7f-\x9f\u2028\u2029]")
+
 
 def progress() -> Callable[[str], None]:
     """Return a printer of progress to stderr, each line with the seconds since now."""
     started = time.monotonic()
 
     def tell(line: str) -> None:
-        print(f"[{time.monotonic() - started:6.1f} s] {line}", file=sys.stderr, flush=True)
+        print(f"[{time.monotonic() - started:6.1f} s] {printable(line)}", file=sys.stderr, flush=True)
 
     return tell
 
 
 def print_json(document: Any) -> None:
     """Print one JSON document; times become ISO text, other types their text."""
-    print(json.dumps(document, ensure_ascii=False, default=_plain, indent=2 if sys.stdout.isatty() else None))
+    indent = 2 if sys.stdout.isatty() else None
+    text = json.dumps(document, ensure_ascii=False, default=_plain, indent=indent)
+    # JSON escapes control characters of ASCII by itself, and not those after it.
+    print(_LATER_CONTROLS.sub(lambda letter: f"\\u{ord(letter[0]):04x}", text))
+
+
+def printable(text: str) -> str:
+    r"""Return a text without control characters other than tabs and new lines, which a terminal would obey.
+
+    >>> printable("a\x1b[2Jb")
+    'a\ufffd[2Jb'
+    """
+    return "".join(letter if letter.isprintable() or letter in "\t\n" else "\ufffd" for letter in text)
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
@@ -39,7 +54,7 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[Any]], title: st
     tenth of a second, is not loaded.
     """
     to_right = [_is_number([row[place] for row in rows]) for place in range(len(headers))]
-    cells = [[cell(value) for value in row] for row in rows]
+    cells, title = [[cell(value) for value in row] for row in rows], printable(title)
     if sys.stdout.isatty():
         _print_rich(headers, cells, to_right, title)
     else:
@@ -99,10 +114,10 @@ def cell(value: Any) -> str:
     if isinstance(value, datetime):
         return value.isoformat(sep=" ", timespec="seconds")
     if isinstance(value, dict):
-        return ", ".join(f"{name} {cell(part)}" for name, part in value.items()) or "-"
+        return ", ".join(f"{cell(name)} {cell(part)}" for name, part in value.items()) or "-"
     if isinstance(value, list | tuple):
         return ", ".join(cell(part) for part in value) or "-"
-    return str(value)
+    return printable(str(value)).replace("\n", "\ufffd")
 
 
 def time_text(time_us: int | None) -> str:
@@ -123,7 +138,7 @@ def tell_error(error: Exception, as_json: bool) -> None:
     if as_json:
         print_json({"error": _described(error)})
     else:
-        print(f"tidemark: {message_of(error)}{_hint(error)}", file=sys.stderr)
+        print(printable(f"tidemark: {message_of(error)}{_hint(error)}"), file=sys.stderr)
 
 
 def message_of(error: BaseException) -> str:

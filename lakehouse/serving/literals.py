@@ -13,16 +13,12 @@ from lakehouse.home.table_log import read_log
 
 
 def text(value: str | None) -> str:
-    """Return a string literal, NULL for None.
-
-    Raises:
-        ValueError: for a NUL character, where DuckDB's parser would end the statement.
-    """
+    """Return a string as an expression, NULL for None."""
     if value is None:
         return "NULL"
-    if "\0" in value:
-        raise ValueError("a text with a NUL character cannot be asked for")
-    return "'" + value.replace("'", "''") + "'"
+    # At a NUL character DuckDB's parser would end the statement.
+    quoted = ["'" + part.replace("'", "''") + "'" for part in value.split("\0")]
+    return quoted[0] if len(quoted) == 1 else f"({' || chr(0) || '.join(quoted)})"
 
 
 def texts(values: Iterable[str | None]) -> str:

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from lakehouse.cli.output import cell, message_of, print_json, print_table, tell_error, time_text
+from lakehouse.cli.output import cell, message_of, print_json, print_table, progress, tell_error, time_text
 from lakehouse.declare.problems import ConfigError, Problem
 
 
@@ -53,6 +53,24 @@ def test_a_pipe_gets_each_row_on_one_line_however_long(capsys: pytest.CaptureFix
             f"{'two' + chr(9) + 'words':<500}  -",
         )
     ]
+
+
+CLEAR_SCREEN = "\x1b[2J\x9b31m\r\u202eevil\x00"
+
+
+def test_what_a_terminal_would_obey_never_reaches_it(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("key",), [(CLEAR_SCREEN,), ({CLEAR_SCREEN: [CLEAR_SCREEN]},)], title=CLEAR_SCREEN)
+    tell_error(ValueError(f"{CLEAR_SCREEN}\nline 2"), as_json=False)
+    print_json({CLEAR_SCREEN: CLEAR_SCREEN})
+    progress()(CLEAR_SCREEN)
+
+    printed = capsys.readouterr()
+    both = printed.out + printed.err
+    assert all(letter.isprintable() or letter in "\n\u202e" for letter in both)
+    assert "\x9b" not in both and both.count("evil") == 8
+    # Right-to-left marks are left in JSON, which says what the data say.
+    assert json.loads(printed.out.splitlines()[-1]) == {CLEAR_SCREEN: CLEAR_SCREEN}
+    assert printed.err.splitlines()[1] == "line 2"
 
 
 def test_a_table_without_rows_has_its_headers(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lakehouse.cli.output import printable
 from lakehouse.cli.pages.figures import span, utc
 
 if TYPE_CHECKING:
@@ -126,8 +127,3 @@ def _length(buckets: Sequence[Bucket]) -> str:
 def named(key: Mapping[str, str | None]) -> str:
     """Return the values of a key, as a table of answers shows them."""
     return printable(", ".join("-" if value is None else value or '""' for value in key.values()))
-
-
-def printable(text: str) -> str:
-    """Return a text without control characters, which a terminal would obey: names and values come from people."""
-    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)

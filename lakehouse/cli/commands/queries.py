@@ -86,7 +86,7 @@ def _print_operators(queries: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print(found: Mapping[str, Any], settings: Settings) -> None:
-    from lakehouse.cli.output import print_table
+    from lakehouse.cli.output import print_table, printable
     from lakehouse.cli.pages.state_text import stopped_in_words
     from lakehouse.queries.kind import kinds
 
@@ -103,6 +103,6 @@ def _print(found: Mapping[str, Any], settings: Settings) -> None:
     _print_operators(found["queries"])
     for facts in found["queries"]:
         if facts["state"] == "stopped":
-            print(f"\n{facts['query']} is stopped: {stopped_in_words(facts['stopped'])}")
+            print(printable(f"\n{facts['query']} is stopped: {stopped_in_words(facts['stopped'])}"))
     for name in found["unregistered"]:
         print(f"{name}: has tables and is registered no longer; tidemark queries --forget {name}")

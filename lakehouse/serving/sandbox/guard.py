@@ -51,6 +51,8 @@ def check_statement(connection: duckdb.DuckDBPyConnection, text: str) -> None:
     """
     if len(text) > LONGEST_STATEMENT:
         raise StatementRefused(f"{_DESCRIBED} of at most {LONGEST_STATEMENT} characters, found {len(text)}")
+    if "\0" in text:
+        raise StatementRefused(f"{_DESCRIBED}, found a NUL character")
     tree = _parsed(connection, text)
     called = {str(part["function_name"]).lower() for part in _parts(tree) if "function_name" in part}
     for name in sorted(called - allowed_functions()):
