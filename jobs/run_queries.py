@@ -51,7 +51,7 @@ def _run_together(settings: Settings, spark: SparkSession, asked: Query) -> dict
         # In one order for all, so that jobs of two tied queries cannot wait for each other.
         together = [query.name for query in group if _comes_along(settings, query, asked, leases, end)]
         runs = tuple(run_of(settings, spark, name) for name in together)
-        done = Rounds(spark, settings.layout, runs).drain()
+        done = Rounds(spark, settings.layout, runs, policy=settings.queries.policy).drain()
     if stopped := read_failure(settings.layout, asked.name):
         raise QueryFailed(f"query {asked.name} is stopped: {stopped}")
     return done[asked.name]

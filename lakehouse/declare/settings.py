@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -94,16 +94,22 @@ class QualitySettings(BaseModel):
     max_missed_periods: float = Field(default=0.05, ge=0, le=1)
 
 
+# Those of lakehouse.algorithms.scheduling.policies, which takes longer to load.
+PolicyName = Literal["fifo", "greedy", "chain", "multifactor", "deadline_rounds"]
+
+
 class QuerySettings(BaseModel):
     """Where registered queries are, and how many pieces a query's rows are cut into.
 
     ``published``: how far back from its newest event time a query's pairs are published; None is without limit.
+    ``policy``: which operator of all queries runs next in a shared scan.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     folder: Path = Path("queries")
     buckets: int = Field(default=8, ge=1)
     published: Kept = parse_duration("30d")
+    policy: PolicyName = "multifactor"
 
 
 class LineageSettings(BaseModel):

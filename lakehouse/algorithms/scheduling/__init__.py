@@ -1,7 +1,7 @@
 """Which operator of all registered queries runs next, for how long, and in which order filters stand.
 
-Called by lakehouse/queries/runtime/scan: ``Executor`` under ``MultiFactor``, over Arrow batches. The other policies
-have no caller yet but benchmarks.
+Called by lakehouse/queries/runtime/scan: ``Executor`` over Arrow batches, under ``MultiFactor`` or the policy that the
+configuration names.
 
 contract.py         what goes in and out: Operator, Join, Chain, Query, Statistics, Plan
 policy.py           the Policy protocol, and the plan that every policy starts with
@@ -15,6 +15,7 @@ fifo.py             Fifo: the written order, each tuple through the whole chain
 greedy.py           Greedy: the highest (1 - S) n first
 chain.py            ChainScheduling: the steepest piece of the progress chart first
 deadline_rounds.py  DeadlineRounds: ours; short rounds, and shedding as long as deadlines hold
+policies.py         every policy by its name
 executor.py         runs queries over batches of rows in bounded memory
 sampling.py         asks operators that no row reaches of a few rows
 operators.py        operators that can be run: Predicate, Transform, Merge

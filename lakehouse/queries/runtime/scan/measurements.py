@@ -16,8 +16,8 @@ from lakehouse.algorithms.scheduling.contract import LEFT, Statistics
 from lakehouse.algorithms.scheduling.executor import pool_of
 from lakehouse.algorithms.scheduling.interval import Interval
 from lakehouse.algorithms.scheduling.measuring import Counts, nothing_measured
-from lakehouse.algorithms.scheduling.multifactor import MultiFactor
 from lakehouse.algorithms.scheduling.network import Network
+from lakehouse.algorithms.scheduling.policies import DEFAULT, POLICIES
 from lakehouse.algorithms.scheduling.policy import first_plan
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import read_columns
@@ -83,6 +83,7 @@ class Measured:
     readers: Sequence[Reader]
     before: Mapping[str, Before]
     tasks: Sequence[Facts]
+    policy: str = DEFAULT
 
     def figures(self) -> list[list[Facts]]:
         """Return for each reader what became of the whole batch, then each operator in the written order."""
@@ -101,7 +102,7 @@ class Measured:
 
     def _operators(self, network: Network, counts: Counts, measured: Statistics) -> list[Facts]:
         """Return each operator with its turn, and its place in the order, as planned from what was measured."""
-        plan = MultiFactor().plan(network, measured, first_plan(network))
+        plan = POLICIES[self.policy]().plan(network, measured, first_plan(network))
         position = np.argsort(plan.order)
         _, first = np.unique(network.wiring.query, return_index=True)
         waited = np.max([task["waited"] for task in self.tasks] or [np.zeros(network.size)], axis=0)

@@ -31,6 +31,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from lakehouse.algorithms.scheduling.policies import DEFAULT
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.ledger import read_extent
 from lakehouse.queries.runtime.batch import MOST_ROWS
@@ -63,6 +64,7 @@ class Rounds:
     layout: Home
     runs: tuple[QueryRun[Any], ...]
     limit_bytes: int = LIMIT_BYTES
+    policy: str = DEFAULT
 
     def drain(self, most_rows: int = MOST_ROWS) -> dict[str, dict[str, int]]:
         """Take in all finished ingest batches that the queries lack; return by query what they came to.
@@ -197,7 +199,7 @@ class Round:
         except Exception as error:
             # Not raised by a predicate, which the executor would have told: a worker that died, for one.
             return self._each_alone(readers, span, held, error)
-        figures, found = Measured(readers, scan.before, tasks).figures(), {}
+        figures, found = Measured(readers, scan.before, tasks, self.rounds.policy).figures(), {}
         for place, reader in enumerate(readers):
             raised = [task["readers"][place] for task in tasks if "error" in task["readers"][place]]
             if raised:
@@ -209,7 +211,9 @@ class Round:
     def _scan_of(self, readers: tuple[Reader, ...], span: Span) -> Scan:
         rounds, numbers = self.rounds, {batch.name: batch.manifest.number for batch in self.batches}
         before = {each.name: read_before(rounds.layout, each, numbers[each.query]) for each in readers}
-        return Scan(rounds.spark, rounds.layout, readers, span, before, rounds.limit_bytes)
+        return Scan(
+            rounds.spark, rounds.layout, readers, span, before, rounds.limit_bytes, policy=rounds.policy
+        )
 
     def _each_alone(
         self, readers: tuple[Reader, ...], span: Span, held: ExitStack, error: Exception

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.algorithms.scheduling.network import Network
+from lakehouse.algorithms.scheduling.policies import DEFAULT
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import files_between
 from lakehouse.queries.runtime.batch_manifest import Span
@@ -43,6 +44,7 @@ class Scan:
     before: Mapping[str, Before]
     limit_bytes: int = LIMIT_BYTES
     is_strict: bool = False
+    policy: str = DEFAULT
 
     def found(self, near: Near | None = None) -> DataFrame:
         """Return what comes out of the tasks; ``near``: which raw rows are looked at, all if None.
@@ -77,6 +79,7 @@ class Scan:
             to_arrow_schema(parsed(schema)),
             self.limit_bytes,
             self.is_strict,
+            policy=self.policy,
         )
 
     def rows(self, found: DataFrame, place: int) -> DataFrame:

@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 from lakehouse.algorithms.scheduling.contract import Query, Statistics
 from lakehouse.algorithms.scheduling.executor import MEBIBYTE, Executor, QueryState, Result
 from lakehouse.algorithms.scheduling.interval import Interval
-from lakehouse.algorithms.scheduling.multifactor import MultiFactor
 from lakehouse.algorithms.scheduling.operators import Predicate
+from lakehouse.algorithms.scheduling.policies import DEFAULT, POLICIES
 from lakehouse.queries.runtime.scan.calls import Call, Source, place_of
 from lakehouse.queries.runtime.scan.readers import Reader, runnable
 from lakehouse.queries.runtime.scan.timeout import TIMEOUT_S
@@ -39,7 +39,7 @@ class Work:
     """What every task of a scan does; ``known``: what earlier batches showed; ``answer``: what comes out.
 
     ``is_strict``: what a reader raises ends the task; else it is told, and the others go on. ``timeout_s``: how long a
-    predicate may take for a piece.
+    predicate may take for a piece. ``policy``: by what is chosen which operator runs next.
     """
 
     readers: tuple[Reader, ...]
@@ -50,6 +50,7 @@ class Work:
     limit_bytes: int = LIMIT_BYTES
     is_strict: bool = False
     timeout_s: float = TIMEOUT_S
+    policy: str = DEFAULT
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield what is let through of a partition's rows, for each reader in order, then what was counted."""
@@ -60,7 +61,7 @@ class Work:
             _load(chains, first)
         executor = Executor(
             chains,
-            MultiFactor(),
+            POLICIES[self.policy](),
             clock,
             self.limit_bytes,
             self.interval,

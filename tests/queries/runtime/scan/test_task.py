@@ -6,7 +6,7 @@ import json
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from lakehouse.algorithms.scheduling.interval import Interval
 from lakehouse.algorithms.scheduling.network import Network
+from lakehouse.algorithms.scheduling.policies import DEFAULT, POLICIES
+from lakehouse.declare.settings import PolicyName, QuerySettings
 from lakehouse.queries.language.row_conditions import Conjunct, PythonCall
 from lakehouse.queries.runtime.scan.measurements import Before, Measured, known_of
 from lakehouse.queries.runtime.scan.readers import Reader, sources_of, written
@@ -111,6 +113,7 @@ VALUES = st.lists(
     batches=st.lists(VALUES, max_size=4),
     limit_bytes=st.sampled_from([1, 500, 10**7]),
     is_known=st.booleans(),
+    policy=st.sampled_from(get_args(PolicyName)),
 )
 def test_each_query_selects_what_it_would_alone_in_its_written_order_and_in_the_order_of_the_rows(
     folder: Path,
@@ -118,6 +121,7 @@ def test_each_query_selects_what_it_would_alone_in_its_written_order_and_in_the_
     batches: list[Any],
     limit_bytes: int,
     is_known: bool,
+    policy: str,
 ) -> None:
     queries = [query(f"q{n}", each, folder) for n, each in enumerate(texts)]
     known = None
@@ -127,7 +131,8 @@ def test_each_query_selects_what_it_would_alone_in_its_written_order_and_in_the_
         known = known_of(Network.of(written(queries)), {each.name: Before(speeds, whole) for each in queries})
 
     found, told = run(
-        work_of(queries, limit_bytes=limit_bytes, known=known), [rows_of(each) for each in batches]
+        work_of(queries, limit_bytes=limit_bytes, known=known, policy=policy),
+        [rows_of(each) for each in batches],
     )
 
     for number, each in enumerate(texts):
@@ -136,6 +141,13 @@ def test_each_query_selects_what_it_would_alone_in_its_written_order_and_in_the_
         assert [(row["x"], row["name"]) for row in own] == wanted
         assert told["readers"][number]["rows"] == len(wanted)
     assert told["arrived"] == [sum(map(len, batches))]
+    before = {each.name: Before({}, _nothing()) for each in queries}
+    assert len(Measured(queries, before, [told], policy).figures()) == len(queries)
+
+
+def test_a_configuration_may_name_every_policy() -> None:
+    assert set(get_args(PolicyName)) == POLICIES.keys()
+    assert QuerySettings().policy == DEFAULT
 
 
 def test_a_condition_of_several_queries_is_asked_once_a_row(folder: Path) -> None:
