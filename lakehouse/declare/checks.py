@@ -39,13 +39,15 @@ def stream_problems(stream: Stream) -> list[Problem]:
 
 def _names(stream: Stream) -> Iterator[Problem]:
     if not NAME.match(stream.name):
-        yield Problem("name", repr(stream.name), "a lower-case letter, then letters, digits or _")
+        yield Problem(
+            "name", repr(stream.name), "a lower-case letter, then letters, digits or _, at most 100"
+        )
     for name in stream.all_columns:
         if not NAME.match(name):
             yield Problem(
                 f"columns.{name}",
                 repr(name),
-                f'a name of lower-case letters, digits and _; declare it as NAME = {{ path = "{name}" }}',
+                f'a name of lower-case letters, digits and _, at most 100; declare it as NAME = {{ path = "{name}" }}',
             )
         elif name in RESERVED or "__" in name:
             yield Problem(

@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 ColumnType = Literal["string", "int", "double", "boolean", "decimal"]
 NUMERIC: tuple[ColumnType, ...] = ("int", "double", "decimal")
-NAME = re.compile(r"^[a-z][a-z0-9_]*$")
+# Names of folders and columns: a file system takes 255 bytes.
+NAME = re.compile(r"[a-z][a-z0-9_]{0,99}\Z")
 RESERVED = frozenset(
     {"event_us", "arrival_us", "source_file", "source_line", "source_item", "batch", "record_hash", "reason"}
     | {"record", "level", "grouping", "start_us", "rows", "first_us", "last_us", "stream", "measure"}

@@ -12,11 +12,14 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
+from typing import Any
 
 from lakehouse.declare.problems import ConfigError, Problem
 
 CONFIG_NAME = "tidemark.toml"
 DEFAULT_HOME = "var"
+# Of a dotted key; a table of a stream's source has five.
+_MOST_PARTS = 100
 
 
 def config_file(option: Path | None = None) -> Path:
@@ -44,6 +47,24 @@ def home_folder(home: Path | None = None, config: Path | None = None) -> Path:
     return (path.parent / Path(inside).expanduser()).resolve()
 
 
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return what a configuration says, as TOML has it; editors that begin a file with a mark of its encoding may.
+
+    Raises:
+        ConfigError: it is no TOML, or nested or dotted as no configuration is.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        # The reader takes the square of their number.
+        if any(line.partition("=")[0].count(".") >= _MOST_PARTS for line in text.splitlines()):
+            raise ValueError(f"a key of more than {_MOST_PARTS} parts")
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ConfigError(str(path), [Problem("file", "values too deep in each other", "TOML")]) from None
+    except ValueError as error:
+        raise ConfigError(str(path), [Problem("file", str(error), "TOML")]) from error
+
+
 def _home_in(path: Path, is_named: bool) -> str:
     if not path.is_file():
         if is_named:
@@ -51,10 +72,7 @@ def _home_in(path: Path, is_named: bool) -> str:
                 str(path), [Problem("file", "none", "a configuration; `tidemark init` writes one")]
             )
         return DEFAULT_HOME
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(str(path), [Problem("file", str(error), "TOML")]) from error
+    content = read_toml(path)
     home = content.get("home", DEFAULT_HOME)
     if not isinstance(home, str):
         raise ConfigError(str(path), [Problem("home", repr(home), "the path of a folder")])

@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+# What is longer is cut where an error names it.
+_LONGEST = 300
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -16,7 +19,11 @@ class Problem:
     expected: str
 
     def __str__(self) -> str:
-        return f"{self.key}: found {self.found}; expected {self.expected}"
+        return f"{_short(self.key)}: found {_short(self.found)}; expected {self.expected}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}... ({len(text):,} characters)"
 
 
 class ConfigError(ValueError):

@@ -31,6 +31,9 @@ _ECHOES = {
     "event_time": ("source",),
     "arrival_time": ("source",),
 }
+# A client's options may hold secrets too.
+_SECRETS = {"options", "secret", "api_key", "password", "token"}
+_USER = re.compile(r"//[^/@\s]*@")
 _OUR_WORDS = (
     (r"^Value error, (expected )?", ""),
     (r"^Input should be ", ""),
@@ -78,9 +81,14 @@ def _problem(prefix: str, detail: Mapping[str, Any], model: type[BaseModel]) -> 
     message = str(detail["msg"])
     for pattern, words in _OUR_WORDS:
         message = re.sub(pattern, words, message)
-    # A client's options may hold secrets: only their type is reported.
-    found = type(detail["input"]).__name__ if "options" in parts else repr(detail["input"])
-    return Problem(key, found, message)
+    return Problem(key, _shown(detail["input"], parts), message)
+
+
+def _shown(value: Any, parts: Sequence[str]) -> str:
+    """Return a value as an error may name it: of what may be a secret its type, of an address nobody's password."""
+    if _SECRETS.intersection(parts):
+        return type(value).__name__
+    return _USER.sub("//***@", repr(value))
 
 
 def _nearest(name: str, among: Sequence[str]) -> str:

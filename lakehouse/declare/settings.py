@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tomllib
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
@@ -12,7 +12,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from lakehouse.declare.avro_schema import schema_problems
 from lakehouse.declare.checks import stream_problems
-from lakehouse.declare.config_paths import config_file, given_home
+from lakehouse.declare.config_paths import config_file, given_home, read_toml
 from lakehouse.declare.durations import format_duration, parse_duration
 from lakehouse.declare.presets import preset_problem, with_landing, with_preset
 from lakehouse.declare.problems import ConfigError, Problem
@@ -112,6 +112,18 @@ class QuerySettings(BaseModel):
     policy: PolicyName = "multifactor"
 
 
+def _address(url: str) -> str:
+    if not _ADDRESS.fullmatch(url):
+        raise ValueError(
+            "an address such as https://HOST/PATH, without a user: secrets have keys of their own"
+        )
+    return url
+
+
+_ADDRESS = re.compile(r"https?://[^\s/?#@]+([/?#]\S*)?")
+Address = Annotated[str, AfterValidator(_address)]
+
+
 class LineageSettings(BaseModel):
     """Where OpenLineage events go: a file with one event a line, an HTTP address, both, or nowhere.
 
@@ -120,7 +132,7 @@ class LineageSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     file: Path | None = None
-    url: str | None = Field(default=None, pattern=r"^https?://\S+$")
+    url: Address | None = None
     api_key: SecretStr | None = None
     namespace: str = "tidemark"
 
@@ -132,7 +144,7 @@ class AlertSettings(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    url: str | None = Field(default=None, pattern=r"^https?://\S+$")
+    url: Address | None = None
     secret: SecretStr | None = None
 
 
@@ -248,10 +260,7 @@ def load_settings(config: Path | None = None, home: Path | None = None) -> Setti
 def _read(path: Path, problems: list[Problem]) -> dict[str, Any]:
     if not path.is_file():
         raise ConfigError(str(path), [Problem("file", "none", "a configuration; `tidemark init` writes one")])
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(str(path), [Problem("file", str(error), "TOML")]) from error
+    content = read_toml(path)
     for key in set(content) - set(_SECTIONS):
         problems.append(Problem(key, "an unknown section", f"one of {', '.join(_SECTIONS)}"))
         del content[key]

@@ -121,17 +121,49 @@ def test_every_problem_of_the_whole_file_is_told_at_once(tmp_path: Path) -> None
     assert str(refused.value).startswith(f"{tmp_path / 'tidemark.toml'}: 12 problems\n")
 
 
+_STREAM = """
+[streams.{}]
+event_time = {{ column = "ts", unit = "s" }}
+measures = ["temp"]
+levels = ["1m forever"]
+source = {{ path = "l/*.csv", format = "csv" }}
+columns = {{ ts = "int", temp = "double" }}
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
         ("streams = 3", "streams: found int; expected tables"),
         ("a = ", "expected TOML"),
         ("[streams]\ns = 3", "a table"),
+        ("x = " + "[" * 5000 + "]" * 5000, "values too deep in each other; expected TOML"),
+        ("x = " + "{a = " * 3000 + "1" + "}" * 3000, "values too deep in each other; expected TOML"),
+        (".".join("a" * 20_000) + " = 1", "a key of more than 100 parts; expected TOML"),
+        ("[queries]\nbuckets = " + "9" * 5000, "5000 digits.*; expected TOML"),
+        (
+            '[alerts]\nurl = "https://u:hidden@h/x"',
+            r"found 'https://\*\*\*@h/x'; expected an address.*secrets have keys",
+        ),
+        ('[lineage]\nurl = "https://hidden@h"', r"found 'https://\*\*\*@h'; expected an address"),
+        ('[alerts]\nsecret = ["hidden"]', "alerts.secret: found list; expected a string"),
+        ("[lineage]\napi_key = 12345", "lineage.api_key: found int; expected a string"),
+        (_STREAM.format('"abc\\n"'), "expected a lower-case letter, then letters"),
+        (_STREAM.format("a" * 5000), r"a\.\.\. \(5,0.. characters\); expected a lower-case"),
     ],
+    ids=range(13),
 )
 def test_a_file_of_another_shape_is_told(tmp_path: Path, text: str, told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=told) as refused:
         load_settings(_written(tmp_path, text))
+    assert "hidden" not in str(refused.value)
+    assert len(str(refused.value)) < 2000
+
+
+def test_a_file_may_begin_with_the_mark_of_its_encoding(tmp_path: Path) -> None:
+    (tmp_path / "tidemark.toml").write_text('home = "there"', encoding="utf-8-sig")
+
+    assert load_settings(tmp_path / "tidemark.toml").home.name == "there"
 
 
 def test_a_missing_file_says_how_to_get_one(tmp_path: Path) -> None:
