@@ -10,14 +10,13 @@ Keys and groups are hashes of the values: equal where the values are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 
 from lakehouse.algorithms.join_aggregate.contract import LARGEST_VALUE, Rows
 from lakehouse.declare.stream import Stream
@@ -25,6 +24,7 @@ from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.tables import group_types
 from lakehouse.queries.runtime.progress import is_refused
 from lakehouse.queries.runtime.source import RowSource
+from lakehouse.queries.runtime.tables import ROW_HASH
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.join_aggregate.contract import Bools
@@ -34,10 +34,7 @@ def raw_rows(
     source: RowSource, query: AggregateQuery, streams: Mapping[str, Stream], buckets: int
 ) -> DataFrame:
     """Return the rows of all sides, in their buckets."""
-    sides = [
-        _side(source, query, streams, side).withColumn("bucket", _bucket(query, buckets))
-        for side in range(len(query.sides))
-    ]
+    sides = [_side(source, query, streams, side, buckets) for side in range(len(query.sides))]
     return reduce(DataFrame.unionByName, sides)
 
 
@@ -71,56 +68,53 @@ def _numbers(column: pa.ChunkedArray) -> Any:
         return np.where(np.abs(numbers) <= LARGEST_VALUE, numbers, np.nan)
 
 
-def _side(source: RowSource, query: AggregateQuery, streams: Mapping[str, Stream], number: int) -> DataFrame:
-    side = query.sides[number]
+def _side(
+    source: RowSource, query: AggregateQuery, streams: Mapping[str, Stream], number: int, buckets: int
+) -> DataFrame:
+    side, keys = query.sides[number], _keys(query, number)
     # A null key joins nothing; to a hash it would be a value like any other.
-    missing = reduce(lambda one, key: one | F.col(key[1]).isNull(), side.keys, F.lit(False))
-    return source.rows(number).select(
-        F.lit(number).alias("side"),
+    missing = " OR ".join(f"`{column}` IS NULL" for _, column in side.keys) or "false"
+    return source.rows(number).selectExpr(
+        f"{number} AS side",
         "event_us",
-        F.xxhash64("source_file", "source_line", "source_item").alias("row"),
-        missing.alias("is_unusable"),
-        is_refused(query).alias("is_refused"),
-        *_keys(query, number),
+        f"{ROW_HASH} AS `row`",
+        f"{missing} AS is_unusable",
+        f"{is_refused(query)} AS is_refused",
+        *(f"{key} AS k_{attribute}" for attribute, key in enumerate(keys)),
         *_values(query, number),
-        _group(query, number).alias("group"),
+        f"{_group(query, number)} AS `group`",
         *_group_columns(query, streams, number),
         "batch",
+        f"{_bucket(query, keys, buckets)} AS `bucket`",
     )
 
 
-def _keys(query: AggregateQuery, number: int) -> list[Column]:
+def _keys(query: AggregateQuery, number: int) -> list[str]:
     carried = dict(query.sides[number].keys)
     attributes = 1 + max(attribute for side in query.sides for attribute, _ in side.keys)
-    hashes = {attribute: F.xxhash64(F.col(column)) for attribute, column in carried.items()}
-    return [hashes.get(each, F.lit(0).cast("bigint")).alias(f"k_{each}") for each in range(attributes)]
+    return [f"xxhash64(`{carried[each]}`)" if each in carried else "0L" for each in range(attributes)]
 
 
-def _values(query: AggregateQuery, number: int) -> list[Column]:
+def _values(query: AggregateQuery, number: int) -> list[str]:
     own = query.sides[number].values
     widest = max(len(side.values) for side in query.sides)
-    nothing = F.lit(None).cast("double")
-    values = [F.expr(own[place]).cast("double") if place < len(own) else nothing for place in range(widest)]
-    return [value.alias(f"v_{place}") for place, value in enumerate(values)]
+    values = [*own, *["NULL"] * (widest - len(own))]
+    return [f"CAST({value} AS double) AS v_{place}" for place, value in enumerate(values)]
 
 
-def _group(query: AggregateQuery, number: int) -> Column:
-    own = [F.col(group.column) for group in query.groups if group.side == number]
-    return F.xxhash64(*own) if own else F.lit(0).cast("bigint")
+def _group(query: AggregateQuery, number: int) -> str:
+    own = [f"`{group.column}`" for group in query.groups if group.side == number]
+    return f"xxhash64({', '.join(own)})" if own else "0L"
 
 
-def _group_columns(query: AggregateQuery, streams: Mapping[str, Stream], number: int) -> list[Column]:
+def _group_columns(query: AggregateQuery, streams: Mapping[str, Stream], number: int) -> list[str]:
     types = group_types(query, streams)
-    return [
-        (F.col(group.column) if group.side == number else F.lit(None))
-        .cast(types[group.name])
-        .alias(f"g_{group.name}")
-        for group in query.groups
-    ]
+    own = {group.name: f"`{group.column}`" if group.side == number else "NULL" for group in query.groups}
+    return [f"CAST({value} AS {types[name]}) AS `g_{name}`" for name, value in own.items()]
 
 
-def _bucket(query: AggregateQuery, buckets: int) -> Column:
+def _bucket(query: AggregateQuery, keys: Sequence[str], buckets: int) -> str:
     shared = query.bucketed_by
     if not shared:
-        return F.lit(0)
-    return F.pmod(F.xxhash64(*(F.col(f"k_{number}") for number in shared)), F.lit(buckets)).cast("int")
+        return "0"
+    return f"CAST(pmod(xxhash64({', '.join(keys[number] for number in shared)}), {buckets}) AS int)"

@@ -20,7 +20,7 @@ from lakehouse.declare.stream import Stream
 from lakehouse.queries.multiway.query import SLOTS, MultiwayQuery
 from lakehouse.queries.runtime.progress import is_refused
 from lakehouse.queries.runtime.source import RowSource
-from lakehouse.queries.runtime.tables import output_columns
+from lakehouse.queries.runtime.tables import ROW_HASH, hash_of, output_columns
 
 
 def raw_rows(source: RowSource, query: MultiwayQuery, streams: Mapping[str, Stream], slots: int) -> DataFrame:
@@ -51,15 +51,12 @@ def side_rows(
     source: RowSource, query: MultiwayQuery, streams: Mapping[str, Stream], number: int
 ) -> DataFrame:
     """Return the rows of one side, without their slot."""
-    side = query.sides[number]
-    # A null key joins nothing; to a hash it would be a value like any other.
-    complete = reduce(lambda one, name: one & F.col(name).isNotNull(), side.keys, F.lit(True))
-    return source.rows(number).select(
-        F.lit(number).alias("side"),
+    return source.rows(number).selectExpr(
+        f"{number} AS side",
         "event_us",
-        F.xxhash64("source_file", "source_line", "source_item").alias("row"),
-        F.when(complete, F.xxhash64(*side.keys)).alias("key"),
-        is_refused(query).alias("is_refused"),
+        f"{ROW_HASH} AS `row`",
+        f"{hash_of(query.sides[number].keys)} AS `key`",
+        f"{is_refused(query)} AS is_refused",
         "batch",
         *output_columns(query, streams, number),
     )

@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from lakehouse.algorithms.late_join.bucketing import place_in_buckets
 from lakehouse.algorithms.late_join.contract import NO_TIME, Batch
@@ -25,7 +24,7 @@ from lakehouse.declare.stream import Stream
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.bucket_answers import Rows
 from lakehouse.queries.runtime.source import RowSource
-from lakehouse.queries.runtime.tables import output_columns
+from lakehouse.queries.runtime.tables import ROW_HASH, hash_of, output_columns
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.conditions import Condition
@@ -73,16 +72,14 @@ def in_order(rows: pa.Table, first: Sequence[str] = ()) -> pa.Table:
 
 def _side(source: RowSource, query: PairsQuery, streams: Mapping[str, Stream], number: int) -> DataFrame:
     side = query.sides[number]
-    # A null key joins nothing; to a hash it would be a value like any other.
-    complete = reduce(lambda one, name: one & F.col(name).isNotNull(), side.keys, F.lit(True))
-    key = F.when(complete, F.xxhash64(*side.keys)) if side.keys else F.lit(0).cast("bigint")
-    return source.rows(number).select(
-        F.lit(number).alias("side"),
+    key = hash_of(side.keys) if side.keys else "0L"
+    return source.rows(number).selectExpr(
+        f"{number} AS side",
         "event_us",
         "arrival_us",
-        F.xxhash64("source_file", "source_line", "source_item").alias("row"),
-        key.alias("key"),
-        *(F.col(name).cast("double").alias(f"n_{place}") for place, name in enumerate(side.numbers)),
+        f"{ROW_HASH} AS `row`",
+        f"{key} AS `key`",
+        *(f"CAST(`{name}` AS double) AS n_{place}" for place, name in enumerate(side.numbers)),
         *ORDER,
         *output_columns(query, streams, number),
     )

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Protocol
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.home.ledger import read_ledger
 from lakehouse.home.table_log import read_columns
@@ -85,19 +84,19 @@ def progress(
     return Progress(newest, _later(before.until_us, _passed(newest, query.idle_us)))
 
 
-def is_refused(query: Timed) -> Column:
-    """Tell which rows have a clock that is further ahead of their own arrival than AHEAD allows."""
+def is_refused(query: Timed) -> str:
+    """Return SQL that tells which rows have a clock that is further ahead of their own arrival than AHEAD allows."""
     if query.ahead_us is None:
-        return F.lit(False)
-    return F.coalesce(F.col("event_us") - F.col("arrival_us") > query.ahead_us, F.lit(False))
+        return "false"
+    return f"coalesce(event_us - arrival_us > {query.ahead_us}, false)"
 
 
 def _believed_times(spark: SparkSession, layout: Home, query: Timed, manifest: BatchManifest) -> DataFrame:
     """Return side and event time of all rows whose clock is believed, whether or not WHERE lets them through."""
     sides = [
         read_raw(spark, layout, stream, span)
-        .where(~is_refused(query))
-        .select(F.lit(number).alias("side"), "event_us")
+        .where(f"NOT {is_refused(query)}")
+        .selectExpr(f"{number} AS side", "event_us")
         for number, (stream, span) in enumerate(zip(query.streams, manifest.spans, strict=True))
     ]
     return reduce(DataFrame.unionByName, sides)

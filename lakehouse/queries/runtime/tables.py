@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, cast
 
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -70,12 +70,24 @@ def output_types(query: Shown, streams: Mapping[str, Stream]) -> dict[str, str]:
     return {each.name: column_type(streams, query.sides[each.side], each.column) for each in query.outputs}
 
 
-def output_columns(query: Shown, streams: Mapping[str, Stream], side: int) -> Iterator[Column]:
-    """Yield the query's own columns as rows of a side have them: of other sides null."""
+# Which row it is, by its place in the sources. Spark is given columns as text: each call over the bridge to it costs a
+# small batch as much as hundreds of its rows.
+ROW_HASH = "xxhash64(source_file, source_line, source_item)"
+
+
+def hash_of(columns: Sequence[str]) -> str:
+    """Return SQL for a number that is equal where these columns are, null where one of them is: null equals nothing."""
+    names = [f"`{name}`" for name in columns]
+    complete = " AND ".join(f"{name} IS NOT NULL" for name in names)
+    return f"IF({complete}, xxhash64({', '.join(names)}), NULL)"
+
+
+def output_columns(query: Shown, streams: Mapping[str, Stream], side: int) -> Iterator[str]:
+    """Yield the query's own columns, as SQL, as rows of a side have them: of other sides null."""
     types = output_types(query, streams)
     for output in query.outputs:
-        value = F.col(output.column) if output.side == side else F.lit(None)
-        yield value.cast(types[output.name]).alias(f"o_{output.name}")
+        value = f"`{output.column}`" if output.side == side else "NULL"
+        yield f"CAST({value} AS {types[output.name]}) AS `o_{output.name}`"
 
 
 def as_columns(types: Mapping[str, str], prefix: str = "") -> str:

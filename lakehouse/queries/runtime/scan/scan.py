@@ -99,4 +99,4 @@ def read_raw(spark: SparkSession, layout: Home, stream: str, span: Span) -> Data
     table, (after, through) = layout.raw(stream), span
     # Asking Delta for a table costs a small batch more than reading its rows.
     raw = tables.read_files(spark, table, files_between(table, ("batch", after + 1, through)))
-    return raw.where(F.col("batch").between(F.lit(after + 1), F.lit(through)))
+    return raw.where(f"batch BETWEEN {after + 1} AND {through}")
