@@ -10,10 +10,7 @@ from lakehouse.algorithms.join_aggregate.choice import METHODS
 ROOT = Path(__file__).parents[2]
 PURE = ROOT / "lakehouse" / "algorithms"
 # Methods that a query or a setting is to name, which nothing does yet.
-NOT_YET = {
-    *(f"lakehouse.algorithms.scheduling.{name}" for name in ("chain", "deadline_rounds", "fifo", "greedy")),
-    *(f"lakehouse.algorithms.multiway_join.{name}" for name in ("heuristic", "heuristic_kernels")),
-}
+NOT_YET = {f"lakehouse.algorithms.multiway_join.{name}" for name in ("heuristic", "heuristic_kernels")}
 
 
 def imported(path: Path) -> set[str]:
