@@ -18,7 +18,6 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.exposition import start_http_server
 
 from lakehouse.home.heartbeats import service_heartbeat
 from lakehouse.home.layout import Home
@@ -36,16 +35,11 @@ _COLUMNS = ("batch", *OUTCOMES, "reasons", "late", "lateness", "newest_us")
 
 def exposition(layout: Home) -> str:
     """Return all metrics of a home as Prometheus' text."""
-    return generate_latest(_registry(layout)).decode("utf-8")
+    return generate_latest(registry_of(layout)).decode("utf-8")
 
 
-def start_server(layout: Home, host: str, port: int) -> int:
-    """Show a home's metrics at ``http://host:port/metrics`` from threads of this process; return the port."""
-    server, _ = start_http_server(port, host, _registry(layout))
-    return int(server.server_port)
-
-
-def _registry(layout: Home) -> CollectorRegistry:
+def registry_of(layout: Home) -> CollectorRegistry:
+    """Return what collects the metrics of a home whenever it is asked."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(HomeMetrics(layout))
     return registry

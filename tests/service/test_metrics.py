@@ -16,7 +16,8 @@ from lakehouse.home.layout import Home
 from lakehouse.home.lease import lease
 from lakehouse.home.outcomes import record
 from lakehouse.service.freshness import Freshness
-from lakehouse.service.metrics import exposition, start_server
+from lakehouse.service.metrics import exposition
+from lakehouse.service.metrics_server import start_server
 from lakehouse.service.tasks import Task
 from tests.heartbeats import served
 from tests.queries.chosen import declare as declare_selections

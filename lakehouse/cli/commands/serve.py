@@ -66,7 +66,7 @@ def serve(
 
 
 def _show_metrics(layout: Home, address: str) -> None:
-    from lakehouse.service.metrics import start_server
+    from lakehouse.service.metrics_server import start_server
 
     host, _, port = address.rpartition(":")
     if not (host and port.isdigit() and int(port) < 65536):
