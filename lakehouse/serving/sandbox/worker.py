@@ -65,7 +65,9 @@ def _limit(timeout_s: float) -> None:
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_NOFILE, OPEN_FILES),
     ):
-        resource.setrlimit(what, (most, most))
+        hard = resource.getrlimit(what)[1]
+        limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(what, (limit, limit))
 
 
 def answer_to(

@@ -3,6 +3,8 @@ from __future__ import annotations
 import datetime
 import decimal
 import math
+import subprocess
+import sys
 import uuid
 
 import pytest
@@ -40,3 +42,15 @@ def test_rows_are_cut_at_the_limit(lakehouse: Lakehouse) -> None:
     found = answer_to(lakehouse.reader.hold.path, "FROM range(3) AS t(i)", 2, 5.0, threads=1)
 
     assert found == {"columns": ["i"], "types": ["BIGINT"], "rows": [[0], [1]], "truncated": True}
+
+
+def test_limits_that_are_lower_already_stay() -> None:
+    words = (
+        "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (200, 300));"
+        "from lakehouse.serving.sandbox.worker import _limit; _limit(1.0);"
+        "print(resource.getrlimit(resource.RLIMIT_NOFILE), resource.getrlimit(resource.RLIMIT_FSIZE))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
+
+    assert done.stdout.split("\n")[0] == "(300, 300) (0, 0)"
