@@ -16,6 +16,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from lakehouse.serving.sandbox.sandbox import distinct
 from lakehouse.serving.sandbox.worker import plain
 
 if TYPE_CHECKING:
@@ -81,20 +82,6 @@ def json_value(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [json_value(inner) for inner in value]
     return plain(value)
-
-
-def distinct(columns: Sequence[str]) -> list[str]:
-    """Return columns' names with a number where one comes again, so that an object can hold them all.
-
-    >>> distinct(["a", "b", "a"])
-    ['a', 'b', 'a_2']
-    """
-    seen: dict[str, int] = {}
-    names = []
-    for column in columns:
-        seen[column] = seen.get(column, 0) + 1
-        names.append(column if seen[column] == 1 else f"{column}_{seen[column]}")
-    return names
 
 
 def _csv(found: Rows) -> bytes:

@@ -43,25 +43,12 @@ def sql(
     _print(result, as_json, as_csv, limit)
 
 
-def distinct(columns: list[str]) -> list[str]:
-    """Return the columns' names with a number where one comes again, so that an object can hold them all.
-
-    >>> distinct(["a", "b", "a"])
-    ['a', 'b', 'a_2']
-    """
-    seen: dict[str, int] = {}
-    names = []
-    for column in columns:
-        seen[column] = seen.get(column, 0) + 1
-        names.append(column if seen[column] == 1 else f"{column}_{seen[column]}")
-    return names
-
-
 def _print(result: SqlResult, as_json: bool, as_csv: bool, limit: int) -> None:
     import csv
     import sys
 
     from lakehouse.cli.output import print_json, print_table
+    from lakehouse.serving.sandbox.sandbox import distinct
 
     if as_json:
         names = distinct(result.columns)

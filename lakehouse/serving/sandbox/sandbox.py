@@ -12,7 +12,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -162,6 +162,20 @@ def run_sql(
             process.kill()
             raise
     return _result(output, errors, timeout_s)
+
+
+def distinct(columns: Sequence[str]) -> list[str]:
+    """Return columns' names with a number where one comes again, so that an object can hold them all.
+
+    >>> distinct(["a", "b", "a"])
+    ['a', 'b', 'a_2']
+    """
+    seen: dict[str, int] = {}
+    names = []
+    for column in columns:
+        seen[column] = seen.get(column, 0) + 1
+        names.append(column if seen[column] == 1 else f"{column}_{seen[column]}")
+    return names
 
 
 _START = (

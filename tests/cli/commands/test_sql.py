@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.cli.commands.sql import distinct
+from lakehouse.serving.sandbox.sandbox import distinct
 from tests.cli.conftest import Tidemark
 
 QUERY = "SELECT stream, 'a, \"b\"' AS quoted, NULL AS nothing FROM streams"
