@@ -1,15 +1,23 @@
-"""A lease on a table, so that one process at a time writes it; whoever changes a table by other means takes it too."""
+"""A lease on a table, so that one process at a time writes it; whoever changes a table by other means takes it too.
+
+The file that is locked says who holds it. Folders of a home are their owner's alone, so no other user can.
+"""
 
 from __future__ import annotations
 
 import fcntl
+import os
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
 _ASK_AGAIN_S = 0.2
+# Of a holder's command line.
+_LONGEST = 200
 
 
 class LeaseHeld(RuntimeError):
@@ -26,14 +34,16 @@ def lease(table: Path, timeout_s: float = 0) -> Iterator[None]:
     table.parent.mkdir(parents=True, exist_ok=True)
     path = _file(table)
     end = time.monotonic() + timeout_s
-    with path.open("w") as file:
+    # Who waits must not delete who holds it.
+    with path.open("a+", encoding="utf-8") as file:
         while not _is_locked(file):
             if time.monotonic() >= end:
-                message = (
-                    f"{table}: another process writes this table now; wait for it, or stop it (lease {path})"
-                )
-                raise LeaseHeld(message)
+                message = f"{table}: another process writes this table now{_holder(file)}"
+                raise LeaseHeld(f"{message}; wait for it, or stop it (lease {path})")
             time.sleep(_ASK_AGAIN_S)
+        file.truncate(0)
+        file.write(_this_process())
+        file.flush()
         yield
 
 
@@ -60,6 +70,19 @@ def is_held(table: Path) -> bool:
 
 def _file(table: Path) -> Path:
     return table.parent / f".{table.name}.lease"
+
+
+def _this_process() -> str:
+    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    since = datetime.now(UTC).isoformat(sep=" ", timespec="seconds")
+    return f"process {os.getpid()} ({command[:_LONGEST]}, since {since})"
+
+
+def _holder(file: TextIO) -> str:
+    """Return who has locked a file, as far as it says so."""
+    file.seek(0)
+    told = file.read()
+    return f": {told}" if told else ""
 
 
 def _is_locked(file: TextIO) -> bool:
