@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -69,12 +69,21 @@ def read_files(spark: SparkSession, table: Path, files: Sequence[Path]) -> DataF
     return spark.read.schema(stored).option("__globPaths__", "false").parquet(*map(str, files))
 
 
-def read_between(table: Path, between: Between | None = None) -> pa.Table:
+def read_between(
+    table: Path, between: Between | None = None, names: Collection[str] | None = None
+) -> pa.Table:
     """Return the rows in between, by default all, as this process reads them, with all columns of the table.
 
-    Cost: the files whose statistics let them have such a row.
+    ``names``: of these columns alone. Cost: the files whose statistics let them have such a row.
+
+    Raises:
+        LookupError: where the table lacks one of these columns.
     """
     columns = arrow_schema(open_table(table))
+    if names is not None:
+        if lacking := sorted(set(names) - {*columns.names}):
+            raise LookupError(f"{table} has no {', '.join(lacking)} yet: it comes with the next ingest batch")
+        columns = pa.schema([field for field in columns if field.name in names])
     parts = [fitted(part, columns) for part in read_parts(table, columns.names, between)]
     return pa.concat_tables([columns.empty_table(), *parts])
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from decimal import Context
 from functools import reduce
 
 import numpy as np
@@ -14,13 +13,13 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.algorithms.ingest import identity_hash
 from lakehouse.declare.columns import sql_type
 from lakehouse.declare.stream import Stream
 from lakehouse.home.identity_index import LARGE, Hashes, IdentityIndex
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_ledger
 from lakehouse.spark import tables
+from lakehouse.spark.row_hash import xxhash64
 from lakehouse.streams.batch_records import ORIGIN, StreamTables
 
 
@@ -60,18 +59,11 @@ def hash_column(stream: Stream) -> Column:
 
 def hashes_of(rows: pa.Table, stream: Stream) -> tuple[Hashes, npt.NDArray[np.bool_]]:
     """Return the same hashes of rows in Arrow, and which rows have one."""
-    found = np.full(rows.num_rows, identity_hash.SEED)
+    columns = [rows[name].combine_chunks() for name in identity_columns(stream)]
     has_all = np.ones(rows.num_rows, np.bool_)
-    for place, name in enumerate(identity_columns(stream)):
-        column = rows[name].combine_chunks()
-        if place == 0 and not pa.types.is_dictionary(column.type):
-            column = column.dictionary_encode()
-        if pa.types.is_dictionary(column.type):
-            found = _with_dictionary(column, found, is_first=place == 0)
-        else:
-            found = _with_column(column, found)
+    for column in columns:
         has_all &= column.is_valid().to_numpy(zero_copy_only=False)
-    return found, has_all
+    return xxhash64(columns, rows.num_rows).view(np.uint64), has_all
 
 
 def with_all_columns(raw: DataFrame, stream: Stream) -> DataFrame:
@@ -126,41 +118,3 @@ def _index_again(target: StreamTables, index: IdentityIndex, first: int, last: i
             ends = pc.min_max(table["event_us"]).as_py()
             times = ends["min"], ends["max"]
     index.add(first, last, hashes, batches, times)
-
-
-def _with_dictionary(column: pa.DictionaryArray, before: Hashes, is_first: bool) -> Hashes:
-    """Add a column with few values: where all rows have the same hash before it, each value is hashed once."""
-    if not is_first:
-        return _with_column(column.dictionary_decode(), before)
-    of_values = _with_column(column.dictionary, np.full(len(column.dictionary), identity_hash.SEED))
-    if not len(of_values):
-        return before
-    return np.asarray(of_values[pc.fill_null(column.indices, 0).to_numpy(zero_copy_only=False)])
-
-
-def _with_column(column: pa.Array, before: Hashes) -> Hashes:
-    """Add a column; what a null adds is of no meaning."""
-    kind = column.type
-    if pa.types.is_integer(kind):
-        return identity_hash.with_integers(pc.fill_null(column, 0).cast(pa.int64()).to_numpy(), before)
-    if pa.types.is_floating(kind):
-        return identity_hash.with_doubles(pc.fill_null(column, 0.0).to_numpy(), before)
-    if pa.types.is_boolean(kind):
-        filled = pc.fill_null(column, False).to_numpy(zero_copy_only=False)
-        return identity_hash.with_booleans(filled, before)
-    if pa.types.is_decimal(kind):
-        column = _unscaled(column)
-    texts = pc.fill_null(column.cast(pa.large_binary()), b"")
-    _, offsets, content = texts.buffers()
-    ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    return identity_hash.with_bytes(np.frombuffer(content or b"", np.uint8), ends, before)
-
-
-def _unscaled(column: pa.Array) -> pa.Array:
-    """Return the digits of decimals as Java writes whole numbers: big endian, no longer than need be."""
-    found = column.dictionary_encode()
-    exact = Context(prec=76)
-    numbers = [int(value.scaleb(column.type.scale, exact)) for value in found.dictionary.to_pylist()]
-    lengths = [(number if number >= 0 else ~number).bit_length() // 8 + 1 for number in numbers]
-    written = [n.to_bytes(length, "big", signed=True) for n, length in zip(numbers, lengths, strict=True)]
-    return pa.array(written, pa.binary()).take(found.indices)

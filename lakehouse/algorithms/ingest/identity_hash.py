@@ -31,12 +31,12 @@ def with_integers(values: npt.NDArray[np.int64], before: Hashes) -> Hashes:
 
 
 def with_doubles(values: npt.NDArray[np.float64], before: Hashes) -> Hashes:
-    """Add a column of doubles; both zeros are the same number."""
-    return with_integers((values + 0.0).view(np.int64), before)
+    """Add a column of doubles; both zeros are the same number, and so are all that are none."""
+    return with_integers(np.where(np.isnan(values), np.nan, values + 0.0).view(np.int64), before)
 
 
-def with_booleans(values: npt.NDArray[np.bool_], before: Hashes) -> Hashes:
-    """Add a column of truth values."""
+def with_halves(values: npt.NDArray[np.uint32], before: Hashes) -> Hashes:
+    """Add a column of 32-bit integers, or of truth values as 0 and 1."""
     return _mixed(_with_half(before + _P5 + np.uint64(4), values.astype(np.uint64)))
 
 

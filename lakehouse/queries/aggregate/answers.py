@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -22,7 +21,8 @@ from lakehouse.algorithms.join_aggregate.revision import merged
 from lakehouse.queries.aggregate.bucket import aggregate_columns
 from lakehouse.queries.aggregate.query import AggregateQuery, Measure
 from lakehouse.queries.aggregate.shape import places_of
-from lakehouse.queries.aggregate.tables import group_types, measure_types, part_types
+from lakehouse.queries.aggregate.tables import group_types, part_types
+from lakehouse.queries.runtime import arrow_sql
 from lakehouse.queries.runtime.bucket_answers import Rows, with_constants
 from lakehouse.queries.runtime.tables import parsed
 
@@ -50,7 +50,6 @@ def with_earlier(new: Rows, answers: Rows, query: AggregateQuery) -> Rows:
 
 
 def answers_of(
-    spark: SparkSession,
     parts: Rows,
     query: AggregateQuery,
     shape: Shape,
@@ -64,32 +63,40 @@ def answers_of(
     schema = parsed(", ".join(f"`{name}` {kind}" for name, kind in columns.items()))
     work = _adder(query, shape, to_arrow_schema(schema))
     if isinstance(parts, pa.Table):
-        added = work(parts)
-        # Spark reckons with measures, in either place.
-        return _shown(spark.createDataFrame(added), query, groups, own).toArrow() if added.num_rows else added
+        return _shown_here(work(parts), query, groups, own)
     by = F.pmod(F.xxhash64("tick_us", *(F.col(name) for name in groups)), F.lit(places))
-    return _shown(parts.groupBy(by.alias("_place")).applyInArrow(work, schema), query, groups, own)
-
-
-def _shown(added: DataFrame, query: AggregateQuery, groups: Iterable[str], own: Iterable[str]) -> DataFrame:
-    """Return answers with their measures, and whether HAVING lets them through."""
-    places_of_measures = zip(query.measures, places_of(query), strict=True)
-    measures = [_value(measure, number).alias(measure.name) for measure, number in places_of_measures]
-    answers = added.select("tick_us", *map(F.col, groups), *measures, "revision", *own)
+    added = parts.groupBy(by.alias("_place")).applyInArrow(work, schema)
+    answers = added.selectExpr(*_columns(query, groups, own))
     holds = F.coalesce(F.expr(query.having), F.lit(False)) if query.having else F.lit(True)
-    shown = ["tick_us", *groups, *measure_types(query)]
-    return answers.select(*map(F.col, shown), holds.alias("holds"), "revision", *own)
+    return answers.withColumn("holds", holds)
 
 
-def _value(measure: Measure, number: int | None) -> Column:
+def _shown_here(
+    added: pa.Table, query: AggregateQuery, groups: Iterable[str], own: Iterable[str]
+) -> pa.Table:
+    answers = arrow_sql.select(arrow_sql.one_batch(added), _columns(query, groups, own))
+    holds = arrow_sql.mask_of(query.having or "true")(arrow_sql.one_batch(answers))
+    return answers.append_column("holds", pa.array(holds, pa.bool_()))
+
+
+def _columns(query: AggregateQuery, groups: Iterable[str], own: Iterable[str]) -> list[str]:
+    """Return the columns of answers, measures among them, as SQL."""
+    measures = [
+        f"{_value(measure, number)} AS `{measure.name}`"
+        for measure, number in zip(query.measures, places_of(query), strict=True)
+    ]
+    return ["tick_us", *(f"`{name}`" for name in groups), *measures, "revision", *own]
+
+
+def _value(measure: Measure, number: int | None) -> str:
     """Return what a measure is, of the columns of its aggregate; null where no value counts."""
     if number is None:
-        return F.col("results")
-    counted, total = F.col(f"counted_{number}"), F.col(f"high_{number}") + F.col(f"low_{number}")
-    of_values = {"sum": total, "avg": total / counted}
+        return "results"
+    total = f"(high_{number} + low_{number})"
+    of_values = {"sum": total, "avg": f"{total} / counted_{number}"}
     if measure.function in of_values:
-        return F.when(counted > 0, of_values[measure.function])
-    return counted if measure.function == "count" else F.col(f"extreme_{number}")
+        return f"CASE WHEN counted_{number} > 0 THEN {of_values[measure.function]} END"
+    return f"counted_{number}" if measure.function == "count" else f"extreme_{number}"
 
 
 def _adder(query: AggregateQuery, shape: Shape, schema: pa.Schema) -> Callable[[pa.Table], pa.Table]:

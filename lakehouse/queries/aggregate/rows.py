@@ -33,9 +33,20 @@ if TYPE_CHECKING:
 def raw_rows(
     source: RowSource, query: AggregateQuery, streams: Mapping[str, Stream], buckets: int
 ) -> DataFrame:
-    """Return the rows of all sides, in their buckets."""
-    sides = [_side(source, query, streams, side, buckets) for side in range(len(query.sides))]
-    return reduce(DataFrame.unionByName, sides)
+    """Return the rows of all sides, in their buckets, as Spark has them."""
+    sides = range(len(query.sides))
+    rows = [source.select(side, _columns(query, streams, side, buckets)) for side in sides]
+    return reduce(DataFrame.unionByName, rows)
+
+
+def raw_rows_here(
+    source: RowSource, query: AggregateQuery, streams: Mapping[str, Stream], buckets: int
+) -> pa.Table:
+    """Return the same rows as this process has them."""
+    sides = range(len(query.sides))
+    rows = [source.select_here(side, _columns(query, streams, side, buckets)) for side in sides]
+    # Spark tells of a column whether it may be null.
+    return pa.concat_tables(rows, promote_options="permissive")
 
 
 def as_rows(table: pa.Table, query: AggregateQuery, enter_us: Any = None) -> Rows:
@@ -68,13 +79,13 @@ def _numbers(column: pa.ChunkedArray) -> Any:
         return np.where(np.abs(numbers) <= LARGEST_VALUE, numbers, np.nan)
 
 
-def _side(
-    source: RowSource, query: AggregateQuery, streams: Mapping[str, Stream], number: int, buckets: int
-) -> DataFrame:
+def _columns(
+    query: AggregateQuery, streams: Mapping[str, Stream], number: int, buckets: int
+) -> tuple[str, ...]:
     side, keys = query.sides[number], _keys(query, number)
     # A null key joins nothing; to a hash it would be a value like any other.
     missing = " OR ".join(f"`{column}` IS NULL" for _, column in side.keys) or "false"
-    return source.rows(number).selectExpr(
+    return (
         f"{number} AS side",
         "event_us",
         f"{ROW_HASH} AS `row`",

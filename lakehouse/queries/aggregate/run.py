@@ -23,7 +23,7 @@ from lakehouse.queries.aggregate import alarms
 from lakehouse.queries.aggregate.answers import NEW, answers_of, with_earlier
 from lakehouse.queries.aggregate.bucket import PART, BucketAggregate
 from lakehouse.queries.aggregate.query import AggregateQuery
-from lakehouse.queries.aggregate.rows import raw_rows
+from lakehouse.queries.aggregate.rows import raw_rows, raw_rows_here
 from lakehouse.queries.aggregate.shape import shape_of
 from lakehouse.queries.aggregate.tables import group_types, part_types
 from lakehouse.queries.runtime.batch_manifest import BatchManifest
@@ -66,11 +66,13 @@ class AggregateRun(QueryRun[AggregateQuery]):
     def finish(self, manifest: BatchManifest, source: RowSource) -> dict[str, int]:
         """Append all that a batch comes to, its metrics last; return its totals."""
         before = progress_before(self.layout, self.query, manifest.number)
-        rows = raw_rows(source, self.query, self.streams, self.buckets)
         after = progress(self.spark, self.layout, self.query, manifest, before)
         try:
-            found = self._taken_in(manifest.number, self.fetched(rows, manifest), before, after)
+            read = raw_rows_here if self.is_small(manifest) else raw_rows
+            rows: Rows = read(source, self.query, self.streams, self.buckets)
+            found = self._taken_in(manifest.number, rows, before, after)
         except TooLarge:
+            rows = raw_rows(source, self.query, self.streams, self.buckets)
             found = self._taken_in(manifest.number, rows, before, after)
         with computed_once(found) as kept:
             return self._write(kept, manifest.number, before, after, source)
@@ -86,7 +88,7 @@ class AggregateRun(QueryRun[AggregateQuery]):
             if isinstance(parts, pa.Table) and not fit_here(most_rows(table, revised)):
                 parts = self.spark.createDataFrame(parts)
             parts = with_earlier(parts, self._earlier(parts, revised, how, batch), self.query)
-        answers = answers_of(self.spark, parts, self.query, self.shape, self.streams, self.buckets)
+        answers = answers_of(parts, self.query, self.shape, self.streams, self.buckets)
         if isinstance(answers, pa.Table):
             self.append(answers, table, how, batch, found=how)
             new = pc.sum(pc.equal(answers["revision"], 0)).as_py() or 0

@@ -51,7 +51,12 @@ def side_rows(
     source: RowSource, query: MultiwayQuery, streams: Mapping[str, Stream], number: int
 ) -> DataFrame:
     """Return the rows of one side, without their slot."""
-    return source.rows(number).selectExpr(
+    return source.select(number, side_columns(query, streams, number))
+
+
+def side_columns(query: MultiwayQuery, streams: Mapping[str, Stream], number: int) -> tuple[str, ...]:
+    """Return what a row of a side is, as SQL over the raw table's columns, without its slot."""
+    return (
         f"{number} AS side",
         "event_us",
         f"{ROW_HASH} AS `row`",

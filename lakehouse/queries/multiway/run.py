@@ -14,7 +14,7 @@ Which way costs less is told by what is known before (``choice.py``); the result
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Self
@@ -23,6 +23,7 @@ import numpy as np
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.algorithms.multiway_join.joining import TooMany
 from lakehouse.declare.stream import Stream
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
@@ -35,6 +36,7 @@ from lakehouse.queries.multiway.route import MOST_SENT, Route, execute_route
 from lakehouse.queries.multiway.rows import is_used, kind_of_row, raw_rows
 from lakehouse.queries.multiway.shuffle_metrics import Meter
 from lakehouse.queries.multiway.sites import Costs, transfer_of
+from lakehouse.queries.multiway.small_batch import SmallBatch
 from lakehouse.queries.multiway.windows import TAKEN, RawRows, SeenRows, Windows
 from lakehouse.queries.runtime.batch import taken_in
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, require_manifest
@@ -146,6 +148,11 @@ class _Batch:
         """Join the batch as raw has its rows, and log what came late or is refused."""
         run, oldest = self.run, oldest_us(self.run.layout, self.run.query, self.manifest)
         horizon = run.horizon_us(before)
+        since = self._since(horizon, oldest)
+        small = SmallBatch(run.layout, run.query, run.streams, self.manifest, since, oldest, horizon)
+        with suppress(TooMany):
+            if small.fits():
+                return self._join_here(small, before)
         is_late = horizon is not None and oldest is not None and oldest < horizon
         may_log = is_late or run.query.ahead_us is not None
         seen = RawRows(
@@ -154,13 +161,21 @@ class _Batch:
             run.query,
             run.streams,
             self.manifest,
-            self._since(horizon, oldest),
+            since,
             horizon,
             may_log,
         )
         log = [lambda: self._log(before)] if may_log else []
         results = self._append_plain(seen, log)
         return _Joined(results, {}, _matched(seen.counts(), seen, results))
+
+    def _join_here(self, small: SmallBatch, before: Progress) -> _Joined:
+        """Join the few rows of a batch in this process."""
+        run, number, results = self.run, self.manifest.number, small.results()
+        name, logged = run.query.name, small.logged()
+        run.append(results, run.layout.multiway(name), "online", number)
+        run.append(logged, run.layout.missed_rows(name), "online", number, time_us=before.until_us)
+        return _Joined(results.num_rows, {}, _matched(small.counts(), small, results.num_rows))
 
     def _join_windows(self, before: Progress) -> _Joined:
         """Join the batch as windows have its rows, which are kept whichever way it is joined."""
@@ -335,7 +350,9 @@ class _Batch:
         }
 
 
-def _matched(kinds: Sequence[Mapping[str, int]], rows: SeenRows, results: int) -> list[dict[str, Any]]:
+def _matched(
+    kinds: Sequence[Mapping[str, int]], rows: SeenRows | SmallBatch, results: int
+) -> list[dict[str, Any]]:
     """Return the figures of each side: no more rows can have matched than there are results."""
     return [
         {**kind, "held": rows.held(side), "matching": min(results / max(kind["rows"], 1), 1.0)}

@@ -10,7 +10,6 @@ Rows are taken in by arrival time; those without one first, in the order of thei
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +21,7 @@ from lakehouse.algorithms.late_join.bucketing import place_in_buckets
 from lakehouse.algorithms.late_join.contract import NO_TIME, Batch
 from lakehouse.declare.stream import Stream
 from lakehouse.queries.pairs.query import PairsQuery
+from lakehouse.queries.runtime.arrow_sql import one_batch
 from lakehouse.queries.runtime.bucket_answers import Rows
 from lakehouse.queries.runtime.source import RowSource
 from lakehouse.queries.runtime.tables import ROW_HASH, hash_of, output_columns
@@ -33,14 +33,22 @@ ORDER = ("batch", "source_file", "source_line", "source_item")
 
 
 def raw_rows(source: RowSource, query: PairsQuery, streams: Mapping[str, Stream]) -> DataFrame:
-    """Return the rows of both streams, before they are cut into buckets."""
-    return reduce(DataFrame.unionByName, [_side(source, query, streams, side) for side in (0, 1)])
+    """Return the rows of both streams, before they are cut into buckets, as Spark has them."""
+    left, right = (source.select(side, _columns(query, streams, side)) for side in (0, 1))
+    return left.unionByName(right)
+
+
+def raw_rows_here(source: RowSource, query: PairsQuery, streams: Mapping[str, Stream]) -> pa.Table:
+    """Return the same rows as this process has them."""
+    rows = [source.select_here(side, _columns(query, streams, side)) for side in (0, 1)]
+    # Spark tells of a column whether it may be null.
+    return pa.concat_tables(rows, promote_options="permissive")
 
 
 def in_buckets(rows: Rows, query: PairsQuery, buckets: int) -> Rows:
     """Return the rows with the bucket in which each is used; some are used in several."""
     if isinstance(rows, pa.Table):
-        return pa.Table.from_batches(_placer(query.condition, buckets)([_one_batch(rows)]))
+        return pa.Table.from_batches(_placer(query.condition, buckets)([one_batch(rows)]))
     schema = (
         f"bucket int, {', '.join(f'`{field.name}` {field.dataType.simpleString()}' for field in rows.schema)}"
     )
@@ -70,10 +78,10 @@ def in_order(rows: pa.Table, first: Sequence[str] = ()) -> pa.Table:
     return rows.take(pc.sort_indices(rows.append_column("came", came), keys))
 
 
-def _side(source: RowSource, query: PairsQuery, streams: Mapping[str, Stream], number: int) -> DataFrame:
+def _columns(query: PairsQuery, streams: Mapping[str, Stream], number: int) -> tuple[str, ...]:
     side = query.sides[number]
     key = hash_of(side.keys) if side.keys else "0L"
-    return source.rows(number).selectExpr(
+    return (
         f"{number} AS side",
         "event_us",
         "arrival_us",
@@ -83,10 +91,6 @@ def _side(source: RowSource, query: PairsQuery, streams: Mapping[str, Stream], n
         *ORDER,
         *output_columns(query, streams, number),
     )
-
-
-def _one_batch(rows: pa.Table) -> pa.RecordBatch:
-    return pa.record_batch([each.combine_chunks() for each in rows.columns], names=rows.column_names)
 
 
 def _placer(

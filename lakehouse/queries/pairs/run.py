@@ -15,7 +15,7 @@ from lakehouse.home.table_log import bounds
 from lakehouse.queries.pairs.bucket import PAIR, BucketJoin, Newest
 from lakehouse.queries.pairs.needed_slack import missed_by_bucket
 from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.pairs.rows import in_buckets, raw_rows
+from lakehouse.queries.pairs.rows import in_buckets, raw_rows, raw_rows_here
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, last_repair
 from lakehouse.queries.runtime.bucket import LOG
 from lakehouse.queries.runtime.bucket_answers import (
@@ -54,10 +54,13 @@ class PairsRun(QueryRun[PairsQuery]):
 
     def finish(self, manifest: BatchManifest, source: RowSource) -> dict[str, int]:
         """Append all that a batch comes to, its metrics last; return its totals."""
-        rows = raw_rows(source, self.query, self.streams)
         try:
-            return self._write(self.answers(manifest, self.fetched(rows, manifest)), manifest.number, source)
+            read = raw_rows_here if self.is_small(manifest) else raw_rows
+            return self._write(
+                self.answers(manifest, read(source, self.query, self.streams)), manifest.number, source
+            )
         except TooLarge:
+            rows = raw_rows(source, self.query, self.streams)
             return self._write(self.answers(manifest, rows), manifest.number, source)
 
     def answers(self, manifest: BatchManifest, rows: Rows) -> Rows:

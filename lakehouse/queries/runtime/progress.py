@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING, Protocol
 
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
 
-from lakehouse.home.ledger import read_ledger
+from lakehouse.home.ledger import accepted_in, read_ledger
 from lakehouse.home.table_log import read_columns
-from lakehouse.queries.runtime.scan.scan import read_raw
+from lakehouse.queries.runtime import arrow_sql
+from lakehouse.queries.runtime.bucket_answers import fit_here
+from lakehouse.queries.runtime.scan.scan import read_here, read_raw
 
 if TYPE_CHECKING:
     from lakehouse.home.layout import Home
@@ -79,7 +81,10 @@ def progress(
             for stream, span in zip(query.streams, manifest.spans, strict=True)
         ]
     else:
-        found = _newest_believed(_believed_times(spark, layout, query, manifest), len(query.streams))
+        found = [
+            _newest_believed(spark, layout, query, stream, span)
+            for stream, span in zip(query.streams, manifest.spans, strict=True)
+        ]
     newest = tuple(_later(one, two) for one, two in zip(before.newest_us, found, strict=True))
     return Progress(newest, _later(before.until_us, _passed(newest, query.idle_us)))
 
@@ -91,27 +96,22 @@ def is_refused(query: Timed) -> str:
     return f"coalesce(event_us - arrival_us > {query.ahead_us}, false)"
 
 
-def _believed_times(spark: SparkSession, layout: Home, query: Timed, manifest: BatchManifest) -> DataFrame:
-    """Return side and event time of all rows whose clock is believed, whether or not WHERE lets them through."""
-    sides = [
-        read_raw(spark, layout, stream, span)
-        .where(f"NOT {is_refused(query)}")
-        .selectExpr(f"{number} AS side", "event_us")
-        for number, (stream, span) in enumerate(zip(query.streams, manifest.spans, strict=True))
-    ]
-    return reduce(DataFrame.unionByName, sides)
-
-
 def _newest_of(layout: Home, stream: str, after: int, through: int) -> int | None:
     entries = read_ledger(layout, stream, after, through)
     return max((entry.max_event_us for entry in entries if entry.max_event_us is not None), default=None)
 
 
-def _newest_believed(believed: DataFrame, sides: int) -> list[int | None]:
-    """Return the newest time per side; one pass over the rows."""
-    found = believed.groupBy("side").agg({"event_us": "max"}).collect()
-    newest = {row[0]: row[1] for row in found}
-    return [newest.get(side) for side in range(sides)]
+def _newest_believed(
+    spark: SparkSession, layout: Home, query: Timed, stream: str, span: tuple[int, int]
+) -> int | None:
+    """Return the newest time of the rows whose clock is believed, whether or not WHERE lets them through."""
+    believed, (after, through) = f"NOT {is_refused(query)}", span
+    if fit_here(accepted_in(layout, [(stream, span)])):
+        rows = read_here(layout, stream, ("batch", after + 1, through), ["event_us", believed])
+        newest: int | None = pc.max(arrow_sql.where(rows, believed)["event_us"]).as_py()
+        return newest
+    rows_of_spark = read_raw(spark, layout, stream, span).where(believed)
+    return (rows_of_spark.agg({"event_us": "max"}).first() or (None,))[0]
 
 
 def _passed(newest: Sequence[int | None], idle_us: int | None) -> int | None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.home.crashpoint import crash_point
-from lakehouse.home.ledger import read_ledger
+from lakehouse.home.ledger import accepted_in
 from lakehouse.home.table_log import file_bounds
 from lakehouse.queries.kind import Query, kind_of
 from lakehouse.queries.runtime.batch import MOST_ROWS, Through, next_batch
@@ -31,7 +31,7 @@ from lakehouse.spark import tables
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from lakehouse.declare.stream import Stream
     from lakehouse.home.layout import Home
@@ -135,11 +135,9 @@ class QueryRun(ABC, Generic[Q]):
         tables.append_rows(stamped, table, writer, batch, self.metrics_table)
         crash_point("queries.finished")
 
-    def fetched(self, rows: DataFrame, manifest: BatchManifest) -> Rows:
-        """Return the rows of a batch as this process has them where they are few, else as they are."""
-        spans = zip(self.query.streams, manifest.spans, strict=True)
-        entries = (entry for stream, span in spans for entry in read_ledger(self.layout, stream, *span))
-        return rows.toArrow() if fit_here(sum(entry.accepted for entry in entries)) else rows
+    def is_small(self, manifest: BatchManifest) -> bool:
+        """Tell if this process takes the rows of a batch on, rather than Spark."""
+        return fit_here(accepted_in(self.layout, zip(self.query.streams, manifest.spans, strict=True)))
 
     def states_before(self, batch: int, rows: Rows) -> Rows:
         """Return the counters and markers of each bucket after the batch before this one, where its ``rows`` are."""

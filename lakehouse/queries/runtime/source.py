@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from lakehouse.queries.runtime import arrow_sql
 from lakehouse.queries.runtime.batch_manifest import finished
 from lakehouse.queries.runtime.scan.measurements import read_before
 from lakehouse.queries.runtime.scan.readers import readers_of
-from lakehouse.queries.runtime.scan.scan import Scan, read_raw
+from lakehouse.queries.runtime.scan.scan import Scan, read_here, read_raw
 
 if TYPE_CHECKING:
     from lakehouse.home.layout import Home
@@ -20,10 +22,13 @@ if TYPE_CHECKING:
 
 
 class RowSource(Protocol):
-    """The rows of a batch."""
+    """The rows of a batch: those of a side that WHERE lets through, with columns as SQL writes them."""
 
-    def rows(self, side: int) -> DataFrame:
-        """Return the raw rows of a side that WHERE lets through."""
+    def select(self, side: int, columns: Sequence[str]) -> DataFrame:
+        """Return rows as Spark has them."""
+
+    def select_here(self, side: int, columns: Sequence[str]) -> pa.Table:
+        """Return the same rows as this process has them, which reads them itself where no predicate is called."""
 
     def measured(self, side: int) -> Mapping[str, Any]:
         """Return what the scan of a side has measured.
@@ -49,8 +54,20 @@ class FromRaw:
     spans: Sequence[Span]
     near: Callable[[DataFrame, int], DataFrame] | None = None
 
-    def rows(self, side: int) -> DataFrame:
-        """Return the raw rows of a side that WHERE lets through."""
+    def select(self, side: int, columns: Sequence[str]) -> DataFrame:
+        """Return rows as Spark has them."""
+        return self._rows(side).selectExpr(*columns)
+
+    def select_here(self, side: int, columns: Sequence[str]) -> pa.Table:
+        """Return the same rows as this process has them."""
+        read = self.query.sides[side]
+        if self.near or side in readers_of(self.query):
+            return self.select(side, columns).toArrow()
+        (after, through), texts = self.spans[side], [*columns, *filter(None, [read.where])]
+        found = read_here(self.layout, read.stream, ("batch", after + 1, through), texts)
+        return arrow_sql.select(arrow_sql.where(found, read.where), columns)
+
+    def _rows(self, side: int) -> DataFrame:
         near = (lambda raw: self.near(raw, side)) if self.near else (lambda raw: raw)
         reader = readers_of(self.query).get(side)
         if reader is None:

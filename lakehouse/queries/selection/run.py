@@ -11,10 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import functions as F
-
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.queries.runtime.batch_manifest import BatchManifest
+from lakehouse.queries.runtime.bucket_answers import fit_here
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.scan.task import ROW
 from lakehouse.queries.runtime.source import RowSource
@@ -31,8 +30,10 @@ class SelectionRun(QueryRun[SelectionQuery]):
         """Append what the query selects, then the metrics that finish its batch; return its totals."""
         query, metrics = self.query, source.measured(0)
         if metrics["selected"]:
-            shown = [F.col(output.column).alias(output.name) for output in query.outputs]
-            rows = source.rows(0).select("event_us", F.col(ROW).alias("row_id"), *shown)
+            shown = [f"`{output.column}` AS `{output.name}`" for output in query.outputs]
+            columns = ("event_us", f"`{ROW}` AS row_id", *shown)
+            is_small = fit_here(metrics["selected"])
+            rows = source.select_here(0, columns) if is_small else source.select(0, columns)
             self.append(rows, self.layout.selection(query.name), "online", manifest.number)
         crash_point("queries.outputs-appended")
         source.record_metrics(metrics["rows"], metrics["selected"])

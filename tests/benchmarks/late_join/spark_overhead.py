@@ -170,7 +170,7 @@ def watched() -> Stopwatch:
     """Return a stopwatch on the steps of a query's batch."""
     watch = Stopwatch()
     watch.time(runtime, "next_batch", "what is next")
-    watch.time(runtime.QueryRun, "fetched", "rows fetched")
+    watch.time(online, "raw_rows_here", "rows read")
     watch.time(online.PairsRun, "answers", "buckets here, or plan of Spark")
     watch.time(online, "newest", "newest times known")
     watch.time(online, "bucket_metrics", "metrics collected")

@@ -10,6 +10,7 @@ from lakehouse.home.crashpoint import crash_point
 from lakehouse.queries.runtime.batch_manifest import BatchManifest
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.source import RowSource
+from lakehouse.queries.runtime.tables import ROW_HASH
 from lakehouse.spark import tables
 from tests.queries.toy_kind.query import SampleQuery
 
@@ -23,10 +24,10 @@ class SampleRun(QueryRun[SampleQuery]):
     def finish(self, manifest: BatchManifest, source: RowSource) -> dict[str, int]:
         """Append the rows, then the metrics; return the totals."""
         query, table = self.query, self.layout.selection(self.query.name)
-        raw, row = source.rows(0), F.xxhash64("source_file", "source_line", "source_item")
-        shown = [F.col(output.column).alias(output.name) for output in query.outputs]
-        sampled = raw.where(F.pmod(row, F.lit(query.one_in)) == 0)
-        self.append(sampled.select("event_us", row.alias("row_id"), *shown), table, "online", manifest.number)
+        shown = [f"`{output.column}` AS `{output.name}`" for output in query.outputs]
+        raw = source.select(0, ("event_us", f"{ROW_HASH} AS row_id", *shown))
+        sampled = raw.where(F.pmod("row_id", F.lit(query.one_in)) == 0)
+        self.append(sampled, table, "online", manifest.number)
         crash_point("queries.outputs-appended")
         rows, time_us = raw.agg(F.count("*"), F.max("event_us")).first() or (0, None)
         totals = {

@@ -33,9 +33,10 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.algorithms.scheduling.policies import DEFAULT
 from lakehouse.home.crashpoint import crash_point
-from lakehouse.home.ledger import read_extent
+from lakehouse.home.ledger import accepted_in, read_extent
 from lakehouse.queries.runtime.batch import MOST_ROWS
 from lakehouse.queries.runtime.batch_manifest import QueryChanged, finished
+from lakehouse.queries.runtime.bucket_answers import Rows, computed_once, fit_here
 from lakehouse.queries.runtime.failure import Failure, clear_failure, read_failure, write_failure
 from lakehouse.queries.runtime.run import QueryRun, add
 from lakehouse.queries.runtime.scan.measurements import Measured, read_before
@@ -193,8 +194,11 @@ class Round:
     def _scan(self, readers: tuple[Reader, ...], span: Span, held: ExitStack) -> dict[str, Scanned]:
         try:
             scan = self._scan_of(readers, span)
-            rows = scan.found().persist()
-            held.callback(rows.unpersist)
+            rows: Rows = (
+                scan.found_here()
+                if self._is_here(readers, span)
+                else held.enter_context(computed_once(scan.found()))
+            )
             tasks = told(rows)
         except Exception as error:
             # Not raised by a predicate, which the executor would have told: a worker that died, for one.
@@ -207,6 +211,11 @@ class Round:
             else:
                 found[reader.name] = Scanned(scan.rows(rows, place), figures[place])
         return found
+
+    def _is_here(self, readers: tuple[Reader, ...], span: Span) -> bool:
+        """Tell if this process scans: few rows, and no code of a user's is run."""
+        calls = any(each.call for reader in readers for each in reader.conjuncts)
+        return not calls and fit_here(accepted_in(self.rounds.layout, [(readers[0].stream, span)]))
 
     def _scan_of(self, readers: tuple[Reader, ...], span: Span) -> Scan:
         rounds, numbers = self.rounds, {batch.name: batch.manifest.number for batch in self.batches}

@@ -10,23 +10,28 @@ The order of conditions changes how long that takes, never which rows come out.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from lakehouse.algorithms.scheduling.network import Network
 from lakehouse.algorithms.scheduling.policies import DEFAULT
 from lakehouse.home.layout import Home
-from lakehouse.home.table_log import files_between
+from lakehouse.home.table_log import Between, files_between
+from lakehouse.queries.runtime import arrow_sql
+from lakehouse.queries.runtime.arrow_sql import columns_read, one_batch
 from lakehouse.queries.runtime.batch_manifest import Span
+from lakehouse.queries.runtime.bucket_answers import Rows
 from lakehouse.queries.runtime.scan.measurements import Before, interval_of, known_of
 from lakehouse.queries.runtime.scan.readers import Reader, sources_of, written
 from lakehouse.queries.runtime.scan.task import LIMIT_BYTES, READER, ROW, TOLD, Work
-from lakehouse.queries.runtime.tables import parsed
+from lakehouse.queries.runtime.tables import ROW_HASH
 from lakehouse.spark import tables
 
 Near = Callable[[DataFrame], DataFrame]
@@ -52,46 +57,77 @@ class Scan:
         Raises:
             LookupError: where a column was declared after the last rows came.
         """
-        stream = self.readers[0].stream
+        stream, columns = self.readers[0].stream, self._columns()
         raw = read_raw(self.spark, self.layout, stream, self.span)
-        kinds = {field.name: field.dataType.simpleString() for field in raw.schema}
-        read = dict.fromkeys(column for reader in self.readers for column in reader.read)
-        if lacking := [name for name in read if name not in kinds]:
+        if lacking := sorted(columns_read(columns) - {*raw.columns}):
             raise LookupError(
                 f"raw of {stream} has no {', '.join(lacking)} yet: it comes with the next ingest batch"
             )
-        shown = dict.fromkeys(column for reader in self.readers for column in reader.columns)
-        columns = "".join(f", `{name}` {kinds[name]}" for name in shown if name != "event_us")
-        schema = f"{READER} int, {TOLD} string, event_us bigint, {ROW} bigint{columns}"
-        row = F.xxhash64("source_file", "source_line", "source_item").alias(ROW)
-        rows = (near(raw) if near else raw).select(
-            "event_us", row, *(name for name in read if name != "event_us")
-        )
-        return rows.mapInArrow(self._work(schema).run, schema)
+        rows = (near(raw) if near else raw).selectExpr(*columns)
+        schema = self._answer(to_arrow_schema(rows.schema))
+        return rows.mapInArrow(self._work(schema).run, from_arrow_schema(schema))
 
-    def _work(self, schema: str) -> Work:
+    def found_here(self) -> pa.Table:
+        """Return the same, made in this process: of readers that call no predicate.
+
+        Raises:
+            LookupError: where a column was declared after the last rows came.
+        """
+        (after, through), columns = self.span, self._columns()
+        raw = read_here(self.layout, self.readers[0].stream, ("batch", after + 1, through), columns)
+        rows = arrow_sql.select(raw, columns)
+        schema = self._answer(rows.schema)
+        return pa.Table.from_batches(self._work(schema).run(rows.to_batches()), schema)
+
+    def _columns(self) -> list[str]:
+        """Return what tasks read of raw rows, as SQL."""
+        read = dict.fromkeys(column for reader in self.readers for column in reader.read)
+        return ["event_us", f"{ROW_HASH} AS `{ROW}`", *(f"`{name}`" for name in read if name != "event_us")]
+
+    def _answer(self, read: pa.Schema) -> pa.Schema:
+        """Return what a row is that tasks answer."""
+        shown = dict.fromkeys(column for reader in self.readers for column in reader.columns)
+        # What a task tells stands in a row that has none of them.
+        own = [read.field(name).with_nullable(True) for name in dict.fromkeys(("event_us", ROW, *shown))]
+        return pa.schema([(READER, pa.int32()), (TOLD, pa.string()), *own])
+
+    def _work(self, schema: pa.Schema) -> Work:
         network = Network.of(written(self.readers))
         return Work(
             self.readers,
             sources_of(self.readers),
             known_of(network, self.before),
             interval_of(self.before),
-            to_arrow_schema(parsed(schema)),
+            schema,
             self.limit_bytes,
             self.is_strict,
             policy=self.policy,
         )
 
-    def rows(self, found: DataFrame, place: int) -> DataFrame:
+    def rows(self, found: Rows, place: int) -> Rows:
         """Return the rows that a reader lets through, as they are in raw: time, hash, and the columns it wants."""
         wanted = dict.fromkeys(("event_us", ROW, *self.readers[place].columns))
+        if isinstance(found, pa.Table):
+            return found.filter(pc.equal(found[READER], place)).select(list(wanted))
         return found.where(F.col(READER) == place).select(*wanted)
 
 
-def told(found: DataFrame) -> list[Facts]:
-    """Return what the tasks that had rows have told; runs the scan."""
-    rows = found.where(F.col(TOLD).isNotNull()).select(TOLD).collect()
-    return [task for row in rows if (task := json.loads(row[TOLD]))["arrived"][0]]
+def told(found: Rows) -> list[Facts]:
+    """Return what the tasks that had rows have told; runs a scan of Spark."""
+    if isinstance(found, pa.Table):
+        texts = found[TOLD].drop_null().to_pylist()
+    else:
+        texts = [row[TOLD] for row in found.where(F.col(TOLD).isNotNull()).select(TOLD).collect()]
+    return [task for text in texts if (task := json.loads(text))["arrived"][0]]
+
+
+def read_here(layout: Home, stream: str, between: Between | None, texts: Sequence[str]) -> pa.RecordBatch:
+    """Return the raw rows in between, as this process reads them, with the columns that SQL texts read.
+
+    Raises:
+        LookupError: where a column was declared after the last rows came.
+    """
+    return one_batch(tables.read_between(layout.raw(stream), between, columns_read(texts)))
 
 
 def read_raw(spark: SparkSession, layout: Home, stream: str, span: Span) -> DataFrame:

@@ -7,13 +7,17 @@ the last operator of its chain, behind Spark's exchange by key.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.table_log import read_columns
+from lakehouse.queries.runtime import arrow_sql
+from lakehouse.queries.runtime.bucket_answers import Rows
 from lakehouse.queries.runtime.source import FromRaw
 from lakehouse.spark import tables
 
@@ -31,7 +35,7 @@ Facts = dict[str, Any]
 class Scanned:
     """What a reader lets through, and what was measured: of the whole batch, then of each of its conditions."""
 
-    rows: DataFrame
+    rows: Rows
     figures: list[Facts]
 
 
@@ -81,11 +85,24 @@ class Shared:
         self.begun_ns = time.perf_counter_ns()
         return self
 
-    def rows(self, side: int) -> DataFrame:
-        """Return the raw rows of a side that WHERE lets through."""
-        if side in self.scanned:
-            return self.scanned[side].rows
-        return FromRaw(self.spark, self.layout, self.query, self.manifest.spans).rows(side)
+    def select(self, side: int, columns: Sequence[str]) -> DataFrame:
+        """Return rows as Spark has them."""
+        if side not in self.scanned:
+            return self._from_raw().select(side, columns)
+        rows = self.scanned[side].rows
+        return (self.spark.createDataFrame(rows) if isinstance(rows, pa.Table) else rows).selectExpr(*columns)
+
+    def select_here(self, side: int, columns: Sequence[str]) -> pa.Table:
+        """Return the same rows as this process has them."""
+        if side not in self.scanned:
+            return self._from_raw().select_here(side, columns)
+        rows = self.scanned[side].rows
+        if isinstance(rows, pa.Table):
+            return arrow_sql.select(arrow_sql.one_batch(rows), columns)
+        return rows.selectExpr(*columns).toArrow()
+
+    def _from_raw(self) -> FromRaw:
+        return FromRaw(self.spark, self.layout, self.query, self.manifest.spans)
 
     def measured(self, side: int) -> Facts:
         """Return what the scan of a side has measured of the whole batch."""

@@ -1,16 +1,17 @@
-"""A condition on rows, which the catalog has let through, as a function of an Arrow batch.
+"""Conditions and columns that are written in Spark's SQL, of Arrow rows: what Spark would say, without starting it.
 
-It says what Spark would: comparisons with null are null, NOT, AND and OR know three values, sums are of doubles.
-Numbers of different types are compared as Spark compares them: with a double as doubles, else exactly; exactly also
-where a literal has more digits than a decimal column, which Spark rounds.
+A condition is one that the catalog has let through; a column is one that a kind of query makes of raw rows, with
+``xxhash64``, ``pmod``, ``IF``, ``CASE``, ``coalesce`` and ``CAST``. Comparisons with null are null, NOT, AND and OR
+know three values, sums are of doubles. Numbers of different types are compared as Spark compares them: with a double as
+doubles, else exactly; exactly also where a literal has more digits than a decimal column, which Spark rounds.
 
-Cost: a pass of compiled code over the columns for each sign in the condition.
+Cost: a pass of compiled code over the columns for each sign in the text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import reduce
+from collections.abc import Callable, Sequence
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.queries.language.text import DIALECT
+from lakehouse.spark.row_hash import xxhash64
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -41,15 +43,19 @@ _SHAPED = {
 }
 
 
+_TYPES = {
+    **{"bigint": pa.int64(), "int": pa.int32(), "string": pa.string(), "boolean": pa.bool_()},
+    "double": pa.float64(),
+}
+
+
 def mask_of(sql: str) -> Mask:
     """Return what tells of each row of a batch if the condition holds; null counts as not.
 
     Raises:
         ValueError: at a sign that the catalog does not let through.
     """
-    from sqlglot import parse_one
-
-    tree = parse_one(sql, dialect=DIALECT)
+    tree = _parsed(sql)
 
     def run(rows: pa.RecordBatch) -> Any:
         found = _value(tree, rows)
@@ -58,6 +64,55 @@ def mask_of(sql: str) -> Mask:
         return found.fill_null(False)
 
     return run
+
+
+def one_batch(rows: pa.Table) -> pa.RecordBatch:
+    """Return rows in one piece."""
+    return pa.record_batch([column.combine_chunks() for column in rows.columns], rows.schema)
+
+
+def where(rows: pa.RecordBatch, condition: str | None) -> pa.RecordBatch:
+    """Return the rows of which a condition holds; all without one."""
+    return rows if condition is None else rows.filter(pa.array(mask_of(condition)(rows)))
+
+
+def select(rows: pa.RecordBatch, columns: Sequence[str]) -> pa.Table:
+    """Return columns, each written as SQL with a name or as the name of a column, of each row.
+
+    Raises:
+        ValueError: at a function that is not among those above.
+    """
+    trees = [_parsed(each) for each in columns]
+    return pa.table([_column(tree.unalias(), rows) for tree in trees], [tree.alias_or_name for tree in trees])
+
+
+def columns_read(texts: Sequence[str]) -> set[str]:
+    """Return the names of the columns that conditions and columns read."""
+    from sqlglot import exp
+
+    return {column.name for text in texts for column in _parsed(text).find_all(exp.Column)}
+
+
+@lru_cache(maxsize=4096)
+def _parsed(sql: str) -> exp.Expr:
+    from sqlglot import parse_one
+
+    return parse_one(sql, dialect=DIALECT)
+
+
+def _column(node: exp.Expr, rows: pa.RecordBatch) -> Any:
+    from sqlglot import exp
+
+    value = _value(node, rows)
+    if isinstance(node, exp.Literal) and pa.types.is_int64(value.type) and abs(value.as_py()) < 2**31:
+        # As short as Spark's.
+        value = value.cast(pa.int32())
+    return _filled(value, rows.num_rows)
+
+
+def _filled(value: Any, rows: int) -> Any:
+    """Return a value of each row."""
+    return pa.repeat(value, rows) if isinstance(value, pa.Scalar) else value
 
 
 def _value(node: exp.Expr, rows: pa.RecordBatch) -> Any:
@@ -76,8 +131,53 @@ def _value(node: exp.Expr, rows: pa.RecordBatch) -> Any:
         case exp.Null():
             return pa.scalar(None)
         case exp.Cast():
-            return _double(_value(node.this, rows))
+            return _cast(_value(node.this, rows), node.to.sql(DIALECT))
+        case exp.Anonymous() | exp.If() | exp.Case() | exp.Coalesce():
+            return _function(node, rows)
     return _condition(node, rows)
+
+
+def _function(node: exp.Expr, rows: pa.RecordBatch) -> Any:
+    """Return what a function makes that no condition has, but columns do."""
+    from sqlglot import exp
+
+    match node:
+        case exp.If():
+            return _chosen(node, _value(node.args["false"], rows), rows)
+        case exp.Case():
+            [only] = node.args["ifs"]
+            return _chosen(only, pa.scalar(None), rows)
+        case exp.Coalesce():
+            return pc.coalesce(*(_value(each, rows) for each in (node.this, *node.expressions)))
+    values = [_filled(_value(each, rows), rows.num_rows) for each in node.expressions]
+    if node.name == "xxhash64":
+        return pa.array(xxhash64(values, rows.num_rows))
+    if node.name == "pmod":
+        return pa.array(np.mod(values[0].to_numpy(), values[1].to_numpy()))
+    raise ValueError(f"expected a function that columns have, found {node.name}")
+
+
+def _chosen(node: exp.Expr, other: Any, rows: pa.RecordBatch) -> Any:
+    """Return one value where a condition holds, and another where it does not or is null."""
+    one = _value(node.args["true"], rows)
+    other = other.cast(one.type) if pa.types.is_null(other.type) else other
+    holds = pc.fill_null(_truth(_value(node.this, rows)), False)
+    found = pc.if_else(holds, one, other)
+    return _filled(found, rows.num_rows)
+
+
+def _cast(one: Any, kind: str) -> Any:
+    if kind.lower() == "double":
+        return _double(one)
+    return pc.cast(one, _arrow_type(kind.lower()))
+
+
+@lru_cache(maxsize=256)
+def _arrow_type(kind: str) -> pa.DataType:
+    if kind.startswith("decimal("):
+        precision, scale = kind.removeprefix("decimal(").removesuffix(")").split(",")
+        return pa.decimal128(int(precision), int(scale))
+    return _TYPES[kind]
 
 
 def _condition(node: exp.Expr, rows: pa.RecordBatch) -> Any:
@@ -112,7 +212,7 @@ def _operation(node: exp.Expr, rows: pa.RecordBatch) -> Any:
     if name in ("Like", "ILike"):
         return pc.match_like(_text(one), node.expression.this, ignore_case=name == "ILike")
     if name in _RECKONED:
-        return _RECKONED[name](*map(_double, (one, _value(node.expression, rows))))
+        return _reckoned(name, one, _value(node.expression, rows))
     if name == "Mod":
         return _remainder(_double(one), _double(_value(node.expression, rows)))
     if name == "Trim":
@@ -122,6 +222,15 @@ def _operation(node: exp.Expr, rows: pa.RecordBatch) -> Any:
     if name in _SHAPED:
         return _SHAPED[name](_text(one))
     raise ValueError(f"expected a sign that the catalog lets through, found {name}")
+
+
+def _reckoned(name: str, one: Any, two: Any) -> Any:
+    """Reckon in doubles; only times, which no condition that a user writes has as they are, in whole numbers."""
+    if name == "Sub" and all(
+        isinstance(each, pa.Array) and pa.types.is_int64(each.type) for each in (one, two)
+    ):
+        return pc.subtract(one, two)
+    return _RECKONED[name](_double(one), _double(two))
 
 
 def _compared(name: str, one: Any, two: Any) -> Any:
@@ -194,7 +303,9 @@ def _number(text: str) -> pa.Scalar:
 
 
 def _double(one: Any) -> Any:
-    return pc.cast(one, pa.float64(), safe=False)
+    """Return the nearest doubles; what Arrow itself makes of decimals is often the one beside it."""
+    exact = pc.cast(one, pa.string()) if pa.types.is_decimal(one.type) else one
+    return pc.cast(exact, pa.float64(), safe=False)
 
 
 def _truth(one: Any) -> Any:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakehouse.queries.registered import parse_query
-from lakehouse.queries.runtime.scan.masks import mask_of
+from lakehouse.queries.runtime.arrow_sql import mask_of
 from lakehouse.queries.selection.query import SelectionQuery
 from tests.queries.declared_streams import stream_of
 
