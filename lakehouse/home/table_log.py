@@ -26,6 +26,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # A column, and the least and the largest value that a row is asked to have in it, None for no such end.
 Between = tuple[str, int, int | None]
+# Least and largest values, both included: of disjoint ranges that ascend.
+Ranges = Sequence[tuple[int, int]]
 # What the log says of each file, by the path as it writes it.
 _Files = dict[str, Mapping[str, Any]]
 
@@ -183,6 +185,26 @@ def files_between(table: Path, between: Between | None) -> list[Path]:
         for path, added in _replayed(_tail(table))[1].items()
         if between is None or _may_hold(_statistics(added), between)
     ]
+
+
+def read_near(table: Path, columns: Sequence[str], column: str, ranges: Ranges) -> Iterator[Any]:
+    """Yield some columns of the rows of which one lies in or between the ranges that a file meets, as Arrow tables."""
+    for path, _, met in _files_near(table, column, ranges):
+        yield _read_file(path, columns, (column, met[0][0], met[-1][1]))
+
+
+def most_near(table: Path, column: str, ranges: Ranges) -> int:
+    """Return how many rows the files have that may have one of which a column lies in one of some ranges."""
+    return sum(rows for _, rows, _ in _files_near(table, column, ranges))
+
+
+def _files_near(table: Path, column: str, ranges: Ranges) -> Iterator[tuple[Path, int, Ranges]]:
+    """Yield files with their rows and the ranges that they may meet, which are disjoint and ascend."""
+    for path, added in _replayed(_tail(table))[1].items():
+        stats = _statistics(added)
+        met = [each for each in ranges if _may_hold(stats, (column, *each))]
+        if met:
+            yield table / unquote(path), stats.get("numRecords") or 0, met
 
 
 def most_rows(table: Path, between: Between | None = None) -> int:

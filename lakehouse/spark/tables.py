@@ -35,7 +35,7 @@ from lakehouse.home.table_commits import (
     new_folder,
     open_table,
 )
-from lakehouse.home.table_log import Between, read_parts
+from lakehouse.home.table_log import Between, Ranges, read_near, read_parts
 from lakehouse.home.table_maintenance import kept
 from sql import statement
 
@@ -79,13 +79,32 @@ def read_between(
     Raises:
         LookupError: where the table lacks one of these columns.
     """
-    columns = arrow_schema(open_table(table))
-    if names is not None:
-        if lacking := sorted(set(names) - {*columns.names}):
-            raise LookupError(f"{table} has no {', '.join(lacking)} yet: it comes with the next ingest batch")
-        columns = pa.schema([field for field in columns if field.name in names])
+    columns = _named_columns(table, names)
     parts = [fitted(part, columns) for part in read_parts(table, columns.names, between)]
     return pa.concat_tables([columns.empty_table(), *parts])
+
+
+def read_around(table: Path, column: str, ranges: Ranges, names: Collection[str]) -> pa.Table:
+    """Return some columns of the rows of which another lies in a few disjoint ranges that ascend, and of some between.
+
+    Cost: the files whose statistics let them have such a row.
+
+    Raises:
+        LookupError: where the table lacks one of these columns.
+    """
+    columns = _named_columns(table, names)
+    parts = [fitted(part, columns) for part in read_near(table, columns.names, column, ranges)]
+    return pa.concat_tables([columns.empty_table(), *parts])
+
+
+def _named_columns(table: Path, names: Collection[str] | None) -> pa.Schema:
+    """Return the table's columns, or those of them that are named."""
+    columns = arrow_schema(open_table(table))
+    if names is None:
+        return columns
+    if lacking := sorted(set(names) - {*columns.names}):
+        raise LookupError(f"{table} has no {', '.join(lacking)} yet: it comes with the next ingest batch")
+    return pa.schema([field for field in columns if field.name in names])
 
 
 def append_once(rows: DataFrame, table: Path, writer: str, version: int) -> list[Path] | None:

@@ -7,22 +7,20 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
-import pytest
 
 from jobs import repair_late, run_queries
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.crashpoint import AGGREGATE_POINTS, JOIN_POINTS, MULTIWAY_POINTS, SELECTION_POINTS
 from lakehouse.home.table_log import read_columns, read_rows
-from lakehouse.queries.runtime import bucket_answers
 from tests import killing
+from tests.queries.limits import limited
 from tests.queries.multiway.streams import NAMES, T0, configuration, some_rows
 from tests.taking_in import take_in
 
@@ -166,7 +164,7 @@ class Life:
                 # It comes when the batch is planned, is left to the next one, and all of it is late.
                 self.land(self.part(1))
         # Of these two batches the first bucket that answers anything is too much for this process.
-        with self.limited("MOST_BYTES_HERE"):
+        with limited("MOST_BYTES_HERE"):
             self.run()
         for point in self.points("repair"):
             self.kill(point)
@@ -174,9 +172,9 @@ class Life:
         others = self.settings.model_copy(
             update={"queries": self.settings.queries.model_copy(update={"buckets": 1})}
         )
-        with self.limited("MOST_ROWS_HERE"):
+        with limited("MOST_ROWS_HERE"):
             run_queries.run(others, self.spark, TWIN)
-        repair_late.run(others, self.spark, TWIN)
+            repair_late.run(others, self.spark, TWIN)
 
     @property
     def predicates(self) -> Path:
@@ -212,14 +210,6 @@ class Life:
     def points(self, job: str) -> list[str]:
         """Return where a job can be killed, in the order in which a run passes them."""
         return [point for point in EXAMPLES[self.kind].points if point.startswith(job)]
-
-    @staticmethod
-    @contextmanager
-    def limited(limit: str) -> Iterator[None]:
-        """Leave buckets to Spark, as those of large batches are, by what this process takes on at most."""
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(bucket_answers, limit, 0)
-            yield
 
     def kill(self, point: str) -> None:
         """Run the job that passes a point in a process that dies there."""

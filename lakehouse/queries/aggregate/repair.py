@@ -7,8 +7,11 @@ logged rows. From when each has counted follows from the log, so nothing is comp
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -21,15 +24,20 @@ from lakehouse.queries.aggregate.alarms import Changed
 from lakehouse.queries.aggregate.bucket import groups_of, metrics_with_ticks, part_rows
 from lakehouse.queries.aggregate.group_names import GroupNames
 from lakehouse.queries.aggregate.query import AggregateQuery
-from lakehouse.queries.aggregate.rows import as_rows, is_used, raw_rows
+from lakehouse.queries.aggregate.rows import as_rows, is_used, raw_rows, raw_rows_here
 from lakehouse.queries.aggregate.run import AggregateRun
 from lakehouse.queries.language.row_conditions import scanned
 from lakehouse.queries.runtime.bucket import gathered
-from lakehouse.queries.runtime.bucket_answers import by_bucket
+from lakehouse.queries.runtime.bucket_answers import Rows, by_bucket, computed_once
 from lakehouse.queries.runtime.lookup import positions_of
 from lakehouse.queries.runtime.repair import QueryRepair
-from lakehouse.queries.runtime.source import FromRaw
+from lakehouse.queries.runtime.source import FromRaw, RawNear
 from lakehouse.queries.runtime.tables import parsed
+
+if TYPE_CHECKING:
+    from lakehouse.algorithms.join_aggregate.contract import Int64s
+
+_LOGGED = ("bucket", "side", "row", "horizon_us")
 
 
 @dataclass(frozen=True)
@@ -45,24 +53,36 @@ class Repair(QueryRepair[AggregateRun]):
 
     def find(self, logged: DataFrame) -> tuple[int, int]:
         """Append parts, answers and alarms."""
-        run, number = self.run, self.manifest.number
-        found = self._found(logged).persist()
-        try:
-            buckets, ticks = run.metrics(found)
-            answered = run.answer(found, ticks, "repair", number)
-            crash_point("repair.answers-appended")
-            if ticks.first_us is not None and self.time_us is not None:
-                last = floor_to(run.query.every_us, self.time_us)
-                run.follow_alarms(Changed(ticks.first_us, last), "repair", number)
-        finally:
-            found.unpersist()
-        return answered.new + answered.revised, sum(row["rows"] for row in buckets)
+        with computed_once(self._parts(self._candidates(logged), logged.select(*_LOGGED))) as found:
+            return self._append(found)
 
-    def _found(self, logged: DataFrame) -> DataFrame:
-        run, query = self.run, self.run.query
-        work = BucketRepair(query, run.shape, to_arrow_schema(parsed(run.columns())))
-        late = logged.select("bucket", "side", "row", "horizon_us")
-        return by_bucket(self._candidates(logged), late, work, run.columns())
+    def find_here(self, logged: pa.Table, near: RawNear) -> tuple[int, int]:
+        """Do the same in this process."""
+        rows = raw_rows_here(near, self.run.query, self.run.streams, self.run.buckets)
+        reached = np.isin(rows["bucket"].to_numpy(), logged["bucket"].to_numpy())
+        return self._append(self._parts(rows.filter(pa.array(reached)), logged.select(list(_LOGGED))))
+
+    def times_here(self, logged: pa.Table) -> tuple[Int64s, Int64s]:
+        """Return from when to when each logged row may meet others: the batch that took it in counted those after."""
+        first, last = super().times_here(logged)
+        horizon_us = pc.coalesce(logged["horizon_us"], pa.array(last)).to_numpy()
+        return first, np.maximum(first, np.minimum(last, horizon_us))
+
+    def _parts(self, rows: Rows, late: Rows) -> Rows:
+        """Return the parts that buckets find, of raw rows and of logged ones."""
+        run = self.run
+        work = BucketRepair(run.query, run.shape, to_arrow_schema(parsed(run.columns())))
+        return by_bucket(rows, late, work, run.columns())
+
+    def _append(self, found: Rows) -> tuple[int, int]:
+        run, number = self.run, self.manifest.number
+        buckets, ticks = run.metrics(found)
+        answered = run.answer(found, ticks, "repair", number)
+        crash_point("repair.answers-appended")
+        if ticks.first_us is not None and self.time_us is not None:
+            last = floor_to(run.query.every_us, self.time_us)
+            run.follow_alarms(Changed(ticks.first_us, last), "repair", number)
+        return answered.new + answered.revised, sum(row["rows"] for row in buckets)
 
     def _candidates(self, logged: DataFrame) -> DataFrame:
         """Return the raw rows that batches so far have taken, in the buckets and around the times of logged rows."""

@@ -23,7 +23,7 @@ from lakehouse.declare.stream import Stream
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.tables import group_types
 from lakehouse.queries.runtime.progress import is_refused
-from lakehouse.queries.runtime.source import RowSource
+from lakehouse.queries.runtime.source import RowsHere, RowSource
 from lakehouse.queries.runtime.tables import ROW_HASH
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def raw_rows(
 
 
 def raw_rows_here(
-    source: RowSource, query: AggregateQuery, streams: Mapping[str, Stream], buckets: int
+    source: RowsHere, query: AggregateQuery, streams: Mapping[str, Stream], buckets: int
 ) -> pa.Table:
     """Return the same rows as this process has them."""
     sides = range(len(query.sides))

@@ -8,21 +8,32 @@ have such a row; manifests tell which batch took in what, and nothing is compare
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import TYPE_CHECKING, Self
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse.algorithms.multiway_join.joining import Joined, TooMany, results_of
 from lakehouse.home.crashpoint import crash_point
-from lakehouse.queries.multiway.route import joined, results_of, shown_of
-from lakehouse.queries.multiway.rows import is_used, raw_rows
+from lakehouse.queries.multiway import route
+from lakehouse.queries.multiway.query import MultiwayQuery
+from lakehouse.queries.multiway.route import joined, shown_of
+from lakehouse.queries.multiway.rows import is_used, raw_rows, side_columns
 from lakehouse.queries.multiway.run import MultiwayRun
-from lakehouse.queries.runtime.batch import taken_in
+from lakehouse.queries.multiway.small_batch import as_joined, most_met, shown, used_rows
+from lakehouse.queries.runtime.batch import taken_in, taken_in_here
+from lakehouse.queries.runtime.bucket_answers import TooLarge
 from lakehouse.queries.runtime.repair import QueryRepair
-from lakehouse.queries.runtime.source import FromRaw
+from lakehouse.queries.runtime.source import FromRaw, RawNear
 from lakehouse.spark import tables
+
+if TYPE_CHECKING:
+    from lakehouse.algorithms.multiway_join.contract import Int64s
 
 
 @dataclass(frozen=True)
@@ -47,6 +58,23 @@ class Repair(QueryRepair[MultiwayRun]):
             return self._append_missed(rows, late)
         finally:
             late.unpersist()
+
+    def find_here(self, logged: pa.Table, near: RawNear) -> tuple[int, int]:
+        """Do the same in this process."""
+        run, query = self.run, self.run.query
+        used = [
+            used_rows(near.select_here(side, side_columns(query, run.streams, side)))
+            for side in range(len(query.sides))
+        ]
+        late = LateRows.of(query, used, [taken_in_here(self.batches, rows) for rows in used], logged)
+        try:
+            found = np.concatenate([late.missed(side) for side in range(len(used))])
+        except TooMany as error:
+            raise TooLarge(str(error)) from error
+        results = shown(query, used, found, "repair")
+        run.append(results, run.layout.multiway(query.name), "repair", self.manifest.number)
+        crash_point("repair.results-appended")
+        return results.num_rows, sum(len(late.rows(side)) for side in range(len(used)))
 
     def _append_missed(self, rows: DataFrame, late: DataFrame) -> tuple[int, int]:
         run, number = self.run, self.manifest.number
@@ -99,4 +127,44 @@ class Repair(QueryRepair[MultiwayRun]):
                 F.col(f"event_us_{stop}") < F.col("horizon_us") - other.window_us
             )
             visited.append(stop)
-        return results_of(found.where(is_missed), query, "repair")
+        return route.results_of(found.where(is_missed), query, "repair")
+
+
+@dataclass(frozen=True)
+class LateRows:
+    """Rows that join, by side: with the batch that took each in, and up to when rows were late for that batch."""
+
+    query: MultiwayQuery
+    sides: Sequence[Joined]
+    taken: Sequence[Int64s]
+    horizon_us: Sequence[Int64s]
+
+    @classmethod
+    def of(
+        cls, query: MultiwayQuery, used: Sequence[pa.Table], taken: Sequence[Int64s], logged: pa.Table
+    ) -> Self:
+        """Return rows beside what batches have logged of them."""
+        known = logged.group_by("batch").aggregate([("horizon_us", "max")])
+        last = max(int(each.max(initial=0)) for each in (*taken, known["batch"].to_numpy()))
+        horizons = np.full(last + 1, np.iinfo(np.int64).min)
+        horizons[known["batch"].to_numpy()] = known["horizon_us_max"].to_numpy()
+        sides = [
+            as_joined(query, side, rows, np.zeros(rows.num_rows, np.bool_)) for side, rows in enumerate(used)
+        ]
+        return cls(query, sides, taken, [horizons[each] for each in taken])
+
+    def rows(self, side: int) -> Int64s:
+        """Return the places of a side's rows that were late."""
+        return np.flatnonzero(self.sides[side].event_us < self.horizon_us[side])
+
+    def missed(self, side: int) -> Int64s:
+        """Return what its late rows have missed, where it is the last side that has a row of the newest batch."""
+        found = results_of(self.sides, side, self.rows(side), most_met(self.query))
+        newest, horizon_us = self.taken[side][found[:, side]], self.horizon_us[side][found[:, side]]
+        is_last, is_missed = np.ones(len(found), np.bool_), np.zeros(len(found), np.bool_)
+        for stop, other in enumerate(self.sides):
+            if stop != side:
+                taken, event_us = self.taken[stop][found[:, stop]], other.event_us[found[:, stop]]
+                is_last &= taken <= newest if stop < side else taken < newest
+                is_missed |= (taken < newest) & (event_us < horizon_us - other.window_us)
+        return found[is_last & is_missed]

@@ -59,18 +59,12 @@ class SmallBatch:
         Raises:
             TooMany: where the combinations that new rows meet are more than this process shall hold.
         """
-        bytes_each = 8 * (len(self.query.sides) + 4)
-        used = [rows.filter(pa.array(_is_used(rows))) for rows in self._sides]
+        used = [used_rows(rows) for rows in self._sides]
         sides = [
-            Joined(
-                rows["key"].to_numpy(),
-                rows["event_us"].to_numpy(),
-                rows["is_new"].to_numpy(zero_copy_only=False),
-                side.window_us,
-            )
-            for rows, side in zip(used, self.query.sides, strict=True)
+            as_joined(self.query, side, rows, rows["is_new"].to_numpy(zero_copy_only=False))
+            for side, rows in enumerate(used)
         ]
-        return self._shown(used, results_with_new(sides, bucket_answers.MOST_BYTES_HERE // bytes_each))
+        return shown(self.query, used, results_with_new(sides, most_met(self.query)), "online")
 
     def logged(self) -> pa.Table:
         """Return the new rows that came late, and those that are refused."""
@@ -127,25 +121,35 @@ class SmallBatch:
         }
         return {"rows": is_new, **kinds}
 
-    def _shown(self, used: Sequence[pa.Table], results: Int64s) -> pa.Table:
-        """Return combinations as the results that they are."""
-        places = [pa.array(results[:, side]) for side in range(len(used))]
-        times, ids = (
-            np.column_stack([rows[name].to_numpy()[results[:, side]] for side, rows in enumerate(used)])
-            for name in ("event_us", "row")
-        )
-        shown = {
-            each.name: used[each.side][f"o_{each.name}"].take(places[each.side])
-            for each in self.query.outputs
-        }
-        own = {"event_us": times.max(axis=1), "times_us": _lists(times), "row_ids": _lists(ids)}
-        return pa.table({**own, "found": pa.repeat("online", len(results)), **shown})
+
+def used_rows(rows: pa.Table) -> pa.Table:
+    """Return the rows that join: those with a whole key whose clock is believed."""
+    is_refused = rows["is_refused"].to_numpy(zero_copy_only=False)
+    return rows.filter(pa.array(rows["key"].is_valid().to_numpy() & ~is_refused))
 
 
-def _is_used(rows: pa.Table) -> Bools:
-    """Tell which rows join: those with a whole key whose clock is believed."""
-    used: Bools = rows["key"].is_valid().to_numpy() & ~rows["is_refused"].to_numpy(zero_copy_only=False)
-    return used
+def as_joined(query: MultiwayQuery, side: int, rows: pa.Table, is_new: Bools) -> Joined:
+    """Return a side's rows that join as the method takes them."""
+    return Joined(rows["key"].to_numpy(), rows["event_us"].to_numpy(), is_new, query.sides[side].window_us)
+
+
+def most_met(query: MultiwayQuery) -> int:
+    """Return how many combinations this process holds at most."""
+    return bucket_answers.MOST_BYTES_HERE // (8 * (len(query.sides) + 4))
+
+
+def shown(query: MultiwayQuery, used: Sequence[pa.Table], found: Int64s, how: str) -> pa.Table:
+    """Return combinations, one a line by places in ``used``, as the results that they are; ``how``: what found them."""
+    times, ids = (
+        np.column_stack([rows[name].to_numpy()[found[:, side]] for side, rows in enumerate(used)])
+        for name in ("event_us", "row")
+    )
+    outputs = {
+        each.name: used[each.side][f"o_{each.name}"].take(pa.array(found[:, each.side]))
+        for each in query.outputs
+    }
+    own = {"event_us": times.max(axis=1), "times_us": _lists(times), "row_ids": _lists(ids)}
+    return pa.table({**own, "found": pa.repeat(how, len(found)), **outputs})
 
 
 def _lists(values: Int64s) -> pa.Array:

@@ -6,9 +6,10 @@ the query's batches and the order inside a batch, so nothing is compared with th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,24 +22,25 @@ from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.repair import missing_pairs
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.table_log import read_columns
-from lakehouse.queries.pairs.bucket import pair_columns
+from lakehouse.queries.pairs.bucket import PAIR, pair_columns
 from lakehouse.queries.pairs.held_join import policy_of
 from lakehouse.queries.pairs.needed_slack import COUNTS
 from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.pairs.rows import as_batch, in_buckets, in_order, raw_rows
+from lakehouse.queries.pairs.rows import as_batch, in_buckets, in_order, raw_rows, raw_rows_here
 from lakehouse.queries.pairs.run import PairsRun
-from lakehouse.queries.runtime.batch import taken_in
+from lakehouse.queries.runtime.batch import taken_in, taken_in_here
 from lakehouse.queries.runtime.bucket import filled
-from lakehouse.queries.runtime.bucket_answers import by_bucket
+from lakehouse.queries.runtime.bucket_answers import Rows, by_bucket, computed_once, count_of, of_kind
 from lakehouse.queries.runtime.lookup import positions_of
 from lakehouse.queries.runtime.repair import QueryRepair
-from lakehouse.queries.runtime.source import FromRaw
+from lakehouse.queries.runtime.source import FromRaw, RawNear
 from lakehouse.queries.runtime.tables import output_types, parsed
 from lakehouse.spark import tables
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Batch, Int64s, Pairs
 
+NEEDED, LOOKED_AT = "needed", "looked_at"
 _LOGGED = ("side", "row", "event_us", "horizon_us", "time_us", "what")
 
 
@@ -59,39 +61,45 @@ class Repair(QueryRepair[PairsRun]):
 
     def find(self, logged: DataFrame) -> tuple[int, int]:
         """Append the missed pairs, and how much slack they would have needed."""
-        run, name = self.run, self.run.query.name
-        found = self._found(logged).persist()
-        try:
-            looked_at = F.count_if(F.col("found_us").isNull() & F.col("bucket").isNull())
-            pairs, seen = found.agg(F.count("found_us"), looked_at).first() or (0, 0)
-            needed = found.where("bucket IS NOT NULL").select("bucket", *COUNTS)
-            own = [F.col(old).alias(new) for new, old in run.pair_columns().items()]
-            shown = found.where("found_us IS NOT NULL").select(*own)
-            tables.create(run.layout.needed_slack(name), "needed_slack")
-            tables.side_by_side(
-                lambda: run.append(
-                    shown, run.layout.pairs(name), "repair", self.manifest.number, found="repair"
-                ),
-                lambda: run.append(
-                    needed, run.layout.needed_slack(name), "repair", self.manifest.number, "repair"
-                ),
-            )
-            crash_point("repair.pairs-appended")
-        finally:
-            found.unpersist()
-        return pairs, seen
-
-    def _found(self, logged: DataFrame) -> DataFrame:
-        run, query = self.run, self.run.query
-        rows = in_buckets(self._candidates(logged), query, run.buckets)
         late = logged.unionByName(self.log.where("what = 'refused'")).select("bucket", *_LOGGED)
+        with computed_once(self._answers(self._candidates(logged), late)) as found:
+            return self._append(found)
+
+    def find_here(self, logged: pa.Table, near: RawNear) -> tuple[int, int]:
+        """Do the same in this process."""
+        run = self.run
+        rows = raw_rows_here(near, run.query, run.streams)
+        rows = rows.append_column("taken", pa.array(taken_in_here(self.batches, rows)))
+        log = tables.read_around(
+            run.layout.missed_rows(run.query.name), "event_us", near.ranges, ("batch", "bucket", *_LOGGED)
+        )
+        is_refused = pc.and_(pc.equal(log["what"], "refused"), pc.less_equal(log["batch"], self.through))
+        names = ["bucket", *_LOGGED]
+        late = pa.concat_tables([logged.select(names), log.filter(is_refused).select(names)])
+        return self._append(self._answers(rows, late))
+
+    def _answers(self, rows: Rows, late: Rows) -> Rows:
+        """Return what buckets find, as ``BucketRepair`` has it, of raw rows and of logged ones."""
+        run, query = self.run, self.run.query
         types = output_types(query, run.streams)
         shown = "".join(f", `o_{name}` {kind}" for name, kind in types.items())
         times = "event_us bigint, left_us bigint, right_us bigint, left_row bigint, right_row bigint, wait_us bigint"
         needed = "bucket int, from_us bigint, side int, slack_us bigint, pairs bigint"
-        columns = f"found_us bigint, {times}, {needed}{shown}"
+        columns = f"kind string, {times}, {needed}{shown}"
         work = BucketRepair(query, to_arrow_schema(parsed(columns)), self.time_us or 0)
-        return by_bucket(rows, late, work, columns)
+        return by_bucket(in_buckets(rows, query, run.buckets), late, work, columns)
+
+    def _append(self, found: Rows) -> tuple[int, int]:
+        run, number, layout, name = self.run, self.manifest.number, self.run.layout, self.run.query.name
+        needed = of_kind(found, NEEDED, {column: column for column in ("bucket", *COUNTS)})
+        shown = of_kind(found, PAIR, run.pair_columns())
+        tables.create(layout.needed_slack(name), "needed_slack")
+        tables.side_by_side(
+            lambda: run.append(shown, layout.pairs(name), "repair", number, found="repair"),
+            lambda: run.append(needed, layout.needed_slack(name), "repair", number, "repair"),
+        )
+        crash_point("repair.pairs-appended")
+        return count_of(found, PAIR), count_of(found, LOOKED_AT)
 
     def _candidates(self, logged: DataFrame) -> DataFrame:
         """Return raw rows of the times around logged rows, with the batch of the query that took them in."""
@@ -114,7 +122,7 @@ class Repair(QueryRepair[PairsRun]):
 class BucketRepair:
     """What a task must know to repair one bucket.
 
-    Answers pairs, how many of them needed which slack, and a row of nulls for each logged row looked at.
+    Answers pairs, how many of them needed which slack, and a row for each logged row looked at, by ``kind``.
     """
 
     query: PairsQuery
@@ -144,18 +152,16 @@ class BucketRepair:
             self.time_us - logged_at[positions],
         )
         left, right = rows.take(pa.array(pairs.left)), rows.take(pa.array(pairs.right))
-        columns = {
-            "found_us": pa.repeat(pa.scalar(self.time_us, pa.int64()), len(pairs)),
-            **pair_columns(self.query, pairs, left, right),
-        }
         return pa.concat_tables(
             [
-                filled(pa.table(columns), len(pairs), self.schema),
+                self._of_kind(PAIR, pair_columns(self.query, pairs, left, right), len(pairs)),
                 self._needed(key[0], pairs, batch, logged_at),
-                # A row of nulls for each logged row says that it was looked at.
-                filled(pa.table({}), len(positions), self.schema),
+                self._of_kind(LOOKED_AT, {}, len(positions)),
             ]
         )
+
+    def _of_kind(self, kind: str, columns: Mapping[str, Any], rows: int) -> pa.Table:
+        return filled(pa.table({"kind": pa.repeat(kind, rows), **columns}), rows, self.schema)
 
     def _needed(self, bucket: pa.Scalar, pairs: Pairs, rows: Batch, logged_at: Int64s) -> pa.Table:
         """Return how many pairs needed which slack, for a policy that wants to know; rows are numbered in order."""
@@ -166,5 +172,4 @@ class BucketRepair:
         earlier, later = np.minimum(pairs.left, pairs.right), np.maximum(pairs.left, pairs.right)
         counted = policy.count_missed(rows.side[earlier], rows.event_us[earlier], logged_at[later])
         columns = {name: pa.array(column) for name, column in zip(COUNTS, counted.T, strict=True)}
-        columns["bucket"] = pa.repeat(bucket, len(counted))
-        return filled(pa.table(columns), len(counted), self.schema)
+        return self._of_kind(NEEDED, {**columns, "bucket": pa.repeat(bucket, len(counted))}, len(counted))

@@ -23,7 +23,7 @@ from lakehouse.declare.stream import Stream
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.arrow_sql import one_batch
 from lakehouse.queries.runtime.bucket_answers import Rows
-from lakehouse.queries.runtime.source import RowSource
+from lakehouse.queries.runtime.source import RowsHere, RowSource
 from lakehouse.queries.runtime.tables import ROW_HASH, hash_of, output_columns
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def raw_rows(source: RowSource, query: PairsQuery, streams: Mapping[str, Stream]
     return left.unionByName(right)
 
 
-def raw_rows_here(source: RowSource, query: PairsQuery, streams: Mapping[str, Stream]) -> pa.Table:
+def raw_rows_here(source: RowsHere, query: PairsQuery, streams: Mapping[str, Stream]) -> pa.Table:
     """Return the same rows as this process has them."""
     rows = [source.select_here(side, _columns(query, streams, side)) for side in (0, 1)]
     # Spark tells of a column whether it may be null.

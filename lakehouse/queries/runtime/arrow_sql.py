@@ -149,7 +149,7 @@ def _function(node: exp.Expr, rows: pa.RecordBatch) -> Any:
             return _chosen(only, pa.scalar(None), rows)
         case exp.Coalesce():
             return pc.coalesce(*(_value(each, rows) for each in (node.this, *node.expressions)))
-    values = [_filled(_value(each, rows), rows.num_rows) for each in node.expressions]
+    values = [_column(each, rows) for each in node.expressions]
     if node.name == "xxhash64":
         return pa.array(xxhash64(values, rows.num_rows))
     if node.name == "pmod":

@@ -6,7 +6,10 @@ And which batch took in a row.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -22,6 +25,9 @@ from lakehouse.queries.runtime.batch_manifest import (
     write_manifest,
 )
 from lakehouse.spark import tables
+
+if TYPE_CHECKING:
+    from lakehouse.algorithms.late_join.contract import Int64s
 
 # Up to which ingest batch of each stream.
 Through = Mapping[str, int]
@@ -69,12 +75,27 @@ def taken_in(manifests: Sequence[BatchManifest]) -> Column:
     ``manifests`` follow one another; of any row taken in before, the batch before the first of them is returned.
     """
     taken = F.lit(None).cast("bigint")
-    for side in range(len(manifests[-1].spans)):
-        # One more before them: what that one reaches, they do not take.
-        ends = F.array(
-            F.lit(manifests[0].spans[side][0]), *(F.lit(manifest.spans[side][1]) for manifest in manifests)
-        )
+    for side, reached in enumerate(_ends(manifests)):
+        ends = F.array(*map(F.lit, reached))
         # The first batch that reaches as far.
         number = F.size(F.filter(ends, lambda end: end < F.col("batch"))) + (manifests[0].number - 1)
         taken = F.when(F.col("side") == side, number.cast("bigint")).otherwise(taken)
     return taken
+
+
+def taken_in_here(manifests: Sequence[BatchManifest], rows: pa.Table) -> Int64s:
+    """Return the same of rows that this process has."""
+    side, batch = rows["side"].to_numpy(), rows["batch"].to_numpy()
+    taken = np.zeros(len(side), np.int64)
+    for number, reached in enumerate(_ends(manifests)):
+        own = side == number
+        taken[own] = np.searchsorted(reached, batch[own], "left") + manifests[0].number - 1
+    return taken
+
+
+def _ends(manifests: Sequence[BatchManifest]) -> list[list[int]]:
+    """Return up to where batches reach on each side; first one more before them, of which they take nothing."""
+    sides = range(len(manifests[-1].spans))
+    return [
+        [manifests[0].spans[side][0], *(manifest.spans[side][1] for manifest in manifests)] for side in sides
+    ]

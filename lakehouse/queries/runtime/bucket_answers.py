@@ -66,6 +66,12 @@ def of_kind(answers: Rows, kind: str, columns: Mapping[str, str]) -> Rows:
     )
 
 
+def count_of(answers: Rows, kind: str) -> int:
+    """Return how many rows of a kind there are."""
+    rows = of_kind(answers, kind, {"kind": "kind"})
+    return rows.num_rows if isinstance(rows, pa.Table) else rows.count()
+
+
 def bucket_metrics(answers: Rows, names: Iterable[str]) -> list[dict[str, Any]]:
     """Return what each bucket says that it did."""
     rows = of_kind(answers, METRICS, {"bucket": "bucket", **{name: f"f_{name}" for name in names}})

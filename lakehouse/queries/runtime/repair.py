@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.algorithms.late_join.ranges import covering_ranges
 from lakehouse.home.corrections import raw_from, read_corrections
 from lakehouse.home.crashpoint import crash_point
+from lakehouse.home.table_log import most_rows
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime.batch_manifest import (
     BatchManifest,
@@ -30,11 +34,14 @@ from lakehouse.queries.runtime.batch_manifest import (
     require_manifest,
     write_manifest,
 )
+from lakehouse.queries.runtime.bucket_answers import Rows, TooLarge, fit_here
 from lakehouse.queries.runtime.progress import until_us_of
 from lakehouse.queries.runtime.run import QueryRun
+from lakehouse.queries.runtime.source import RawNear
 from lakehouse.spark import tables
 
 if TYPE_CHECKING:
+    from lakehouse.algorithms.late_join.contract import Int64s
     from lakehouse.home.layout import Home
     from lakehouse.queries.kind import Query
     from lakehouse.queries.runtime.batch_manifest import Span
@@ -56,6 +63,19 @@ class QueryRepair(ABC, Generic[R]):
     @abstractmethod
     def find(self, logged: DataFrame) -> tuple[int, int]:
         """Append what logged rows have missed; return how much that is, and how many logged rows are still in raw."""
+
+    @abstractmethod
+    def find_here(self, logged: pa.Table, near: RawNear) -> tuple[int, int]:
+        """Do the same in this process; ``near``: the raw rows around logged ones.
+
+        Raises:
+            TooLarge: before anything is appended, where this process would have to hold too much.
+        """
+
+    def times_here(self, logged: pa.Table) -> tuple[Int64s, Int64s]:
+        """Return from when to when each logged row may meet others."""
+        event_us = logged["event_us"].to_numpy()
+        return event_us - self.reach_us, event_us + self.reach_us
 
     @property
     @abstractmethod
@@ -102,14 +122,37 @@ class QueryRepair(ABC, Generic[R]):
 
     def finish(self) -> dict[str, int]:
         """Append what is found, then the row that says so; return its counts."""
-        logged = self.log.where(f"what = 'missed' AND batch > {self.after}")
-        counted = {"looked_at": logged.count(), "found": 0, "gone": 0}
-        if counted["looked_at"] and self.time_us is not None:
-            found, seen = self.find(logged)
+        logged = self._logged()
+        looked_at = logged.num_rows if isinstance(logged, pa.Table) else logged.count()
+        counted = {"looked_at": looked_at, "found": 0, "gone": 0}
+        if looked_at and self.time_us is not None:
+            found, seen = self._found_anywhere(logged)
             gone = beyond_raw(self.run.layout, self.run.query, logged, self.reach_us)
-            counted |= {"found": found, "gone": max(gone, counted["looked_at"] - seen)}
+            counted |= {"found": found, "gone": max(gone, looked_at - seen)}
         self._append_row(counted)
         return counted
+
+    def _logged(self) -> Rows:
+        """Return what batches have missed since the repair before: where these are few, as this process has them."""
+        table = self.run.layout.missed_rows(self.run.query.name)
+        taken = "batch", self.after + 1, self.through
+        if not fit_here(most_rows(table, taken)):
+            return self._logged_in_spark()
+        logged = tables.read_between(table, taken)
+        return logged.filter(pc.equal(logged["what"], "missed"))
+
+    def _logged_in_spark(self) -> DataFrame:
+        return self.log.where(f"what = 'missed' AND batch > {self.after}")
+
+    def _found_anywhere(self, logged: Rows) -> tuple[int, int]:
+        if not isinstance(logged, pa.Table):
+            return self.find(logged)
+        ranges = covering_ranges(*self.times_here(logged), _MOST_RANGES)
+        near = RawNear(self.run.layout, self.run.query, self.spans, ranges)
+        with suppress(TooLarge):
+            if near.fits():
+                return self.find_here(logged, near)
+        return self.find(self._logged_in_spark())
 
     def near(self, logged: DataFrame, first: Column, last: Column) -> Column:
         """Return the condition that a raw row lies in one of a few ranges that hold the times of each logged row.
@@ -185,8 +228,12 @@ def next_repair(layout: Home, query: str) -> BatchManifest | None:
     return manifest
 
 
-def beyond_raw(layout: Home, query: Query, logged: DataFrame, reach_us: int) -> int:
+def beyond_raw(layout: Home, query: Query, logged: Rows, reach_us: int) -> int:
     """Count logged rows whose partners, up to ``reach_us`` older, may lie where raw rows have been dropped."""
     kept = [raw_from(read_corrections(layout, stream)) for stream in query.streams]
     since = max((time for time in kept if time is not None), default=None)
-    return 0 if since is None else logged.where(F.col("event_us") - reach_us < since).count()
+    if since is None:
+        return 0
+    if isinstance(logged, pa.Table):
+        return int((logged["event_us"].to_numpy() - reach_us < since).sum())
+    return logged.where(F.col("event_us") - reach_us < since).count()

@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from lakehouse.home.table_log import Ranges, most_near
 from lakehouse.queries.runtime import arrow_sql
+from lakehouse.queries.runtime.arrow_sql import columns_read
 from lakehouse.queries.runtime.batch_manifest import finished
+from lakehouse.queries.runtime.bucket_answers import fit_here
 from lakehouse.queries.runtime.scan.measurements import read_before
 from lakehouse.queries.runtime.scan.readers import readers_of
 from lakehouse.queries.runtime.scan.scan import Scan, read_here, read_raw
+from lakehouse.spark import tables
 
 if TYPE_CHECKING:
     from lakehouse.home.layout import Home
@@ -21,14 +25,18 @@ if TYPE_CHECKING:
     from lakehouse.queries.runtime.batch_manifest import Span
 
 
-class RowSource(Protocol):
-    """The rows of a batch: those of a side that WHERE lets through, with columns as SQL writes them."""
-
-    def select(self, side: int, columns: Sequence[str]) -> DataFrame:
-        """Return rows as Spark has them."""
+class RowsHere(Protocol):
+    """Rows of a side that WHERE lets through, with columns as SQL writes them, as this process has them."""
 
     def select_here(self, side: int, columns: Sequence[str]) -> pa.Table:
-        """Return the same rows as this process has them, which reads them itself where no predicate is called."""
+        """Return rows; this process reads them itself where no predicate is called."""
+
+
+class RowSource(RowsHere, Protocol):
+    """The rows of a batch, as Spark or this process has them."""
+
+    def select(self, side: int, columns: Sequence[str]) -> DataFrame:
+        """Return the same rows as Spark has them."""
 
     def measured(self, side: int) -> Mapping[str, Any]:
         """Return what the scan of a side has measured.
@@ -90,3 +98,30 @@ class FromRaw:
 
     def record_metrics(self, rows: int, results: int) -> None:
         """Record nothing: only scans that are shared are measured."""
+
+
+@dataclass(frozen=True)
+class RawNear:
+    """Raw rows whose event times lie in a few disjoint ranges that ascend, as this process reads them."""
+
+    layout: Home
+    query: Query
+    spans: Sequence[Span]
+    ranges: Ranges
+
+    def fits(self) -> bool:
+        """Tell if this process takes them on: no predicate is called, and the files that may have them are small."""
+        raw = [self.layout.raw(stream) for stream in self.query.streams]
+        return not readers_of(self.query) and fit_here(
+            sum(most_near(table, "event_us", self.ranges) for table in raw)
+        )
+
+    def select_here(self, side: int, columns: Sequence[str]) -> pa.Table:
+        """Return the rows of a side that WHERE lets through."""
+        read, (after, through) = self.query.sides[side], self.spans[side]
+        near = " OR ".join(f"event_us BETWEEN {low} AND {high}" for low, high in self.ranges)
+        condition = f"batch > {after} AND batch <= {through} AND ({near})"
+        condition += f" AND {read.where}" if read.where else ""
+        names = columns_read([*columns, condition])
+        rows = tables.read_around(self.layout.raw(read.stream), "event_us", self.ranges, names)
+        return arrow_sql.select(arrow_sql.where(arrow_sql.one_batch(rows), condition), columns)

@@ -1,4 +1,4 @@
-"""Conditions as Arrow masks beside Spark, which has the last word on what SQL means."""
+"""Conditions and columns of Arrow rows beside Spark, which has the last word on what SQL means."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakehouse.queries.registered import parse_query
-from lakehouse.queries.runtime.arrow_sql import mask_of
+from lakehouse.queries.runtime.arrow_sql import mask_of, one_batch, select, where
 from lakehouse.queries.selection.query import SelectionQuery
 from tests.queries.declared_streams import stream_of
 
@@ -37,6 +37,9 @@ ROWS = pa.table(
             pa.decimal128(38, 3),
         ),
         "flag": pa.array([True, False, None, True, False, True, None, False]),
+        # The last is of the year 9999, where doubles are a multiple of 32 microseconds apart.
+        "event_us": pa.array([1, 9, 9, 0, -9, 0, 0, 253402300799999999], pa.int64()),
+        "arrival_us": pa.array([0, 3, None, 0, 0, -6, 9, 253402300799999993], pa.int64()),
     }
 )
 CONDITIONS = (
@@ -99,3 +102,61 @@ def test_a_mask_says_what_spark_says(spark: SparkSession) -> None:
         said[text] = [row[0] for row in frame.selectExpr(f"coalesce({where}, false)").collect()]
 
     assert told == said
+
+
+# What kinds of query make of raw rows.
+COLUMNS = (
+    *("device", "`temp` AS `t`", "3 AS side", "false AS is_refused", "0L AS `key`", "'online' AS found"),
+    *(
+        "CAST(NULL AS string) AS none",
+        "CAST(NULL AS decimal(38,3)) AS less",
+        "CAST(`room` AS string) AS same",
+    ),
+    "xxhash64(device, `count`, `flag`) AS `row`",
+    "IF(`device` IS NOT NULL AND `volts` IS NOT NULL, xxhash64(`device`, `volts`), NULL) AS `joined`",
+    "CAST(pmod(xxhash64(xxhash64(`room`), 0L), 8) AS int) AS bucket",
+    "xxhash64(`temp`) AS of_double",
+    "xxhash64(3) AS of_short",
+    "coalesce(event_us - arrival_us > 5, false) AS is_ahead",
+    "`device` IS NULL OR `room` IS NULL AS is_unusable",
+    "CAST(`volts` AS double) AS volts",
+    "CAST(CAST(`count` AS DOUBLE) * CAST(`temp` AS DOUBLE) + 1 AS double) AS v_0",
+    "CAST(CASE WHEN NOT `device` IS NULL THEN CAST(1 AS DOUBLE) END AS double) AS v_1",
+    "CASE WHEN other > 0 THEN (temp + temp) / other END AS mean",
+    "`other` > 3 AS is_new",
+)
+
+
+@pytest.mark.spark
+def test_a_column_is_what_spark_makes_of_it(spark: SparkSession) -> None:
+    expected = spark.createDataFrame(ROWS).selectExpr(*COLUMNS).toArrow()
+
+    found = select(one_batch(ROWS), COLUMNS)
+
+    assert found.schema.names == expected.schema.names
+    for name in found.schema.names:
+        assert (name, found.schema.field(name).type) == (name, expected.schema.field(name).type)
+        assert (name, found[name].to_pylist()) == (name, expected[name].to_pylist())
+
+
+def test_rows_are_let_through_by_a_condition_and_without_one() -> None:
+    batch = one_batch(ROWS)
+
+    assert (
+        where(batch, "temp > 0 AND flag").to_pylist() == where(where(batch, "flag"), "temp > 0").to_pylist()
+    )
+    assert where(batch, None) is batch
+    assert select(where(batch, "false"), ["device", "1 AS one"]).num_rows == 0
+
+
+def test_decimals_become_the_nearest_doubles() -> None:
+    """What Arrow itself makes of many is the double beside it."""
+    texts = [f"{number}.{number % 1000:03d}" for number in range(-50_000, 50_000, 7)]
+    batch = one_batch(pa.table({"v": pa.array(map(Decimal, texts), pa.decimal128(38, 3))}))
+
+    assert select(batch, ["CAST(`v` AS double) AS v"])["v"].to_pylist() == [float(text) for text in texts]
+
+
+def test_a_function_that_no_column_has_is_refused() -> None:
+    with pytest.raises(ValueError, match="found reflect"):
+        select(one_batch(ROWS), ["reflect(device) AS x"])
