@@ -29,7 +29,7 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
     """
     layout, figures = settings.layout, Counter[str]()
     with tables.lease(layout.queries(query), lease_timeout_s(layout)), tables.lease(layout.repairs(query)):
-        drop_old_states(spark, layout, query)
+        drop_old_states(layout, query)
         asked = settings.query(query)
         of_kind = kind_of(asked).file("tables")
         if hasattr(of_kind, "drop_old_rows"):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from functools import cache
 from importlib import import_module
@@ -63,7 +62,6 @@ def run(
         progress(f"{who}: left to it are ingest, rollups, queries and publish")
     with (
         _words_to(log) as aloud,
-        _session_meanwhile(settings, log),
         airflow_environment(settings),
         reporting(outcomes.append),
         reporting(lambda outcome: _tell(outcome, progress, aloud)),
@@ -90,17 +88,6 @@ def _run_dag(name: str, asked: Mapping[str, str]) -> bool:
         task.retries = 0
     known = {each: value for each, value in asked.items() if each in dag.params}
     return bool(dag.test(run_conf=known).state == "success")
-
-
-@contextmanager
-def _session_meanwhile(settings: Settings, log: Path) -> Iterator[None]:
-    """Start the JVM in the background while Airflow is imported; the first task that needs the session waits for it."""
-    # Imported here, not in the thread: two threads that import the same modules can meet half of one.
-    from lakehouse.spark.session import build_session_with_log
-
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(build_session_with_log, settings, _opened(log).fileno())
-        yield
 
 
 @contextmanager

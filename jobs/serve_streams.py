@@ -65,10 +65,11 @@ def _serve(
     stops_within_s: float,
 ) -> list[str]:
     from jobs.service_tasks import ServiceTasks
-    from lakehouse.spark.session import build_session_with_log, is_running
+    from lakehouse.spark.session import is_running, send_words_to, started_session
 
     with (settings.layout.service / "spark.log").open("w") as words:
-        spark = build_session_with_log(settings, words.fileno())
+        send_words_to(words.fileno())
+        spark = started_session(settings)
     # A session takes Ctrl-C for itself when it starts.
     stop.listen()
     served = ServiceTasks(settings, spark, streams, every_s, publish_s)

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-from pyspark.sql.types import StructType
 
 from lakehouse.home.table_commits import append as append_rows
 from lakehouse.home.table_commits import create_table
 from lakehouse.home.table_log import read_log
+from lakehouse.spark.ddl import schema_of
 from quality.gate import Verdict
 
 SCHEMA = """
@@ -50,7 +50,7 @@ def append(table: Path, stream: str, batch: int, verdicts: Sequence[Verdict]) ->
         for verdict in verdicts
     ]
     if read_log(table) is None:
-        create_table(table, StructType.fromDDL(SCHEMA).json())
+        create_table(table, schema_of(SCHEMA).json())
     append_rows(table, rows)
     return run_id
 

@@ -113,9 +113,9 @@ def compile_plans(session: SparkSession, wanted: bool) -> None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session of this run, which interprets its plans: for a handful of rows compiling them takes longest."""
-    from lakehouse.spark.session import build_session
+    from lakehouse.spark.session import started_session
 
-    session = build_session(Settings(home=tmp_path_factory.mktemp("spark")))
+    session = started_session(Settings(home=tmp_path_factory.mktemp("spark")))
     compile_plans(session, False)
     yield session
     session.stop()

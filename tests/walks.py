@@ -113,7 +113,7 @@ def _made(name: str, config: Path, notes: Path) -> Walk:
     from jobs import build_rollups, ingest, publish, run_queries
     from lakehouse.declare.settings import load_settings
     from lakehouse.serving.ask.ask import ask
-    from lakehouse.spark.session import build_session
+    from lakehouse.spark.session import started_session
 
     walk = Walk()
     if name != "set-up":
@@ -121,7 +121,7 @@ def _made(name: str, config: Path, notes: Path) -> Walk:
         # Threads that Spark calls back on begin before the walk does, so they are watched from the start.
         threading.setprofile(walk.profile)
     settings = load_settings(config)
-    spark = build_session(settings)
+    spark = started_session(settings)
     spark.range(1).count()
     if name != "set-up":
         walk.start()

@@ -160,14 +160,19 @@ def append_arrow(
     known: DeltaTable, table: Path, rows: pa.Table, writer: tuple[str, int] | None = None
 ) -> list[DataFile]:
     """Append rows that have the table's columns and types; return the file that holds them, none for no row."""
+    added = write_arrow(known, table, rows)
+    commit(known, table, added, writer=writer)
+    return added
+
+
+def write_arrow(known: DeltaTable, table: Path, rows: pa.Table) -> list[DataFile]:
+    """Write rows that have the table's columns and types to a file, to be committed; none for no row."""
     import pyarrow.parquet as pq
 
     folder = new_folder(table)
     folder.mkdir(parents=True)
     pq.write_table(rows, folder / "part-00000.parquet")
-    added = data_files(known, table, folder)
-    commit(known, table, added, writer=writer)
-    return added
+    return data_files(known, table, folder)
 
 
 def arrow_schema(known: DeltaTable) -> pa.Schema:

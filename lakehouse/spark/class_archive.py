@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from lakehouse.declare.settings import Settings, SparkSettings
 from lakehouse.spark.archived_classes import QUIET, archive_file
 from lakehouse.spark.jars import java_command
-from lakehouse.spark.session import build_session
+from lakehouse.spark.session import started_session
 
 
 def make_archive() -> Path:
@@ -29,7 +29,7 @@ def make_archive() -> Path:
     made = kept.with_suffix(".part")
     with tempfile.TemporaryDirectory(prefix="tidemark-classes-") as folder:
         options = f'{SparkSettings().java_options} "-XX:ArchiveClassesAtExit={made}" {QUIET}'
-        spark = build_session(Settings(home=Path(folder), spark=SparkSettings(java_options=options)))
+        spark = started_session(Settings(home=Path(folder), spark=SparkSettings(java_options=options)))
         _load_classes(spark, Path(folder))
         _end(spark)
     if not _can_start_from(made):

@@ -1,10 +1,14 @@
-"""One Spark session per process, tuned for one machine and small Delta commits."""
+"""One Spark session per process, started when it is needed, tuned for one machine and small Delta commits."""
 
 from __future__ import annotations
 
 import logging
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
@@ -13,10 +17,13 @@ from lakehouse.spark.archived_classes import archive_option
 from lakehouse.spark.jars import jar_paths, missing_jars
 
 _STDERR = 2
+_STARTING = Lock()
+# The file of the newest descriptor takes what the JVM says.
+_LOG: list[int] = []
 
 
 def build_session(settings: Settings) -> SparkSession:
-    """Return this process's session, starting it when there is none.
+    """Return this process's session, which starts Spark when something is first asked of it.
 
     Raises:
         RuntimeError: when jars are missing, with the command that fetches them.
@@ -24,33 +31,75 @@ def build_session(settings: Settings) -> SparkSession:
     missing = missing_jars()
     if missing:
         raise RuntimeError(f"missing jars: {', '.join(missing)}; run `python -m lakehouse.spark.jars`")
+    return cast(SparkSession, LazySession(settings))
+
+
+class LazySession:
+    """A session until it is needed: a batch of few rows is dealt with by its process, which then never starts a JVM."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._session: SparkSession | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.started(), name)
+
+    def started(self) -> SparkSession:
+        """Return the session itself, starting it when there is none."""
+        with _STARTING:
+            if self._session is None:
+                self._session = _start(self._settings)
+        return self._session
+
+    def is_started(self) -> bool:
+        """Return whether this process has the session."""
+        return self._session is not None or SparkSession.getActiveSession() is not None
+
+
+def started_session(settings: Settings) -> SparkSession:
+    """Return the session as ``build_session`` does, started."""
+    return cast(LazySession, build_session(settings)).started()
+
+
+def send_words_to(log: int) -> None:
+    """Let what the JVM says in its life go to the file of this descriptor, if it is started later."""
+    # Py4J logs every connection that it closes, the last ones after the log is closed.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    _LOG.append(log)
+
+
+def is_running(spark: SparkSession) -> bool:
+    """Return whether the session's JVM still runs; where none was started, none has died."""
+    if isinstance(spark, LazySession) and not spark.is_started():
+        return True
+    process = getattr(spark.sparkContext._gateway, "proc", None)
+    return process is None or process.poll() is None
+
+
+def _start(settings: Settings) -> SparkSession:
     _quiet_environment()
     builder = SparkSession.Builder().appName("tidemark").master("local[*]")
     for key, value in _options(settings).items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    with _words_to_log():
+        spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 
 
-def build_session_with_log(settings: Settings, words: int) -> SparkSession:
-    """Return the session as ``build_session``; what the JVM says in its life goes to the file of this descriptor."""
-    # Py4J logs every connection that it closes, the last ones after the log is closed.
-    logging.getLogger("py4j").setLevel(logging.WARNING)
-    # The JVM writes a lot to the error stream that it started with.
+@contextmanager
+def _words_to_log() -> Iterator[None]:
+    """Start what is started with the log as its error stream, to which the JVM writes a lot."""
+    if not _LOG:
+        yield
+        return
     kept = os.dup(_STDERR)
-    os.dup2(words, _STDERR)
+    os.dup2(_LOG[-1], _STDERR)
     try:
-        return build_session(settings)
+        yield
     finally:
         os.dup2(kept, _STDERR)
         os.close(kept)
-
-
-def is_running(spark: SparkSession) -> bool:
-    """Return whether the session's JVM still runs."""
-    process = getattr(spark.sparkContext._gateway, "proc", None)
-    return process is None or process.poll() is None
 
 
 def _quiet_environment() -> None:

@@ -7,10 +7,12 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -34,9 +36,11 @@ from lakehouse.home.table_commits import (
     fitted,
     new_folder,
     open_table,
+    write_arrow,
 )
-from lakehouse.home.table_log import Between, Ranges, read_near, read_parts
+from lakehouse.home.table_log import Between, Ranges, files_between, read_near, read_parts
 from lakehouse.home.table_maintenance import kept
+from lakehouse.spark.ddl import schema_of
 from sql import statement
 
 if TYPE_CHECKING:
@@ -191,6 +195,27 @@ def remove(spark: SparkSession, table: Path, condition: str) -> None:
     replace(spark, table, condition)
 
 
+def remove_here(table: Path, is_gone: Callable[[pa.Table], pa.Array]) -> None:
+    """Delete the rows of which ``is_gone`` is true, as this process reads them, file by file; a merge is waited for.
+
+    Of a table without partitions. Cost: all its files, of which those with such a row are written anew without them.
+
+    Raises:
+        LeaseHeld: when the merge takes longer than ``MERGE_S``.
+    """
+    with lease(files_of(table), MERGE_S):
+        known, added, removed = open_table(table), list[DataFile](), list[str]()
+        columns = arrow_schema(known)
+        for path in files_between(table, None):
+            rows = fitted(parquet.read_table(path), columns)
+            kept = rows.filter(pc.invert(pc.fill_null(is_gone(rows), False)))
+            if len(kept) < len(rows):
+                removed.append(str(path.relative_to(table)))
+                added += write_arrow(known, table, kept) if len(kept) else []
+        if removed:
+            commit(known, table, added, removed)
+
+
 def replace(spark: SparkSession, table: Path, condition: str, rows: DataFrame | None = None) -> None:
     """Put rows in the place of those of which a condition holds, in one commit; cost and errors as of ``remove``."""
     with lease(files_of(table), MERGE_S):
@@ -272,7 +297,7 @@ def rollup_schema(stream: Stream) -> StructType:
 
 
 def _columns_of(text: str) -> StructType:
-    return cast(StructType, StructType.fromDDL(text[text.index("(\n") + 1 : text.index("\n) USING DELTA")]))
+    return schema_of(text[text.index("(\n") + 1 : text.index("\n) USING DELTA")])
 
 
 def replace_rollup(table: Path, stream: Stream, rows: DataFrame, properties: Mapping[str, str]) -> None:

@@ -23,7 +23,7 @@ import pyarrow as pa
 from lakehouse.declare.settings import Settings
 from lakehouse.home import table_commits
 from lakehouse.spark import tables
-from lakehouse.spark.session import build_session
+from lakehouse.spark.session import started_session
 from tests.benchmarks.parts import run_parts
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def figures(quick: bool) -> dict[str, float]:
     """Return median milliseconds of each append, both ways, and their ratio."""
     turns = QUICK_TURNS if quick else TURNS
     with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as folder:
-        spark = build_session(Settings(home=Path(folder)))
+        spark = started_session(Settings(home=Path(folder)))
         found = _one_row(spark, Path(folder) / "one", turns)
         for rows in (1000, 200_000):
             found |= _spark_rows(spark, Path(folder) / str(rows), rows, turns)

@@ -174,10 +174,10 @@ def measure(total: int, with_spark: bool) -> dict[str, Any]:
 
 
 def _by_spark(stream: Stream, table: Path, folder: Path) -> float:
-    from lakehouse.spark.session import build_session
+    from lakehouse.spark.session import started_session
     from lakehouse.streams.rollup import combined
 
-    spark = build_session(load_settings(folder / "tidemark.toml"))
+    spark = started_session(load_settings(folder / "tidemark.toml"))
     known = spark.read.format("delta").load(str(table))
     whole = combined(known.where("level > 0"), stream).repartition(1)
     ordered = whole.sortWithinPartitions("level", "grouping", "start_us")

@@ -32,7 +32,7 @@ from pyspark.sql import functions as F
 
 from jobs import build_rollups, ingest, publish
 from lakehouse.declare.settings import Settings, load_settings
-from lakehouse.spark.session import build_session
+from lakehouse.spark.session import started_session
 from tests.benchmarks.parts import cpu_s, run_parts
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def figures(quick: bool) -> dict[str, Any]:
     """Return every figure, medians over rounds in which all ways take turns."""
     with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
         folder = Path(name)
-        spark = build_session(configured(folder))
+        spark = started_session(configured(folder))
         found = compared(spark, folder, quick)
         settings = configured(folder / "day", IDENTITY)
         publish.run(settings, spark, unchecked=True)

@@ -25,7 +25,7 @@ import numpy as np
 from jobs import ingest
 from lakehouse.declare.settings import Settings
 from lakehouse.spark import tables
-from lakehouse.spark.session import build_session
+from lakehouse.spark.session import started_session
 from tests.benchmarks import page
 from tests.benchmarks.ingest import T0, configured
 from tests.benchmarks.parts import cpu_s, run_parts
@@ -49,7 +49,7 @@ def figures(quick: bool) -> dict[str, Any]:
     for size in QUICK_SIZES if quick else SIZES:
         with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
             settings = configured(Path(name), IDENTITY)
-            spark = build_session(settings)
+            spark = started_session(settings)
             found[str(size)] = _measured(
                 spark, settings, Path(name) / "landing", size, 1 if quick else ROUNDS
             )

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from jobs import build_rollups, ingest
 from lakehouse.declare.settings import Settings
 from lakehouse.spark import tables
-from lakehouse.spark.session import build_session
+from lakehouse.spark.session import started_session
 from lakehouse.streams import buffered_batch, failed_batch, rollup, small_batch
 from lakehouse.streams import ingest as batches
 from lakehouse.streams.batch_records import StreamTables
@@ -130,7 +130,7 @@ def measure(devices: int, seconds: int, ways: Sequence[str], warm: bool) -> dict
         folder = Path(name)
         write_files(folder, devices, seconds)
         spoil(folder / "day")
-        spark = build_session(configured(folder))
+        spark = started_session(configured(folder))
         for way in ways:
             settings = configured(folder, WAYS[way])
             if warm:

@@ -120,7 +120,7 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
 
 def measure(batches: int, every: int, seconds: float, told: Callable[[str], None]) -> Measured:
     """Run batches until so many are done or so many seconds are over; maintain and publish ``every`` so many."""
-    from lakehouse.spark.session import build_session
+    from lakehouse.spark.session import started_session
 
     found, until = Measured(), time.monotonic() + seconds
     with tempfile.TemporaryDirectory(prefix="tidemark-maintenance-") as scratch:
@@ -128,7 +128,7 @@ def measure(batches: int, every: int, seconds: float, told: Callable[[str], None
         (folder / "landing").mkdir()
         (folder / "tidemark.toml").write_text(CONFIG)
         settings = in_a_short_week(load_settings(folder / "tidemark.toml"))
-        spark = build_session(settings)
+        spark = started_session(settings)
         for batch in range(1, batches + 1):
             land(folder, batch)
             found.batch_s.append(timed(lambda: _batch(settings, spark))[0])

@@ -29,7 +29,7 @@ import numpy as np
 
 from jobs import ingest, run_queries
 from lakehouse.declare.settings import Settings, load_settings
-from lakehouse.spark.session import build_session
+from lakehouse.spark.session import started_session
 from tests.benchmarks.parts import run_parts
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Home:
         self.step_us = 1_000_000 // per_s
         self.warm_up, self.batches = (0, 1) if quick else (WARM_UP, BATCHES)
         self.settings: Settings = load_settings(folder / "tidemark.toml")
-        self.spark: SparkSession = build_session(self.settings)
+        self.spark: SparkSession = started_session(self.settings)
 
     def measured(self, held: int) -> dict[str, Any]:
         """Return what a batch costs once so many rows have come."""

@@ -23,7 +23,7 @@ import numpy as np
 
 from jobs import build_rollups, check_quality, ingest, maintain, publish
 from lakehouse.declare.settings import Settings, load_settings
-from lakehouse.spark.session import build_session
+from lakehouse.spark.session import started_session
 from tests.benchmarks.parts import cpu_s, run_parts
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _measured(folder: Path, history: int, warm_up: int, batches: int) -> dict[st
     (folder / "tidemark.toml").write_text(CONFIG)
     (folder / "landing").mkdir()
     settings = load_settings(folder / "tidemark.toml")
-    spark = build_session(settings)
+    spark = started_session(settings)
     start = T0 + _land(folder / "landing" / "0.csv", T0, history)
     if history:
         _run(settings, spark)

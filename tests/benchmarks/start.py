@@ -23,8 +23,8 @@ JOB = """
 import sys
 from pathlib import Path
 from lakehouse.declare.settings import Settings
-from lakehouse.spark.session import build_session
-spark = build_session(Settings(home=Path(sys.argv[1])))
+from lakehouse.spark.session import started_session
+spark = started_session(Settings(home=Path(sys.argv[1])))
 table = sys.argv[1] + "/table"
 spark.range(1000).write.format("delta").save(table)
 assert spark.read.format("delta").load(table).count() == 1000

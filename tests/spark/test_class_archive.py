@@ -23,8 +23,8 @@ session.jar_paths = lambda: jars.jar_paths()[::-1]
 """
 START = """
 from lakehouse.declare.settings import Settings
-from lakehouse.spark.session import build_session
-spark = build_session(Settings(home=Path(sys.argv[1]).parent))
+from lakehouse.spark.session import started_session
+spark = started_session(Settings(home=Path(sys.argv[1]).parent))
 maps = Path(f"/proc/{spark.sparkContext._gateway.proc.pid}/maps").read_text()
 print(spark.range(3).count(), "classes.jsa" in maps)
 """

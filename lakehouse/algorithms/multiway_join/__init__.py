@@ -1,8 +1,10 @@
 """Joins of streams that live at different sites: only rows that can match are moved, on the cheapest way.
 
-Called by lakehouse/queries/multiway/choice.py and centre.py: ``choose``, ``Centre`` over ``HashedSynopsis``, its state
-packed, orders by ``Smje``. The rows themselves travel in Spark (lakehouse/queries/multiway/route.py).
+Called by lakehouse/queries/multiway: small_batch.py and repair.py (``results_with_new``, ``results_of``), choice.py
+(``choose``) and centre.py (``Centre`` over ``HashedSynopsis``, its state packed, orders by ``Smje``). The rows of large
+batches travel in Spark (lakehouse/queries/multiway/route.py).
 
+joining.py ....... results of few rows, found at once by sorted keys
 pruning.py ....... whether counting a batch's keys pays; otherwise its rows are joined as they are
 contract.py ...... what is asked and what comes of it: sites, vectors, trips, plans, costs
 synopsis.py ...... counts of stored rows by slot of hashed join values: upper bounds (HashedSynopsis)

@@ -19,8 +19,8 @@ from lakehouse.queries.aggregate.answers import coded
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.tables import group_types
 from lakehouse.queries.runtime.bucket_answers import Rows, fit_here
-from lakehouse.queries.runtime.tables import parsed
 from lakehouse.spark import tables
+from lakehouse.spark.ddl import schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +58,7 @@ def changes(
     groups = group_types(query, streams)
     shown = ", ".join(f"`{name}` {kind}" for name, kind in groups.items())
     times = "state string, raised_us bigint, cleared_us bigint, change int, merged_into string"
-    schema = parsed(f"alarm string, {shown}{', ' if shown else ''}{times}")
+    schema = schema_of(f"alarm string, {shown}{', ' if shown else ''}{times}")
     work = _follower(query, to_arrow_schema(schema), changed)
     since = "tick_us", changed.from_us, None
     if fit_here(most_rows(answers, since) + most_rows(alarms)):

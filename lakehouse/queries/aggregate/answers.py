@@ -24,7 +24,7 @@ from lakehouse.queries.aggregate.shape import places_of
 from lakehouse.queries.aggregate.tables import group_types, part_types
 from lakehouse.queries.runtime import arrow_sql
 from lakehouse.queries.runtime.bucket_answers import Rows, with_constants
-from lakehouse.queries.runtime.tables import parsed
+from lakehouse.spark.ddl import schema_of
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.join_aggregate.contract import Int64s
@@ -60,7 +60,7 @@ def answers_of(
     groups = group_types(query, streams)
     own = {"results": "bigint", **part_types(len(shape.aggregates))}
     columns = {"tick_us": "bigint", **groups, "revision": "int", **own}
-    schema = parsed(", ".join(f"`{name}` {kind}" for name, kind in columns.items()))
+    schema = schema_of(", ".join(f"`{name}` {kind}" for name, kind in columns.items()))
     work = _adder(query, shape, to_arrow_schema(schema))
     if isinstance(parts, pa.Table):
         return _shown_here(work(parts), query, groups, own)

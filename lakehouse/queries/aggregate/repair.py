@@ -32,7 +32,7 @@ from lakehouse.queries.runtime.bucket_answers import Rows, by_bucket, computed_o
 from lakehouse.queries.runtime.lookup import positions_of
 from lakehouse.queries.runtime.repair import QueryRepair
 from lakehouse.queries.runtime.source import FromRaw, RawNear
-from lakehouse.queries.runtime.tables import parsed
+from lakehouse.spark.ddl import schema_of
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.join_aggregate.contract import Int64s
@@ -71,7 +71,7 @@ class Repair(QueryRepair[AggregateRun]):
     def _parts(self, rows: Rows, late: Rows) -> Rows:
         """Return the parts that buckets find, of raw rows and of logged ones."""
         run = self.run
-        work = BucketRepair(run.query, run.shape, to_arrow_schema(parsed(run.columns())))
+        work = BucketRepair(run.query, run.shape, to_arrow_schema(schema_of(run.columns())))
         return by_bucket(rows, late, work, run.columns())
 
     def _append(self, found: Rows) -> tuple[int, int]:

@@ -41,8 +41,8 @@ from lakehouse.queries.runtime.bucket_answers import (
 from lakehouse.queries.runtime.progress import Progress, progress, progress_before
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.source import RowSource
-from lakehouse.queries.runtime.tables import parsed
 from lakehouse.spark import tables
+from lakehouse.spark.ddl import schema_of
 
 _TAKEN = ("rows", "late", "missed", "refused", "unusable", "held", "bytes")
 _LOG_COLUMNS = {
@@ -114,7 +114,7 @@ class AggregateRun(QueryRun[AggregateQuery]):
         crash_point("queries.alarmed")
 
     def _taken_in(self, batch: int, rows: Rows, before: Progress, after: Progress) -> Rows:
-        schema = to_arrow_schema(parsed(self.columns()))
+        schema = to_arrow_schema(schema_of(self.columns()))
         times = before.until_us, after.until_us
         work = BucketAggregate(self.query, self.shape, schema, self.state_before(batch), *times)
         return by_bucket(rows, self.states_before(batch, rows), work, self.columns())

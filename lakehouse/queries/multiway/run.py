@@ -34,7 +34,7 @@ from lakehouse.queries.multiway.plain import plain_results
 from lakehouse.queries.multiway.query import MOST_SLOTS, MultiwayQuery
 from lakehouse.queries.multiway.route import MOST_SENT, Route, execute_route
 from lakehouse.queries.multiway.rows import is_used, kind_of_row, raw_rows
-from lakehouse.queries.multiway.shuffle_metrics import Meter
+from lakehouse.queries.multiway.shuffle_metrics import Meter, Moved
 from lakehouse.queries.multiway.sites import Costs, transfer_of
 from lakehouse.queries.multiway.small_batch import SmallBatch
 from lakehouse.queries.multiway.windows import TAKEN, RawRows, SeenRows, Windows
@@ -119,20 +119,13 @@ class _Batch:
     def finish(self) -> dict[str, int]:
         """Append rows, results, log and state, then the figures that say so; return these."""
         run, query, number = self.run, self.run.query, self.manifest.number
-        meter = Meter(run.spark)
         before = progress_before(run.layout, query, number)
         after = progress(run.spark, run.layout, query, self.manifest, before)
         transfer = transfer_of(query, run.streams, run.costs)
         choice = choice_of(run.layout, query, self.manifest, transfer, run.keeps_windows)
         way = run.joins or (PRUNED if choice.is_pruned else PLAIN)
-        if way == PRUNED:
-            joined = self._join_pruned(before, after)
-        elif run.keeps_windows:
-            joined = self._join_windows(before)
-        else:
-            joined = self._join_raw(before)
+        joined, sent = self._joined(way, before, after)
         crash_point("queries.outputs-appended")
-        sent = meter.read()
         whole = {"results": joined.results, "shuffled": sent.shuffled}
         whole |= {"collected": sent.collected + joined.filter_bytes}
         whole |= {"bytes": sum(map(len, joined.state.values()))}
@@ -144,15 +137,37 @@ class _Batch:
         run.append_metrics([*figures, told], number, **times)
         return totals
 
+    def _joined(self, way: str, before: Progress, after: Progress) -> tuple[_Joined, Moved]:
+        """Join the batch; return what it comes to, and what Spark has moved for it."""
+        is_from_raw = way == PLAIN and not self.run.keeps_windows
+        if is_from_raw:
+            with suppress(TooMany):
+                if joined := self._join_here(before):
+                    return joined, Moved(0, 0)
+        meter = Meter(self.run.spark)
+        if is_from_raw:
+            joined = self._join_raw(before)
+        else:
+            joined = self._join_pruned(before, after) if way == PRUNED else self._join_windows(before)
+        return joined, meter.read()
+
+    def _join_here(self, before: Progress) -> _Joined | None:
+        """Join the batch in this process; None where its rows are too many."""
+        run, oldest = self.run, oldest_us(self.run.layout, self.run.query, self.manifest)
+        horizon, number = run.horizon_us(before), self.manifest.number
+        since = self._since(horizon, oldest)
+        small = SmallBatch(run.layout, run.query, run.streams, self.manifest, since, oldest, horizon)
+        if not small.fits():
+            return None
+        name, results, logged = run.query.name, small.results(), small.logged()
+        run.append(results, run.layout.multiway(name), "online", number)
+        run.append(logged, run.layout.missed_rows(name), "online", number, time_us=before.until_us)
+        return _Joined(results.num_rows, {}, _matched(small.counts(), small, results.num_rows))
+
     def _join_raw(self, before: Progress) -> _Joined:
         """Join the batch as raw has its rows, and log what came late or is refused."""
         run, oldest = self.run, oldest_us(self.run.layout, self.run.query, self.manifest)
         horizon = run.horizon_us(before)
-        since = self._since(horizon, oldest)
-        small = SmallBatch(run.layout, run.query, run.streams, self.manifest, since, oldest, horizon)
-        with suppress(TooMany):
-            if small.fits():
-                return self._join_here(small, before)
         is_late = horizon is not None and oldest is not None and oldest < horizon
         may_log = is_late or run.query.ahead_us is not None
         seen = RawRows(
@@ -161,21 +176,13 @@ class _Batch:
             run.query,
             run.streams,
             self.manifest,
-            since,
+            self._since(horizon, oldest),
             horizon,
             may_log,
         )
         log = [lambda: self._log(before)] if may_log else []
         results = self._append_plain(seen, log)
         return _Joined(results, {}, _matched(seen.counts(), seen, results))
-
-    def _join_here(self, small: SmallBatch, before: Progress) -> _Joined:
-        """Join the few rows of a batch in this process."""
-        run, number, results = self.run, self.manifest.number, small.results()
-        name, logged = run.query.name, small.logged()
-        run.append(results, run.layout.multiway(name), "online", number)
-        run.append(logged, run.layout.missed_rows(name), "online", number, time_us=before.until_us)
-        return _Joined(results.num_rows, {}, _matched(small.counts(), small, results.num_rows))
 
     def _join_windows(self, before: Progress) -> _Joined:
         """Join the batch as windows have its rows, which are kept whichever way it is joined."""
@@ -206,8 +213,9 @@ class _Batch:
 
         Rows of batches before that were joined without windows are appended too.
         """
-        run, seen, kind = self.run, Observation(), kind_of_row(horizon_us)
+        run = self.run
         rows = raw_rows(self.source, run.query, run.streams, run.slots)
+        seen, kind = Observation(), kind_of_row(horizon_us)
         sides, number = range(len(run.query.sides)), self.manifest.number
         kinds = {name: kind == name for name in TAKEN} | {"rows": F.lit(True)}
         counts = [

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
+from lakehouse.home.table_log import most_rows
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.runtime import tables as query_tables
 from lakehouse.queries.runtime.batch_manifest import finished
@@ -31,7 +32,7 @@ def drop_old_rows(spark: SparkSession, layout: Home, query: MultiwayQuery) -> No
     """Delete the rows that no later batch meets: those beyond their windows once the last batch was finished."""
     done = finished(layout, query.name)
     until_us = until_us_of(layout, query.name, done)
-    if until_us is None or not tables.exists(layout.windows(query.name)):
+    if until_us is None or not most_rows(layout.windows(query.name)):
         return
     horizon = until_us - query.slack_us
     gone = [

@@ -34,8 +34,9 @@ from lakehouse.queries.runtime.bucket_answers import Rows, by_bucket, computed_o
 from lakehouse.queries.runtime.lookup import positions_of
 from lakehouse.queries.runtime.repair import QueryRepair
 from lakehouse.queries.runtime.source import FromRaw, RawNear
-from lakehouse.queries.runtime.tables import output_types, parsed
+from lakehouse.queries.runtime.tables import output_types
 from lakehouse.spark import tables
+from lakehouse.spark.ddl import schema_of
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Batch, Int64s, Pairs
@@ -86,7 +87,7 @@ class Repair(QueryRepair[PairsRun]):
         times = "event_us bigint, left_us bigint, right_us bigint, left_row bigint, right_row bigint, wait_us bigint"
         needed = "bucket int, from_us bigint, side int, slack_us bigint, pairs bigint"
         columns = f"kind string, {times}, {needed}{shown}"
-        work = BucketRepair(query, to_arrow_schema(parsed(columns)), self.time_us or 0)
+        work = BucketRepair(query, to_arrow_schema(schema_of(columns)), self.time_us or 0)
         return by_bucket(in_buckets(rows, query, run.buckets), late, work, columns)
 
     def _append(self, found: Rows) -> tuple[int, int]:

@@ -28,8 +28,9 @@ from lakehouse.queries.runtime.bucket_answers import (
 )
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.source import RowSource
-from lakehouse.queries.runtime.tables import output_types, parsed
+from lakehouse.queries.runtime.tables import output_types
 from lakehouse.spark import tables
+from lakehouse.spark.ddl import schema_of
 
 PAIR_COLUMNS = ("event_us", "left_us", "right_us", "left_row", "right_row", "wait_us")
 LOG_COLUMNS = {
@@ -68,7 +69,7 @@ class PairsRun(QueryRun[PairsQuery]):
         layout, query = self.layout, self.query
         known, columns = newest(layout, query.name, manifest.number), self._answer()
         missed, before = missed_by_bucket(layout, query, manifest), self.state_before(manifest.number)
-        work = BucketJoin(query, to_arrow_schema(parsed(columns)), before, known, missed)
+        work = BucketJoin(query, to_arrow_schema(schema_of(columns)), before, known, missed)
         placed = in_buckets(rows, query, self.buckets)
         return by_bucket(placed, self.states_before(manifest.number, rows), work, columns)
 

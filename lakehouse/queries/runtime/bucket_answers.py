@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.queries.runtime.bucket import METRICS
-from lakehouse.queries.runtime.tables import parsed
+from lakehouse.spark.ddl import schema_of
 
 # A batch of at most so many rows is made in this process.
 MOST_ROWS_HERE = 500_000
@@ -47,13 +47,13 @@ def by_bucket(rows: Rows, others: Rows, work: Work, columns: str) -> Rows:
         TooLarge: in this process, beyond ``MOST_BYTES_HERE``.
     """
     if isinstance(rows, pa.Table):
-        return _by_bucket_here(rows, others, work, to_arrow_schema(parsed(columns)))
+        return _by_bucket_here(rows, others, work, to_arrow_schema(schema_of(columns)))
 
     # Spark tells what a function takes by its signature, which an object with __call__ does not show it.
     def one(key: tuple[pa.Scalar, ...], rows: pa.Table, others: pa.Table) -> pa.Table:
         return work(key, rows, others)
 
-    return rows.groupBy("bucket").cogroup(others.groupBy("bucket")).applyInArrow(one, parsed(columns))
+    return rows.groupBy("bucket").cogroup(others.groupBy("bucket")).applyInArrow(one, schema_of(columns))
 
 
 def of_kind(answers: Rows, kind: str, columns: Mapping[str, str]) -> Rows:

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol
 
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakehouse.declare.columns import sql_type
 from lakehouse.declare.stream import Stream
@@ -95,23 +94,25 @@ def as_columns(types: Mapping[str, str], prefix: str = "") -> str:
     return "".join(f",\n    `{prefix}{name}` {kind}" for name, kind in types.items())
 
 
-def parsed(columns: str) -> StructType:
-    """Return columns with types, as SQL writes them, as a schema."""
-    return cast(StructType, StructType.fromDDL(columns))
-
-
-def drop_old_states(spark: SparkSession, layout: Home, query: str) -> None:
+def drop_old_states(layout: Home, query: str) -> None:
     """Delete what nobody reads any more: superseded counters, and segments that ended by the last finished batch."""
     table, done = layout.states(query), finished(layout, query)
     if not tables.exists(table):
         return
-    states = tables.read(spark, table)
-    if "leave_us" not in states.columns:
+    last = tables.read_between(table, ("batch", done, done))
+    if "leave_us" not in last.column_names:
         # Each batch wrote the whole state.
-        tables.remove(spark, table, f"batch < {done}")
+        tables.remove_here(table, lambda rows: pc.less(rows["batch"], done))
         return
-    markers = states.where(f"batch = {done} AND content IS NULL").groupBy("part").agg(F.min("leave_us"))
-    conditions = [f"batch < {done} AND (leave_us IS NULL OR content IS NULL)"]
-    for part, alive_from in markers.collect():
-        conditions.append(f"part = '{part}' AND leave_us < {alive_from} AND content IS NOT NULL")
-    tables.remove(spark, table, " OR ".join(f"({each})" for each in conditions))
+    markers = last.filter(pc.is_null(last["content"])).group_by("part").aggregate([("leave_us", "min")])
+    alive_from = dict(zip(markers["part"].to_pylist(), markers["leave_us_min"].to_pylist(), strict=True))
+
+    def is_gone(rows: pa.Table) -> pa.Array:
+        is_counter, is_marker = pc.is_null(rows["leave_us"]), pc.is_null(rows["content"])
+        gone = pc.and_(pc.less(rows["batch"], done), pc.or_(is_counter, is_marker))
+        for part, from_us in alive_from.items():
+            ended = pc.and_kleene(pc.equal(rows["part"], part), pc.less(rows["leave_us"], from_us))
+            gone = pc.or_kleene(gone, pc.and_kleene(ended, pc.invert(is_marker)))
+        return gone
+
+    tables.remove_here(table, is_gone)

@@ -89,12 +89,12 @@ def _held(rows: Rows) -> int:
 
 
 def _by_spark(rows: Rows, batches: int) -> tuple[peers.Answers, float, int]:
-    from lakehouse.spark.session import build_session
+    from lakehouse.spark.session import started_session
 
     with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
         folder = Path(name)
         _write(folder, rows, batches)
-        spark = build_session(Settings(home=folder / "home"))
+        spark = started_session(Settings(home=folder / "home"))
         started = time.perf_counter()
         query = (
             _joined(spark, folder)

@@ -19,7 +19,7 @@ from lakehouse.declare.settings import Settings
 from lakehouse.home import table_commits
 from lakehouse.queries.runtime.repair import in_ranges
 from lakehouse.spark import tables
-from lakehouse.spark.session import build_session
+from lakehouse.spark.session import started_session
 from tests.benchmarks import page
 
 SECOND = 1_000_000
@@ -34,7 +34,7 @@ SCHEMA = (
 def figures(quick: bool) -> dict[str, Any]:
     """Return the files of raw, and of them those that a repair reads."""
     with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as folder:
-        spark = build_session(Settings(home=Path(folder)))
+        spark = started_session(Settings(home=Path(folder)))
         raw = Path(folder) / "raw"
         files = FILES // 20 if quick else FILES
         late = _written(raw, files, last=max(files // 100, 1))

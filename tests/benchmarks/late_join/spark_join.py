@@ -36,7 +36,7 @@ RECALL, PERIOD = 0.95, 60 * SECOND
 
 def figures(quick: bool) -> dict[str, Any]:
     """Return the share of pairs that Spark's join drops, per watermark in seconds, and QJoin's online."""
-    from lakehouse.spark.session import build_session
+    from lakehouse.spark.session import started_session
 
     batch = stream(0.1, 20_000 if quick else 200_000)
     whole = len(QJoin(Equality(), WINDOW, NeededSlack(RECALL, PERIOD)).process(in_event_order(batch)).pairs)
@@ -45,7 +45,7 @@ def figures(quick: bool) -> dict[str, Any]:
     rows = [_ours(batch, whole)]
     with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
         folder = Path(name)
-        spark = build_session(Settings(home=folder / "home"))
+        spark = started_session(Settings(home=folder / "home"))
         _write(folder, batch, 4 if quick else 20)
         rows += [_spark(spark, folder, seconds, whole) for seconds in watermarks]
     if not quick:

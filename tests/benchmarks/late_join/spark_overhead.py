@@ -100,10 +100,10 @@ def figures(quick: bool) -> dict[str, Any]:
 
 def measure(sizes: tuple[int, ...]) -> list[Measured]:
     """Measure each size, after one that only warms up."""
-    from lakehouse.spark.session import build_session
+    from lakehouse.spark.session import started_session
 
     with tempfile.TemporaryDirectory(prefix="tidemark-overhead-") as name:
-        spark = build_session(Settings(home=Path(name) / "first"))
+        spark = started_session(Settings(home=Path(name) / "first"))
         _measured(spark, Path(name) / "warm", 5 * FIRST)
         return [_measured(spark, Path(name) / str(rows), rows) for rows in sizes]
 

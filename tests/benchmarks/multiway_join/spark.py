@@ -181,9 +181,9 @@ def _real(name: str, rows: pd.DataFrame, kinds: Sequence[str], window_us: int, s
 
 def _session(folder: Path) -> Any:
     from lakehouse.declare.settings import Settings
-    from lakehouse.spark.session import build_session
+    from lakehouse.spark.session import started_session
 
-    return build_session(Settings(home=folder))
+    return started_session(Settings(home=folder))
 
 
 def _total(used: Sequence[Used], name: str) -> float:

@@ -155,9 +155,9 @@ class Lake:
     @cached_property
     def spark(self) -> SparkSession:
         """The session of this process."""
-        from lakehouse.spark.session import build_session
+        from lakehouse.spark.session import started_session
 
-        return build_session(self.settings)
+        return started_session(self.settings)
 
     def together(self) -> None:
         """Run all queries in rounds."""

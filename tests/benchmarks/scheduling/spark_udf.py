@@ -99,11 +99,11 @@ def cheap_first(written: Asked) -> Asked:
 
 
 def _session(folder: Path) -> SparkSession:
-    from lakehouse.spark.session import build_session
+    from lakehouse.spark.session import started_session
 
     settings = Settings(home=folder / "home")
     spark = settings.spark.model_copy(update={"master": "local[1]"})
-    return build_session(settings.model_copy(update={"spark": spark}))
+    return started_session(settings.model_copy(update={"spark": spark}))
 
 
 def _cached(spark: SparkSession, folder: Path, stream: str, source: list[tuple[str, Any]]) -> DataFrame:

@@ -20,7 +20,7 @@ import pytest
 
 from jobs import build_rollups, ingest
 from lakehouse.declare.settings import Settings, load_settings
-from lakehouse.spark.session import build_session
+from lakehouse.spark.session import started_session
 from tests.brokers.kafka import Broker, Message, broker
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _seconds(running: Broker, folder: Path, rows: int, rounds: int) -> dict[str,
     for topic, count in (("warm", PARTITIONS * 1000), ("full", rows)):
         running.create(topic, PARTITIONS)
         running.send(topic, messages(count), **{"batch.size": "262144"})
-    spark = build_session(_settings(running, folder / "session", "warm"))
+    spark = started_session(_settings(running, folder / "session", "warm"))
     ways: dict[str, Callable[[Path, str], float]] = {
         "plain": lambda home, topic: _plain(spark, running, home, topic),
         "ours": lambda home, topic: _ours(spark, _settings(running, home, topic), with_rollups=False),

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.declare.settings import Settings
-from lakehouse.spark.session import build_session
+from lakehouse.spark.session import started_session
 from lakehouse.streams.sources.manifest import LandedFile, Manifest
 from lakehouse.streams.sources.manifest_store import ManifestStore
 
@@ -48,7 +48,7 @@ def figures(quick: bool) -> dict[str, Any]:
             folder.mkdir()
             for batch in range(1, count + 1):
                 _write(folder, batch)
-            spark = build_session(Settings(home=Path(name)))
+            spark = started_session(Settings(home=Path(name)))
             found |= _told("", folder, count, count)
             found[f"stream_s_at_{count}"] = round(
                 _streamed(spark, folder, Path(name) / "checkpoint", count), 3

@@ -38,7 +38,7 @@ def test_a_table_of_whole_states_gains_segments_and_loses_what_is_superseded(
         whole = [(0, "left_rows", b"rows", batch), (0, "policy", b"counts", batch)]
         rows = spark.createDataFrame(whole, "bucket int, part string, content binary, batch bigint")
         tables.append_once(rows, table, "query-q", batch)
-    drop_old_states(spark, layout, "q")
+    drop_old_states(layout, "q")
     assert _parts(layout) == [(2, "left_rows", None), (2, "policy", None)]
 
     for batch, alive_from in ((3, 5), (4, 20)):
@@ -49,11 +49,11 @@ def test_a_table_of_whole_states_gains_segments_and_loses_what_is_superseded(
         ]
         tables.append_once(spark.createDataFrame(new, COLUMNS), table, "query-q", batch)
     done["batch"] = 3
-    drop_old_states(spark, layout, "q")
+    drop_old_states(layout, "q")
     segments = [(3, "left", 10), (4, "left", 20)]
     unfinished = [(4, "left", 20), (4, "policy", None)]
     assert _parts(layout) == sorted([*segments, (3, "left", 5), (3, "policy", None), *unfinished], key=repr)
 
     done["batch"] = 4
-    drop_old_states(spark, layout, "q")
+    drop_old_states(layout, "q")
     assert _parts(layout) == sorted([(4, "left", 20), *unfinished], key=repr)

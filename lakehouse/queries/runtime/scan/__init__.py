@@ -1,7 +1,6 @@
 """Shared scans of streams inside the stream job: the adapter around ``lakehouse.algorithms.scheduling``.
 
-masks.py       a condition of SQL -> what it says of an Arrow batch
-calls.py       a predicate of the operator's own -> the same
+calls.py       a predicate of the operator's own -> what it says of an Arrow batch
 timeout.py     how long a call of one may take
 readers.py     selections, and sides of joins -> chains of operators that the executor runs
 task.py        a task: Arrow batches in; rows that were let through, and what was counted, out
