@@ -1,9 +1,11 @@
 """The session and Delta tables, for whatever runs on Spark.
 
-session.py           one session per process
+session.py           one session per process, started when it is first asked for something
 jars.py              which jars it needs, where they are, and how they are fetched
 archived_classes.py  where the archive of classes is that sessions start from; class_archive.py makes it
 tables.py            Delta tables: create, append once, read
+ddl.py               columns as SQL writes them -> a schema, without Spark
+row_hash.py          Spark's hash of a row, of Arrow columns
 deviations.py        what a table must hold, as small frames that a rule can judge
 
 Ingest and rollups are in ``lakehouse.streams``, registered queries in ``lakehouse.queries``.

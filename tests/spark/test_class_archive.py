@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -43,7 +44,11 @@ def test_a_session_starts_from_the_archive_and_without_one_that_fits(tmp_path: P
         pytest.skip("what a process has mapped is told on Linux only")
 
     assert called("print(archived_classes.archive_option())", archive) == ""
-    assert called("class_archive.make_archive()", archive) == ""
+    if archived_classes.archive_file().is_file():
+        # `make setup` has made it in the same way.
+        shutil.copy(archived_classes.archive_file(), archive)
+    else:
+        assert called("class_archive.make_archive()", archive) == ""
     assert called(START, archive) == "3 True"
     # The JVM tells nobody on the standard output, where others read JSON.
     assert called(OTHER_JARS + START, archive) in ("3 False", "3 True")

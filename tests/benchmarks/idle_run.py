@@ -1,0 +1,63 @@
+"""What a run costs that finds nothing new, and one that finds a file of a thousand clean rows.
+
+    python -m tests.benchmarks.start idle_run [--json]
+
+A home as ``tidemark init`` makes it, with two streams and two queries that have run once. Then ``tidemark run``, a
+process with Airflow each time: seconds of the clock and of processors, medians of three.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+RUNS, ROWS = 3, 1000
+T0_MS = 1_800_000_000_000
+
+
+def figures(quick: bool) -> dict[str, float]:
+    """Return seconds of idle runs, and of runs with a small clean file."""
+    with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
+        folder = Path(name)
+        for words in (("init",), ("simulate", "--rows", str(ROWS)), ("run",)):
+            _tidemark(folder, *words)
+        taken: dict[str, list[float]] = {}
+        for number in range(1 if quick else RUNS):
+            for kind in ("idle", "small"):
+                if kind == "small":
+                    _land(folder, number)
+                wall, processor = _tidemark(folder, "run")
+                taken.setdefault(f"{kind}_s", []).append(wall)
+                taken.setdefault(f"{kind}_processor_s", []).append(processor)
+    return {name: round(statistics.median(seconds), 1) for name, seconds in taken.items()}
+
+
+def _land(folder: Path, number: int) -> None:
+    """Put a clean file of the stream of devices where files land, old enough to be whole."""
+    path = folder / "landing" / "telemetry" / f"more-{number}.ndjson"
+    ts = T0_MS + number * 10**6
+    path.write_text(
+        "".join(
+            f'{{"ts": {ts + row * 1000}, "received": {ts + row * 1000 + 20}, "device": "d{row % 10}", '
+            f'"location": "attic", "temp": 20.5, "humidity": 0.5, "battery": 3.125}}\n'
+            for row in range(ROWS)
+        ),
+        encoding="utf-8",
+    )
+    os.utime(path, (time.time() - 3600,) * 2)
+
+
+def _tidemark(folder: Path, *words: str) -> tuple[float, float]:
+    """Run a command; return its seconds of the clock and of processors."""
+    started, before = time.perf_counter(), os.times()
+    subprocess.run(
+        [sys.executable, "-m", "lakehouse.cli", *words], check=True, cwd=folder, capture_output=True
+    )
+    after = os.times()
+    processor = after.children_user + after.children_system - before.children_user - before.children_system
+    return time.perf_counter() - started, processor
