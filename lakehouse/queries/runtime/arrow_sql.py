@@ -35,8 +35,6 @@ _COMPARED = {
 }
 _RECKONED = {"Add": pc.add, "Sub": pc.subtract, "Mul": pc.multiply, "Div": pc.divide}
 _SHAPED = {
-    "Lower": pc.utf8_lower,
-    "Upper": pc.utf8_upper,
     "Length": pc.utf8_length,
     "Neg": pc.negate,
     "Abs": pc.abs,
@@ -210,7 +208,15 @@ def _operation(node: exp.Expr, rows: pa.RecordBatch) -> Any:
     if name in _COMPARED:
         return _compared(name, one, _value(node.expression, rows))
     if name in ("Like", "ILike"):
-        return pc.match_like(_text(one), node.expression.this, ignore_case=name == "ILike")
+        both = _text(one), node.expression.this
+        # As Spark says it: in small letters.
+        return (
+            pc.match_like(_cased(both[0], "lower"), both[1].lower())
+            if name == "ILike"
+            else pc.match_like(*both)
+        )
+    if name in ("Lower", "Upper"):
+        return _cased(_text(one), name.lower())
     if name in _RECKONED:
         return _reckoned(name, one, _value(node.expression, rows))
     if name == "Mod":
@@ -236,7 +242,18 @@ def _reckoned(name: str, one: Any, two: Any) -> Any:
 def _compared(name: str, one: Any, two: Any) -> Any:
     """Compare; booleans by 0 and 1, and what is null by itself with null."""
     one, two = _alike(one, two)
+    if pa.types.is_floating(one.type) and any(pc.any(pc.is_nan(each)).as_py() for each in (one, two)):
+        return _COMPARED[name](*_ranked(one, two))
     return _COMPARED[name](one, two)
+
+
+def _ranked(one: Any, two: Any) -> tuple[Any, Any]:
+    """Return whole numbers that compare as Spark compares doubles: NaN is equal to itself and above all others."""
+    is_above, is_below = pc.greater(one, two), pc.less(one, two)
+    nan_one, nan_two = pc.is_nan(one), pc.is_nan(two)
+    first = pc.if_else(pc.or_(is_above, pc.and_not(nan_one, nan_two)), 1, 0)
+    second = pc.if_else(pc.or_(is_below, pc.and_not(nan_two, nan_one)), 1, 0)
+    return first, second
 
 
 def _alike(one: Any, two: Any) -> tuple[Any, Any]:
@@ -310,6 +327,17 @@ def _double(one: Any) -> Any:
 
 def _truth(one: Any) -> Any:
     return one.cast(pa.bool_()) if pa.types.is_null(one.type) else one
+
+
+def _cased(one: Any, case: str) -> Any:
+    """Return texts in small or large letters; outside ASCII a letter may become two, of which Arrow knows nothing."""
+    if isinstance(one, pa.Scalar):
+        return pa.scalar(None if one.as_py() is None else getattr(one.as_py(), case)(), one.type)
+    if pc.all(pc.string_is_ascii(one)).as_py() is not False:
+        return (pc.ascii_lower if case == "lower" else pc.ascii_upper)(one)
+    found = one.dictionary_encode()
+    texts = [getattr(text, case)() for text in found.dictionary.to_pylist()]
+    return pa.array(texts, pa.string()).take(found.indices)
 
 
 def _text(one: Any) -> Any:

@@ -74,6 +74,19 @@ CONDITIONS = (
         "UPPER(room) = 'A'",
     ),
     *("LENGTH(device) > 1", "TRIM(device) = 'a'", "LENGTH(TRIM(device)) = 1", "NOT count BETWEEN 1 AND 5"),
+    *(
+        "UPPER(room) = 'SS'",
+        "UPPER(device) = 'SS'",
+        "LOWER(device) = 'ß'",
+        "room ILIKE 'S_'",
+        "device ILIKE '%SS'",
+    ),
+    # Infinity less itself is no number: to Spark it is above all others.
+    *("temp * 1e300 * 1e300 - temp * 1e300 * 1e300 > 5", "temp * 1e300 * 1e300 - temp * 1e300 * 1e300 = 0"),
+    *(
+        "temp * 1e300 * 1e300 - temp * 1e300 * 1e300 <= 5",
+        "temp < temp * 1e300 * 1e300 - temp * 1e300 * 1e300",
+    ),
     *("count > 9223372036854775808", "temp IN (1, 0.1)", "(count > 0 OR NULL)", "flag < TRUE", "device > ''"),
 )
 
