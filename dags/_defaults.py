@@ -41,6 +41,8 @@ def range_end(what: str) -> Param:
 def dag_defaults(more: Mapping[str, Param] | None = None) -> dict[str, Any]:
     """Return the arguments that every DAG gives to ``@dag``, with ``more`` parameters of its own.
 
+    A task that returns figures has ``multiple_outputs=False``, since Airflow would store each figure a second time.
+
     One run at a time, because each table has one writer; no catching up, because a run takes all that has landed.
     """
     return {

@@ -26,7 +26,7 @@ def ingest() -> None:
     def choose(params: Any = None) -> list[str]:
         return unserved(params, "stream")
 
-    @task(map_index_template="{{ stream }}")
+    @task(multiple_outputs=False, map_index_template="{{ stream }}")
     def take(stream: str, params: Any = None) -> dict[str, Any]:
         from jobs import ingest
         from jobs.scheduled import run_one

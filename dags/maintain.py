@@ -31,14 +31,14 @@ def maintain() -> None:
 
         return chosen_streams(params)
 
-    @task(map_index_template="{{ task.op_kwargs['stream'] }}")
+    @task(multiple_outputs=False, map_index_template="{{ task.op_kwargs['stream'] }}")
     def compact_and_vacuum(stream: str, params: Any = None) -> dict[str, Any]:
         from jobs import maintain
         from jobs.scheduled import run_one
 
         return run_one(maintain.run, stream, params)
 
-    @task(map_index_template="{{ task.op_kwargs['stream'] }}")
+    @task(multiple_outputs=False, map_index_template="{{ task.op_kwargs['stream'] }}")
     def merge(stream: str, params: Any = None) -> dict[str, Any]:
         from jobs import merge_raw
         from jobs.scheduled import run_one
@@ -56,7 +56,7 @@ def maintain() -> None:
 
         return chosen_queries(params)
 
-    @task(map_index_template="{{ query }}")
+    @task(multiple_outputs=False, map_index_template="{{ query }}")
     def tend_query(query: str, params: Any = None) -> dict[str, Any]:
         from jobs import maintain_queries
         from jobs.scheduled import run_one

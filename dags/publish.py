@@ -21,7 +21,7 @@ from dags._service_skip import leave_to_service
 def publish() -> None:
     """Publish, then tell that serving is new."""
 
-    @task(outlets=[SERVING])
+    @task(multiple_outputs=False, outlets=[SERVING])
     def release(params: Any = None) -> dict[str, Any]:
         from jobs import publish
         from jobs.scheduled import run_all

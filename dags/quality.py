@@ -25,7 +25,7 @@ def quality() -> None:
 
         return chosen_streams(params)
 
-    @task(map_index_template="{{ stream }}", retries=0)
+    @task(multiple_outputs=False, map_index_template="{{ stream }}", retries=0)
     def check(stream: str, params: Any = None) -> dict[str, Any]:
         from jobs import check_quality
         from jobs.scheduled import run_one

@@ -32,7 +32,7 @@ def queries() -> None:
     def choose(params: Any = None) -> list[str]:
         return unserved(params, "query")
 
-    @task(map_index_template="{{ query }}")
+    @task(multiple_outputs=False, map_index_template="{{ query }}")
     def join(query: str, params: Any = None) -> dict[str, Any]:
         from jobs import run_queries
         from jobs.scheduled import run_one

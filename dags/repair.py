@@ -31,14 +31,14 @@ def repair() -> None:
 
         return chosen_queries(params)
 
-    @task(map_index_template="{{ task.op_kwargs['query'] }}")
+    @task(multiple_outputs=False, map_index_template="{{ task.op_kwargs['query'] }}")
     def complete(query: str, params: Any = None) -> dict[str, Any]:
         from jobs import repair_late
         from jobs.scheduled import run_one
 
         return run_one(repair_late.run, query, params)
 
-    @task(map_index_template="{{ task.op_kwargs['query'] }}", retries=0)
+    @task(multiple_outputs=False, map_index_template="{{ task.op_kwargs['query'] }}", retries=0)
     def judge(query: str, params: Any = None) -> dict[str, Any]:
         from jobs import check_queries
         from jobs.scheduled import run_one

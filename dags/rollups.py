@@ -41,7 +41,7 @@ def rollups() -> None:
         # A range is built again beside a service: it waits for the service's own builds.
         return chosen_streams(params) if params["from"] or params["to"] else unserved(params, "stream")
 
-    @task(map_index_template="{{ stream }}")
+    @task(multiple_outputs=False, map_index_template="{{ stream }}")
     def build(stream: str, params: Any = None) -> dict[str, Any]:
         from jobs import build_rollups
         from jobs.scheduled import run_one

@@ -20,7 +20,7 @@ from dags._defaults import ROLLUP, WATCH_SCHEDULE, dag_defaults
 def watch() -> None:
     """Look at the heartbeat, then tell that rollup is new, so that quality checks it."""
 
-    @task(retries=0)
+    @task(multiple_outputs=False, retries=0)
     def look(params: Any = None) -> dict[str, Any]:
         from airflow.sdk.exceptions import AirflowSkipException
 

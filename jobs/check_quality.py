@@ -23,10 +23,25 @@ def run(settings: Settings, spark: SparkSession, stream: str, full: bool = False
     """Judge the stream's tables and return how many rules were checked, through which batch, and the report.
 
     Rows that a check has passed are not read again; with ``full``, and by each day's first check, everything is.
+    Where no table has changed since a check passed, its figures are returned again, as ``unchanged``.
 
     Raises:
         GateFailed: when a rule does not hold; the verdicts are in the history all the same.
     """
+    from quality.verdicts import unless_passed
+
+    layout = settings.layout
+    if full:
+        return _checked(settings, spark, stream, full)
+    places = layout.ledger, layout.raw, layout.quarantine, layout.rollup, layout.corrections
+    definition = settings.stream(stream).definition()
+    tables = [place(stream) for place in places]
+    return unless_passed(
+        settings, stream, tables, definition, lambda: _checked(settings, spark, stream, full)
+    )
+
+
+def _checked(settings: Settings, spark: SparkSession, stream: str, full: bool) -> dict[str, Any]:
     from lakehouse.home.checked import Checked, read_checked, write_checked
     from lakehouse.streams.checks import measure, open_tables
     from lakehouse.streams.rollup_checks import measure_rollup

@@ -18,9 +18,25 @@ if TYPE_CHECKING:
 def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
     """Judge a registered query's tables, best after a repair; return what ``check_quality`` does, and ``gone`` rows.
 
+    Where none of its tables and of its streams' has changed since a check passed, nothing is checked again.
+
     Raises:
         GateFailed: when a rule does not hold, such as too many periods below the recall asked for.
     """
+    from quality.verdicts import subject_of, unless_passed
+
+    layout, declared = settings.layout, settings.query(query)
+    of_streams = [place(name) for name in declared.streams for place in (layout.raw, layout.corrections)]
+    return unless_passed(
+        settings,
+        subject_of(query),
+        [*layout.tables_of(query), *of_streams],
+        f"{declared.definition()} {settings.queries.published}",
+        lambda: _checked(settings, spark, query),
+    )
+
+
+def _checked(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
     from lakehouse.queries.runtime.checks import frames_of, open_tables, rows_to_take
     from lakehouse.queries.runtime.scan.checks import measure_scans
     from quality.history import verified_through

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from lakehouse.declare.settings import Settings
+from lakehouse.home.checked import Passed
+from lakehouse.home.table_log import Commits
 from quality.checkpoint import judge, report_page
 from quality.gate import GateFailed
 from quality.history import append
@@ -17,6 +23,29 @@ if TYPE_CHECKING:
 def subject_of(query: str) -> str:
     """Return what the history calls a registered query, which may be named like a stream."""
     return f"query-{query}"
+
+
+def unless_passed(
+    settings: Settings,
+    subject: str,
+    tables: Collection[Path],
+    definition: str,
+    check: Callable[[], dict[str, Any]],
+) -> dict[str, Any]:
+    """Return what a check of these tables returns; ``unchanged`` where it passed before and no table changed since.
+
+    A check of another day, version, definition or limits is made again. Cost of one that is not: a look at the
+    tables' newest commits.
+    """
+    rules = f"{version('tidemark')} {definition} {settings.quality.model_dump_json()}"
+    now = Passed(f"{datetime.now(UTC):%Y-%m-%d}", rules, Commits(*tables)())
+    path = settings.layout.passed(subject)
+    before = Passed.read(path)
+    if before is not None and before.is_of(now):
+        return {**before.figures, "unchanged": True}
+    figures = check()
+    replace(now, figures=figures).write(path)
+    return figures
 
 
 def record_verdicts(

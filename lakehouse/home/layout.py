@@ -6,7 +6,7 @@
     rollup/<stream>       nodes of all levels, Delta        jobs/build_rollups, jobs/maintain
     corrections/<stream>  what was changed later, Delta     jobs/maintain, jobs/retract, jobs/build_rollups
     quality/              history of check results, Delta   jobs/check_quality
-    checked/<stream>.json what checks have passed         jobs/check_quality
+    checked/              what checks have passed           jobs/check_quality, jobs/check_queries
     reports/              Great Expectations and its pages  jobs/check_quality
     serving/              <version>.duckdb, segments/, `current`    jobs/publish
     pairs/<query>         pairs of a window join, Delta     jobs/run_queries, jobs/repair_late
@@ -163,6 +163,10 @@ class Home:
     def checked(self, stream: str) -> Path:
         """What checks of a stream have passed."""
         return self.root / "checked" / f"{stream}.json"
+
+    def passed(self, subject: str) -> Path:
+        """The last check of a stream or query that passed."""
+        return self.root / "checked" / f"{subject}.passed.json"
 
     @property
     def reports(self) -> Path:

@@ -33,10 +33,15 @@ def test_right_tables_pass_and_are_not_read_again(
     checked_lake.save(checked_home.layout)
 
     first = check_quality.run(checked_home, spark, "telemetry")
+    unchanged = check_quality.run(checked_home, spark, "telemetry")
+    checked_lake.save(checked_home.layout)
     second = check_quality.run(checked_home, spark, "telemetry")
 
     assert (first["checks"], first["through"]) == (27, 2)
+    # No table has a new commit.
+    assert unchanged == {**first, "unchanged": True}
     # Ledger, quarantine and raw have no new rows.
+    assert "unchanged" not in second
     assert second["checks"] == first["checks"] - (5 + 3 + 6)
     assert Path(first["report"]).is_file()
     assert verified_through(checked_home.layout.quality, "telemetry") == 2
@@ -74,6 +79,31 @@ def test_batches_that_come_while_it_checks_are_no_failure(
     monkeypatch.setattr(metrics, "read_corrections", read_as_one_comes)
 
     assert check_quality.run(checked_home, spark, "telemetry")["failed"] == 0
+
+
+def test_a_failed_check_is_made_again_without_any_change(
+    checked_lake: Lake, checked_home: Settings, spark: SparkSession
+) -> None:
+    checked_lake.with_rows("raw", checked_lake.raw[1:]).save(checked_home.layout)
+
+    for _ in range(2):
+        with pytest.raises(GateFailed, match=r"raw.gap_to_ledger"):
+            check_quality.run(checked_home, spark, "telemetry")
+
+
+def test_other_limits_or_an_unreadable_memory_are_reasons_to_check_again(
+    checked_lake: Lake, checked_home: Settings, spark: SparkSession
+) -> None:
+    checked_lake.save(checked_home.layout)
+    stricter = checked_home.model_copy(
+        update={"quality": checked_home.quality.model_copy(update={"max_quarantined_share": 0.6})}
+    )
+    check_quality.run(checked_home, spark, "telemetry")
+
+    assert "unchanged" not in check_quality.run(stricter, spark, "telemetry")
+    checked_home.layout.passed("telemetry").write_text("{")
+    assert "unchanged" not in check_quality.run(stricter, spark, "telemetry")
+    assert "unchanged" in check_quality.run(stricter, spark, "telemetry")
 
 
 def test_what_has_passed_is_read_again_only_in_full(

@@ -21,6 +21,7 @@ from lakehouse.queries.aggregate.tables import group_types
 from lakehouse.queries.runtime.bucket_answers import Rows, fit_here
 from lakehouse.spark import tables
 from lakehouse.spark.ddl import schema_of
+from lakehouse.spark.row_hash import xxhash64
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,18 +64,32 @@ def changes(
     since = "tick_us", changed.from_us, None
     if fit_here(most_rows(answers, since) + most_rows(alarms)):
         told = work(tables.read_between(alarms), tables.read_between(answers, since))
-        # Spark names them, in either place.
-        return _named(spark.createDataFrame(told), query, found, batch).toArrow() if told.num_rows else told
+        return named_here(told, query, found, batch)
     place = F.pmod(F.xxhash64(F.lit(""), *(F.col(name) for name in groups)), F.lit(places)).alias("_place")
     rows = tables.read(spark, answers).where(F.col("tick_us") >= changed.from_us)
     known = tables.read(spark, alarms).groupBy(place)
     told = known.cogroup(rows.groupBy(place)).applyInArrow(work, schema)
-    return _named(told, query, found, batch)
+    return named(told, query, found, batch)
 
 
-def _named(told: DataFrame, query: AggregateQuery, found: str, batch: int) -> DataFrame:
+def named_here(told: pa.Table, query: AggregateQuery, found: str, batch: int) -> pa.Table:
+    """Return changes with a name for each new alarm, the one that ``named`` gives it."""
+    run = pa.repeat(_run_of(query, found, batch), told.num_rows)
+    hashes = xxhash64([run, *(told[group.name] for group in query.groups), told["raised_us"]], told.num_rows)
+    digits = np.frombuffer(hashes.astype(">i8").tobytes().hex().encode(), "S16")
+    names = pc.utf8_ltrim(pa.array(digits.astype("U16"), pa.string()), characters="0")
+    place = told.column_names.index("alarm")
+    return told.set_column(place, told.field(place), pc.coalesce(told["alarm"], names))
+
+
+def _run_of(query: AggregateQuery, found: str, batch: int) -> str:
+    return f"{query.name} {found} {batch}"
+
+
+def named(told: DataFrame, query: AggregateQuery, found: str, batch: int) -> DataFrame:
+    """Return changes with a name for each new alarm, made of what raised it."""
     groups = (F.col(group.name) for group in query.groups)
-    name = F.lower(F.hex(F.xxhash64(F.lit(f"{query.name} {found} {batch}"), *groups, "raised_us")))
+    name = F.lower(F.hex(F.xxhash64(F.lit(_run_of(query, found, batch)), *groups, "raised_us")))
     return told.withColumn("alarm", F.coalesce("alarm", name))
 
 

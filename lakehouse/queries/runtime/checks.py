@@ -20,12 +20,14 @@ import pyarrow.dataset as ds
 
 from lakehouse.home.corrections import read_corrections
 from lakehouse.home.layout import Home
-from lakehouse.home.table_log import read_columns, read_log
+from lakehouse.home.table_log import most_rows, read_columns, read_log
 from lakehouse.queries.kind import kind_of
+from lakehouse.queries.runtime import arrow_sql
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, Span, require_manifest
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, read_batch_metrics
+from lakehouse.queries.runtime.bucket_answers import fit_here
 from lakehouse.spark.deviations import Frame
-from lakehouse.spark.tables import read
+from lakehouse.spark.tables import read, read_between
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -198,15 +200,28 @@ def _raw_counts(
     """Return per ingest batch how many rows of raw take part, and how many rows have left raw."""
     stream, where = tables.query.sides[side].stream, tables.query.sides[side].where
     after, through = plans[0].spans[side][0], plans[-1].spans[side][1]
-    raw = read(spark, tables.layout.raw(stream)).where(f"batch > {after} AND batch <= {through}")
-    kept = (raw.where(where) if where else raw).groupBy("batch").count().collect()
+    counts = _rows_by_batch(spark, tables.layout.raw(stream), after, through, where)
     left = Counter[int]()
     for correction in read_corrections(tables.layout, stream):
         left.update(correction.batches)
-    counts = {row["batch"]: row["count"] for row in kept}
     return {
         batch: (counts.get(batch, 0), left[batch]) for batch in {*counts, *left} if after < batch <= through
     }
+
+
+def _rows_by_batch(
+    spark: SparkSession, raw: Path, after: int, through: int, where: str | None
+) -> dict[int, int]:
+    """Return how many rows of each batch after one and through another a condition lets through; few without Spark."""
+    between = ("batch", after + 1, through)
+    if fit_here(most_rows(raw, between)):
+        names = {"batch", *(arrow_sql.columns_read([where]) if where else ())}
+        rows = arrow_sql.one_batch(read_between(raw, between, names))
+        counts = pc.value_counts(arrow_sql.where(rows, where)["batch"])
+        return dict(zip(*(counts.field(name).to_pylist() for name in ("values", "counts")), strict=True))
+    found = read(spark, raw).where(f"batch > {after} AND batch <= {through}")
+    kept = (found.where(where) if where else found).groupBy("batch").count().collect()
+    return {row["batch"]: row["count"] for row in kept}
 
 
 def counted(batches: Iterator[pa.RecordBatch], names: Sequence[str]) -> pa.Table:
