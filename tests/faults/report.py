@@ -1,0 +1,96 @@
+"""What was tried and what broke: docs/reliability/report.json, and the page that is made of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+Item = TypeVar("Item")
+Results = dict[str, dict[str, Any]]
+FOLDER = Path(__file__).parents[2] / "docs" / "reliability"
+HEAD = """\
+# What breaks when the machine does
+
+Faults are put into the real jobs over real tables, the jobs are run again, and every table, query and
+answer is compared with that of a run without faults, by a hash that knows no order. `make faults` writes this page
+([tests/faults](../../tests/faults/__init__.py)); a part of it runs with every build.
+
+| fault | tried | broke |
+|---|---|---|
+"""
+# Of each part: what was tried, in words with its figures, and how often; in the order of the page.
+ROWS: Mapping[str, tuple[str, str]] = {
+    "kills": (
+        "the process dies before each of the {steps} changes of files that all jobs make; "
+        "{twice} times the run that follows dies too",
+        "{killed}",
+    ),
+    "errors": ("from a step on every change of a file fails, with {codes}", "{tried}"),
+    "disk": ("a real file system that is full, or read-only, at first or halfway", "{tried}"),
+    "damage": (
+        "the newest file of each of {shapes} kinds is deleted, emptied or halved: "
+        "{same} came to the same, {refused} were refused with an error",
+        "{tried}",
+    ),
+    "readers": (
+        "answers asked beside {publishes} publishes and the removal of old versions: torn",
+        "{reads}",
+    ),
+    "inputs": ("hostile files through the real ingest: streams stopped", "{tried}"),
+    "soak": (
+        "{minutes} minutes of a service that is killed {kills} times: rows lost or twice; {flat}",
+        "{rows} rows",
+    ),
+    "mutants": ("guards against doing a thing twice are switched off: not noticed", "{mutants}"),
+}
+
+
+class Progress(Protocol):
+    """Tells how far a part is with what it tries."""
+
+    def __call__(self, items: Iterator[Item], total: int) -> Iterator[Item]:
+        """Yield the items, of which there are so many."""
+
+
+def page(results: Results) -> str:
+    """Return the page of some results; parts that were not run say so."""
+    lines = []
+    for part in (name for name in ROWS if name in results):
+        found = results[part]
+        cells = [cell.format(**found) for cell in ROWS[part]]
+        lines.append(f"| {' | '.join(cells)} | {len(found['broken'])} |")
+    broken = [f"- {part}: {each}" for part, found in results.items() for each in found["broken"]]
+    took = sum(found.get("seconds", 0) for found in results.values())
+    end = f"\nAll of it takes {took / 60:.0f} minutes on a machine with two cores.\n"
+    return (
+        HEAD + "\n".join(lines) + "\n" + end + ("\nBroken:\n\n" + "\n".join(broken) + "\n" if broken else "")
+    )
+
+
+def write(results: Results) -> None:
+    """Put results beside those of other parts, and write the page."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    path = FOLDER / "report.json"
+    kept = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    kept |= results
+    path.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    (FOLDER / "report.md").write_text(page(kept), encoding="utf-8")
+
+
+def silent(items: Iterator[Item], total: int) -> Iterator[Item]:
+    """Tell nothing."""
+    return items
+
+
+def told(items: Iterator[Item], total: int) -> Iterator[Item]:
+    """Tell on the error stream how far it is, every ten seconds."""
+    last = time.monotonic()
+    for number, item in enumerate(items, start=1):
+        yield item
+        if time.monotonic() - last > 10:
+            last = time.monotonic()
+            print(f"  {number} of {total}", file=sys.stderr)
