@@ -30,7 +30,7 @@ Case = tuple[str, str]
 def run(quick: bool, progress: Progress) -> dict[str, Any]:
     """Damage one file of every shape that a home has, in each way."""
     [(_, told)] = list(tried(_listed, [("", "")]))
-    cases = [(shape, how) for shape in told.split("\n") for how in DAMAGES]
+    cases = [(shape, how) for shape in told.split("\\n") for how in DAMAGES]
     if quick:
         cases = random.Random(SEED).sample(cases, QUICK)
     counts = {"same": 0, "refused": 0}
