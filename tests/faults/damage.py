@@ -1,7 +1,7 @@
 """Files of the home are deleted, emptied or halved: the jobs then come to the same, or refuse with what to do.
 
-Rows that are in no other file cannot come back. A job, or a reader, must then say so: what is wrong is an end without
-an error whose tables differ.
+Rows that are in no other file cannot come back. A job, a reader or a check of quality must then say so: what is wrong
+is an end without an error whose tables differ.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.faults import subject
 from tests.faults.forked import attempt
-from tests.faults.lab import Lab, Verdict, differences, done, gone_on, tried
+from tests.faults.lab import Lab, Labs, Verdict, differences, done, gone_on
 from tests.faults.report import Progress
 
 DAMAGES = ("deleted", "emptied", "halved")
@@ -29,25 +30,19 @@ Case = tuple[str, str]
 
 def run(quick: bool, progress: Progress) -> dict[str, Any]:
     """Damage one file of every shape that a home has, in each way."""
-    [(_, told)] = list(tried(_listed, [("", "")]))
-    cases = [(shape, how) for shape in told.split("\\n") for how in DAMAGES]
-    if quick:
-        cases = random.Random(SEED).sample(cases, QUICK)
-    counts = {"same": 0, "refused": 0}
-    broken, refusals = [], set()
-    for case, verdict in progress(tried(judged, cases), len(cases)):
-        outcome, _, why = verdict.partition(": ")
-        if outcome in counts:
-            counts[outcome] += 1
-            refusals.add(why)
-        else:
-            broken.append(f"{case[0]} {case[1]}: {verdict}")
-    return {
-        "shapes": len({case[0] for case in cases}),
-        "tried": len(cases),
-        **counts,
-        "broken": sorted(broken),
-    }
+    counts: dict[str, int] = {"same": 0, "refused": 0, "told": 0}
+    said, broken = list[str](), list[str]()
+    with Labs() as labs:
+        cases = [(shape, how) for shape in labs.of_one(_listed) for how in DAMAGES]
+        if quick:
+            cases = random.Random(SEED).sample(cases, QUICK)
+        for (shape, how), verdict in progress(labs.tried(judged, cases), len(cases)):
+            outcome = verdict.partition(":")[0]
+            (said if outcome in counts else broken).append(f"{shape} {how}: {verdict}")
+            if outcome in counts:
+                counts[outcome] += 1
+    shapes = len({shape for shape, _ in cases})
+    return {"shapes": shapes, "tried": len(cases), **counts, "broken": sorted(broken), "said": sorted(said)}
 
 
 def judged(lab: Lab, case: Case) -> Verdict:
@@ -58,12 +53,15 @@ def judged(lab: Lab, case: Case) -> Verdict:
     if found.error:
         return f"refused: {_says(found.error, lab)}"
     wrong = differences(lab.expected, found.result)
-    return f"wrong: {wrong}" if wrong else "same"
+    if not wrong:
+        return "same"
+    checked = attempt(partial(subject.check, lab.config))
+    return f"told: {_says(checked.error, lab)}" if checked.error else f"wrong: {wrong}"
 
 
-def _listed(lab: Lab, case: Case) -> Verdict:
+def _listed(lab: Lab) -> list[str]:
     done(lab.run(lambda number, what: None))
-    return "\n".join(sorted(_shapes(lab)))
+    return sorted(_shapes(lab))
 
 
 def _shapes(lab: Lab) -> dict[str, Path]:
@@ -88,4 +86,5 @@ def _damage(path: Path, how: str) -> None:
 
 
 def _says(error: str, lab: Lab) -> str:
-    return error.strip().splitlines()[-1].replace(str(lab.config.parent), "")
+    lines = [line for line in error.splitlines() if line and not line.startswith((" ", "report:"))]
+    return lines[-1].replace(str(lab.config.parent), "")

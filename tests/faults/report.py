@@ -33,7 +33,7 @@ ROWS: Mapping[str, tuple[str, str]] = {
     "disk": ("a real file system that is full, or read-only, at first or halfway", "{tried}"),
     "damage": (
         "the newest file of each of {shapes} kinds is deleted, emptied or halved: "
-        "{same} came to the same, {refused} were refused with an error",
+        "{same} came to the same, {refused} were refused with an error, {told} were told by the checks",
         "{tried}",
     ),
     "readers": (

@@ -1,8 +1,8 @@
 """A small lakehouse with a query of every kind, all of its jobs in one process, and what its tables hold at the end.
 
-Three streams send rows that are late, come twice or contradict others. The files are small and of plain lines, so that no job starts
-Spark: a run of all jobs takes seconds, and hundreds of them can be tried. What Spark does instead for large batches has crash points
-of its own, which tests/end_to_end and tests/queries/test_laws.py pass.
+Three streams send rows that are late, come twice or contradict others. The files are small and of plain lines, so that
+no job starts Spark: a run of all jobs takes seconds, and hundreds of them can be tried. What Spark does instead for
+large batches has crash points of its own, which tests/end_to_end and tests/queries/test_laws.py pass.
 """
 
 from __future__ import annotations
@@ -108,6 +108,24 @@ def run_jobs(config: Path) -> None:
         merge_raw.run(settings, spark, name)
     for name in settings.registered:
         maintain_queries.run(settings, spark, name)
+
+
+def check(config: Path) -> None:
+    """Check everything that rules are about.
+
+    Raises:
+        GateFailed: where one does not hold.
+    """
+    from jobs import check_quality, check_queries
+    from lakehouse.declare.settings import load_settings
+    from lakehouse.spark.session import build_session
+
+    settings = load_settings(config)
+    spark = build_session(settings)
+    for name in settings.streams:
+        check_quality.run(settings, spark, name, full=True)
+    for name in settings.registered:
+        check_queries.run(settings, spark, name)
 
 
 def content(config: Path) -> Content:
