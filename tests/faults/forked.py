@@ -105,7 +105,7 @@ def _run(work: Callable[[], Any], folder: Path | None, at_step: AtStep, sender: 
         null = os.open(os.devnull, os.O_WRONLY)
         for stream in (1, 2):
             os.dup2(null, stream)
-        sys.addaudithook(_hook(str(folder), steps, at_step, is_on))
+        sys.addaudithook(hook_of(str(folder), steps, at_step, is_on))
         found, error = work(), None
     except BaseException as failure:
         found, error = None, "".join(traceback.format_exception(failure)[-3:])
@@ -117,7 +117,7 @@ def _run(work: Callable[[], Any], folder: Path | None, at_step: AtStep, sender: 
         os._exit(0)
 
 
-def _hook(folder: str, steps: list[str], at_step: AtStep, is_on: list[bool]) -> Callable[[str, Any], None]:
+def hook_of(folder: str, steps: list[str], at_step: AtStep, is_on: list[bool]) -> Callable[[str, Any], None]:
     def hook(event: str, told: Any) -> None:
         if is_on[0] and (what := _step(event, told, folder)):
             # What is done at a step is none.

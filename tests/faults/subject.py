@@ -3,6 +3,8 @@
 Three streams send rows that are late, come twice or contradict others. The files are small and of plain lines, so that
 no job starts Spark: a run of all jobs takes seconds, and hundreds of them can be tried. What Spark does instead for
 large batches has crash points of its own, which tests/end_to_end and tests/queries/test_laws.py pass.
+
+    python -m tests.faults.subject CONFIG       runs all jobs
 """
 
 from __future__ import annotations
@@ -10,9 +12,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +85,12 @@ def land(folder: Path, part: int) -> None:
 
 def run_jobs(config: Path) -> None:
     """Run every job that changes tables, for each stream and query, as the DAGs do one after the other."""
+    for job, name in jobs_of(config):
+        job(name)
+
+
+def jobs_of(config: Path) -> list[tuple[Callable[[str], object], str]]:
+    """Return every job with the stream or query that it is for, in the order of the DAGs."""
     from jobs import (
         build_rollups,
         ingest,
@@ -96,18 +106,14 @@ def run_jobs(config: Path) -> None:
 
     settings = load_settings(config)
     spark = build_session(settings)
-    for name in settings.streams:
-        ingest.run(settings, spark, name)
-        build_rollups.run(settings, spark, name)
-    for name in settings.registered:
-        run_queries.run(settings, spark, name)
-        repair_late.run(settings, spark, name)
-    publish.run(settings, spark, unchecked=True)
-    for name in settings.streams:
-        maintain.run(settings, spark, name)
-        merge_raw.run(settings, spark, name)
-    for name in settings.registered:
-        maintain_queries.run(settings, spark, name)
+    of_streams, of_queries = (ingest, build_rollups), (run_queries, repair_late)
+    found = [(job, name) for name in settings.streams for job in of_streams]
+    found += [(job, name) for name in settings.registered for job in of_queries]
+    later = [(job, name) for name in settings.streams for job in (maintain, merge_raw)]
+    later += [(maintain_queries, name) for name in settings.registered]
+    work = [[(partial(job.run, settings, spark), name) for job, name in some] for some in (found, later)]
+    published = partial(publish.run, settings, spark, unchecked=True)
+    return [*work[0], (lambda _: published(), ""), *work[1]]
 
 
 def check(config: Path) -> None:
@@ -170,3 +176,7 @@ def _answers(config: Path) -> Content:
 def _digest(rows: Iterable[Iterable[Any]]) -> str:
     told = sorted(repr([f"{v:.9g}" if isinstance(v, float) else v for v in row]) for row in rows)
     return f"{hashlib.sha256(chr(10).join(told).encode()).hexdigest()[:16]} ({len(told)} rows)"
+
+
+if __name__ == "__main__":
+    run_jobs(Path(sys.argv[1]))
