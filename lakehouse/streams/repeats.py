@@ -6,6 +6,8 @@ Few rows are compared in this process; more are Spark's.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -64,12 +66,14 @@ def _times(new: TableRows, batches: tuple[int, int]) -> tuple[int | None, int | 
 
 
 def repeats(rows: pa.Table, identity: Sequence[str], within_us: int, since: int) -> dict[int, int]:
-    """Count rows that follow one of the same identity within a time, by the newer batch of both, where it is new."""
+    """Count rows that follow one of the same identity within a time, by the newer batch of both, where it is new.
+
+    A row that lacks a part of it has no identity, so ingest accepts it however often it comes.
+    """
+    rows = rows.filter(reduce(and_, (pc.field(name).is_valid() for name in identity)))
     columns = [rows[name] for name in identity]
     codes = [
-        column.combine_chunks()
-        .dictionary_encode(null_encoding="encode")
-        .indices.to_numpy(zero_copy_only=False)
+        column.combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
         for column in columns
     ]
     event, batch = rows["event_us"].to_numpy(), rows["batch"].to_numpy()
@@ -108,6 +112,7 @@ def spark_repeats(rows: DataFrame, identity: Sequence[str], within_us: int) -> D
     from pyspark.sql import functions as F
     from pyspark.sql.window import Window
 
+    rows = rows.dropna(subset=list(identity))
     before = Window.partitionBy(*identity).orderBy("event_us")
     gap = F.col("event_us") - F.lag("event_us").over(before)
     newest = F.greatest("batch", F.lag("batch").over(before))

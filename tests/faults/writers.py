@@ -1,4 +1,4 @@
-"""Several processes run jobs on one home at once, in any order, and some of them die: who may not write, waits or says so.
+"""Several processes run jobs on one home at once, in any order, and one of them dies: no row is lost or there twice.
 
 Each case is a seed: of how many processes there are, which jobs each runs, and before which change of a file the first
 of them dies.
