@@ -36,6 +36,11 @@ ROWS: Mapping[str, tuple[str, str]] = {
         "{same} came to the same, {refused} were refused with an error, {told} were told by the checks",
         "{tried}",
     ),
+    "writers": (
+        "two to eight processes run jobs on one home at once, in any order; one of them dies",
+        "{tried}",
+    ),
+    "clocks": ("the clock jumps by a day, forwards or back, between runs or in the midst of one", "{tried}"),
     "readers": (
         "answers asked beside {publishes} publishes and the removal of old versions: torn",
         "{reads}",
