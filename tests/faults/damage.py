@@ -17,13 +17,17 @@ from tests.faults import subject
 from tests.faults.forked import attempt
 from tests.faults.lab import Lab, Labs, Verdict, differences, done, gone_on
 from tests.faults.report import Progress
+from tests.queries.multiway.streams import NAMES
 
 DAMAGES = ("deleted", "emptied", "halved")
 QUICK, SEED = 6, 22
-# Numbers and hashes of a file's name, which differ from one home to the next.
-_NUMBERS = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f-]{27}|\d+")
-# What of the home is no state of its data.
+# Of a file's name what differs from one home to the next, and from one stream to another.
+_OWN = re.compile(
+    rf"[0-9a-f]{{32}}|[0-9a-f]{{8}}-[0-9a-f-]{{27}}|[0-9a-f]{{16}}|\d+|\b(?:{'|'.join(NAMES)})\b"
+)
+# What is no state of the data.
 _SPARED = ("landing", "queries", "tidemark.toml")
+_LOCKS = (".lease", ".lock")
 # A shape of files, of which the newest is damaged, and how.
 Case = tuple[str, str]
 
@@ -68,13 +72,14 @@ def _shapes(lab: Lab) -> dict[str, Path]:
     """Return the newest file of each shape of names."""
     found: dict[str, Path] = {}
     for path in sorted(_files(lab.config.parent), key=lambda path: (path.stat().st_mtime_ns, path)):
-        found[_NUMBERS.sub("#", str(path.relative_to(lab.config.parent)))] = path
+        found[_OWN.sub("#", str(path.relative_to(lab.config.parent)))] = path
     return found
 
 
 def _files(folder: Path) -> Iterator[Path]:
     for path in folder.rglob("*"):
-        if path.is_file() and path.relative_to(folder).parts[0] not in _SPARED:
+        is_spared = path.relative_to(folder).parts[0] in _SPARED or path.suffix in _LOCKS
+        if path.is_file() and not is_spared:
             yield path
 
 

@@ -41,6 +41,7 @@ ROWS: Mapping[str, tuple[str, str]] = {
         "{tried}",
     ),
     "clocks": ("the clock jumps by a day, forwards or back, between runs or in the midst of one", "{tried}"),
+    "bounds": ("ranges over a published version against all rows: truths outside their interval", "{tried}"),
     "readers": (
         "answers asked beside {publishes} publishes and the removal of old versions: torn",
         "{reads}",
