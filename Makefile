@@ -47,6 +47,10 @@ test-fast: setup ## Run the tests that need no JVM, no Airflow and no long wait
 test-long: setup ## Run what the suite tests on a tenth, at its full size
 	@$(BIN)/python -m pytest -m long
 
+.PHONY: faults
+faults: setup ## Put faults into real jobs, at every step; writes docs/reliability. An hour and a half
+	@$(BIN)/python -m tests.faults
+
 .PHONY: lint
 lint: setup ## Check style and formatting
 	@$(BIN)/ruff check $(CODE)

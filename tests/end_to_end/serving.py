@@ -29,10 +29,10 @@ ROWS = 40
 
 
 class Lake:
-    """A home with a stream of readings, and what ``more`` declares; ``landed`` counts its good rows."""
+    """A home with a stream of readings, and what ``more`` declares; of good rows ``landed`` in all, ``rows`` a file."""
 
-    def __init__(self, folder: Path, more: str = "") -> None:
-        self.folder, self.home, self.landed = folder, Home(folder / "var"), 0
+    def __init__(self, folder: Path, more: str = "", rows: int = ROWS) -> None:
+        self.folder, self.home, self.landed, self.rows = folder, Home(folder / "var"), 0, rows
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.web = f"127.0.0.1:{free.getsockname()[1]}"
@@ -43,13 +43,13 @@ class Lake:
         """Put one more file there: new rows, the same ones once more, and a line that cannot be read."""
         rows = [
             {"ts": T0 + n, "device": "abc"[n % 3], "temp": 1.0, "count": n}
-            for n in range(self.landed, self.landed + ROWS)
+            for n in range(self.landed, self.landed + self.rows)
         ]
         lines = [json.dumps(row) for row in rows]
         scratch = self.folder / "landing" / f"{self.landed:06d}.tmp"
         scratch.write_text("\n".join([*lines, *lines[:5], '{"ts":']) + "\n")
         scratch.rename(scratch.with_suffix(".ndjson"))
-        self.landed += ROWS
+        self.landed += self.rows
 
     def counts(self) -> dict[str, int]:
         """Return what ledger, raw and the published answer say of the rows."""
@@ -61,7 +61,7 @@ class Lake:
         return {**sums, "raw": len(raw), "distinct": distinct, "published": self.published()}
 
     def expected(self) -> dict[str, int]:
-        files = self.landed // ROWS
+        files = self.landed // self.rows
         rows = dict.fromkeys(("accepted", "raw", "distinct", "published"), self.landed)
         return {**rows, "quarantined": files, "duplicates": 5 * files}
 

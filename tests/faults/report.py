@@ -47,11 +47,32 @@ ROWS: Mapping[str, tuple[str, str]] = {
         "{reads}",
     ),
     "inputs": ("hostile files through the real ingest: streams stopped", "{tried}"),
+    "sandbox": (
+        "statements that try to leave the sandbox or to eat memory or time: not refused or stopped",
+        "{tried}",
+    ),
     "soak": (
         "{minutes} minutes of a service that is killed {kills} times: rows lost or twice; {flat}",
         "{rows} rows",
     ),
     "mutants": ("guards against doing a thing twice are switched off: not noticed", "{mutants}"),
+}
+
+README = Path(__file__).parents[2] / "README.md"
+_BEGIN, _END = "<!-- make faults writes these lines -->", "<!-- to here -->"
+# Of each part a line of the card in the README: what was tried, and what came of it, with the number that broke.
+CARD: Mapping[str, tuple[str, str]] = {
+    "kills": ("dies before each change of a file that a job makes", "{killed} of {steps}, {broke} differ after"),
+    "errors": ("disk full, read-only, failing; too many open files", "{tried} times, {broke} differ after"),
+    "damage": ("state deleted, emptied, halved", "{tried} files, {broke} went unnoticed"),
+    "writers": ("two to eight writers at once, one of them dies", "{tried} times, {broke} differ after"),
+    "clocks": ("clock a day ahead or behind", "{tried} times, {broke} differ after"),
+    "readers": ("reads beside {publishes} publishes", "{reads}, {broke} torn"),
+    "bounds": ("random ranges", "{tried}, {broke} outside their interval"),
+    "inputs": ("hostile files", "{tried}, {broke} stopped a stream"),
+    "sandbox": ("statements against the sandbox", "{tried}, {broke} got out"),
+    "soak": ("service killed {kills} times in {minutes:.0f} minutes", "{rows} rows, {broke} counts differ"),
+    "mutants": ("guards against doing twice, switched off", "{mutants}, {broke} not noticed"),
 }
 
 
@@ -77,14 +98,25 @@ def page(results: Results) -> str:
     )
 
 
+def card(results: Results) -> str:
+    """Return the lines of the README: what was tried, and what came of it."""
+    lines = ["| what was done to it | how often, and what came of it |", "|---|---|"]
+    for part in (name for name in CARD if name in results):
+        figures = results[part] | {"broke": len(results[part]["broken"])}
+        lines.append("| " + " | ".join(cell.format(**figures) for cell in CARD[part]) + " |")
+    return "\n".join(lines)
+
+
 def write(results: Results) -> None:
-    """Put results beside those of other parts, and write the page."""
+    """Put results beside those of other parts, and write the page and the card in the README."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     path = FOLDER / "report.json"
     kept = json.loads(path.read_text("utf-8")) if path.exists() else {}
     kept |= results
     path.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     (FOLDER / "report.md").write_text(page(kept), encoding="utf-8")
+    before, _, rest = README.read_text("utf-8").partition(_BEGIN)
+    README.write_text(f"{before}{_BEGIN}\n{card(kept)}\n{_END}{rest.partition(_END)[2]}", encoding="utf-8")
 
 
 def silent(items: Iterator[Item], total: int) -> Iterator[Item]:

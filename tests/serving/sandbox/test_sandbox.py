@@ -12,104 +12,7 @@ from lakehouse.serving.file.publish import publish
 from lakehouse.serving.file.versions import NotPublished, segment_path
 from lakehouse.serving.sandbox.sandbox import PublishedReader, SqlFailed, open_published, run_sql
 from tests.serving.conftest import STREAMS, Lakehouse
-
-SECRET = "the-secret-that-nobody-may-read"
-ESCAPES = [
-    # reading files
-    "SELECT * FROM read_text('{secret}')",
-    "SELECT * FROM read_blob('{secret}')",
-    "SELECT * FROM read_csv('{secret}', header = false)",
-    "SELECT * FROM read_json('{secret}')",
-    "SELECT * FROM read_parquet('{folder}/*.parquet')",
-    "SELECT * FROM '{secret}'",
-    "SELECT * FROM '{folder}/../{name}/secret.csv'",
-    "SELECT * FROM 'file://{secret}'",
-    "SELECT * FROM 'link.csv'",
-    'SELECT * FROM "{secret}"',
-    "FROM '{folder}/*.csv'",
-    "SELECT * FROM glob('{folder}/*')",
-    "SELECT (SELECT content FROM read_text('{secret}'))",
-    "WITH x AS (SELECT * FROM read_text('{secret}')) FROM x",
-    "SELECT * FROM sniff_csv('{secret}')",
-    "SELECT * FROM parquet_metadata('{folder}/x.parquet')",
-    "SELECT getenv('SECRET')",
-    "SELECT * FROM query('SELECT * FROM read_text(''{secret}'')')",
-    "SELECT * FROM query_table('{secret}')",
-    "FROM reads_of('{secret}')",
-    "FROM nodes_inside('{secret}')",
-    "FROM parts_inside('{secret}')",
-    "FROM sum_of('{secret}', '{secret}')",
-    "FROM increase_of('{secret}', '{secret}')",
-    "FROM count_of('{secret}', '{secret}')",
-    "FROM avg_of('{secret}', '{secret}')",
-    "FROM min_of('{secret}', '{secret}')",
-    "FROM max_of('{secret}', '{secret}')",
-    "DESCRIBE SELECT * FROM '{secret}'",
-    "SUMMARIZE '{secret}'",
-    # the Delta reader does its own input and output
-    "SELECT * FROM delta_scan('{folder}')",
-    "SELECT * FROM delta_scan('https://127.0.0.1:9/x')",
-    "SELECT * FROM 'https://127.0.0.1:9/secret.csv'",
-    "SELECT * FROM 's3://bucket/secret.csv'",
-    # writing
-    "COPY (SELECT 1) TO '{folder}/out.csv'",
-    "COPY nodes TO '{folder}/out.parquet'",
-    "EXPORT DATABASE '{folder}/out'",
-    "IMPORT DATABASE '{folder}/out'",
-    "CREATE TABLE t AS SELECT 1",
-    "CREATE TEMP TABLE t AS SELECT 1",
-    "INSERT INTO quarantine VALUES ('x', 'y', 1)",
-    "DELETE FROM nodes",
-    "UPDATE publication SET version = 9",
-    "DROP TABLE nodes",
-    # other databases, extensions, settings
-    "ATTACH '{folder}/other.duckdb' AS o",
-    "ATTACH ':memory:' AS m",
-    "ATTACH '{folder}' AS d (TYPE delta)",
-    "INSTALL httpfs",
-    "LOAD httpfs",
-    "LOAD '{folder}/evil.duckdb_extension'",
-    "SET enable_external_access = true",
-    "SET lock_configuration = false",
-    "RESET memory_limit",
-    "SET temp_directory = '{folder}'",
-    "PRAGMA database_list",
-    "PRAGMA enable_profiling",
-    "PRAGMA profiling_output = '{folder}/profile'",
-    "CREATE SECRET s (TYPE s3)",
-    "SELECT * FROM duckdb_secrets()",
-    "SELECT * FROM duckdb_settings()",
-    # several statements, prepared ones, macros that shadow ours
-    "SELECT 1; DROP TABLE nodes",
-    "SELECT 1; COPY (SELECT 1) TO '{folder}/out.csv'",
-    "/* SELECT */ ATTACH ':memory:' AS m -- SELECT 1",
-    "PREPARE p AS SELECT * FROM read_text('{secret}')",
-    "EXECUTE p",
-    "CREATE TEMP MACRO range_sum(a, b, c, d) AS TABLE SELECT 42",
-    "CALL pragma_version()",
-    "EXPLAIN ANALYZE SELECT * FROM read_text('{secret}')",
-    "BEGIN TRANSACTION",
-    "USE memory",
-    "CHECKPOINT",
-    "VACUUM",
-    "SELECT json_execute_serialized_sql(json_serialize_sql('SELECT 1'))",
-    "SELECT * FROM seen",
-    "",
-    "\\0",
-]
-BOMBS = [
-    "SELECT repeat('x', 1000000000)",
-    "SELECT lpad('x', 1000000000, 'y')",
-    "SELECT count(*) FROM range(100000000000) a, range(100000) b",
-    "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r) SELECT max(i) FROM r",
-    "SELECT list_sum(list_transform(range(300000000), lambda x: length(x::VARCHAR || 'abcdefghij')))",
-    "SELECT printf('%1000000000s', 'x')",
-    "SELECT format('{{:2000000000}}', 'x')",
-    "SELECT string_agg(md5(i::VARCHAR), '') FROM range(200000000) t(i)",
-    "SELECT " + "(" * 20_000 + "1" + ")" * 20_000,
-    "SELECT '" + "x" * 200_000 + "'",
-    "SELECT list_sort(list_transform(range(200000000), lambda x: hash(x)))[1]",
-]
+from tests.serving.sandbox.payloads import BOMBS, ESCAPES, SECRET, SEGMENT_ESCAPES
 
 
 @pytest.fixture
@@ -230,20 +133,6 @@ def test_a_statement_takes_less_than_half_a_second(lakehouse: Lakehouse) -> None
     run_sql(lakehouse.reader, "FROM levels")
 
     assert time.process_time() + os.times().children_user + os.times().children_system - began < 0.5
-
-
-SEGMENT_ESCAPES = [
-    "SELECT * FROM read_text('{secret}')",
-    "SELECT count(*) FROM read_blob('{segment}')",
-    "ATTACH '{segment}' AS again",
-    "ATTACH '{folder}/other.duckdb' AS o",
-    "DETACH s00000001",
-    "USE s00000001",
-    "DELETE FROM s00000001.segment.nodes",
-    "DROP TABLE s00000001.segment.nodes",
-    "CREATE TABLE s00000001.segment.more AS SELECT 1",
-    "COPY (SELECT 1) TO '{segment}'",
-]
 
 
 @pytest.fixture(scope="module")
