@@ -22,7 +22,7 @@ QUICK, TIMEOUT_S, MOST_S = 10, 5.0, 9.0
 
 def run(quick: bool, progress: Progress) -> dict[str, Any]:
     """Try every statement over a published version beside which a secret lies."""
-    payloads = [*ESCAPES, *SEGMENT_ESCAPES, *(bomb.replace("{{", "{").replace("}}", "}") for bomb in BOMBS)]
+    payloads = [*ESCAPES, *SEGMENT_ESCAPES, *BOMBS]
     payloads = payloads[:: len(payloads) // QUICK] if quick else payloads
     with tempfile.TemporaryDirectory(prefix="tidemark-faults-") as name:
         folder, home = Path(name) / "outside", Path(name) / "home"
@@ -41,7 +41,7 @@ def _tried(reader: PublishedReader, payload: str, folder: Path) -> str:
     """Run a statement; say what is wrong: it was answered, it told the secret, changed a file or took too long."""
     segment = segment_path(reader.hold.path.parent, "00000001")
     places = {"secret": folder / "secret.csv", "folder": folder, "name": folder.name, "segment": segment}
-    text = payload.format(**places) if payload not in BOMBS else payload
+    text = payload.format(**places)
     before, content, began = sorted(folder.iterdir()), segment.read_bytes(), time.monotonic()
     try:
         run_sql(reader, text, 10, TIMEOUT_S)
