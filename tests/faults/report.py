@@ -62,7 +62,10 @@ README = Path(__file__).parents[2] / "README.md"
 _BEGIN, _END = "<!-- make faults writes these lines -->", "<!-- to here -->"
 # Of each part a line of the card in the README: what was tried, and what came of it, with the number that broke.
 CARD: Mapping[str, tuple[str, str]] = {
-    "kills": ("dies before each change of a file that a job makes", "{killed} of {steps}, {broke} differ after"),
+    "kills": (
+        "dies before each change of a file that a job makes",
+        "{killed} of {steps}, {broke} differ after",
+    ),
     "errors": ("disk full, read-only, failing; too many open files", "{tried} times, {broke} differ after"),
     "damage": ("state deleted, emptied, halved", "{tried} files, {broke} went unnoticed"),
     "writers": ("two to eight writers at once, one of them dies", "{tried} times, {broke} differ after"),

@@ -58,7 +58,7 @@ class DeadlineRounds:
     def __init__(self, sheds: bool = True) -> None:
         self.sheds = sheds
         if not sheds:
-            self.name = "DeadlineRounds, delay first"
+            self.name = "ShortRounds"
 
     def plan(self, network: Network, measured: Statistics, before: Plan) -> Plan:
         """Return order, round, slices and shedding for the next interval."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from lakehouse.algorithms.scheduling.chain import ChainScheduling
 from lakehouse.algorithms.scheduling.deadline_rounds import DeadlineRounds
@@ -18,4 +19,5 @@ POLICIES: Mapping[str, Callable[[], Policy]] = {
     "chain": ChainScheduling,
     "multifactor": MultiFactor,
     "deadline_rounds": DeadlineRounds,
+    "short_rounds": partial(DeadlineRounds, sheds=False),
 }

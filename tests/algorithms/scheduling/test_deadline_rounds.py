@@ -68,14 +68,14 @@ def test_shedding_is_told_from_the_deadline() -> None:
     assert shedding.remaining_us.tolist() == pytest.approx([1000 + 0.5 * 2000, 2000])
 
 
-def test_delay_first_sheds_never() -> None:
+def test_short_rounds_shed_never() -> None:
     network = filters(2)
     known = measured(network, [100], [1000, 500], [0.5, 1.0], 10.0)
 
     policy = DeadlineRounds(sheds=False)
 
     assert policy.plan(network, known, first_plan(network)).shedding is None
-    assert policy.name != DeadlineRounds().name
+    assert policy.name == "ShortRounds"
 
 
 @settings(max_examples=20, deadline=None)

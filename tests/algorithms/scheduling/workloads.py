@@ -26,7 +26,7 @@ POLICIES: dict[str, Callable[[], Policy]] = {
     "chain": ChainScheduling,
     "multifactor": MultiFactor,
     "deadline_rounds": DeadlineRounds,
-    "delay_first": lambda: DeadlineRounds(sheds=False),
+    "short_rounds": lambda: DeadlineRounds(sheds=False),
 }
 SHORT = Interval(100, 50, 400, 2)
 SELECTIVITY = st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0])

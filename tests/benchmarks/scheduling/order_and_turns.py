@@ -5,7 +5,7 @@ bounds: if switching takes no time, no policy has a result out earlier than FIFO
 in order, so all work on earlier tuples must be done, and FIFO does no other); and none has fewer tuples waiting than
 Chain, but for one an operator (Babcock et al.). So where there is nothing to reorder, *lowest in both* is out of reach:
 what sheds first makes results wait, what puts results out first lets tuples wait. DeadlineRounds sheds while all
-deadlines hold; *delay first* is the same policy without shedding. One of the two is at each end of what is possible.
+deadlines hold; ShortRounds is the same policy without shedding. One of the two is at each end of what is possible.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ class ChainInOurOrder:
         return replace(first_plan(network), order=order, discipline=Discipline.HIGHEST, priority=slopes)
 
 
-def _delay_first() -> Policy:
+def _short_rounds() -> Policy:
     return DeadlineRounds(sheds=False)
 
 
 ALL: dict[str, Callable[[], Policy]] = {
     **POLICIES,
-    _delay_first().name: _delay_first,
+    _short_rounds().name: _short_rounds,
     FifoInOurOrder.name: FifoInOurOrder,
     ChainInOurOrder.name: ChainInOurOrder,
 }
