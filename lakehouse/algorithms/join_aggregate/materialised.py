@@ -21,7 +21,8 @@ class Materialised(WindowJoin):
 
     What it answers: any shape. Symbols: alpha, beta: rows in the windows.
 
-    Cost: a row O(partial results that it has), a tick O(results); memory O(alpha * beta).
+    Cost: a row O(partial results that it has); a result O(log results) when it enters and when it leaves; a tick
+    O(results); memory O(alpha * beta).
     Guarantee: exactly the definition; sums are rounded once to high and once more to low.
 
     >>> from lakehouse.algorithms.join_aggregate.contract import Rows, Shape
