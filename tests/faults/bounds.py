@@ -96,6 +96,6 @@ def _truths(aggregate: str, times: Numbers, values: Numbers, edges: Numbers) -> 
     with np.errstate(invalid="ignore"):
         found = sums if aggregate == "sum" else sums / counts
     if extreme is not None:
-        padded = np.append(values, values[-1])
-        found = extreme.reduceat(padded, ends[:-1]).astype(float)
+        # Of the last place reduceat would take all that follows.
+        found = extreme.reduceat(np.append(values, values[-1]), ends)[:-1].astype(float)
     return np.where(counts > 0, found, np.nan)

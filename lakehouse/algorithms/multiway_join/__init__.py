@@ -11,7 +11,7 @@ synopsis.py ...... counts of stored rows by slot of hashed join values: upper bo
 packed.py ........ a vector in few bytes
 cost.py .......... what rows, vectors, filters and orders cost on the ways that they take
 exhaustive.py .... the cheapest order (SMJE)
-heuristic.py ..... a cheap order for many sites (SMJH); no caller yet but benchmarks
+heuristic.py ..... a cheap order for many sites (SMJH), and which of both orders how many
 centre.py ........ keeps all vectors; gives each block its filter, order, sizes and cost
 remembered.py .... what the centre remembers of blocks until they expire
 

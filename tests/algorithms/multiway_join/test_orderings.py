@@ -13,7 +13,7 @@ from lakehouse.algorithms.multiway_join.contract import Legs, Ordering, Query, S
 from lakehouse.algorithms.multiway_join.cost import legs_of, route_cost, sizes_of
 from lakehouse.algorithms.multiway_join.cost_kernels import sizes_by_set
 from lakehouse.algorithms.multiway_join.exhaustive import MOST_STOPS, Smje
-from lakehouse.algorithms.multiway_join.heuristic import Smjh
+from lakehouse.algorithms.multiway_join.heuristic import EXACT_SITES, ROUTES, Smjh, ordering_for
 from lakehouse.algorithms.multiway_join.heuristic_kernels import without_each
 from tests.algorithms.multiway_join.streams import ORDERINGS, trips
 from tests.oracles.multiway_join.every_order import every_order
@@ -78,7 +78,7 @@ def test_smje_is_as_cheap_as_the_cheapest_of_all_orders_of_seven_sites(
 @quick
 @given(trip=trips(most=7))
 def test_smjh_finds_the_optimum_as_long_as_it_can_keep_every_route(trip: Trip) -> None:
-    assert cost_of(trip, Smjh()) == pytest.approx(cost_of(trip, Smje()))
+    assert cost_of(trip, Smjh(ROUTES)) == pytest.approx(cost_of(trip, Smje()))
 
 
 @pytest.mark.parametrize("is_factorised", [False, True])
@@ -89,11 +89,18 @@ def test_smjh_is_never_cheaper_than_the_optimum(width: int, is_factorised: bool)
         assert cost_of(trip, Smjh(width)) >= cost_of(trip, Smje()) * (1 - 1e-12)
 
 
-def test_smjh_takes_more_sites_than_smje() -> None:
+@pytest.mark.parametrize("width", [1, ROUTES])
+def test_smjh_takes_more_sites_than_smje(width: int) -> None:
     trip = random_trip(30, 0)
 
-    assert sorted(Smjh().choose(trip).tolist()) == list(range(29))
-    assert cost_of(trip, Smjh()) < cost_of(trip, ORDERINGS["fixed_order"](30))
+    assert sorted(Smjh(width).choose(trip).tolist()) == list(range(29))
+    assert cost_of(trip, Smjh(width)) < cost_of(trip, ORDERINGS["fixed_order"](30))
+
+
+def test_many_sites_are_ordered_by_a_few_routes() -> None:
+    assert isinstance(ordering_for(EXACT_SITES), Smje)
+    many = ordering_for(EXACT_SITES + 1)
+    assert isinstance(many, Smjh) and many.width == ROUTES
 
 
 @quick
