@@ -25,7 +25,7 @@ def run(quick: bool, progress: Progress) -> dict[str, Any]:
         return {"tried": 0, "skipped": "only the superuser can make file systems", "broken": []}
     broken = []
     cases = QUICK if quick else CASES
-    with Labs() as labs:
+    with Labs(quick) as labs:
         for case, verdict in progress(labs.tried(judged, cases), len(cases)):
             broken += [f"{case}: {verdict}"] if verdict else []
     return {"tried": len(cases), "broken": sorted(broken)}

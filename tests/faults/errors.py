@@ -24,7 +24,7 @@ Case = tuple[str, int]
 def run(quick: bool, progress: Progress) -> dict[str, Any]:
     """Try each kind of error from some steps on."""
     dice, broken = random.Random(SEED), []
-    with Labs() as labs:
+    with Labs(quick) as labs:
         steps = range(len(labs.steps()))
         cases = [(name, step) for name in CODES for step in dice.sample(steps, QUICK if quick else EACH)]
         for case, verdict in progress(labs.tried(judged, cases), len(cases)):

@@ -9,7 +9,7 @@ from tests.faults.forked import kill_at
 from tests.faults.lab import Lab, Labs, Verdict
 from tests.faults.report import Progress
 
-QUICK, SEED = 12, 20
+QUICK, SEED = 6, 20
 # A step, and the one before which the run that follows dies, None where it does not.
 Kill = tuple[int, int | None]
 
@@ -17,7 +17,7 @@ Kill = tuple[int, int | None]
 def run(quick: bool, progress: Progress) -> dict[str, Any]:
     """Kill the jobs before every step, or before some; every other time also the run that follows."""
     dice, broken = random.Random(SEED), []
-    with Labs() as labs:
+    with Labs(quick) as labs:
         steps = len(labs.steps())
         at = sorted(dice.sample(range(steps), QUICK)) if quick else range(steps)
         cases = [(step, dice.randrange(steps) if place % 2 else None) for place, step in enumerate(at)]

@@ -100,13 +100,13 @@ def differences(expected: subject.Content, found: subject.Content) -> Verdict:
 
 
 class Labs:
-    """Laboratories of as many processes as the machine has cores."""
+    """Laboratories of as many processes as the machine has cores; of one, if it is to be ``quick``."""
 
-    def __init__(self) -> None:
+    def __init__(self, quick: bool) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="tidemark-faults-")
         # A fork of this process would have its threads half.
         spawn = get_context("spawn")
-        self._pool = ProcessPoolExecutor(os.cpu_count(), spawn, _begin, (self._folder.name,))
+        self._pool = ProcessPoolExecutor(1 if quick else os.cpu_count(), spawn, _begin, (self._folder.name,))
 
     def __enter__(self) -> Labs:
         return self
