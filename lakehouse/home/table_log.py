@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from lakehouse.home.damaged import naming
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
 # A column, and the least and the largest value that a row is asked to have in it, None for no such end.
 Between = tuple[str, int, int | None]
 # Least and largest values, both included: of disjoint ranges that ascend.
@@ -305,7 +305,7 @@ def _read_file(path: Path, columns: Sequence[str], between: Between | None) -> A
     from pyarrow import compute, parquet
 
     # Not by the reader's own filters, which load pandas: a second for a few rows.
-    with parquet.ParquetFile(path) as file:
+    with naming(path), parquet.ParquetFile(path) as file:
         if between is None:
             return file.read(columns=list(columns))
         column, low, high = between
@@ -384,8 +384,9 @@ def _actions(tail: _Tail, *kinds: str) -> Iterator[dict[str, Any]]:
         yield from _actions_of(commit)
 
 
-def _actions_of(commit: Path) -> Iterator[dict[str, Any]]:
-    return map(json.loads, commit.read_text(encoding="utf-8").splitlines())
+def _actions_of(commit: Path) -> list[dict[str, Any]]:
+    with naming(commit):
+        return [json.loads(line) for line in commit.read_text(encoding="utf-8").splitlines()]
 
 
 def _checkpointed(checkpoint: Path, kind: str) -> Iterator[dict[str, Any]]:

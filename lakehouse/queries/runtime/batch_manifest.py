@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 from lakehouse.home.atomic_files import write_text
 from lakehouse.home.crashpoint import crash_point
+from lakehouse.home.damaged import RESTORE, naming
 from lakehouse.home.folded_file import RECENT, FoldedFile
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import Entry, read_extent
@@ -120,7 +121,8 @@ def _folded(folder: Path) -> FoldedFile:
 @lru_cache(1_000)
 def _plan(path: Path, changed_ns: int) -> BatchManifest:
     """Return a manifest, read once a process: what stands under a name changes only when a query is forgotten."""
-    return _read(path.read_text("utf-8"))
+    with naming(path, f"{RESTORE}, or start over with `tidemark queries --forget {path.parent.name}`"):
+        return _read(path.read_text("utf-8"))
 
 
 def _read(text: str) -> BatchManifest:

@@ -21,6 +21,7 @@ from pathlib import Path
 from lakehouse.declare.stream import Source
 from lakehouse.home.atomic_files import write_text
 from lakehouse.home.crashpoint import crash_point
+from lakehouse.home.damaged import naming
 from lakehouse.home.folded_file import RECENT
 from lakehouse.streams.sources.drift import schema_changes
 from lakehouse.streams.sources.file_names import on_disk
@@ -277,4 +278,5 @@ def _manifests(folder: Path) -> list[Manifest]:
 @lru_cache(50_000)
 def _manifest(path: Path, changed_ns: int) -> Manifest:
     """Return a manifest, read once a process: what stands under a name changes only when messages are given up."""
-    return Manifest.from_json(path.read_text("utf-8"))
+    with naming(path):
+        return Manifest.from_json(path.read_text("utf-8"))

@@ -1,0 +1,66 @@
+"""Files of a home that were emptied or cut off: each error names the file and says what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakehouse.declare.settings import load_settings
+from lakehouse.home.damaged import DamagedFile
+from lakehouse.home.table_log import read_columns, read_log
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, read_manifest, write_manifest
+from lakehouse.streams.sources.manifest import Manifest, manifest_file
+from lakehouse.streams.sources.manifest_store import ManifestStore
+from tests.readings import declared
+from tests.serving.streams import write_delta
+
+
+def halve(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    write_delta(pa.table({"batch": pa.array([1, 2], pa.int64())}), tmp_path / "table")
+    return tmp_path / "table"
+
+
+def test_a_commit_that_was_cut_off(table: Path) -> None:
+    commit = next((table / "_delta_log").glob("*.json"))
+    halve(commit)
+
+    with pytest.raises(DamagedFile, match=rf"{commit} is damaged .*: restore it from a copy of the home"):
+        read_log(table)
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1"])
+def test_rows_that_are_gone_from_their_file(table: Path, content: bytes) -> None:
+    (file,) = table.glob("*.parquet")
+    file.write_bytes(content)
+
+    with pytest.raises(DamagedFile, match=rf"{file} is damaged"):
+        read_columns(table, ("batch",))
+
+
+def test_a_manifest_of_a_query(tmp_path: Path) -> None:
+    folder = tmp_path / "hot"
+    write_manifest(folder, "batch", BatchManifest(1, ((0, 1),)))
+    halve(folder / "batch-00000001")
+
+    with pytest.raises(DamagedFile, match="or start over with `tidemark queries --forget hot`"):
+        read_manifest(folder, "batch", 1)
+
+
+def test_a_manifest_of_a_stream(tmp_path: Path) -> None:
+    (tmp_path / "tidemark.toml").write_text(declared())
+    settings = load_settings(tmp_path / "tidemark.toml")
+    folder = settings.layout.manifests("readings")
+    folder.mkdir(parents=True)
+    path = manifest_file(folder, 1)
+    path.write_text(Manifest(1, "files").to_json())
+    halve(path)
+
+    with pytest.raises(DamagedFile, match=str(path)):
+        ManifestStore(folder).behind(0)
