@@ -17,7 +17,7 @@ HEAD = """\
 
 Faults are put into the real jobs over real tables, the jobs are run again, and every table, query and
 answer is compared with that of a run without faults, by a hash that knows no order. `make faults` writes this page
-([tests/faults](../../tests/faults/__init__.py)); a part of it runs with every build.
+([tests/faults](../../tests/faults/__init__.py)); a few kills, damages and mutants run with every build.
 
 | fault | tried | broke |
 |---|---|---|

@@ -1,4 +1,4 @@
-"""A few of each fault with every build: what breaks is named, and the guards, once switched off, are missed."""
+"""A few of some faults with every build, of the others with the long tests; guards that are switched off are missed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from tests.faults.report import silent
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-@pytest.mark.parametrize("part", ["kills", "errors", "damage", "disk", "writers", "clocks", "readers"])
+OTHERS = ("errors", "disk", "writers", "clocks")
+
+
+@pytest.mark.parametrize(
+    "part", ["kills", "damage", "readers", *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)]
+)
 def test_nothing_breaks(part: str) -> None:
     found = import_module(f"tests.faults.{part}").run(True, silent)
 
