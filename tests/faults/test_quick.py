@@ -11,11 +11,11 @@ from tests.faults.report import silent
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-OTHERS = ("errors", "disk", "writers", "clocks")
+OTHERS = ("errors", "disk", "writers", "clocks", "readers")
 
 
 @pytest.mark.parametrize(
-    "part", ["kills", "damage", "readers", *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)]
+    "part", ["kills", "damage", *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)]
 )
 def test_nothing_breaks(part: str) -> None:
     found = import_module(f"tests.faults.{part}").run(True, silent)
