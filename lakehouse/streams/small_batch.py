@@ -1,8 +1,8 @@
-"""Verdicts on a batch of files that fits into memory: its plain lines are typed here in Arrow, all others by Spark.
+"""Verdicts on a batch of files that fits into memory: plain lines are typed in Arrow, most others line by line here.
 
 Starting one Spark job takes longer than reading a few megabytes here, and Arrow types a plain line for a fraction of
-what Spark takes for it. What is larger, not of files, mostly not plain or not of a format that ``plain_lines`` knows
-is judged as ``ingest`` says.
+what Spark takes for it. Only a line of which neither can say what Spark makes of it is given to Spark. What is larger,
+not of files, mostly not plain or not of a format that ``plain_lines`` knows is judged as ``ingest`` says.
 """
 
 from __future__ import annotations
@@ -29,14 +29,17 @@ from lakehouse.streams.processing_order import processing_order
 from lakehouse.streams.sources.fields import with_fields
 from lakehouse.streams.sources.lines import LINE_SCHEMA, layouts_of, records_of, unreadable_lines
 from lakehouse.streams.sources.manifest import LandedFile
+from lakehouse.streams.sources.odd_lines import read_odd
 from lakehouse.streams.sources.plain_lines import can_be_plain, read_plain
 from lakehouse.streams.sources.rows import typed_rows
 from lakehouse.streams.sources.split import NUMBERED
 
 # The rows of a batch take about six times the bytes of its files in memory.
 SMALL_BYTES = 128 * 1024 * 1024
-# Spark is given the lines that are not plain in one piece, for one core; with more of them it had better read all.
+# Lines that are not plain are read one by one, or by one core of Spark; with more of them it had better read all.
 OTHER_BYTES = 4 * 1024 * 1024
+# Python reads so many odd lines in a second.
+ODD_LINES = 20_000
 # Compressed files are larger than they look.
 _INFLATED = 10
 _BAD = pa.schema(
@@ -167,7 +170,7 @@ class SmallBatch:
         rows, _ = self._read
         if self._others is not None:
             good = self._others.filter(self._others["reason"].is_null())
-            rows = pa.concat_tables([rows, good.select(rows.column_names).cast(rows.schema)])
+            rows = pa.concat_tables([rows, good.select(rows.column_names)])
         return rows.take(pa.array(processing_order(rows, by_arrival=False)))
 
     @cached_property
@@ -178,14 +181,20 @@ class SmallBatch:
 
     @cached_property
     def _others(self) -> pa.Table | None:
-        """The rows of lines that are not plain, None where all are: Spark reads and judges them, without a job."""
-        stream, spark = self.records.stream, self.records.tables.spark
-        _, lines = self._read
+        """The rows of lines that are not plain, None where all are: Spark judges those whose verdict is not known."""
+        stream, layouts = self.records.stream, layouts_of(self.records.manifest.files)
+        rows, lines = self._read
         if not lines.num_rows:
-            # Making the plan takes half a second.
             return None
-        layouts = layouts_of(self.records.manifest.files)
-        return typed_rows(with_fields(spark.createDataFrame(lines), stream, layouts), stream).toArrow()
+        known = read_odd(lines if lines.num_rows <= ODD_LINES else lines[:0], stream, layouts, rows.schema)
+        if known.rows.num_rows == lines.num_rows:
+            return known.rows
+        unknown = lines.filter(pa.array(~known.is_known)) if known.rows.num_rows else lines
+        # Without a job, but the plan takes half a second, and a session that is still to be started ten. In one
+        # piece: Spark stops reading a table at its first empty piece behind another.
+        frame = self.records.tables.spark.createDataFrame(unknown.combine_chunks())
+        judged = typed_rows(with_fields(frame, stream, layouts), stream).toArrow()
+        return pa.concat_tables([known.rows, judged.select(known.rows.column_names).cast(known.rows.schema)])
 
     @cached_property
     def _read(self) -> tuple[pa.Table, pa.Table]:
@@ -200,8 +209,7 @@ class SmallBatch:
             ):
                 plain += [rows for rows, _ in part]
                 others += [lines for _, lines in part]
-        # In one piece: Spark stops reading a table at its first empty piece behind another.
-        return pa.concat_tables(plain), pa.concat_tables(others).combine_chunks()
+        return pa.concat_tables(plain), pa.concat_tables(others)
 
     def _read_file(self, file: LandedFile, room: _Room) -> list[tuple[pa.Table, pa.Table]]:
         """Return, by piece of a file, the rows of plain lines, and all other lines."""

@@ -2,8 +2,8 @@
 
 A line is *plain* when nothing can be read in two ways: printable ASCII without escapes or nesting, quotes only around
 whole fields that hold no separator, as many fields as the header names, numbers of a usual form and length, times
-within bounds. Such a line is a good row; nothing is said of any other line: it takes Spark's way, as does every record
-of a stream that ``can_be_plain`` rules out. So verdicts on bad records are written in one place.
+within bounds. Such a line is a good row; nothing is said of any other line (``odd_lines.py``), nor of any record of a
+stream that ``can_be_plain`` rules out.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SHAPES, _LOOKED_AT = 8, 50
 _SEPARATORS = ",;|:"
 _INTEGER = r"-?(?:0|[1-9][0-9]{0,17})"
 _VALUE = r'"[^"]*"|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false|null'
-_SPELLED = rf'"[^"]*"|{_INTEGER}|true|false|null'
+_SPELLED = r'"[^"]*"|(?:0|-?[1-9][0-9]{0,17})|true|false|null'
 _TIMES = (EVENT, ARRIVAL, PLUS)
 _MEMBER = re.compile(rf' *"([^"]*)" *: *(?:{_VALUE}) *')
 # Days that every year has.

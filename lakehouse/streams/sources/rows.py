@@ -132,7 +132,7 @@ def _arrival(stream: Stream) -> Column:
     if stream.arrival_time.plus is None:
         return received
     seconds = F.col(f"t_{PLUS}")
-    return received + F.when(seconds.isNull(), F.lit(0)).otherwise(_scaled(seconds, 1_000_000))
+    return F.try_add(received, F.when(seconds.isNull(), F.lit(0)).otherwise(_scaled(seconds, 1_000_000)))
 
 
 def _verdict(stream: Stream) -> Column:
@@ -163,7 +163,7 @@ def _verdict(stream: Stream) -> Column:
 def _arrival_checks(stream: Stream) -> list[Column]:
     if stream.arrival_time is None:
         return []
-    text, delay = F.col(f"t_{ARRIVAL}"), F.col("arrival_us") - F.col("event_us")
+    text, delay = F.col(f"t_{ARRIVAL}"), F.try_subtract("arrival_us", "event_us")
     bad = F.when(
         F.col("arrival_us").isNull() & text.isNotNull(),
         _told(
@@ -176,9 +176,11 @@ def _arrival_checks(stream: Stream) -> list[Column]:
     expected = (
         f"expected at most {format_duration(bounds.behind)} behind, {format_duration(bounds.ahead)} ahead"
     )
-    seconds = F.format_string("%.3f", delay / F.lit(1_000_000.0))
+    # Times that are further apart than microseconds can tell are so to the double's precision.
+    micros = F.coalesce(delay, F.col("arrival_us").cast("double") - F.col("event_us"))
+    seconds = F.format_string("%.3f", micros / F.lit(1_000_000.0))
     clock = F.concat(F.lit("clock: event time is "), seconds, F.lit(f" s behind arrival; {expected}"))
-    return [bad, F.when((delay > bounds.behind) | (delay < -bounds.ahead), clock)]
+    return [bad, F.when((micros > bounds.behind) | (micros < -bounds.ahead), clock)]
 
 
 def _is_judged(column: StreamColumn) -> bool:
