@@ -58,9 +58,13 @@ class Finding:
 
 
 def examine(config: Path | None = None, home: Path | None = None) -> list[Finding]:
-    """Check everything that a run, an answer and Airflow need; takes about a second, most of it Java's start."""
+    """Check everything that a run, an answer and Airflow need; takes about a second, most of it Java's start.
+
+    Where the configuration names a cluster, a session is started on it and its workers are looked at: longer.
+    """
     findings = [_python(), _java(), *_versions(), _jars(), _class_archive()]
-    return [*findings, _port(AIRFLOW_PORT), _config(config, home), *_home(config, home)]
+    findings += [_port(AIRFLOW_PORT), _config(config, home), *_home(config, home)]
+    return [*findings, *_spark(config, home)]
 
 
 def _python() -> Finding:
@@ -165,6 +169,35 @@ def _config(config: Path | None, home: Path | None) -> Finding:
         return Finding("configuration", "wrong", str(error), f"mend {path}")
     streams = ", ".join(settings.streams) or "none"
     return Finding("configuration", "ok", f"{path}; streams: {streams}")
+
+
+def _spark(config: Path | None, home: Path | None) -> Iterator[Finding]:
+    """Say where Spark runs, and whether its workers are as this driver is; nothing where no settings can be read."""
+    from lakehouse.declare.settings import load_settings
+
+    try:
+        settings = load_settings(config, home)
+    except ConfigError:
+        return
+    own = settings.spark
+    if own.is_local:
+        yield Finding("spark", "ok", f"{own.master}: inside each job's process")
+        return
+    if own.is_standalone and own.secret is None:
+        fix = "give master and workers spark.authenticate.secret, and this process the same as TIDEMARK_SPARK__SECRET"
+        yield Finding("spark secret", "warning", "none: whoever reaches the cluster may run code on it", fix)
+    from lakehouse.spark.cluster import described
+    from lakehouse.spark.session import started_session
+
+    try:
+        found = described(started_session(settings))
+    except Exception as error:
+        told = str(error).strip().splitlines()[0]
+        yield Finding("spark", "wrong", told, f"start {own.master}, and make its workers as this machine is")
+        return
+    yield Finding(
+        "spark", "ok", f"{own.master}; " + ", ".join(f"{name} {value}" for name, value in found.items())
+    )
 
 
 def _home(config: Path | None, home: Path | None) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from importlib.resources import files
 
 
 def statement(name: str) -> str:
@@ -11,4 +11,4 @@ def statement(name: str) -> str:
     Raises:
         FileNotFoundError: when there is no such file.
     """
-    return (Path(__file__).parent / f"{name}.sql").read_text(encoding="utf-8")
+    return files(__name__).joinpath(f"{name}.sql").read_text(encoding="utf-8")

@@ -17,6 +17,7 @@ from lakehouse.declare.durations import format_duration, parse_duration
 from lakehouse.declare.presets import preset_problem, with_landing, with_preset
 from lakehouse.declare.problems import ConfigError, Problem
 from lakehouse.declare.refusals import problems_of, stream_refusals
+from lakehouse.declare.spark_settings import SparkSettings as SparkSettings
 from lakehouse.declare.stream import Kept, Microseconds, Source, Stream
 from lakehouse.home.layout import Home
 from lakehouse.home.older_folders import rename_older_folders
@@ -44,20 +45,6 @@ _SECTIONS = (
     "alerts",
     "sites",
 )
-
-
-class SparkSettings(BaseModel):
-    """How Spark runs inside one process.
-
-    The default ``java_options`` compile lightly, which halves the CPU of a run of small batches; a bulk load that runs
-    on for minutes does better without them. Compiling lightly has room for 48 MB of code by itself, and a process that
-    has filled it compiles nothing any more: from then on it is several times slower. So more room is asked for.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    driver_memory: str = "2g"
-    shuffle_partitions: int = Field(default=2, ge=1)
-    java_options: str = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
 
 
 def _for_readers(history_us: int) -> int:

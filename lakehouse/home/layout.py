@@ -31,6 +31,7 @@
     tokens.json           hashes of the tokens of `tidemark web`     tidemark token
     service/              the heartbeat of `tidemark serve`, and what its Spark says
     airflow/              Airflow's own home
+    packages/             the project's code as a cluster's workers get it
 
 Each folder is made by whoever writes it first.
 """
@@ -197,3 +198,8 @@ class Home:
     def airflow(self) -> Path:
         """Airflow's own home."""
         return self.root / "airflow"
+
+    @property
+    def packages(self) -> Path:
+        """The project's code as archives that the workers of a cluster import from."""
+        return self.root / "packages"

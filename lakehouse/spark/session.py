@@ -1,4 +1,4 @@
-"""One Spark session per process, started when it is needed, tuned for one machine and small Delta commits."""
+"""One Spark session per process, started when needed: inside the process, or on the cluster that settings name."""
 
 from __future__ import annotations
 
@@ -12,11 +12,23 @@ from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
-from lakehouse.declare.settings import Settings
+from lakehouse.declare.settings import Settings, SparkSettings
 from lakehouse.spark.archived_classes import archive_option
+from lakehouse.spark.cluster import (
+    ClusterUnavailable,
+    cluster_options,
+    is_loopback,
+    join_cluster,
+    options_aside,
+    python_of,
+    unreachable,
+)
 from lakehouse.spark.jars import jar_paths, missing_jars
 
 _STDERR = 2
+_LOOPBACK = "127.0.0.1"
+# Of a shuffle inside one process: its batches are small.
+_PARTITIONS = 2
 _STARTING = Lock()
 # The file of the newest descriptor takes what the JVM says.
 _LOG: list[int] = []
@@ -77,14 +89,30 @@ def is_running(spark: SparkSession) -> bool:
 
 
 def _start(settings: Settings) -> SparkSession:
-    _quiet_environment()
-    builder = SparkSession.Builder().appName("tidemark").master("local[*]")
+    own = settings.spark
+    if problem := unreachable(own):
+        raise ClusterUnavailable(
+            f"no Spark master of {own.master} answers ({problem}): start it, or change [spark] master"
+        )
+    _quiet_environment(own)
+    builder = SparkSession.Builder().appName("tidemark").master(own.master)
     for key, value in _options(settings).items():
         builder = builder.config(key, value)
-    with _words_to_log():
+    with _words_to_log(), options_aside(own):
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
+    if not own.is_local:
+        _joined(spark, settings)
     return spark
+
+
+def _joined(spark: SparkSession, settings: Settings) -> None:
+    try:
+        join_cluster(spark, settings)
+    except BaseException:
+        # The next one to ask starts anew.
+        spark.stop()
+        raise
 
 
 @contextmanager
@@ -102,28 +130,39 @@ def _words_to_log() -> Iterator[None]:
         os.close(kept)
 
 
-def _quiet_environment() -> None:
+def _quiet_environment(own: SparkSettings) -> None:
     # Spark would otherwise start some Python workers with the system's interpreter, which has no numpy.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = sys.executable if own.is_local else python_of(own)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if is_loopback(own):
+        os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
 
 
 def _options(settings: Settings) -> dict[str, str]:
-    partitions = str(settings.spark.shuffle_partitions)
+    """Return the options that Tidemark sets, without those that the user has set."""
+    own = settings.spark
+    options = _common(settings)
+    if is_loopback(own):
+        options["spark.driver.host"] = _LOOPBACK
+    if own.is_local or own.shuffle_partitions:
+        partitions = str(own.shuffle_partitions or _PARTITIONS)
+        options |= {"spark.sql.shuffle.partitions": partitions, "spark.default.parallelism": partitions}
+    if not own.is_local:
+        options |= cluster_options(own)
+    return {name: value for name, value in options.items() if name not in own.options}
+
+
+def _common(settings: Settings) -> dict[str, str]:
     return {
         # On the class path, since the archive of classes covers no others; ``spark.jars`` would also copy them.
         "spark.driver.extraClassPath": os.pathsep.join(jar_paths()),
         "spark.driver.memory": settings.spark.driver_memory,
         "spark.driver.extraJavaOptions": f"{settings.spark.java_options} {archive_option()}",
-        "spark.driver.host": "127.0.0.1",
         # Whoever else is on this machine cannot speak to the session's ports; Spark draws the secret itself.
         "spark.authenticate": "true",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": partitions,
-        "spark.default.parallelism": partitions,
         "spark.databricks.delta.snapshotPartitions": "1",
         # A vacuum lists a table's folder with ten thousand tasks otherwise.
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",

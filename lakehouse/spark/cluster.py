@@ -1,0 +1,185 @@
+"""What a session on a cluster needs that one inside the process does not: a master, workers that fit, and the code.
+
+before the start    the master is asked for a connection; options go to the JVM in a file that only its owner reads
+after it            the package's archive is sent, each worker is looked at once, partitions follow the cores
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import socket
+import tempfile
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as TooLate
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from lakehouse.declare.settings import Settings, SparkSettings
+from lakehouse.spark.jars import jar_paths
+from lakehouse.spark.package_archive import package_archive
+from lakehouse.spark.workers import advice, differences, look_at_workers, versions_here
+
+# How the workers' Numba is told of ``kernel_cache``, before its own rules. Not read here, because Numba loads long.
+_LOCATORS = "lakehouse.spark.kernel_cache.ArchivedKernels,InTreeCacheLocator,UserWideCacheLocator"
+_CONNECT_S = 3.0
+# Kubernetes fetches an image first.
+_WORKERS_S = {True: 60.0, False: 600.0}
+_PYTHON = "spark.pyspark.python"
+_OTHER_PYTHON = re.compile(r"PYTHON_VERSION_MISMATCH\D*([\d.]+)\D*([\d.]+)")
+_SUBMIT = "PYSPARK_SUBMIT_ARGS"
+
+
+class ClusterUnavailable(RuntimeError):
+    """No master answers, no worker takes a task, or a worker is not as the driver is."""
+
+
+def unreachable(spark: SparkSettings) -> str:
+    """Return why no master can be reached, nothing where one can or Spark runs in the process; three seconds each."""
+    problems = []
+    for address in spark.addresses():
+        try:
+            with socket.create_connection(address, _CONNECT_S):
+                return ""
+        except OSError as error:
+            problems.append(f"{address[0]}:{address[1]}: {error}")
+    return "; ".join(problems)
+
+
+def is_loopback(spark: SparkSettings) -> bool:
+    """Whether Spark runs on this machine alone, in the process or beside it."""
+    return all(host == "localhost" or host.startswith("127.") for host, _ in spark.addresses())
+
+
+def cluster_options(spark: SparkSettings) -> dict[str, str]:
+    """Return the options that workers need, and None of which is a secret."""
+    return {
+        # Workers fetch Delta's and Kafka's classes from the driver.
+        "spark.jars": ",".join(jar_paths()),
+        "spark.executorEnv.NUMBA_CACHE_LOCATOR_CLASSES": _LOCATORS,
+        # A standalone cluster knows its own by a secret that it must have been given; Kubernetes draws one.
+        "spark.authenticate": str(not spark.is_standalone or spark.secret is not None).lower(),
+    }
+
+
+def python_of(spark: SparkSettings) -> str:
+    """Return the Python that workers start: what the options name, else the first ``python3`` on their path."""
+    return spark.options.get(_PYTHON, "python3")
+
+
+@contextmanager
+def options_aside(spark: SparkSettings) -> Iterator[None]:
+    """Let a JVM that starts meanwhile read the user's options and the secret from a file, which only its owner reads.
+
+    Options on its command line could be read by every user of the machine, and some hold passwords.
+    """
+    secret = {"spark.authenticate.secret": spark.secret.get_secret_value()} if spark.secret else {}
+    told = spark.options | (secret if spark.is_standalone else {})
+    if not told:
+        yield
+        return
+    given = os.environ.get(_SUBMIT)
+    with tempfile.NamedTemporaryFile("w", suffix=".conf", encoding="utf-8") as file:
+        file.writelines(f"{_escaped(name)}={_escaped(value)}\n" for name, value in told.items())
+        file.flush()
+        aside = f"--properties-file {shlex.quote(file.name)} --load-spark-defaults"
+        os.environ[_SUBMIT] = f"{aside} {given or 'pyspark-shell'}"
+        try:
+            yield
+        finally:
+            if given is None:
+                del os.environ[_SUBMIT]
+            else:
+                os.environ[_SUBMIT] = given
+
+
+def _escaped(text: str) -> str:
+    """Return text as a file of Java's properties has it."""
+    escaped = "".join(f"\\{c}" if c in "\\ :=#!\t" else c for c in text)
+    return escaped.replace("\n", "\\n").replace("\r", "\\r")
+
+
+def join_cluster(session: SparkSession, settings: Settings) -> None:
+    """Send the package to the workers, look at each of them, and let partitions follow their cores.
+
+    Raises:
+        ClusterUnavailable: when no worker takes a task, or one differs from the driver in what counts.
+    """
+    session.sparkContext.addPyFile(str(package_archive(settings.layout.packages)))
+    found = look_in_time(session, settings)
+    if found:
+        raise ClusterUnavailable(f"workers of {settings.spark.master}: {advice(found)}")
+    if settings.spark.shuffle_partitions is None:
+        cores = max(session.sparkContext.defaultParallelism, 2)
+        session.conf.set("spark.sql.shuffle.partitions", cores)
+
+
+def look_in_time(session: SparkSession, settings: Settings) -> list[str]:
+    """Return what is wrong with the workers.
+
+    Raises:
+        ClusterUnavailable: when none takes a task in time.
+    """
+    waited_s = _WORKERS_S[settings.spark.is_standalone]
+    pool = ThreadPoolExecutor(1)
+    looking = pool.submit(_wrong_with_workers, session, settings)
+    try:
+        return looking.result(waited_s)
+    except TooLate:
+        session.sparkContext.cancelAllJobs()
+        raise ClusterUnavailable(
+            f"no worker of {settings.spark.master} took a task in {waited_s:.0f} s: are workers registered, has "
+            "another application all their cores (each may be given some by [spark.options] spark.cores.max), or "
+            "do they have less memory than spark.executor.memory?"
+        ) from None
+    finally:
+        pool.shutdown(wait=False)
+
+
+def _wrong_with_workers(session: SparkSession, settings: Settings) -> list[str]:
+    folders = sorted(
+        {Path(stream.source.path).parent for stream in settings.streams.values() if stream.source.path}
+    )
+    shared = [folder for folder in folders if "*" not in str(folder) and folder.is_dir()]
+    try:
+        workers = look_at_workers(session.sparkContext, settings.layout.root, shared)
+    except Exception as error:
+        other = _OTHER_PYTHON.search(str(error))
+        if other is None:
+            raise
+        return [f"a worker has Python {other[1]}, the driver {other[2].rstrip('.')}"]
+    return differences(versions_here(), workers) + _other_javas(session)
+
+
+def _other_javas(session: Any) -> list[str]:
+    here = session.sparkContext._jvm.java.lang.System.getProperty("java.version")
+    cores = max(session.sparkContext.defaultParallelism, 1)
+    asked = session.range(0, cores, 1, cores).selectExpr(
+        "java_method('java.lang.System', 'getProperty', 'java.version') AS version"
+    )
+    versions = {row["version"] for row in asked.collect()}
+    return [
+        f"a worker has Java {each}, the driver {here}"
+        for each in sorted(versions)
+        if _major(each) != _major(here)
+    ]
+
+
+def _major(version: str) -> str:
+    return version.split(".")[0]
+
+
+def described(session: SparkSession) -> Mapping[str, str]:
+    """Return what ``tidemark doctor`` tells of a cluster: Spark, Java, Python and the number of cores."""
+    context: Any = session.sparkContext
+    return {
+        "Spark": context.version,
+        "Java": context._jvm.java.lang.System.getProperty("java.version"),
+        "Python": versions_here()["Python"],
+        "cores of workers": str(context.defaultParallelism),
+    }

@@ -1,0 +1,58 @@
+"""Where the workers of a cluster keep compiled kernels: by the archive's content, so that each is compiled once.
+
+Numba keeps what it compiles by the path of the source. That of an archive is another one in each application of Spark,
+so its own rule would compile everything again for each, which takes longer than most batches.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from numba.core.caching import _CacheLocator
+
+_ARCHIVE = re.compile(r".*/(tidemark-[0-9a-f]{16})\.zip/(.*)\.py")
+
+
+class ArchivedKernels(_CacheLocator):
+    """Where the kernels of one file of the archive are kept: never stale, since the folder is named by the content."""
+
+    def __init__(self, kernel: Any, folder: Path) -> None:
+        self._line = str(kernel.__code__.co_firstlineno)
+        self._folder = folder
+
+    def get_cache_path(self) -> str:
+        """Return the folder."""
+        return str(self._folder)
+
+    def get_source_stamp(self) -> str:
+        """Return what changes with the source: nothing, as the folder does."""
+        return self._folder.parent.name
+
+    def get_disambiguator(self) -> str:
+        """Return what tells kernels of one name apart."""
+        return self._line
+
+    @classmethod
+    def from_function(cls, kernel: Any, source: str) -> ArchivedKernels | None:
+        """Return where a kernel is kept; None where it does not come from the archive."""
+        found = _ARCHIVE.fullmatch(source)
+        if found is None:
+            return None
+        for root in _roots():
+            folder = root / found[1] / found[2].replace("/", ".")
+            with suppress(OSError):
+                folder.mkdir(parents=True, exist_ok=True)
+            if os.access(folder, os.W_OK):
+                return cls(kernel, folder)
+        return None
+
+
+def _roots() -> list[Path]:
+    """Return where a worker may write, best first."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return [Path(cache, "tidemark", "kernels"), Path(tempfile.gettempdir(), "tidemark-kernels")]

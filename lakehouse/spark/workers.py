@@ -1,0 +1,113 @@
+"""What the workers of a cluster must share with the driver: Python, packages, Java, the home and the landing folders.
+
+Checked once when a session starts, so that what differs is told by its name before any batch, and not by a batch that
+fails or, worse, counts a landed file as unreadable.
+"""
+
+from __future__ import annotations
+
+import platform
+import socket
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+# What tasks import beside the archive of the project's own code.
+PACKAGES = ("fastavro", "numba", "numpy", "pandas", "psutil", "pyarrow", "pydantic", "pyspark", "sqlglot")
+_INSTALL = (
+    "install the packages of requirements.lock in the workers' Python, "
+    "which [spark.options] spark.pyspark.python names"
+)
+# Tasks of the check last so long, so that each core gets one.
+_TASK_S = 0.3
+
+
+@dataclass(frozen=True)
+class Worker:
+    """What one worker's Python found: versions by name, and the folders that it does not see."""
+
+    host: str
+    versions: Mapping[str, str]
+    unseen: tuple[str, ...]
+
+
+def versions_here() -> dict[str, str]:
+    """Return the versions of Python and of the packages that tasks import, ``none`` where one is not installed."""
+    return {"Python": platform.python_version()} | {name: _version(name) for name in PACKAGES}
+
+
+def _version(package: str) -> str:
+    if package == "pyspark":
+        import pyspark
+
+        # That of the worker's own Spark, which need not be installed as a package.
+        return pyspark.__version__
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "none"
+
+
+def differences(here: Mapping[str, str], workers: Iterable[Worker]) -> list[str]:
+    """Return what is wrong with workers, each named once: versions that differ, folders that are not seen.
+
+    Of Python and Java the feature version counts, of packages the whole: kernels and rows that cross between driver and
+    workers must mean the same in both.
+    """
+    found = []
+    for worker in workers:
+        for name, version in here.items():
+            other = worker.versions.get(name, "none")
+            if _that_counts(name, other) != _that_counts(name, version):
+                found.append(f"{worker.host} has {name} {other}, the driver {version}")
+        found += [f"{worker.host} does not see {path}" for path in worker.unseen]
+    return list(dict.fromkeys(found))
+
+
+def _that_counts(name: str, version: str) -> tuple[str, ...]:
+    parts = version.split(".")
+    return tuple(parts[: {"Python": 2, "Java": 1}.get(name, len(parts))])
+
+
+def look_at_workers(context: Any, home: Path, folders: Sequence[Path]) -> list[Worker]:
+    """Return what each worker has, by a task on each core of the cluster; about a second once they run.
+
+    ``home``: a file is left in it for as long, which workers must see. ``folders``: those that they must see as well.
+    """
+    cores = max(context.defaultParallelism, 1)
+    home.mkdir(parents=True, exist_ok=True)
+    token = home / f".workers-{uuid.uuid4().hex}"
+    token.touch()
+    try:
+        seen = [str(token), *map(str, folders)]
+        tasks = context.parallelize(range(cores), cores).mapPartitions(lambda _: _look(seen))
+        found: list[tuple[str, dict[str, str], list[str]]] = tasks.collect()
+    finally:
+        token.unlink()
+    named = [
+        (host, versions, [_told(path, token, home) for path in lacking]) for host, versions, lacking in found
+    ]
+    return [Worker(host, versions, tuple(lacking)) for host, versions, lacking in named]
+
+
+def _look(paths: list[str]) -> Iterator[tuple[str, dict[str, str], list[str]]]:
+    time.sleep(_TASK_S)
+    yield socket.gethostname(), versions_here(), [path for path in paths if not Path(path).exists()]
+
+
+def _told(path: str, token: Path, home: Path) -> str:
+    return f"the driver's home {home}" if path == str(token) else path
+
+
+def advice(found: Sequence[str]) -> str:
+    """Return what is wrong with workers, and what to do."""
+    ways = [_INSTALL] if any(" has " in each for each in found) else []
+    if any("does not see" in each for each in found):
+        ways.append(
+            "put home and landing folders on a file system that driver and workers share, at the same paths"
+        )
+    return f"{'; '.join(found)}: {', and '.join(ways)}"

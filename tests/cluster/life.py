@@ -1,0 +1,150 @@
+"""Rows of three streams through ingest, queries, repairs and rollups, all of it by Spark's tasks.
+
+    python -m tests.cluster.life FOLDER [--kinds pairs,selection] [--rows 80] [--parts 0,2,1]
+
+leads it in the configuration of a folder, where ``TIDEMARK_SPARK__MASTER`` says, and prints what came of it as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from jobs import build_rollups, ingest, repair_late, run_queries
+from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.home.table_log import read_rows
+from lakehouse.queries.multiway.shuffle_metrics import Meter
+from lakehouse.queries.runtime import bucket_answers
+from lakehouse.spark.session import started_session
+from lakehouse.streams import rollup, small_batch
+from tests.queries.laws import EXAMPLES, IS_EVEN, asked
+from tests.queries.multiway.streams import NAMES, configuration, some_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# In the order in which they land: the second is late.
+PARTS = (0, 2, 1)
+
+
+@contextmanager
+def by_tasks() -> Iterator[None]:
+    """Leave batches of any size to Spark's tasks."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(small_batch, "SMALL_BYTES", -1)
+        patch.setattr(rollup, "SMALL_ROWS", -1)
+        patch.setattr(bucket_answers, "MOST_ROWS_HERE", -1)
+        yield
+
+
+def begin(folder: Path, kinds: Sequence[str]) -> Settings:
+    """Write the configuration of a life with a query of each kind; return its settings."""
+    for name in ("queries", "predicates"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    (folder / "predicates" / "is_even.py").write_text(IS_EVEN)
+    for kind in kinds:
+        (folder / "queries" / f"{kind}.sql").write_text(EXAMPLES[kind].text)
+    text = configuration().replace("levels =", 'groupings = [["room"], []]\nlevels =')
+    (folder / "tidemark.toml").write_text(text, encoding="utf-8")
+    return load_settings(folder / "tidemark.toml")
+
+
+def streams_of(settings: Settings) -> list[str]:
+    """Return the streams that queries read."""
+    read = {name for query in settings.registered.values() for name in query.streams}
+    return [name for name in NAMES if name in read]
+
+
+def land(settings: Settings, part: int, rows: int) -> None:
+    """Put files of rows into the landing folders, two for each stream."""
+    for name, own in some_rows(11, part, rows).items():
+        folder = Path(settings.streams[name].source.path).parent
+        folder.mkdir(parents=True, exist_ok=True)
+        for number in range(2):
+            lines = "".join(json.dumps(row) + "\n" for row in own[number::2])
+            (folder / f"{part}-{number}.ndjson").write_text(lines)
+
+
+def lead(spark: SparkSession, settings: Settings, rows: int, parts: Sequence[int] = PARTS) -> None:
+    """Take rows through everything."""
+    with by_tasks():
+        for part in parts:
+            land(settings, part, rows)
+            for name in streams_of(settings):
+                ingest.run(settings, spark, name)
+            for kind in settings.registered:
+                print(f"part {part}: {kind}", flush=True)
+                run_queries.run(settings, spark, kind)
+        for kind in settings.registered if len(parts) > 1 else ():
+            repair_late.run(settings, spark, kind)
+        for name in streams_of(settings):
+            build_rollups.run(settings, spark, name)
+
+
+def content(settings: Settings) -> dict[str, str]:
+    """Return a hash of what each table holds for whoever asks: not batches, not places in files."""
+    layout, found = settings.layout, {}
+    for name in streams_of(settings):
+        raw = read_rows(layout.raw(name))
+        columns = ["event_us", *settings.streams[name].all_columns]
+        found[f"raw {name}"] = digest([row[column] for column in columns] for row in raw)
+        found[f"nodes {name}"] = digest(nodes(settings, name))
+    for kind in settings.registered:
+        rows_of = pa.Table.from_pylist(read_rows(getattr(layout, EXAMPLES[kind].table)(kind)))
+        found[kind] = digest(sorted(asked(EXAMPLES[kind].found, found=rows_of).elements(), key=repr))
+    return found
+
+
+def nodes(settings: Settings, name: str) -> list[tuple[Any, ...]]:
+    """Return the nodes of a stream's rollup, with those combined that stand for one."""
+    partial = pa.Table.from_pylist(read_rows(settings.layout.rollup(name)))
+    statement = """
+        SELECT level, grouping, start_us, room, sum(rows), sum(value__n), sum(value__sum), min(value__min),
+            max(value__max)
+        FROM partial WHERE level > 0 GROUP BY ALL
+    """
+    return list(asked(statement, partial=partial).elements())
+
+
+def digest(rows: Any) -> str:
+    """Hash rows in any order; doubles count to nine digits."""
+    told = sorted(repr([f"{v:.9g}" if isinstance(v, float) else v for v in row]) for row in rows)
+    return hashlib.sha256("\n".join(told).encode()).hexdigest()[:16] + f" ({len(told)} rows)"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Lead a life and print what came of it."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--kinds", default=",".join(EXAMPLES))
+    parser.add_argument("--rows", type=int, default=80)
+    parser.add_argument("--parts", default=",".join(map(str, PARTS)))
+    asked_for = parser.parse_args(argv)
+    settings = begin(asked_for.folder, asked_for.kinds.split(","))
+    started = time.monotonic()
+    spark = started_session(settings)
+    joined, meter = time.monotonic(), Meter(spark)
+    lead(spark, settings, asked_for.rows, [int(part) for part in asked_for.parts.split(",")])
+    moved = meter.read()
+    told = {
+        "content": content(settings),
+        "cores": spark.sparkContext.defaultParallelism,
+        "start_s": joined - started,
+        "seconds": time.monotonic() - joined,
+        "collected": moved.collected,
+        "shuffled": moved.shuffled,
+    }
+    print(json.dumps(told), flush=True)
+
+
+if __name__ == "__main__":
+    main()
