@@ -110,11 +110,12 @@ class _Bridge:
     def _turn(self) -> bool:
         """Read what has come, and make it safe; return whether the broker lets us have messages now."""
         assert self.connection is not None
-        was_ready = self.connection.is_ready
+        was_resumed, was_ready = self.connection.resumed, self.connection.is_ready
         has_come = self.connection.wait(0.0 if self.spool.pending else _IDLE_S)
-        if self.connection.is_ready and not was_ready:
+        if self.connection.resumed is not None and was_resumed is None:
             kept = "goes on with" if self.connection.resumed else "begins"
             self.tell(f"connected to {self.stream.source.broker}; {kept} a session")
+        if self.connection.is_ready and not was_ready:
             self.pulse.turn("running")
         is_gathered = time.monotonic() - self.gathering_since >= _GATHER_S
         if self.spool.pending and (not has_come or is_gathered or self.spool.pending >= self._most):

@@ -64,7 +64,8 @@ class Connection:
             OSError: when it cannot be reached, or TLS fails.
         """
         self.is_ready = False
-        self.resumed = False
+        # Whether the broker kept the session; None until it has said so, which it does before any message.
+        self.resumed: bool | None = None
         self.lost = ""
         self._source, self._refusal = stream.source, ""
         self._client = _client(stream, password)

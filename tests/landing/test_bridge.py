@@ -76,6 +76,23 @@ def test_what_comes_while_the_bridge_is_away_waits_with_the_broker(broker: Broke
     assert "goes on with a session" in second.communicate(timeout=240)[1]
 
 
+def test_a_session_is_told_before_its_messages_and_not_only_once_the_broker_confirms_the_topics(
+    broker: Broker, bridged: Bridged
+) -> None:
+    # Each message is safe at once, the first of them before the broker has confirmed.
+    bridge = bridged(broker, "in_flight = 1")
+    settings, told = load_settings(bridge.config), list[str]()
+    arguments = (settings.streams["air"], Home(bridge.config.parent / "var"), None)
+    land(*arguments, is_running(bridge), told.append)
+    with publisher(broker) as publish:
+        publish(numbered(5))
+
+    land(*arguments, lambda: bool(bridge.lines()), told.append)
+
+    sessions = [line.partition("; ")[2] for line in told if line.startswith("connected")]
+    assert sessions == ["begins a session", "goes on with a session"]
+
+
 def test_a_killed_bridge_and_a_restarted_broker_lose_nothing_and_repeat_lines_only_as_they_were(
     broker: Broker, bridged: Bridged
 ) -> None:
