@@ -97,10 +97,13 @@ class ServiceTasks:
     def _upkept(self, run: Callable[..., dict[str, Any]], name: str, counting: Path) -> Task:
         """Return a task that runs each time the ``counting`` table has ``MAINTAINED_AFTER`` more commits."""
         commits = Commits(counting)
-        begun = commits()[0][0]
-        work = partial(run, self.settings, self.spark, name)
-        task = self._task(job_of(run), name, lambda: (commits()[0][0] - begun) // MAINTAINED_AFTER, work)
-        task.seen = 0
+
+        def passed() -> int:
+            # Counted by the table, not from the start: of a service that is restarted often no run is left out.
+            return max(commits()[0][0], 0) // MAINTAINED_AFTER
+
+        task = self._task(job_of(run), name, passed, partial(run, self.settings, self.spark, name))
+        task.seen = passed()
         return task
 
     def _publish(self, pace_s: float) -> Task:
