@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def _in_words(part: str, found: dict[str, object]) -> str:
-    figures = ", ".join(f"{name} {value}" for name, value in found.items() if name != "broken")
+    figures = ", ".join(f"{name} {value}" for name, value in found.items() if name not in ("broken", "said"))
     broken = found["broken"]
     assert isinstance(broken, list)
     return "\n".join([f"{part}: {figures}, broken {len(broken)}", *(f"  {each}" for each in broken)])

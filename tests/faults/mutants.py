@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 from unittest.mock import patch
@@ -34,25 +34,30 @@ TABLES = {
 }
 # Files that are replaced: of the kills in the midst of one, some are tried.
 HALF, TRIED = "half-written", range(0, 36, 3)
-# A mutant by its name, a crash point, and at which of its passages the jobs die.
+# A mutant by its name, none for no mutant; a crash point, and at which of its passages the jobs die.
 Case = tuple[str, str, int]
 
 
 def run(quick: bool, progress: Progress) -> dict[str, Any]:
     """Try each mutant with kills around the commits that its guard is for, until one tells."""
     names, kills = list(QUICK if quick else MUTANTS), 0
-    caught: set[str] = set()
+    told = dict[str, str]()
+    broken = list[str]()
     with Labs(quick) as labs:
         for name in progress(iter(names), len(names)):
             cases = _cases(name, labs.steps())
             for start in range(0, len(cases), AT_ONCE):
                 some = cases[start : start + AT_ONCE]
                 kills += len(some)
-                if any(verdict for _, verdict in labs.tried(judged, some)):
-                    caught.add(name)
+                shown = [(case, verdict) for case, verdict in labs.tried(judged, some) if verdict]
+                if shown:
+                    (_, point, number), told[name] = shown[0]
+                    # The same kill with every guard on must show nothing.
+                    broken += [f"{point}: {v}" for _, v in labs.tried(judged, [("", point, number)]) if v]
                     break
-    missed = [f"{name}: no kill showed it" for name in names if name not in caught]
-    return {"mutants": len(names), "caught": len(caught), "kills": kills, "broken": missed}
+    broken += [f"{name}: no kill showed it" for name in names if name not in told]
+    shown_by = [f"{name}: {verdict[:300]}" for name, verdict in told.items()]
+    return {"mutants": len(names), "caught": len(told), "kills": kills, "broken": broken, "said": shown_by}
 
 
 def _cases(name: str, steps: Sequence[str]) -> list[Case]:
@@ -95,7 +100,7 @@ def _without(name: str, work: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def _without_guard(name: str, work: Callable[[], Any]) -> Any:
-    with MUTANTS[name]():
+    with MUTANTS[name]() if name else nullcontext():
         return work()
 
 
