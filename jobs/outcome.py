@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.declare.settings import Settings
+from lakehouse.home.integrity import naming_damage
 from lakehouse.home.outcomes import error_text, record
 from lakehouse.service.lineage import JobRun
 
@@ -26,14 +27,19 @@ _listeners: list[Callable[[Outcome], None]] = []
 
 
 def recorded(job: str, settings: Settings, stream: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Return the figures of ``work`` once its outcome is on disk; an error is recorded and raised again."""
+    """Return the figures of ``work`` once its outcome is on disk; an error is recorded and raised again.
+
+    Raises:
+        DamagedFile: in the place of an error that came of a damaged file of a table.
+    """
     started, clock = datetime.now(UTC), time.perf_counter()
     lineage = JobRun(settings, job, stream)
     lineage.started()
     figures: dict[str, Any] = {}
     error: str | None = None
     try:
-        figures = work()
+        with naming_damage(settings.layout):
+            figures = work()
         return figures
     except BaseException as failure:
         error = error_text(failure)

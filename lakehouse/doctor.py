@@ -15,11 +15,13 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
 from lakehouse.declare.config_paths import config_file, home_folder
 from lakehouse.declare.problems import ConfigError
+from lakehouse.home.integrity import damage_in, tables_of
 from lakehouse.home.layout import Home
 from lakehouse.home.ownership import is_private
 from lakehouse.home.set_aside import read_set_aside
@@ -225,7 +227,17 @@ def _home(config: Path | None, home: Path | None) -> Iterator[Finding]:
             f"chmod -R go-rwx {folder}; what is made from now on is its owner's alone",
         )
     yield _disk(present)
+    yield _tables(Home(folder))
     yield from _set_aside(folder)
+
+
+def _tables(layout: Home) -> Finding:
+    """Compare every file of the tables with what their logs say of it."""
+    tables = tables_of(layout)
+    damage = list(islice(damage_in(tables), _NAMED))
+    if damage:
+        return Finding("tables", "wrong", "; ".join(damage), "do what is said of each file")
+    return Finding("tables", "ok", f"{len(tables)}, each file whole")
 
 
 def _set_aside(home: Path) -> Iterator[Finding]:

@@ -5,11 +5,13 @@ import socket
 import tomllib
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from lakehouse.doctor import AIRFLOW_PORT, EXACT, Finding, examine
 from lakehouse.spark.archived_classes import archive_file
 from lakehouse.spark.jars import locked_jars
+from tests.serving.streams import write_delta
 
 
 def _found(config: Path, home: Path) -> dict[str, Finding]:
@@ -172,6 +174,19 @@ def test_what_was_set_aside_is_named_with_the_command_that_takes_it_in(
 
     assert found.state == "warning" and "`tidemark requeue readings --reason set_aside`" in found.fix
     assert found.found.startswith("/landing/0 (no codec); ") and found.found.endswith(" and 2 more")
+
+
+def test_files_of_tables_that_are_gone_are_named_with_what_to_do(empty_config: Path, tmp_path: Path) -> None:
+    table = tmp_path / "var" / "rollup" / "readings"
+    write_delta(pa.table({"batch": pa.array([1], pa.int64())}), table)
+    whole = _found(empty_config, tmp_path / "var")["tables"]
+    (file,) = table.glob("*.parquet")
+    file.unlink()
+
+    found = _found(empty_config, tmp_path / "var")["tables"]
+
+    assert (whole.state, found.state) == ("ok", "wrong")
+    assert found.found.startswith(f"{file} is gone: restore it") and "`tidemark run` builds it" in found.found
 
 
 def test_whatever_is_not_ok_has_a_fix(tmp_path: Path) -> None:

@@ -392,7 +392,7 @@ def _actions_of(commit: Path) -> list[dict[str, Any]]:
 def _checkpointed(checkpoint: Path, kind: str) -> Iterator[dict[str, Any]]:
     from pyarrow import compute, parquet
 
-    with parquet.ParquetFile(checkpoint) as file:
+    with naming(checkpoint), parquet.ParquetFile(checkpoint) as file:
         column = file.read(columns=list(_CHECKPOINTED[kind]))[kind]
     # A row has an action of one kind; files that are gone may be many times those that are there.
     for action in column.filter(compute.is_valid(column)).to_pylist():

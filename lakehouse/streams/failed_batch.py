@@ -15,7 +15,9 @@ from dataclasses import replace
 from typing import Any
 
 from lakehouse.home.attempts import Attempts, begin_attempt, end_attempt, read_attempts
+from lakehouse.home.damaged import DamagedFile
 from lakehouse.home.heartbeats import TIMEOUT_S
+from lakehouse.home.integrity import why_failed
 from lakehouse.home.lease import LeaseHeld, lease
 from lakehouse.home.outcomes import error_text
 from lakehouse.spark import tables
@@ -105,13 +107,17 @@ def _why(records: BatchRecords, error: Exception) -> Exception:
 
 
 def _is_around(records: BatchRecords, error: Exception, failure: Exception) -> bool:
-    """Whether a batch failed for what is around it: a broker, a disk, another writer."""
+    """Whether a batch failed for what is around it: a broker, a disk, another writer, a damaged file of the home."""
     if records.manifest.kind == "kafka":
         said = without_secrets(str(error), records.stream.source)
         if str(failure) != said:
             return True
     is_lacking = isinstance(error, OSError) and error.errno in _AROUND
-    return is_lacking or isinstance(error, LeaseHeld) or any(said in str(error) for said in _SAID_AROUND)
+    if is_lacking or isinstance(error, LeaseHeld) or any(said in str(error) for said in _SAID_AROUND):
+        return True
+    layout, name = records.tables.layout, records.stream.name
+    own = (layout.raw(name), layout.quarantine(name), layout.ledger(name))
+    return isinstance(why_failed(error, own), DamagedFile)
 
 
 def _split(records: BatchRecords, attempts: Attempts) -> None:

@@ -53,7 +53,7 @@ def judged(lab: Lab, case: Case) -> Verdict:
     """Run the jobs, damage the newest file of a shape, let more rows land and run them again."""
     done(lab.run(lambda number, what: None))
     _damage(_shapes(lab)[case[0]], case[1])
-    found = attempt(partial(gone_on, lab.config))
+    found = attempt(partial(_gone_on, lab.config))
     if found.error:
         return f"refused: {_says(found.error, lab)}"
     wrong = differences(lab.expected, found.result)
@@ -61,6 +61,15 @@ def judged(lab: Lab, case: Case) -> Verdict:
         return "same"
     checked = attempt(partial(subject.check, lab.config))
     return f"told: {_says(checked.error, lab)}" if checked.error else f"wrong: {wrong}"
+
+
+def _gone_on(config: Path) -> subject.Content:
+    """Go on as every run does whose outcome is recorded: with errors that name the damage."""
+    from lakehouse.home.integrity import naming_damage
+    from lakehouse.home.layout import Home
+
+    with naming_damage(Home(config.parent / "var")):
+        return gone_on(config)
 
 
 def _listed(lab: Lab) -> list[str]:

@@ -9,6 +9,9 @@ import pytest
 
 from lakehouse.declare.settings import load_settings
 from lakehouse.home.damaged import DamagedFile
+from lakehouse.home.integrity import damage_in, naming_damage, tables_of
+from lakehouse.home.layout import Home
+from lakehouse.home.lease import LeaseHeld
 from lakehouse.home.table_log import read_columns, read_log
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, read_manifest, write_manifest
 from lakehouse.streams.sources.manifest import Manifest, manifest_file
@@ -64,3 +67,57 @@ def test_a_manifest_of_a_stream(tmp_path: Path) -> None:
 
     with pytest.raises(DamagedFile, match=str(path)):
         ManifestStore(folder).behind(0)
+
+
+def test_whole_tables_have_no_damage_and_leave_an_error_as_it_is(tmp_path: Path) -> None:
+    layout, error = Home(tmp_path), OSError("no route")
+    write_delta(pa.table({"batch": pa.array([1, 2], pa.int64())}), layout.raw("alpha"))
+
+    assert list(damage_in(tables_of(layout))) == []
+    with pytest.raises(OSError, match="no route") as raised, naming_damage(layout):
+        raise error
+    assert raised.value is error
+
+
+WAYS_OUT = {
+    "raw/alpha": "restore it from a copy of the home",
+    "rollup/alpha": "and `tidemark run` builds it again",
+    "states/hot": "or start over with `tidemark queries --forget hot`",
+    "quality": "restore it from a copy of the home",
+}
+
+
+@pytest.mark.parametrize("place", WAYS_OUT)
+@pytest.mark.parametrize("how", ["deleted", "emptied", "halved", "overwritten", "its commit halved"])
+def test_a_job_that_ends_by_damage_names_the_file_and_the_way_out(
+    tmp_path: Path, place: str, how: str
+) -> None:
+    layout = Home(tmp_path)
+    write_delta(pa.table({"batch": pa.array([1, 2], pa.int64())}), tmp_path / place)
+    (file,) = (tmp_path / place).glob("*.parquet")
+    if how == "deleted":
+        file.unlink()
+    elif how == "its commit halved":
+        (file,) = (tmp_path / place / "_delta_log").glob("*.json")
+        halve(file)
+    else:
+        size = file.stat().st_size
+        file.write_bytes({"emptied": b"", "halved": file.read_bytes()[: size // 2]}.get(how, b"x" * size))
+
+    # As DuckDB and Delta do, this names no file.
+    with pytest.raises(DamagedFile) as raised, naming_damage(layout):
+        raise OSError("Kernel error: Json error")
+
+    assert str(raised.value).startswith(str(file))
+    assert how == "its commit halved" or f"{WAYS_OUT[place]} (OSError: Kernel error: Json error)" in str(
+        raised.value
+    )
+
+
+def test_an_error_of_ours_stays_what_it_is_beside_a_damaged_file(tmp_path: Path) -> None:
+    layout = Home(tmp_path)
+    write_delta(pa.table({"batch": pa.array([1], pa.int64())}), layout.raw("alpha"))
+    next(layout.raw("alpha").glob("*.parquet")).unlink()
+
+    with pytest.raises(LeaseHeld), naming_damage(layout):
+        raise LeaseHeld("busy")

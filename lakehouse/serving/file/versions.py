@@ -28,10 +28,13 @@ _RETRIES = 50
 
 
 class NotPublished(RuntimeError):
-    """Nothing can be asked yet."""
+    """Nothing can be asked: there is no version yet, or the file of the current one is gone."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(f"nothing published yet in {folder}: run `tidemark run`")
+    def __init__(self, folder: Path, gone: int | None = None) -> None:
+        nothing = f"nothing published yet in {folder}: run `tidemark run`"
+        super().__init__(
+            nothing if gone is None else f"{database_path(folder, gone)} is gone: {anew(folder)}"
+        )
 
 
 class VersionGone(RuntimeError):
@@ -63,6 +66,11 @@ class Hold:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def anew(folder: Path) -> str:
+    """Return how to come to a whole version where the files of the current one are damaged."""
+    return f"remove {folder / 'current'}, and `tidemark run` publishes anew"
 
 
 def database_path(folder: Path, version: int) -> Path:
@@ -105,7 +113,9 @@ def current_version(folder: Path) -> int | None:
     except FileNotFoundError:
         return None
     if not text.isdigit():
-        raise ValueError(f"{folder / 'current'}: expected a version such as 00000007, found {text[:40]!r}")
+        raise ValueError(
+            f"{folder / 'current'}: expected a version such as 00000007, found {text[:40]!r}: {anew(folder)}"
+        )
     return int(text)
 
 
@@ -115,6 +125,7 @@ def hold_current(folder: Path) -> Hold:
     Raises:
         NotPublished: when there is no version, or its file is gone.
     """
+    version = None
     for _ in range(_RETRIES):
         version = current_version(folder)
         if version is None:
@@ -122,7 +133,7 @@ def hold_current(folder: Path) -> Hold:
         held = _hold(folder, version)
         if held is not None:
             return held
-    raise NotPublished(folder)
+    raise NotPublished(folder, version)
 
 
 def hold_version(folder: Path, version: int) -> Hold:

@@ -8,12 +8,15 @@ door to other files is shut: attached files are the only ones that stay open.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
 
+from lakehouse.home.damaged import DamagedFile
 from lakehouse.serving.file.segments import attach
-from lakehouse.serving.file.versions import segments_of
+from lakehouse.serving.file.versions import anew, segments_of
 
 MEMORY_LIMIT = "512MB"
 # Threads of one process share DuckDB's instance of a file: only one may attach and lock at a time.
@@ -24,8 +27,11 @@ def connect_locked(path: Path, threads: int = 1) -> duckdb.DuckDBPyConnection:
     """Open a published file, with its segments, so that a statement can read it and do nothing else.
 
     A range question reads a few thousand rows: a second thread costs it more than it brings.
+
+    Raises:
+        DamagedFile: when it, or one of its segments, is no whole file of DuckDB.
     """
-    with _OPENING:
+    with _OPENING, _naming_damage(path):
         connection = duckdb.connect(
             str(path),
             read_only=True,
@@ -48,6 +54,15 @@ def connect_locked(path: Path, threads: int = 1) -> duckdb.DuckDBPyConnection:
             connection.close()
             raise
         return connection
+
+
+@contextmanager
+def _naming_damage(path: Path) -> Iterator[None]:
+    """Let what DuckDB says of a damaged file end with what to do; of two threads' settings it says something else."""
+    try:
+        yield
+    except (duckdb.IOException, duckdb.SerializationException) as error:
+        raise DamagedFile(f"{path} is damaged ({error}): {anew(path.parent)}") from error
 
 
 def _lock(connection: duckdb.DuckDBPyConnection, path: Path) -> None:

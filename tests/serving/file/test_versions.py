@@ -104,6 +104,17 @@ def test_a_reader_that_was_killed_holds_nothing(tmp_path: Path) -> None:
     assert collect(tmp_path, keep=1) == [1]
 
 
+def test_a_version_whose_file_is_gone_is_not_taken_for_none_at_all(tmp_path: Path) -> None:
+    placed(tmp_path, 2)
+    point_to(tmp_path, 2)
+    database_path(tmp_path, 2).unlink()
+
+    with pytest.raises(
+        NotPublished, match=rf"00000002.duckdb is gone: remove {tmp_path}/current, and `tidemark"
+    ):
+        hold_current(tmp_path)
+
+
 def test_a_version_number_is_never_used_twice(tmp_path: Path) -> None:
     placed(tmp_path, 4)
     lock_path(tmp_path, 7).touch()

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import duckdb
 import pytest
 
+from lakehouse.home.damaged import DamagedFile
 from lakehouse.serving.sandbox.locked import connect_locked
 from tests.serving.conftest import Lakehouse
 
@@ -24,3 +27,16 @@ def test_python_variables_are_no_tables(lakehouse: Lakehouse) -> None:
 
     with pytest.raises(duckdb.CatalogException):
         lakehouse.reader.connection.execute("SELECT * FROM hidden")
+
+
+@pytest.mark.parametrize("left", [0, 5_000])
+def test_a_damaged_version_is_named_with_the_way_to_a_whole_one(tmp_path: Path, left: int) -> None:
+    path = tmp_path / "00000001.duckdb"
+    with duckdb.connect(str(path)) as made:
+        made.execute("CREATE TABLE streams AS FROM range(100_000)")
+    path.write_bytes(path.read_bytes()[:left])
+
+    with pytest.raises(
+        DamagedFile, match=rf"{path} is damaged .*: remove {tmp_path}/current, and `tidemark run`"
+    ):
+        connect_locked(path)

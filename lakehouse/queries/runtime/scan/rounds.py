@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.algorithms.scheduling.policies import DEFAULT
 from lakehouse.home.crashpoint import crash_point
+from lakehouse.home.integrity import why_failed
 from lakehouse.home.ledger import accepted_in, read_extent
 from lakehouse.queries.runtime.batch import MOST_ROWS
 from lakehouse.queries.runtime.batch_manifest import QueryChanged, finished
@@ -118,7 +119,13 @@ class Rounds:
         log.exception("query %s raised", query)
         manifests = sorted(self.layout.batch_manifests(query).glob("batch-*"))
         number = int(manifests[-1].name.removeprefix("batch-")) if manifests else 0
-        self.stop(query, number, operator, _in_one_line(error))
+        self.stop(query, number, operator, self.reason(query, error))
+
+    def reason(self, query: str, error: Exception) -> str:
+        """Return in one line what an error came of: a damaged file of the query's or its streams' tables, or itself."""
+        run = next(run for run in self.runs if run.query.name == query)
+        of_streams = [self.layout.raw(stream) for stream in run.query.streams]
+        return _in_one_line(why_failed(error, [*self.layout.tables_of(query), *of_streams]))
 
     def stop(self, query: str, batch: int, operator: str, error: str, place: str | None = None) -> None:
         """Note why a query stands still; whoever asks for it is told."""
@@ -229,7 +236,7 @@ class Round:
     ) -> dict[str, Scanned]:
         """Find out who ends the task: each reader is scanned for alone, and the one that does it again is stopped."""
         if len(readers) == 1:
-            self._stop(readers[0].query, "its task", _in_one_line(error))
+            self._stop(readers[0].query, "its task", self.rounds.reason(readers[0].query, error))
             return {}
         found: dict[str, Scanned] = {}
         for reader in readers:
@@ -248,7 +255,7 @@ class Round:
             figures = batch.run.finish(batch.manifest, source.begun())
         except Exception as error:
             log.exception("query %s raised", batch.name)
-            self._stop(batch.name, source.kernel, _in_one_line(error))
+            self._stop(batch.name, source.kernel, self.rounds.reason(batch.name, error))
             return batch.name, None
         clear_failure(self.rounds.layout, batch.name)
         return batch.name, figures

@@ -1,0 +1,90 @@
+"""Which files of a home's tables are not as the tables' logs say: gone, of another size, or no Parquet any more.
+
+Whoever reads a table learns of a damaged file by what its library says, which often names neither the file nor a way
+out. A job that failed therefore asks here. Cost: the logs, and a look at each live file's size and both of its ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lakehouse.home.damaged import RESTORE, DamagedFile
+from lakehouse.home.layout import Home
+from lakehouse.home.outcomes import error_text
+from lakehouse.home.table_log import read_log
+
+_MAGIC = b"PAR1"
+# Tables of streams, and of checks; every other one belongs to a registered query.
+_OF_STREAMS = ("raw", "quarantine", "ledger", "corrections")
+_OURS = ("jobs", "lakehouse", "quality")
+
+
+def tables_of(home: Home) -> list[Path]:
+    """Return every table that a home has."""
+    return sorted(log.parent for depth in ("*", "*/*") for log in home.root.glob(f"{depth}/_delta_log"))
+
+
+def damage_in(tables: Iterable[Path]) -> Iterator[str]:
+    """Yield a sentence for each file that is not as it was written: which, what is wrong, and what to do."""
+    for table in tables:
+        try:
+            facts = read_log(table)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            yield str(error) if isinstance(error, DamagedFile) else f"{table}: {error}: {RESTORE}"
+            continue
+        for path, size in facts.files.items() if facts else ():
+            if wrong := _wrong_with(path, size):
+                yield f"{path} {wrong}: {_way_out(table)}"
+
+
+def why_failed(error: Exception, tables: Iterable[Path]) -> Exception:
+    """Return the damage that an error of a library came of, the error itself where the tables' files are whole."""
+    is_damage = isinstance(error, DamagedFile)
+    is_ours = type(error).__module__.partition(".")[0] in _OURS
+    found = next(damage_in(tables), None) if is_damage or not is_ours else None
+    if found is None:
+        return error
+    return DamagedFile(found if is_damage else f"{found} ({error_text(error)})")
+
+
+@contextmanager
+def naming_damage(home: Home) -> Iterator[None]:
+    """Let errors that come of a damaged file of any table end as one that names it and says what to do.
+
+    Raises:
+        DamagedFile: in the place of such an error.
+    """
+    try:
+        yield
+    except Exception as error:
+        why = why_failed(error, tables_of(home))
+        if why is error:
+            raise
+        raise why from error
+
+
+def _wrong_with(path: Path, size: int) -> str:
+    try:
+        with path.open("rb") as file:
+            begins = file.read(len(_MAGIC))
+            there = file.seek(0, 2)
+            file.seek(max(there - len(_MAGIC), 0))
+            ends = file.read()
+    except FileNotFoundError:
+        return "is gone"
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    if there != size:
+        return f"is damaged, {there:,} bytes of {size:,}"
+    return "" if begins == ends == _MAGIC else "is damaged, no Parquet any more"
+
+
+def _way_out(table: Path) -> str:
+    kind, name = table.parent.name, table.name
+    if kind in _OF_STREAMS or name == "quality":
+        return RESTORE
+    if kind == "rollup":
+        return f"{RESTORE}; where raw still has every row, remove {table}, and `tidemark run` builds it again"
+    return f"{RESTORE}, or start over with `tidemark queries --forget {name}`"
