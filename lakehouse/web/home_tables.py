@@ -103,12 +103,14 @@ async def batches(
     format: Format,
     limit: int = Query(200, ge=1, description="Most batches."),
 ) -> Response:
-    """Return a row per batch, added up over its buckets; which columns there are depends on the kind."""
+    """Return a row per batch: sums over its buckets, the longest of slacks; which columns depends on the kind."""
     check_all_streams(request)
     most, table = min(limit, limits_of(request).rows), layout_of(request).queries(_one_folder(query))
     added = (
-        "batch, max(committed_at) AS committed_at, sum(COLUMNS(c -> c IN ('rows', 'missed', 'held', 'bytes', 'pairs', "
-        "'answered', 'revised', 'late', 'selected')))::BIGINT"
+        "batch, max(committed_at) AS committed_at, "
+        "max(COLUMNS(c -> c IN ('left_slack_us', 'right_slack_us', 'time_us'))), "
+        "sum(COLUMNS(c -> c IN ('rows', 'missed', 'held', 'most_held', 'bytes', 'pairs', 'answered', 'revised', "
+        "'late', 'selected')))::BIGINT"
     )
     return await _answered(
         request, format, lambda c: _read(c, table, added, "GROUP BY batch ORDER BY batch DESC", most)

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 
 from fastapi import APIRouter, Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 
+from lakehouse.web.assets import FOLDER, LIBRARY, library
 from lakehouse.web.problems import Problem
 from lakehouse.web.responses import REVALIDATE
 
 router = APIRouter(include_in_schema=False)
-_FOLDER = Path(__file__).with_name("static")
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-_LIBRARY = "bokeh.min.js"
 
 
 @router.get("/")
@@ -41,17 +39,10 @@ async def asset(request: Request, name: str) -> Response:
 
 @cache
 def _assets() -> dict[str, Path]:
-    found = {str(path.relative_to(_FOLDER)): path for path in _FOLDER.rglob("*.*") if path.suffix in _TYPES}
-    return found | {_LIBRARY: library()}
+    found = {str(path.relative_to(FOLDER)): path for path in FOLDER.rglob("*.*") if path.suffix in _TYPES}
+    return found | {LIBRARY: library()}
 
 
 @cache
 def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:20]
-
-
-def library() -> Path:
-    """Return where the charts' library is installed: found without importing its Python half, which takes a second."""
-    spec = find_spec("bokeh")
-    folder = Path((spec.submodule_search_locations or [""])[0]) if spec else Path()
-    return folder / "server" / "static" / "js" / _LIBRARY

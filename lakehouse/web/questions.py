@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Body, Depends, Query, Request
 from starlette.responses import Response
 
+from lakehouse.serving.ask.arrivals import arrivals
 from lakehouse.serving.ask.ask import answers
 from lakehouse.serving.ask.question import Question
 from lakehouse.serving.ask.series import Series, series, series_by
@@ -46,6 +47,7 @@ _BUCKET = {
     "finest_granularity_us": "BIGINT",
     "key": "MAP(VARCHAR, VARCHAR)",
 }
+_ARRIVALS = {"from_us": "BIGINT", "to_us": "BIGINT", "rows": "BIGINT", "late": "BIGINT", "expected": "DOUBLE"}
 
 router = APIRouter(tags=["questions"])
 
@@ -69,6 +71,22 @@ async def bucket_series(
 ) -> Response:
     """Return what ``tidemark plot`` draws: a row per bucket, series by series."""
     return await answered(request, at, format, asked, lambda reader: series_rows(reader, asked))
+
+
+@router.get(
+    "/arrivals.{format}", summary="Rows per bucket: held, late, and an estimate of those still to come"
+)
+async def bucket_arrivals(
+    request: Request,
+    format: Format,
+    asked: SeriesQuestion = Depends(series_question),
+    at: At = Asked,
+) -> Response:
+    """Return a row per bucket; ``late`` is counted from raw rows, and null where those are kept no longer.
+
+    Measure, aggregate and ``by`` do not matter.
+    """
+    return await answered(request, at, format, asked, lambda reader: arrival_rows(reader, asked), keep=False)
 
 
 @router.get("/sql.{format}", summary="One SELECT in the sandbox; what it says may depend on the time")
@@ -136,6 +154,16 @@ def series_rows(reader: PublishedReader, asked: SeriesQuestion) -> Rows:
         "truncated": False,
     }
     return Rows(list(_BUCKET), list(_BUCKET.values()), rows, about)
+
+
+def arrival_rows(reader: PublishedReader, asked: SeriesQuestion) -> Rows:
+    """Return the rows that came in, a row for each bucket."""
+    one = asked.question
+    found = arrivals(reader, one.stream, asked.start_us, asked.end_us, asked.points, one.where)
+    rows = [[getattr(bucket, name) for name in _ARRIVALS] for bucket in found]
+    return Rows(
+        list(_ARRIVALS), list(_ARRIVALS.values()), rows, {"version": reader.version, "truncated": False}
+    )
 
 
 def series_of(reader: PublishedReader, asked: SeriesQuestion) -> list[Series]:

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from lakehouse.serving.ask.question import unknown
+from lakehouse.serving.ask.waits import WAITS, waits_over_time
 from lakehouse.serving.literals import name as quoted
 from lakehouse.serving.literals import text
 from lakehouse.serving.sandbox.sandbox import PublishedReader
@@ -31,6 +32,8 @@ _FOUND = {
     "alarms": "raised_us",
     "alarm_changes": "raised_us",
 }
+# More stretches of event time than this say nothing more.
+_STRETCHES = 240
 
 router = APIRouter(tags=["tables"])
 
@@ -213,6 +216,8 @@ def _found(
     if found == "completeness":
         check_query(reader, query)
         return rows_of(reader, f"FROM completeness_of({text(query)}) LIMIT {limit}")
+    if found == "waits":
+        return _waits(reader, query, limit)
     table, by = _table(reader, query, found), _FOUND[found]
     first_us, seen = place or (between[0], 0)
     rows = rows_of(
@@ -229,6 +234,16 @@ def _found(
     return Rows(rows.columns[1:], rows.types[1:], shown, about)
 
 
+def _waits(reader: PublishedReader, query: str, limit: int) -> Rows:
+    """Return how long repaired pairs waited, in at most ``limit`` stretches of event time."""
+    pairs = quoted(_table(reader, query, "pairs"))
+    rows = waits_over_time(reader.connection, pairs, min(limit, _STRETCHES))
+    types = {"from_us": "BIGINT", "to_us": "BIGINT", "pairs": "BIGINT", "repaired": "BIGINT"}
+    types |= dict.fromkeys(WAITS, "DOUBLE")
+    shown = [[row[name] for name in types] for row in rows]
+    return Rows(list(types), list(types.values()), shown, {"version": reader.version, "truncated": False})
+
+
 def _table(reader: PublishedReader, query: str, found: str) -> str:
     """Return the table of what a query found.
 
@@ -237,7 +252,9 @@ def _table(reader: PublishedReader, query: str, found: str) -> str:
     """
     check_query(reader, query)
     if found not in _FOUND:
-        raise Problem(404, "Not found", unknown("table of a query", found, (*_FOUND, "completeness")))
+        raise Problem(
+            404, "Not found", unknown("table of a query", found, (*_FOUND, "completeness", "waits"))
+        )
     tables = {f"{kind}_{query}": kind for kind in _FOUND}
     listed = ", ".join(map(text, tables))
     there = reader.connection.execute(

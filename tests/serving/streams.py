@@ -89,7 +89,7 @@ class RandomStream:
         for part in ("nodes", "ledger", "raw"):
             (folder / part).mkdir(parents=True, exist_ok=True)
         table = pa.Table.from_pylist([vars(row) for row in self.rows], _SCHEMA)
-        write_delta(table, folder / "raw")
+        write_delta(_with_places(table), folder / "raw")
         with duckdb.connect() as connection:
             connection.register("rows_of_stream", table)
             nodes = self._nodes(connection, folder / "nodes")
@@ -161,6 +161,20 @@ def _totals(connection: duckdb.DuckDBPyConnection, nodes: str) -> list[Total]:
     ]
 
 
+def _with_places(table: pa.Table) -> pa.Table:
+    """Return raw rows with where they were read: one file, line by line."""
+    count = table.num_rows
+    places = {
+        "arrival_us": pa.nulls(count, pa.int64()),
+        "source_file": pa.array(["a.ndjson"] * count, pa.string()),
+        "source_line": pa.array(range(1, count + 1), pa.int64()),
+        "source_item": pa.array([0] * count, pa.int32()),
+    }
+    for name, column in places.items():
+        table = table.append_column(name, column)
+    return table
+
+
 def _write_ledger(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
     connection.execute(
         f"""
@@ -168,7 +182,8 @@ def _write_ledger(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
             SELECT batch, 'files' AS kind, 1 AS files, count(*) AS records, count(*) + 3 AS received, 0 AS requeued,
                 count(*) AS accepted, 2 AS quarantined, 1 AS duplicates, MAP {{'bad_value': 2}} AS reasons,
                 MAP {{'temp': count(*) - count(temp)}} AS missing, min(event_us) AS min_event_us,
-                max(event_us) AS max_event_us, max(event_us) AS newest_us, 3 AS late, [1, 1, 1] AS lateness,
+                max(event_us) AS max_event_us,
+                max(max(event_us)) OVER (ORDER BY batch) AS newest_us, 3 AS late, [1, 1, 1] AS lateness,
                 7500 AS max_lateness_us,
                 ['b.ndjson: gained volts'] AS schema_changes, MAP {{'t/0': 40, 't/1': 2}} AS lost,
                 TIMESTAMPTZ '2026-01-01 00:00:00+00' AS committed_at

@@ -20,7 +20,7 @@ from lakehouse.declare.settings import Settings
 from lakehouse.web.app import WebOptions
 from lakehouse.web.versions import Versions
 from lakehouse.web.webhooks import Webhooks
-from tests.cli.charts.test_html_chart import EVIL
+from tests.cli.pages.test_chart_page import EVIL
 from tests.queries.aggregate.test_commands import published, run_by_hand
 from tests.queries.answered import Alarm, declare
 from tests.web.conftest import client_of, served, wait_for

@@ -61,6 +61,7 @@ def drawn(browser: webdriver.Chrome) -> None:
     is_drawn = """
         const main = document.getElementById("main");
         return main.dataset.drawn && !main.hasAttribute("aria-busy") && main.querySelector("h1") !== null
+            && main.querySelector("[aria-busy]") === null
             && [...main.querySelectorAll(".chart")].every((one) => one.childElementCount > 0);
     """
     wait_for(lambda: browser.execute_script(is_drawn))
@@ -104,8 +105,10 @@ def test_an_answer_on_the_page_is_the_answer(
     assert float(shown.replace(",", "")) == pytest.approx(expected.value, rel=1e-9)
     text = browser.find_element(By.ID, "main").text
     assert ("not final" in text) and ("bounded" in text)
-    rows = browser.execute_script("return document.querySelectorAll('details table tbody tr').length")
-    assert rows == 240
+    tables = browser.execute_script(
+        "return [...document.querySelectorAll('details')].map((one) => one.querySelectorAll('tbody tr').length)"
+    )
+    assert tables == [240, 120]
 
 
 def test_what_may_still_change_looks_so_and_what_may_not_does_not(
@@ -148,6 +151,18 @@ def test_every_view_can_be_reached_with_the_keyboard(browser: webdriver.Chrome, 
     browser.switch_to.active_element.send_keys(Keys.ENTER)
     wait_for(lambda: browser.find_elements(By.CSS_SELECTOR, "form[aria-label=Question]"))
     assert browser.switch_to.active_element.get_attribute("id") == "main"
+
+
+def test_a_chart_is_read_with_the_arrow_keys(browser: webdriver.Chrome, address: str) -> None:
+    opened(browser, address, EXPLORE)
+    chart, below = browser.find_elements(By.CSS_SELECTOR, ".chart")
+
+    chart.send_keys(Keys.END)
+    below.send_keys(Keys.HOME, Keys.ARROW_RIGHT)
+
+    tips = [one.get_attribute("textContent") for one in browser.find_elements(By.CSS_SELECTOR, ".tip")]
+    assert "1970-01-01 00:00:00.002" in tips[0] and "not final" in tips[0]
+    assert "of them late" in tips[1] and "an estimate" in tips[1]
 
 
 def test_a_wrong_question_is_an_error_that_says_what_there_is(

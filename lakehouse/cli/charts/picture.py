@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakehouse.cli.output import printable
 from lakehouse.cli.pages.figures import span, utc
@@ -14,26 +14,29 @@ if TYPE_CHECKING:
     from lakehouse.serving.ask.answer_series import AnswerSeries, TickBucket
     from lakehouse.serving.ask.series import Bucket, Series
 
-# What a page calls the parts of a column: its value, its band, one that is sure, its rows, and one without any.
-_OF_RANGES = {"value": "value", "band": "interval", "exact": "  exact", "rows": "rows", "none": "no rows"}
-_OF_TICKS = {"value": "last tick", "band": "all ticks", "exact": "", "rows": "ticks", "none": "not answered"}
 # Between such numbers and their opposites axes leave what a double can hold.
 _TOO_LARGE = 1e307
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line; its name is empty where it is alone."""
+    """One line, of one key; the key of a line that is alone may be empty."""
 
-    name: str
+    key: Mapping[str, str | None]
     buckets: Sequence[Bucket]
+
+    @property
+    def name(self) -> str:
+        """The values of its key, as a table of answers shows them."""
+        return named(self.key)
 
 
 @dataclass(frozen=True)
 class Picture:
     """Lines over ``[start_us, end_us)``; ``subtitle``: where they are from, ``band``: what their bands are, in words.
 
-    ``final``: how many of the columns, from the first on, cannot change any more; None where nothing is said of it.
+    ``has_ticks``: whether a bucket is a column of a query's ticks. ``final``: how many of the columns, from the first
+    on, cannot change any more; None where nothing is said of it.
     """
 
     title: str
@@ -42,7 +45,7 @@ class Picture:
     start_us: int
     end_us: int
     lines: Sequence[Line]
-    words: Mapping[str, str]
+    has_ticks: bool = False
     final: int | None = None
 
     @property
@@ -59,6 +62,12 @@ class Picture:
         low, high = min(numbers), max(numbers)
         room = (high - low) * 0.04 or abs(high) * 0.1 or 1.0
         return low - room, high + room
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the part ``series`` of a page draws: a row per bucket, line by line."""
+        rows = [vars(bucket) | {"key": line.key} for line in self.lines for bucket in line.buckets]
+        return {"label": self.title, "rows": rows, "ticks": self.has_ticks}
 
     def _numbers(self) -> Iterator[float]:
         for line in self.lines:
@@ -80,15 +89,15 @@ def picture_of(several: Sequence[Series]) -> Picture:
     buckets = [bucket for series in several for bucket in series.buckets]
     exact = sum(bucket.exact for bucket in buckets)
     band = f"interval sure to hold the truth; {exact} of {len(buckets)} buckets exact"
-    lines = [Line(named(series.key), series.buckets) for series in several]
-    return Picture(printable(title), subtitle, band, asked.start_us, asked.end_us, lines, _OF_RANGES)
+    lines = [Line(series.key, series.buckets) for series in several]
+    return Picture(printable(title), subtitle, band, asked.start_us, asked.end_us, lines)
 
 
 def picture_of_answers(several: Sequence[AnswerSeries]) -> Picture:
     """Return the picture of a join-aggregate's output, a line per group."""
     asked, first = several[0].question, several[0].buckets
     by = f" by {', '.join(asked.groups)}" if asked.groups else ""
-    lines = [Line(named(series.key), list(map(_drawn, series.buckets))) for series in several]
+    lines = [Line(series.key, list(map(_drawn, series.buckets))) for series in several]
     title = f"{asked.output} of {asked.query}{by}{_keys(asked.where)}, per {_length(lines[0].buckets)}"
     end_us = first[-1].to_us
     return Picture(
@@ -98,7 +107,7 @@ def picture_of_answers(several: Sequence[AnswerSeries]) -> Picture:
         start_us=first[0].from_us,
         end_us=end_us,
         lines=lines,
-        words=_OF_TICKS,
+        has_ticks=True,
         final=next((place for place, bucket in enumerate(first) if not bucket.final), len(first)),
     )
 

@@ -129,9 +129,11 @@ def _show(document: object, picture: Callable[[], Picture], html: Path | None, a
     from lakehouse.cli.output import print_json
 
     if html is not None:
-        from lakehouse.cli.charts.html_chart import page
+        from lakehouse.cli.pages.chart_page import chart, chart_page
 
-        html.write_text(page(picture()), encoding="utf-8")
+        drawn = picture()
+        page = chart_page(drawn.title, [drawn.subtitle], [chart("series", **drawn.facts)])
+        html.write_text(page, encoding="utf-8")
     if as_json:
         print_json(document)
     elif html is not None:

@@ -19,6 +19,7 @@ from lakehouse.algorithms.late_join.audit import Periods, Waiting, periods_of_st
 from lakehouse.home.layout import Home
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, is_finished, is_open
+from lakehouse.serving.ask.waits import WAITS, waits_in_sql, waits_over_time
 from lakehouse.serving.literals import parquet_of
 
 if TYPE_CHECKING:
@@ -102,15 +103,15 @@ class Completeness:
     def _all(self) -> Facts:
         """Return how many pairs were found when, the share found at once, and how long pairs waited."""
         counts = [f"count(*) FILTER (found = '{found}') AS {found}" for found in ("online", "repair")]
-        row: tuple[Any, ...] = (0, 0, *[None] * len(_WAITS))
+        row: tuple[Any, ...] = (0, 0, *[None] * len(WAITS))
         if self._pairs:
-            row = self._rows(f"SELECT {', '.join(counts)}, {_waits()} FROM {self._pairs}")[0]
+            row = self._rows(f"SELECT {', '.join(counts)}, {waits_in_sql()} FROM {self._pairs}")[0]
         online, repaired, *waits = row
         return {
             "pairs_online": online,
             "pairs_repaired": repaired,
             "recall": online / (online + repaired) if online + repaired else None,
-            **dict(zip(_WAITS, waits, strict=True)),
+            **dict(zip(WAITS, waits, strict=True)),
         }
 
     def recall_over_time(self, points: int) -> list[Facts]:
@@ -140,28 +141,10 @@ class Completeness:
 
     def waits_over_time(self, points: int) -> list[Facts]:
         """Return at most so many stretches of event time, each with its pairs and how long the repaired ones waited."""
-        low, high = (
-            self._rows(f"SELECT min(event_us), max(event_us) FROM {self._pairs}")[0]
-            if self._pairs
-            else (None, None)
-        )
-        if low is None:
+        if self._pairs is None:
             return []
-        width = -(-(high - low + 1) // points)
-        rows = self._rows(
-            f"SELECT (event_us - {low}) // {width} AS stretch, count(*), "
-            f"count(*) FILTER (found = 'repair'), {_waits()} FROM {self._pairs} GROUP BY stretch"
-        )
-        names, found = ("pairs", "repaired", *_WAITS), {row[0]: row[1:] for row in rows}
-        nothing = (0, 0, *[None] * len(_WAITS))
-        return [
-            {
-                "from_us": low + number * width,
-                "to_us": low + (number + 1) * width,
-                **dict(zip(names, found.get(number, nothing), strict=True)),
-            }
-            for number in range((high - low) // width + 1)
-        ]
+        with duckdb.connect(":memory:") as connection:
+            return waits_over_time(connection, self._pairs, points)
 
     @cached_property
     def _pairs(self) -> str | None:
@@ -182,17 +165,6 @@ class Completeness:
     def _rows(self, query: str) -> list[tuple[Any, ...]]:
         with duckdb.connect(":memory:") as connection:
             return connection.execute(query).fetchall()
-
-
-_WAITS = ("wait_mean_us", "repaired_wait_mean_us", "repaired_wait_p99_us", "repaired_wait_max_us")
-
-
-def _waits() -> str:
-    late = "FILTER (found = 'repair')"
-    return (
-        f"avg(wait_us) AS wait_mean_us, avg(wait_us) {late} AS repaired_wait_mean_us, "
-        f"quantile_disc(wait_us, 0.99) {late} AS repaired_wait_p99_us, max(wait_us) {late} AS repaired_wait_max_us"
-    )
 
 
 def _slot(step_us: int) -> str:

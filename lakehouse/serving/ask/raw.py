@@ -49,7 +49,7 @@ def exact_answers(reader: PublishedReader, question: Question) -> list[Answer]:
     counted = replace(question, aggregate="count")
     estimates = {_values(found): found for found in answer(published, counted)}
     measure, chosen = _measure(published, question), chosen_grouping(published, counted)
-    with reader.reads_raw(_connection()) as raw:
+    with reader.reads_raw(raw_connection()) as raw:
         rows = _aggregates(raw, question, f"delta_scan({text(str(path))})", batch, measure)
     grouping = list(chosen[1]) if chosen else []
     final = final_before is not None and question.end_us <= final_before
@@ -77,7 +77,12 @@ def _from_nodes(reader: PublishedReader, question: Question, kept_us: int | None
     return answers
 
 
-def _connection() -> duckdb.DuckDBPyConnection:
+def raw_connection() -> duckdb.DuckDBPyConnection:
+    """Return a connection of its own that reads Delta tables.
+
+    Raises:
+        AskError: when DuckDB's reader of them is not installed.
+    """
     spec = find_spec("duckdb_extension_delta")
     folder = Path((spec.submodule_search_locations or [""])[0]) if spec else Path()
     binary = folder / "extensions" / f"v{duckdb.__version__}" / "delta.duckdb_extension"

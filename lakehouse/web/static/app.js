@@ -29,9 +29,11 @@ async function draw() {
   const waiting = setTimeout(() => { main.setAttribute("aria-busy", "true"); main.replaceChildren(h("p", { class: "note" }, "Loading …")); }, 300);
   drawn = newest;
   try {
-    const sheet = h("div");
-    await VIEWS[name](sheet, parameters, go, (late) => { if (place === shown) late(); });
-    if (place === shown) main.replaceChildren(sheet);
+    const sheet = h("div"), waiting = [];
+    // What is drawn must be in the document, for its size.
+    const later = (late) => { if (place !== shown) return; if (sheet.isConnected) late(); else waiting.push(late); };
+    await VIEWS[name](sheet, parameters, go, later);
+    if (place === shown) { main.replaceChildren(sheet); waiting.forEach((late) => late()); }
   } catch (error) {
     if (place === shown) main.replaceChildren(h("h1", {}, error.title ?? "Error"), h("p", { class: "error", role: "alert" }, error.message));
   } finally {

@@ -1,9 +1,9 @@
 // How an answer came to be what it is: the same question in every version that is kept, and why it changed.
 
 import { encoded, get } from "./api.js";
-import { fan } from "./charts.js";
 import { cell, h, number, table, time } from "./dom.js";
 import { asked, form } from "./explore.js";
+import { PARTS } from "./parts.js";
 
 export async function changes(sheet, parameters, go, later) {
   const { rows: streams } = await get("/latest/streams.json");
@@ -14,8 +14,8 @@ export async function changes(sheet, parameters, go, later) {
   question.agg ||= question.measure === "*" ? "count" : "avg";
   sheet.append(h("h1", {}, "How it changed"), form(question, streams, stream, "changes", go, false));
   const found = await get("/changes.json", question);
-  const { rows } = found, element = h("div", { class: "chart tall", role: "img", "aria-label": "the answer in each kept version, with its interval" });
-  sheet.append(h("p", { class: "note" }, `${found.question.agg} of ${found.question.measure} of ${question.stream} in the ${rows.length} versions that are kept`), element);
+  const { rows } = found, label = "the answer in each kept version, with its interval";
+  sheet.append(h("p", { class: "note" }, `${found.question.agg} of ${found.question.measure} of ${question.stream} in the ${rows.length} versions that are kept`), PARTS.versions({ rows, label, why }, later));
   sheet.append(table("Versions", [
     ["version", (row) => h("a", { href: `/v/${row.version}/ask.json?${encoded(question)}` }, row.version), true], ["published", (row) => time(row.published_us)],
     ["value", (row) => cell(row.value), true], ["low", (row) => cell(row.low), true], ["high", (row) => cell(row.high), true],
@@ -23,7 +23,6 @@ export async function changes(sheet, parameters, go, later) {
   if (rows.length > 1) sheet.append(compare(rows));
   const all = await get("/versions.json");
   sheet.append(h("h2", {}, "What came with each version"), table("What came with each version", [["version", (row) => row.version, true], ["published", (row) => time(row.published_us)], ["stream", (row) => row.stream], ["what", why]], [...all.rows].reverse()));
-  later(() => setTimeout(() => fan(element, rows)));
 }
 
 export function why(row) {

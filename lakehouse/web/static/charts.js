@@ -1,19 +1,63 @@
 // Charts, drawn by Bokeh. Two uncertainties, never one: the filled band is the interval that rows held allow; hatching
 // is where late rows may still come.
 
+import { h } from "./dom.js";
+
 const ms = (us) => us / 1000;
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const LINES = ["#0b5cad", "#b3541e", "#17692b", "#8a2d8a", "#8a6d00", "#00707a", "#b3261e", "#4b4bb3", "#5d6b2d", "#a33a6b", "#2d6b5d", "#6b4e2d"];
+const HATCH = { hatch_pattern: "right_diagonal_line", hatch_alpha: 0.3, hatch_weight: 0.7, hatch_scale: 16 };
+// Six colours stay apart for every kind of colour blindness; more would not, so the second six are dashed.
+const COLOURS = 6;
+
+export const lineColour = (place) => `var(--c${place % COLOURS})`;
+export const isDashed = (place) => place >= COLOURS;
+const dashes = (is) => (is ? [7, 4] : []);
+const shadeOf = (place) => colour(`--c${place % COLOURS}`);
 
 function model(name, attributes) {
   return new (Bokeh.Models.get(name))(attributes);
 }
 
-function show(element, plot) {
+// columns: [{ from, to, text: () => lines }, ...] in the units and the order of the axis across.
+async function show(element, plot, columns) {
   const document = new (Bokeh.require("document").Document)();
   document.add_root(plot);
-  element.replaceChildren();
-  return Bokeh.embed.add_document_standalone(document, element);
+  const views = await Bokeh.embed.add_document_standalone(document, element);
+  tell(element, views.get_one(plot), columns);
+}
+
+// Tells of one column at a time: the one under the pointer, or the next one by the arrow keys.
+function tell(element, view, columns) {
+  const tip = h("div", { class: "tip", role: "status", hidden: true }), mark = h("div", { class: "mark", hidden: true });
+  let shown = -1;
+  const hide = () => { shown = -1; tip.hidden = mark.hidden = true; };
+  const told = (place) => {
+    if (place < 0 || place >= columns.length) return;
+    shown = place;
+    const { from, to, text } = columns[place], { bbox, x_scale } = view.frame;
+    tip.replaceChildren(...text().map((line) => h("div", {}, line)));
+    tip.hidden = mark.hidden = false;
+    const x = Math.min(Math.max(x_scale.compute((from + to) / 2), bbox.left), bbox.right);
+    Object.assign(mark.style, { left: `${x}px`, top: `${bbox.top}px`, height: `${bbox.height}px` });
+    const beside = x + 12 + tip.offsetWidth > element.clientWidth ? x - 12 - tip.offsetWidth : x + 12;
+    tip.style.left = `${Math.max(0, Math.min(beside, element.clientWidth - tip.offsetWidth))}px`;
+  };
+  element.append(mark, tip);
+  element.tabIndex = 0;
+  element.addEventListener("pointermove", (event) => {
+    const at = view.frame.x_scale.invert(event.clientX - element.getBoundingClientRect().left);
+    const place = columns.findLastIndex((column) => column.from <= at);
+    if (place >= 0 && at < columns[place].to) told(place); else hide();
+  });
+  element.addEventListener("pointerleave", hide);
+  element.addEventListener("blur", hide);
+  element.addEventListener("keydown", (event) => {
+    const place = { ArrowRight: shown + 1, ArrowLeft: shown < 0 ? columns.length - 1 : shown - 1, Home: 0, End: columns.length - 1 }[event.key];
+    if (event.key === "Escape") hide();
+    if (place === undefined) return;
+    event.preventDefault();
+    told(place);
+  });
 }
 
 function frame(attributes, isTime = true) {
@@ -24,7 +68,7 @@ function frame(attributes, isTime = true) {
     sizing_mode: "stretch_both", background_fill_color: null, border_fill_color: null, outline_line_color: colour("--rule"),
     x_range: model("DataRange1d", { range_padding: 0 }), y_range: model("DataRange1d", { range_padding: 0.08 }), ...attributes,
   });
-  const across = isTime ? model("DatetimeAxis", look) : model("LinearAxis", look);
+  const across = isTime ? model("DatetimeAxis", look) : model("LinearAxis", { ...look, ticker: model("BasicTicker", { min_interval: 1 }) });
   const up = model("LinearAxis", look);
   plot.add_layout(across, "below");
   plot.add_layout(up, "left");
@@ -37,101 +81,118 @@ function frame(attributes, isTime = true) {
 
 const source = (data) => model("ColumnDataSource", { data });
 const value = (name) => ({ field: name });
+const range = (start, end) => model("Range1d", { start, end });
 
 function add(plot, kind, attributes, data) {
   return plot.add_glyph(model(kind, attributes), data);
 }
 
-// A number after each batch.
-export function steps(element, x, y) {
-  const plot = frame({}, false);
-  add(plot, "Step", { x: value("x"), y: value("y"), mode: "after", line_color: colour("--band"), line_width: 1.6 }, source({ x, y }));
-  add(plot, "Scatter", { marker: { value: "circle" }, x: value("x"), y: value("y"), size: { value: 5 }, fill_color: colour("--band"), line_color: null }, source({ x, y }));
-  return show(element, plot);
-}
-
-// The corners of a stepped line that ends where a bucket has no value.
-function corners(rows) {
+// The corners of a stepped line that ends where a column has no value.
+function corners(edges, values) {
   const x = [], y = [];
-  rows.forEach((row, place) => {
-    x.push(ms(row.from_us));
-    y.push(row.value);
-    if (rows[place + 1]?.from_us !== row.to_us) { x.push(ms(row.to_us), NaN); y.push(row.value, NaN); }
+  values.forEach((one, place) => {
+    if (one === null) return;
+    const [from, to] = edges[place], isLast = values[place + 1] === null || edges[place + 1]?.[0] !== to;
+    x.push(from);
+    y.push(one);
+    if (isLast) { x.push(to, NaN); y.push(one, NaN); }
   });
   return { x, y };
 }
 
-// A band keeps its steps: each bucket is a rectangle from low to high; an unknown side reaches out of the chart.
-function line(plot, rows, shade) {
-  const known = rows.filter((row) => row.value !== null);
-  const values = known.flatMap((row) => [row.value, row.low, row.high]).filter((one) => one !== null);
-  const [least, most] = [Math.min(...values), Math.max(...values)];
-  const far = (most - least || 1) * 10;
-  const data = source({
-    left: known.map((row) => ms(row.from_us)), right: known.map((row) => ms(row.to_us)),
-    middle: known.map((row) => ms((row.from_us + row.to_us) / 2)),
-    low: known.map((row) => row.low ?? least - far), high: known.map((row) => row.high ?? most + far),
-    value: known.map((row) => row.value), shown: known.map((row) => (row.exact ? shade : colour("--ground"))),
-  });
-  add(plot, "Quad", { left: value("left"), right: value("right"), bottom: value("low"), top: value("high"), fill_color: shade, fill_alpha: 0.22, line_color: null }, data);
-  add(plot, "Step", { x: value("x"), y: value("y"), mode: "after", line_color: shade, line_width: 1.6 }, source(corners(known)));
-  if (known.length <= 400) {
-    add(plot, "Scatter", { marker: { value: "circle" }, x: value("middle"), y: value("value"), size: { value: 5 }, line_color: shade, fill_color: value("shown") }, data);
-  }
+function step(plot, edges, values, shade, isBroken) {
+  const look = { x: value("x"), y: value("y"), mode: "after", line_color: shade, line_width: 1.6, line_dash: dashes(isBroken) };
+  return add(plot, "Step", look, source(corners(edges, values)));
 }
 
-export async function bands(element, series, { finalBeforeUs, onZoom }) {
-  const all = series.flatMap((one) => one.rows);
-  const [from, to] = [ms(Math.min(...all.map((row) => row.from_us))), ms(Math.max(...all.map((row) => row.to_us)))];
-  const plot = frame({ x_range: model("Range1d", { start: from, end: to }) });
-  const open = all.filter((row) => !row.final).map((row) => row.from_us);
-  if (open.length) {
-    const left = ms(Math.max(Math.min(...open), finalBeforeUs ?? -Infinity));
-    plot.add_layout(model("BoxAnnotation", { left, right: to, fill_color: null, hatch_pattern: "right_diagonal_line", hatch_color: colour("--faint"), hatch_alpha: 0.35, hatch_weight: 0.7, line_color: null }));
+// One rectangle for each column that has an interval: a band keeps its steps.
+function band(plot, edges, intervals, shade) {
+  const known = intervals.flatMap((one, place) => (one === null ? [] : [[...edges[place], ...one]]));
+  const [left, right, low, high] = [0, 1, 2, 3].map((side) => known.map((one) => one[side]));
+  const look = { left: value("left"), right: value("right"), bottom: value("low"), top: value("high"), fill_color: shade, fill_alpha: 0.22, line_color: null };
+  return add(plot, "Quad", look, source({ left, right, low, high }));
+}
+
+// One line with its band, and dots that are filled where the answer is exact; an unknown side reaches out of the chart.
+function line(plot, rows, place, dots) {
+  const shade = shadeOf(place), known = rows.filter((row) => row.value !== null);
+  const values = known.flatMap((row) => [row.value, row.low, row.high]).filter((one) => one !== null);
+  const [least, most] = values.reduce(([low, high], one) => [Math.min(low, one), Math.max(high, one)], [Infinity, -Infinity]);
+  const far = (most - least || 1) * 10, edges = known.map((row) => [ms(row.from_us), ms(row.to_us)]);
+  const drawn = [
+    band(plot, edges, known.map((row) => [row.low ?? least - far, row.high ?? most + far]), shade),
+    step(plot, edges, known.map((row) => row.value), shade, isDashed(place)),
+  ];
+  if (!dots) return drawn;
+  const data = source({ x: edges.map(([from, to]) => (from + to) / 2), y: known.map((row) => row.value), shown: known.map((row) => (row.exact ? shade : colour("--ground"))) });
+  return [...drawn, add(plot, "Scatter", { marker: { value: "circle" }, x: value("x"), y: value("y"), size: { value: 5 }, line_color: shade, fill_color: value("shown") }, data)];
+}
+
+// Several lines over the same buckets. Answers what was drawn of each, to show and hide it.
+export function bands(element, lines, { finalBeforeUs, onZoom, dots, text }) {
+  const all = lines.flatMap((one) => one.rows), first = lines[0].rows;
+  const [from, to] = [ms(first[0].from_us), ms(first.at(-1).to_us)];
+  const plot = frame({ x_range: range(from, to) });
+  const open = all.find((row) => !row.final);
+  if (open) {
+    const left = all.reduce((least, row) => (row.final ? least : Math.min(least, row.from_us)), Infinity);
+    plot.add_layout(model("BoxAnnotation", { left: ms(Math.max(left, finalBeforeUs ?? -Infinity)), right: to, fill_color: null, hatch_color: colour("--faint"), line_color: null, ...HATCH }));
   }
-  series.forEach((one, place) => line(plot, one.rows, LINES[place % LINES.length]));
+  const drawn = lines.map((one, place) => line(plot, one.rows, place, dots && all.length <= 1500));
+  if (onZoom) zooms(plot, onZoom);
+  show(element, plot, first.map((row, place) => ({ from: ms(row.from_us), to: ms(row.to_us), text: () => text(place) })));
+  return drawn;
+}
+
+function zooms(plot, onZoom) {
   const zoom = model("BoxZoomTool", { dimensions: "width" });
   plot.add_tools(zoom);
   plot.toolbar.active_drag = zoom;
   let waiting;
-  const zoomed = () => {
+  plot.x_range.change.connect(() => {
     clearTimeout(waiting);
     waiting = setTimeout(() => onZoom(Math.round(plot.x_range.start * 1000), Math.round(plot.x_range.end * 1000)), 150);
-  };
-  const view = await show(element, plot);
-  plot.x_range.change.connect(zoomed);
-  return view;
+  });
 }
 
-export function bars(element, rows, expected) {
-  const [from, to] = [ms(rows[0].from_us), ms(rows.at(-1).to_us)];
-  const plot = frame({ x_range: model("Range1d", { start: from, end: to }) });
-  const sides = { left: rows.map((row) => ms(row.from_us)), right: rows.map((row) => ms(row.to_us)) };
-  const held = rows.map((row) => row.value ?? 0);
-  const data = source({ ...sides, zero: rows.map(() => 0), held, more: held.map((count, place) => count + expected[place]) });
-  add(plot, "Quad", { left: value("left"), right: value("right"), bottom: value("zero"), top: value("held"), fill_color: colour("--band"), fill_alpha: 0.7, line_color: null }, data);
-  add(plot, "Quad", { left: value("left"), right: value("right"), bottom: value("held"), top: value("more"), fill_color: null, hatch_pattern: { value: "right_diagonal_line" }, hatch_color: colour("--faint"), line_color: colour("--faint"), line_dash: [3, 3] }, data);
-  return show(element, plot);
+// Numbers over stretches of time, or batch by batch, as stepped lines; `within` gives an interval for a row, or null;
+// `asked` is what was asked for. lines: [{ of: row => number or null, dashed }, ...]
+export function stepped(element, rows, { lines, within = () => null, asked = null, low = 0, high = null, text }) {
+  const isTime = rows[0].from_us !== undefined;
+  const edges = rows.map((row, place) => (isTime ? [ms(row.from_us), ms(row.to_us)] : [row.batch - 0.5, (rows[place + 1]?.batch ?? row.batch + 1) - 0.5]));
+  const intervals = rows.map(within), values = lines.map((one) => rows.map((row) => one.of(row) ?? null));
+  const all = [...values.flat(), ...intervals.flat(), asked, low, high].filter((one) => one !== null);
+  const [least, most] = all.reduce(([l, m], one) => [Math.min(l, one), Math.max(m, one)], [Infinity, -Infinity]);
+  const room = 0.06 * (most - least || 1), top = most || 1;
+  const plot = frame({ x_range: range(edges[0][0], edges.at(-1)[1]), y_range: range(low === 0 ? 0 : least - room, top + room) }, isTime);
+  band(plot, edges, intervals, shadeOf(0));
+  lines.forEach((one, place) => step(plot, edges, values[place], shadeOf(one.place ?? place), one.dashed));
+  if (asked !== null) plot.add_layout(model("Span", { location: asked, dimension: "width", line_color: colour("--warn"), line_dash: [6, 4], line_width: 2 }));
+  return show(element, plot, rows.map((row, place) => ({ from: edges[place][0], to: edges[place][1], text: () => text(row) })));
+}
+
+// Rows per bucket: those that came in time, above them those that came late, and hatched what may still come.
+export function bars(element, rows, text) {
+  const plot = frame({ x_range: range(ms(rows[0].from_us), ms(rows.at(-1).to_us)) });
+  const data = source({
+    left: rows.map((row) => ms(row.from_us)), right: rows.map((row) => ms(row.to_us)), zero: rows.map(() => 0),
+    timely: rows.map((row) => row.rows - (row.late ?? 0)), held: rows.map((row) => row.rows), more: rows.map((row) => row.rows + row.expected),
+  });
+  const stack = (bottom, top, look) => add(plot, "Quad", { left: value("left"), right: value("right"), bottom: value(bottom), top: value(top), line_color: null, ...look }, data);
+  stack("zero", "timely", { fill_color: shadeOf(0), fill_alpha: 0.7 });
+  stack("timely", "held", { fill_color: shadeOf(1) });
+  stack("held", "more", { fill_color: null, hatch_pattern: { value: HATCH.hatch_pattern }, hatch_color: colour("--faint"), line_color: colour("--faint"), line_dash: [3, 3] });
+  return show(element, plot, rows.map((row) => ({ from: ms(row.from_us), to: ms(row.to_us), text: () => text(row) })));
 }
 
 // One point per version, with its interval: how an answer came to be what it is.
-export function fan(element, rows) {
-  const plot = frame({}, false);
+export function fan(element, rows, text) {
   const known = rows.filter((row) => row.value !== null);
+  const plot = frame({}, false);
   const data = source({ x: known.map((row) => row.version), y: known.map((row) => row.value), low: known.map((row) => row.low ?? row.value), high: known.map((row) => row.high ?? row.value) });
-  add(plot, "VArea", { x: value("x"), y1: value("low"), y2: value("high"), fill_color: colour("--band"), fill_alpha: 0.2 }, data);
-  add(plot, "Segment", { x0: value("x"), x1: value("x"), y0: value("low"), y1: value("high"), line_color: colour("--band"), line_width: 3 }, data);
+  add(plot, "VArea", { x: value("x"), y1: value("low"), y2: value("high"), fill_color: shadeOf(0), fill_alpha: 0.2 }, data);
+  add(plot, "Segment", { x0: value("x"), x1: value("x"), y0: value("low"), y1: value("high"), line_color: shadeOf(0), line_width: 3 }, data);
   add(plot, "Line", { x: value("x"), y: value("y"), line_color: colour("--ink") }, data);
   add(plot, "Scatter", { marker: { value: "circle" }, x: value("x"), y: value("y"), size: { value: 8 }, fill_color: colour("--ink"), line_color: null }, data);
-  return show(element, plot);
+  return show(element, plot, known.map((row) => ({ from: row.version - 0.5, to: row.version + 0.5, text: () => text(row) })));
 }
-
-export function recall(element, rows, target) {
-  const plot = frame({ y_range: model("Range1d", { start: 0, end: 1.05 }) });
-  const data = source({ x: rows.map((row) => ms(row.start_us)), y: rows.map((row) => row.recall) });
-  add(plot, "Step", { x: value("x"), y: value("y"), mode: "after", line_color: colour("--band"), line_width: 1.6 }, data);
-  if (target !== null) plot.add_layout(model("Span", { location: target, dimension: "width", line_color: colour("--warn"), line_dash: [6, 4], line_width: 2 }));
-  return show(element, plot);
-}
-
-export const lineColour = (place) => LINES[place % LINES.length];

@@ -4,7 +4,7 @@ export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (name === "style") Object.assign(element.style, value);
+    else if (name === "style") for (const [property, one] of Object.entries(value)) element.style.setProperty(property, one ?? "");
     else if (value === true) element.setAttribute(name, "");
     else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value);
   }
@@ -25,6 +25,11 @@ export function span(us) {
   const units = [["d", 864e8], ["h", 36e8], ["min", 6e7], ["s", 1e6], ["ms", 1e3], ["µs", 1]];
   const [name, size] = units.find(([, size]) => us >= size) ?? units.at(-1);
   return `${number(Math.round((us / size) * 10) / 10)} ${name}`;
+}
+
+export function bytes(size) {
+  const [name, of] = [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]].find(([, of]) => size >= of) ?? ["bytes", 1];
+  return `${number(Math.round((size / of) * 10) / 10)} ${name}`;
 }
 
 export const share = (part, whole) => (whole ? `${((100 * part) / whole).toFixed(1)} %` : "–");

@@ -1,8 +1,8 @@
 // A measure over time with its interval; zooming goes to finer levels, and the band narrows.
 
 import { encoded, get } from "./api.js";
-import { bands, bars, lineColour } from "./charts.js";
-import { cell, copyable, facts, h, number, span, table, time } from "./dom.js";
+import { cell, copyable, facts, h, number, span, time } from "./dom.js";
+import { PARTS, bySeries } from "./parts.js";
 
 const AGGREGATES = ["avg", "sum", "count", "min", "max", "increase"];
 const POINTS = 240;
@@ -24,16 +24,14 @@ export async function explore(sheet, parameters, go, later) {
   if (!stream) throw new Error(`no stream ${question.stream} is published`);
   const [found, whole] = await Promise.all([series(question), get("/latest/ask.json", { ...question, by: [] })]);
   sheet.append(answer(whole), strip(found, stream));
-  if (!found.rows.length) { sheet.append(h("p", { class: "note" }, "No key has rows in this range.")); return; }
-  const lines = bySeries(found.rows);
-  const chart = h("div", { class: "chart tall", role: "img", "aria-label": `${found.question.agg} of ${question.measure} of ${question.stream} over time with its interval; the table below has its numbers` });
-  const low = h("div", { class: "chart low", role: "img", "aria-label": "rows per bucket" });
-  const note = h("p", { class: "note" }, "Drag over the chart, or set From and To, to see a part from finer levels.");
-  sheet.append(legend(lines, found), chart, note, h("h2", {}, "Rows per bucket"), low, await completeness(low, question, found, stream, later));
-  sheet.append(ends(stream), h("details", {}, h("summary", {}, "The numbers as a table"), numbers(found)), h("h2", {}, "Copy"), copies(question, found));
-  later(() => setTimeout(() => bands(chart, lines, { finalBeforeUs: stream.final_before_us, onZoom: (from, to) => {
+  const onZoom = (from, to) => {
     if (to - from < found.question.to_us - found.question.from_us) go({ view: "explore", ...question, from: iso(from), to: iso(to) });
-  } })));
+  };
+  const label = `${found.question.agg} of ${question.measure} of ${question.stream} over time with its interval`;
+  sheet.append(PARTS.series({ rows: found.rows, label, final_before_us: stream.final_before_us, onZoom }, later));
+  if (!found.rows.length) return;
+  sheet.append(h("p", { class: "note" }, "Drag over the chart, or set From and To, to see a part from finer levels."));
+  sheet.append(completeness(question, found, later), ends(stream), h("h2", {}, "Copy"), copies(question, found));
 }
 
 // A Date holds milliseconds; the rest is put behind them.
@@ -71,24 +69,6 @@ function answer(whole) {
       ["rows", number(one.rows)], ["nodes read", number(one.nodes_read)], ["version", h("a", { href: `/v/${whole.version}/ask.json?${encoded({ ...whole.question, from: `${whole.question.from_us}us`, to: `${whole.question.to_us}us`, where: Object.entries(whole.question.where).map(([k, v]) => `${k}=${v}`), from_us: null, to_us: null })}` }, whole.version)]]));
 }
 
-function bySeries(rows) {
-  const found = new Map();
-  for (const row of rows) {
-    const key = JSON.stringify(row.key);
-    if (!found.has(key)) found.set(key, { key: row.key, rows: [] });
-    found.get(key).rows.push(row);
-  }
-  return [...found.values()];
-}
-
-function legend(lines, found) {
-  const exact = found.rows.filter((row) => row.exact).length, open = found.rows.filter((row) => !row.final).length;
-  return h("div", { class: "legend" },
-    lines.length > 1 ? lines.map((one, place) => h("span", {}, h("i", { class: "swatch", style: { background: lineColour(place) } }), Object.values(one.key).map(cell).join(", "))) : null,
-    h("span", {}, `band: sure interval of the rows held; ${exact} of ${found.rows.length} buckets exact (filled dots), the others bounded (hollow)`),
-    open ? h("span", {}, h("i", { class: "swatch hatch" }), `not final: late rows may still come (${open} buckets)`) : h("span", {}, "all final"));
-}
-
 function strip(found, stream) {
   const widths = stream.widths_us, first = bySeries(found.rows)[0]?.rows ?? [];
   const runs = [];
@@ -103,33 +83,19 @@ function strip(found, stream) {
     h("div", { class: "legend" }, levels.map((text, place) => h("span", {}, h("i", { class: `swatch l${place}` }), text))));
 }
 
-// What late rows may still add, by how late this stream's rows have been so far: an estimate, and said to be one.
-async function completeness(element, question, found, stream, later) {
-  const counted = await get("/latest/series.json", { ...question, measure: "*", agg: "count", by: [], points: 120, from: `${found.question.from_us}us`, to: `${found.question.to_us}us` });
-  const ledger = await get("/latest/ledger.json", { stream: question.stream, limit: 1000 });
-  const late = [];
-  let arrived = 0;
-  for (const batch of ledger.rows) {
-    arrived += batch.accepted + batch.duplicates;
-    (batch.lateness ?? []).forEach((count, bin) => { late[bin] = (late[bin] ?? 0) + count; });
-  }
-  const later_than = (us) => late.reduce((sum, count, bin) => sum + (2 ** (bin + 1) * 1000 > us ? count : 0), 0) / (arrived || 1);
-  const expected = counted.rows.map((row) => {
-    const missing = later_than(Math.max(0, stream.newest_us - row.to_us));
-    return row.to_us > stream.newest_us + (row.to_us - row.from_us) ? 0 : ((row.value ?? 0) * missing) / Math.max(0.05, 1 - missing);
-  });
-  const sum = Math.round(expected.reduce((a, b) => a + b, 0));
-  later(() => setTimeout(() => bars(element, counted.rows, expected)));
-  return h("p", { class: "note" }, `Solid: rows held. Hatched, an estimate: ${number(sum)} rows may still come, by how late rows of ${question.stream} have been so far.`);
+// Rows that came late are counted from raw rows, which takes longer than the answer: it comes when it is there.
+function completeness(question, found, later) {
+  const place = h("section", { "aria-busy": "true" }, h("h2", {}, "Rows per bucket"), h("p", { class: "note" }, "Loading …"));
+  const shown = (element) => place.replaceWith(element);
+  get("/latest/arrivals.json", { stream: question.stream, where: question.where, points: 120, from: `${found.question.from_us}us`, to: `${found.question.to_us}us` }).then(({ rows }) => {
+    const sum = rows.reduce((total, row) => total + row.expected, 0);
+    const note = `Expected is an estimate: ${number(Math.round(sum))} rows may still come, if rows of ${question.stream} are as late as they have been so far.${rows.some((row) => row.late === null) ? " Where raw rows are kept no longer, nobody can count those that came late." : ""}`;
+    later(() => shown(PARTS.arrivals({ rows, note }, later)));
+  }).catch((problem) => shown(h("p", { class: "error", role: "alert" }, `Rows per bucket: ${problem.message}`)));
+  return place;
 }
 
 const ends = (stream) => h("p", { class: "note" }, `newest row ${time(stream.newest_us)} · final before ${time(stream.final_before_us)} · version contains batches up to ${stream.batch}`);
-
-function numbers(found) {
-  return table("Numbers", [["from", (row) => time(row.from_us)], ["to", (row) => time(row.to_us)], ...found.question.by.map((name) => [name, (row) => cell(row.key[name])]),
-    ["value", (row) => cell(row.value), true], ["low", (row) => cell(row.low), true], ["high", (row) => cell(row.high), true], ["kind", (row) => (row.exact ? "exact" : "bounded")],
-    ["final", (row) => (row.final ? "yes" : "not final")], ["rows", (row) => number(row.rows), true], ["nodes of", (row) => span(row.finest_granularity_us)]], found.rows);
-}
 
 function copies(question, found) {
   const { agg, from_us, to_us } = found.question;

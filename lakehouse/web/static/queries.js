@@ -1,9 +1,9 @@
 // Registered queries: how complete they are, and alarms as lanes.
 
 import { get } from "./api.js";
-import { recall, steps } from "./charts.js";
 import { cell, facts, h, number, share, span, table, time } from "./dom.js";
 import { groups } from "./overview.js";
+import { PARTS } from "./parts.js";
 
 export async function queries(sheet, parameters, go, later) {
   const { rows } = await get("/latest/queries.json");
@@ -21,25 +21,49 @@ export async function queries(sheet, parameters, go, later) {
   await found(sheet, chosen);
 }
 
-// Memory and rows batch by batch, and the conditions in the order in which they run; a query that runs none has none.
+const of = (query, what) => `/queries/${encodeURIComponent(query)}/${what}.json`;
+const none = (problem) => { if (problem.status === 404) return { rows: [], columns: [] }; throw problem; };
+
+// Slack and memory batch by batch, and the conditions in the order in which they run; a query that runs none has none.
 async function measured(sheet, chosen, later) {
-  const path = `/queries/${encodeURIComponent(chosen.query)}`, none = (problem) => { if (problem.status === 404) return { rows: [], columns: [] }; throw problem; };
-  const [batches, operators] = await Promise.all([get(`${path}/batches.json`, { limit: 200 }).catch(none), get(`${path}/operators.json`).catch(none)]);
-  const rows = [...batches.rows].reverse(), element = h("div", { class: "chart low", role: "img", "aria-label": "bytes of the query's state after each batch; the table below has the numbers" });
-  const holds = rows.some((row) => row.bytes);
-  if (holds) { sheet.append(h("h2", {}, "Memory after each batch"), element); later(() => setTimeout(() => steps(element, rows.map((row) => row.batch), rows.map((row) => row.bytes)))); }
-  sheet.append(h("details", {}, h("summary", {}, "Batches as a table"), table("Batches", batches.columns.map((name) => [name, (row) => cell(row[name]), name !== "committed_at"]), batches.rows)));
-  if (!operators.rows.length) return;
-  sheet.append(h("h2", {}, "Operators, in the order in which they run"), h("ol", { class: "flow" }, operators.rows.map((row) => h("li", {}, h("code", {}, row.name), h("div", { class: "note" }, `${number(row.taken)} rows in, ${number(row.passed)} out (${share(row.passed, row.taken)}), ${span(row.busy_us)} of work, at most ${number(row.waited)} waited`)))));
+  const [batches, operators] = await Promise.all([get(of(chosen.query, "batches"), { limit: 200 }).catch(none), get(of(chosen.query, "operators")).catch(none)]);
+  const rows = [...batches.rows].reverse();
+  sheet.append(...["slack", "held", "memory"].map((kind) => PARTS[kind]({ rows }, later)).filter(Boolean));
+  sheet.append(h("details", {}, h("summary", {}, "Batches as a table"), table("Batches", batches.columns.map((name) => [name, (row) => (/_us$/.test(name) ? (name === "time_us" ? time : span)(row[name]) : cell(row[name])), name !== "committed_at"]), batches.rows)));
+  if (operators.rows.length) sheet.append(h("h2", {}, "Operators, in the order in which they run"), ...sides(operators.rows).map(flow));
+}
+
+function sides(rows) {
+  const found = new Map();
+  for (const row of rows) found.set(row.side, [...(found.get(row.side) ?? []), row]);
+  return [...found.values()];
+}
+
+// What each condition lets through to the next one, as boxes whose arrows are as thick as what passes.
+function flow(rows) {
+  const most = rows[0].taken || 1;
+  const arrow = (count) => h("span", { class: "arrow" }, h("i", { style: { height: `${Math.max(1, (18 * count) / most)}px` } }), `${number(count)} rows`);
+  return h("ol", { class: "flow", "aria-label": rows[0].side === null ? "operators" : `operators of side ${rows[0].side}` },
+    h("li", {}, h("strong", {}, rows[0].side === null ? "rows" : `side ${rows[0].side}`), arrow(rows[0].taken)),
+    rows.map((row) => h("li", {}, h("div", { class: "card" }, h("code", {}, row.name), h("div", { class: "note" }, `${share(row.passed, row.taken)} pass, ${span(row.busy_us)} of work, at most ${number(row.waited)} waited`)), arrow(row.passed))));
+}
+
+// Periods overlap; where there are very many, the worst of those that begin close together is shown, as elsewhere.
+function worst(rows, step_us) {
+  const each = Math.ceil(rows.length / 480), found = [];
+  for (let at = 0; at < rows.length; at += each) {
+    const some = rows.slice(at, at + each), one = some.reduce((a, b) => (b.recall < a.recall ? b : a));
+    found.push({ from_us: some[0].start_us, to_us: some.at(-1).start_us + step_us, recall: one.recall, pairs: one.pairs, online: one.online, open: one.open > 0 });
+  }
+  return found;
 }
 
 async function complete(sheet, chosen, later) {
-  const page = await get(`/latest/queries/${encodeURIComponent(chosen.query)}/completeness.json`, { limit: 10000 });
-  const rows = page.rows.filter((row) => row.is_scored);
-  const element = h("div", { class: "chart low", role: "img", "aria-label": "recall of each period against the target" });
-  const missed = rows.filter((row) => row.met === false).length;
-  sheet.append(h("h2", {}, "Recall at once, period by period"), h("p", { class: "note" }, chosen.recall === null ? "no recall was asked for" : `asked: ${chosen.recall} (dashed) of each ${span(chosen.period_us)}; met in ${rows.length - missed} of ${rows.length} periods with 100 pairs or more (${share(rows.length - missed, rows.length)}); repair found ${number(chosen.repaired)} more`), element);
-  if (rows.length) later(() => setTimeout(() => recall(element, rows, chosen.recall)));
+  const [page, waited] = await Promise.all([get(`/latest${of(chosen.query, "completeness")}`, { limit: 10000 }), get(`/latest${of(chosen.query, "waits")}`)]);
+  const rows = page.rows.filter((row) => row.is_scored), missed = rows.filter((row) => row.met === false).length;
+  const met = `met in ${number(rows.length - missed)} of ${number(rows.length)} periods with 100 pairs or more (${share(rows.length - missed, rows.length)})`;
+  const note = `${chosen.recall === null ? "no recall was asked for" : `asked: ${chosen.recall} of each ${span(chosen.period_us)}; ${met}`}; repair found ${number(chosen.repaired)} more`;
+  sheet.append(PARTS.recall({ rows: worst(rows, chosen.step_us), asked: chosen.recall, note }, later), PARTS.waits({ rows: waited.rows }, later));
 }
 
 async function lanes(sheet, chosen) {

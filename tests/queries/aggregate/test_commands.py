@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,8 +14,8 @@ import pytest
 from lakehouse.declare.settings import Settings
 from lakehouse.queries.aggregate.publish import snapshot_of
 from lakehouse.serving.file.publish import publish
-from tests.cli.charts.test_html_chart import BROWSER, EVIL, Tags, opened
 from tests.cli.conftest import Tidemark
+from tests.cli.pages.test_chart_page import EVIL, charts_of, in_a_browser, is_harmless, opened
 from tests.queries import joined
 from tests.queries.aggregate.test_explain import told
 from tests.queries.answered import PLAIN, TEXT, Aggregated, Alarm, Answer, declare
@@ -47,10 +46,6 @@ def hostile(settings: Settings) -> Aggregated:
 
 def squeezed(text: str) -> list[str]:
     return [" ".join(line.split()) for line in text.splitlines()]
-
-
-def data_of(page: str) -> Any:
-    return json.loads(re.findall(r'id="series">(.*?)</script>', page, re.S)[0])
 
 
 def test_queries_lists_each_kind_under_its_own_heads(called: Tidemark, tmp_path: Path) -> None:
@@ -170,7 +165,7 @@ def test_a_query_that_never_ran_has_a_plan_and_a_page(called: Tidemark, tmp_path
     page = (tmp_path / "busy.html").read_text(encoding="utf-8")
     assert (ended.returncode, ended.stdout.splitlines()[1]) == (0, "state: new")
     assert "buckets, as the last batch left them" not in ended.stdout
-    assert "nothing taken in yet" in page and "<figure" not in page
+    assert "nothing taken in yet" in page and charts_of(page) == []
 
 
 def test_a_page_shows_each_output_revisions_and_memory(called: Tidemark, tmp_path: Path) -> None:
@@ -179,20 +174,16 @@ def test_a_page_shows_each_output_revisions_and_memory(called: Tidemark, tmp_pat
     called("explain", "busy", "--html", "busy.html")
 
     page = (tmp_path / "busy.html").read_text(encoding="utf-8")
-    count, warmth, revisions, memory = data_of(page)["charts"]
-    headings = [
-        "n over event time",
-        "warmth over event time",
-        "Revisions over event time",
-        "Memory over batches",
-    ]
-    assert re.findall("<h2>(.*?)</h2>", page) == headings
-    assert "-  21  [21, 21]" in count[19]["tip"] and count[19]["tip"].endswith("may still change")
-    assert "may still change" not in count[15]["tip"] and "hall  9  [9, 9]" in count[16]["tip"]
-    assert "hall  1.5  [1.5, 1.5]" in warmth[0]["tip"]
-    assert "1 answers\n0 revisions at once, 1 by repair" in revisions[1]["tip"]
-    assert "42 rows held\n1,300 bytes of state" in memory[1]["tip"]
-    assert page.count('<rect class="open"') == 2
+    count, warmth, revisions, held, memory = charts_of(page)
+    assert [one["kind"] for one in (revisions, held, memory)] == ["revisions", "held", "memory"]
+    assert [one["heading"] for one in (count, warmth)] == ["n over event time", "warmth over event time"]
+    rows = {place: [row for row in count["rows"] if row["key"]["place"] == place] for place in ("hall", None)}
+    assert (rows[None][19]["value"], rows[None][19]["final"], rows[None][15]["final"]) == (21, False, True)
+    assert (rows["hall"][16]["low"], rows["hall"][16]["value"], rows["hall"][16]["high"]) == (9, 9, 9)
+    assert next(row["value"] for row in warmth["rows"] if row["key"]["place"] == "hall") == 1.5
+    one = revisions["rows"][1]
+    assert (one["answers"], one["revised"], one["repaired"]) == (1, 0, 1)
+    assert (memory["rows"][1]["held"], memory["rows"][1]["bytes"]) == (42, 1300)
 
 
 @pytest.mark.parametrize(
@@ -209,11 +200,9 @@ def test_values_of_groups_stay_text_and_huge_numbers_are_drawn(
     ended = called(*words, "--html", "page.html")
 
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    found = Tags(page).found
     assert ended.returncode == 0 and "\x1b" not in printed and "\x1b" not in ended.stdout
-    assert sum(tag == "script" for tag, _ in found) == 2 and not [tag for tag, _ in found if tag == "img"]
-    assert not [a for _, a in found if {"src", "href"} & set(a)]
-    assert "DROP TABLE" in json.dumps(data_of(page))
+    assert is_harmless(page)
+    assert "DROP TABLE" in json.dumps(charts_of(page))
 
 
 def test_numbers_that_json_does_not_know_are_null(called: Tidemark, tmp_path: Path) -> None:
@@ -265,40 +254,20 @@ def test_the_same_as_json_has_every_group_and_bucket(called: Tidemark, tmp_path:
     assert json.loads(called(*words, "--limit", "1").stdout) == found[:1]
 
 
+@in_a_browser
 def test_a_page_of_answers_marks_what_may_still_change(called: Tidemark, tmp_path: Path) -> None:
-    published(declare(tmp_path))
-
-    ended = called("plot", "--query", "busy", "--html", "chart.html")
-
-    page = (tmp_path / "chart.html").read_text(encoding="utf-8")
-    assert (ended.returncode, ended.stdout) == (0, "wrote chart.html\n")
-    assert [name for tag, a in Tags(page).found if tag == "rect" and (name := a["class"])] == ["open"]
-    assert all(f"</i>{name}</button>" in page for name in ("hall", "-"))
-
-
-@pytest.mark.skipif(BROWSER is None, reason="no chromium here to open the page with")
-def test_a_browser_shows_answers_and_what_is_pointed_at_without_errors(
-    called: Tidemark, tmp_path: Path
-) -> None:
     settings = declare(tmp_path)
     published(settings, hostile(settings))
-    called("plot", "--query", "busy", "--html", "shown.html")
-    probe = """<script>
-        const faults = []; addEventListener("error", (event) => faults.push(event.message));
-        addEventListener("load", () => {
-            const svg = document.querySelector("svg"), box = svg.getBoundingClientRect();
-            const middle = {clientX: box.left + box.width / 2, clientY: box.top + 50};
-            svg.dispatchEvent(new PointerEvent("pointermove", middle));
-            const tip = document.getElementById("tip").textContent, title = document.title;
-            document.body.dataset.seen = JSON.stringify({faults, tip, title});
-        });
-    </script>"""
+    ended = called("plot", "--query", "busy", "--html", "shown.html")
     page = (tmp_path / "shown.html").read_text(encoding="utf-8")
+    probe = "const text = document.querySelector('.legend').innerText; point(charts[0], 0.5); see({text, tip: tip(0)});"
 
-    seen = opened(tmp_path, page.replace("<head>", f"<head>{probe}"))
+    seen = opened(tmp_path, page, probe)
 
+    assert (ended.returncode, ended.stdout) == (0, "wrote shown.html\n")
     assert (seen["faults"], seen["title"]) == ([], "n of busy by place, per 5s")
-    assert "DROP TABLE" in seen["tip"] and "  9  [9, 9]" in seen["tip"]
+    assert "not final: may still change" in seen["text"] and "DROP TABLE" in seen["text"]
+    assert "DROP TABLE" in seen["tip"] and "9 [9, 9], " in seen["tip"]
 
 
 @pytest.mark.parametrize(

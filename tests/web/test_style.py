@@ -8,11 +8,10 @@ from __future__ import annotations
 import re
 from itertools import combinations
 from math import dist
-from pathlib import Path
 
 import pytest
 
-from lakehouse.cli.charts import html_chart
+from lakehouse.web.assets import style
 
 Colour = tuple[float, ...]
 Matrix = tuple[tuple[float, float, float], ...]
@@ -40,9 +39,8 @@ WHITE = (0.9505, 1.0, 1.089)
 
 def palettes() -> list[tuple[Colour, list[Colour]]]:
     """The paper and the lines of both schemes, light first, as linear light."""
-    text = Path(html_chart.__file__).with_name("chart.css").read_text(encoding="utf-8")
-    papers = re.findall(r"--paper: (#\w{6})", text)
-    lines = re.findall(r"--c\d: (#\w{6})", text)
+    papers = re.findall(r"--ground: (#\w{6})", style())
+    lines = re.findall(r"--c\d: (#\w{6})", style())
     return [(_linear(paper), [*map(_linear, lines[6 * i : 6 * i + 6])]) for i, paper in enumerate(papers)]
 
 

@@ -1,0 +1,143 @@
+"""Rows per bucket of a range: how many are held, how many of them came late, and an estimate of those still to come.
+
+Late is what the ledger calls late: behind the newest event time of all rows read before. Nodes do not keep it, so it is
+counted from the raw rows of the range while they are there. What is still to come is an estimate, not a bound: rows of
+a bucket will be as late as rows of this stream have been so far, by the ledger's histogram of lateness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from lakehouse.home.corrections import raw_from, read_corrections
+from lakehouse.home.layout import Home
+from lakehouse.serving.ask.question import Question, Timestamp
+from lakehouse.serving.ask.raw import raw_connection
+from lakehouse.serving.ask.series import Bucket, series
+from lakehouse.serving.literals import name, text
+from lakehouse.serving.sandbox.sandbox import PublishedReader, reading
+
+# A bucket of which nearly all is expected to be late still is no ground for a guess of more than twenty times its rows.
+_LEAST_ARRIVED = 0.05
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Rows of ``[from_us, to_us)``; where raw rows are kept no longer, ``late`` is None and ``rows`` what nodes say.
+
+    ``expected`` is an estimate of the rows that are still to come.
+    """
+
+    from_us: int
+    to_us: int
+    rows: int
+    late: int | None
+    expected: float
+
+
+def arrivals(
+    home: Path | Home | PublishedReader,
+    stream: str,
+    start: Timestamp | None = None,
+    end: Timestamp | None = None,
+    points: int = 100,
+    where: Mapping[str, object] | None = None,
+) -> list[Arrivals]:
+    """Return at most ``points`` equal parts of ``[start, end)``, by default of all that came in.
+
+    Cost: that of ``series``, and a sort of the raw rows from the start of the range on of batches that reach into it.
+
+    Raises:
+        NotPublished, AskError: as ``series``.
+    """
+    with reading(home) as reader:
+        found = series(reader, stream, "*", "count", start, end, points, where)
+        held = found.buckets
+        counted = _counted(reader, found.question, held)
+        expected = _missing(reader, stream, held) * np.array([rows for rows, _ in counted])
+        return [
+            Arrivals(bucket.from_us, bucket.to_us, *counted[place], float(expected[place]))
+            for place, bucket in enumerate(held)
+        ]
+
+
+def _counted(
+    reader: PublishedReader, question: Question, held: Sequence[Bucket]
+) -> list[tuple[int, int | None]]:
+    """Return rows and late rows of each bucket, from raw as far as that is kept."""
+    row = reader.connection.execute(
+        f"SELECT raw_path FROM streams WHERE stream = {text(question.stream)}"
+    ).fetchone()
+    path = reader.home / (row[0] if row else "")
+    unknown = [(round(bucket.value or 0), None) for bucket in held]
+    if not row or not (path / "_delta_log").is_dir():
+        return unknown
+    kept_us = raw_from(read_corrections(Home(reader.home), question.stream))
+    with reader.reads_raw(raw_connection()) as raw:
+        found = {
+            place: (rows, late)
+            for place, rows, late in raw.execute(_statement(reader, question, held, str(path))).fetchall()
+        }
+    return [
+        unknown[place] if kept_us is not None and bucket.from_us < kept_us else found.get(place, (0, 0))
+        for place, bucket in enumerate(held)
+    ]
+
+
+def _statement(reader: PublishedReader, question: Question, held: Sequence[Bucket], path: str) -> str:
+    """Count rows and late rows per bucket, in the order of reading; rows older than the range put nothing behind."""
+    batches = reader.connection.execute(
+        "SELECT batch, before_us FROM (SELECT *, lag(newest_us) OVER (ORDER BY batch) AS before_us "
+        f"FROM ledger WHERE stream = {text(question.stream)}) WHERE max_event_us >= {question.start_us} "
+        f"AND min_event_us < {question.end_us}"
+    ).fetchall()
+    before = ", ".join(f"({batch}, {'NULL' if us is None else us})" for batch, us in batches)
+    edges = ", ".join(f"({place}, {bucket.from_us})" for place, bucket in enumerate(held))
+    where = "".join(
+        f" AND CAST({name(key)} AS VARCHAR) IS NOT DISTINCT FROM {text(value)}"
+        for key, value in question.where.items()
+    )
+    return f"""
+        WITH batches(batch, before_us) AS (VALUES {before or "(NULL::BIGINT, NULL::BIGINT)"}),
+        edges(place, edge_us) AS (VALUES {edges}),
+        read AS (
+            SELECT *, max(event_us) OVER (
+                PARTITION BY batch
+                ORDER BY CASE WHEN source_file LIKE 'kafka:%' THEN arrival_us END NULLS FIRST,
+                    source_file, source_line, source_item
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            ) AS newest_us
+            FROM delta_scan({text(path)}) JOIN batches USING (batch) WHERE event_us >= {question.start_us}
+        )
+        SELECT place, count(*), count(*) FILTER (event_us < greatest(newest_us, before_us))
+        FROM read ASOF JOIN edges ON event_us >= edge_us
+        WHERE event_us < {question.end_us} {where}
+        GROUP BY place
+    """
+
+
+def _missing(reader: PublishedReader, stream: str, held: Sequence[Bucket]) -> npt.NDArray[np.float64]:
+    """Return how many rows of each bucket are still to come for one that is there, if it goes on as it has been."""
+    found = reader.connection.execute(
+        "SELECT lateness, accepted + duplicates, (SELECT newest_us FROM streams WHERE stream = l.stream) "
+        f"FROM ledger l WHERE stream = {text(stream)}"
+    ).fetchall()
+    newest_us = found[0][2] if found else None
+    if newest_us is None:
+        return np.zeros(len(held))
+    longest = max(len(bins or []) for bins, _, _ in found)
+    late = np.zeros(longest)
+    for bins, _, _ in found:
+        late[: len(bins or [])] += bins or []
+    since = np.array([max(0, newest_us - bucket.to_us) for bucket in held], np.float64)
+    # A bin holds up to twice its power of two of milliseconds: all of it counts where any of it may.
+    is_later = 2.0 ** np.arange(1, longest + 1) * 1000 > since[:, None]
+    missing = is_later @ late / max(1, sum(arrived for _, arrived, _ in found))
+    has_begun = np.array([bucket.to_us <= newest_us + (bucket.to_us - bucket.from_us) for bucket in held])
+    more: npt.NDArray[np.float64] = has_begun * missing / np.maximum(_LEAST_ARRIVED, 1 - missing)
+    return more
