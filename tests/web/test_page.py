@@ -160,7 +160,7 @@ def test_a_chart_is_read_with_the_arrow_keys(browser: webdriver.Chrome, address:
     chart.send_keys(Keys.END)
     below.send_keys(Keys.HOME, Keys.ARROW_RIGHT)
 
-    tips = [one.get_attribute("textContent") for one in browser.find_elements(By.CSS_SELECTOR, ".tip")]
+    tips = [str(one.get_attribute("textContent")) for one in browser.find_elements(By.CSS_SELECTOR, ".tip")]
     assert "1970-01-01 00:00:00.002" in tips[0] and "not final" in tips[0]
     assert "of them late" in tips[1] and "an estimate" in tips[1]
 

@@ -74,7 +74,7 @@ def _counted(
         f"SELECT raw_path FROM streams WHERE stream = {text(question.stream)}"
     ).fetchone()
     path = reader.home / (row[0] if row else "")
-    unknown = [(round(bucket.value or 0), None) for bucket in held]
+    unknown: list[tuple[int, int | None]] = [(round(bucket.value or 0), None) for bucket in held]
     if not row or not (path / "_delta_log").is_dir():
         return unknown
     kept_us = raw_from(read_corrections(Home(reader.home), question.stream))
