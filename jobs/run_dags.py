@@ -101,6 +101,10 @@ def _words_to(log: Path) -> Iterator[Aloud]:
         stack.enter_context(redirect_stderr(err))
         return stack
 
+    from lakehouse.spark.session import send_words_to
+
+    # The JVM, where a job starts one, writes to the descriptor and not to Python's stream.
+    send_words_to(_opened(log).fileno())
     with redirect_stdout(_opened(log)), redirect_stderr(_opened(log)):
         yield aloud
 

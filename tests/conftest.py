@@ -7,7 +7,7 @@ import re
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from hypothesis import settings as examples
@@ -113,12 +113,19 @@ def compile_plans(session: SparkSession, wanted: bool) -> None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session of this run, which interprets its plans: for a handful of rows compiling them takes longest."""
-    from lakehouse.spark.session import started_session
+    from tests.asleep import SleepingSession
 
-    session = started_session(Settings(home=tmp_path_factory.mktemp("spark")))
+    session = cast("SparkSession", SleepingSession(Settings(home=tmp_path_factory.mktemp("spark"))))
     compile_plans(session, False)
     yield session
     session.stop()
+
+
+@pytest.fixture(autouse=True)
+def _asleep(request: pytest.FixtureRequest) -> None:
+    """Let each test begin as a process does that has not started Spark."""
+    if "spark" in request.fixturenames:
+        request.getfixturevalue("spark").sleep()
 
 
 @pytest.fixture

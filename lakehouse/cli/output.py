@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -17,6 +18,7 @@ import typer
 from lakehouse.declare.problems import ConfigError
 from lakehouse.declare.timestamps import format_timestamp
 
+_PROJECT = f"{Path(__file__).parents[2]}{os.sep}"
 _LATER_CONTROLS = re.compile("[\x7f-\x9f\u2028\u2029]")
 
 
@@ -142,12 +144,21 @@ def tell_error(error: Exception, as_json: bool) -> None:
 
 
 def message_of(error: BaseException) -> str:
-    """Return an error's own message; one without words is told by its kind."""
+    """Return an error's own message; one without words is told by its kind and where it was raised."""
     if isinstance(error, typer.TyperException):
         return str(error.format_message())
     # A KeyError puts quotes around its message.
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-    return text or type(error).__name__
+    return text or f"{type(error).__name__}{_raised_at(error)}"
+
+
+def _raised_at(error: BaseException) -> str:
+    """Return the last line of the project that an error without words passed, and how to see all of them."""
+    passed = [one for one in traceback.extract_tb(error.__traceback__) if one.filename.startswith(_PROJECT)]
+    if not passed:
+        return ""
+    place = f"{passed[-1].filename.removeprefix(_PROJECT)}, line {passed[-1].lineno}"
+    return f", an internal error in {place}; TIDEMARK_DEBUG=1 shows the whole trace"
 
 
 def _described(error: Exception) -> dict[str, Any]:

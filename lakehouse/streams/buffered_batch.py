@@ -52,12 +52,12 @@ class BufferedBatch:
     @cached_property
     def counted(self) -> pa.Table:
         """What is counted of each row: some 30 bytes; the first to ask reads and parses the batch."""
-        stream = self.records.stream
+        stream, rows = self.records.stream, self.rows
         places = [] if self._order is None else PLACES
         missing = (is_missing(stream, measure).alias(f"missing_{measure}") for measure in stream.measures)
         is_record = (F.col("source_item") == 0).alias("is_record")
         named = ["row_id", "reason", "event_us", *places, *([_HASH] if stream.identity else [])]
-        return self.rows.select(*named, is_record, *missing).toArrow()
+        return rows.select(*named, is_record, *missing).toArrow()
 
     @cached_property
     def stats(self) -> BatchStats:

@@ -105,8 +105,9 @@ def _written(records: BatchRecords, target: BatchTables) -> BatchStats:
 def _streamed(records: BatchRecords, target: BatchTables) -> BatchStats | None:
     """Append raw and quarantine, counting on the way; None when raw was appended before, so nothing was read."""
     crash_point("ingest.batch-parsed")
+    rows = records.rows
     seen, is_good = Observation(), F.col("reason").isNull()
-    stats = records.rows.observe(seen, *observed_columns(records.stream, is_good))
+    stats = rows.observe(seen, *observed_columns(records.stream, is_good))
     written = target.append_raw(stats.where(is_good))
     if written is None:
         return None

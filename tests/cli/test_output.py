@@ -111,6 +111,16 @@ def test_a_key_error_is_told_without_quotes_and_a_silent_one_by_its_kind() -> No
     assert message_of(MemoryError()) == "MemoryError"
 
 
+def test_an_error_without_words_tells_where_it_was_raised() -> None:
+    with pytest.raises(AssertionError) as raised:
+        raise AssertionError
+    line = raised.traceback[-1].lineno + 1
+
+    assert message_of(raised.value).startswith(
+        f"AssertionError, an internal error in tests/cli/test_output.py, line {line}"
+    )
+
+
 def test_problems_of_a_configuration_are_told_one_by_one_in_json(capsys: pytest.CaptureFixture[str]) -> None:
     tell_error(ConfigError("x.toml", [Problem("home", "3", "a folder")]), as_json=True)
 

@@ -65,8 +65,8 @@ def changes(
     if fit_here(most_rows(answers, since) + most_rows(alarms)):
         told = work(tables.read_between(alarms), tables.read_between(answers, since))
         return named_here(told, query, found, batch)
-    place = F.pmod(F.xxhash64(F.lit(""), *(F.col(name) for name in groups)), F.lit(places)).alias("_place")
     rows = tables.read(spark, answers).where(F.col("tick_us") >= changed.from_us)
+    place = F.pmod(F.xxhash64(F.lit(""), *(F.col(name) for name in groups)), F.lit(places)).alias("_place")
     known = tables.read(spark, alarms).groupBy(place)
     told = known.cogroup(rows.groupBy(place)).applyInArrow(work, schema)
     return named(told, query, found, batch)

@@ -80,8 +80,8 @@ class RawRows:
             )
 
         source = FromRaw(self.spark, self.layout, self.query, spans, around)
-        is_new = (F.col("batch") > after).alias("is_new")
-        rows = side_rows(source, self.query, self.streams, side).select("*", is_new)
+        rows = side_rows(source, self.query, self.streams, side)
+        rows = rows.select("*", (F.col("batch") > after).alias("is_new"))
         kind, of_batch, seen = kind_of_row(self.horizon_us), F.col("is_new"), Observation()
         # Spark counts them row by row, without compiled code: no more than are needed.
         named = ("unusable", "missed", "refused") if self.may_log else ("unusable",)
@@ -133,8 +133,9 @@ class Windows:
     def whole(self, side: int) -> DataFrame:
         """Return both, in one pass over the files."""
         files = [each.path for each in self._of(side) if self._is_new(each) or self._is_stored(each)]
+        rows = self._read(side, files)
         is_new = F.col("batch") == self.batch
-        return self._read(side, files).where(is_new | self._is_held(side)).withColumn("is_new", is_new)
+        return rows.where(is_new | self._is_held(side)).withColumn("is_new", is_new)
 
     def met_by(self, side: int, stop: int) -> DataFrame:
         """Return the rows of a stop that a block of a side meets."""
