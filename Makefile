@@ -51,6 +51,10 @@ test-long: setup ## Run what the suite tests on a tenth, at its full size
 faults: setup ## Put faults into real jobs, at every step; writes docs/reliability. An hour and a half
 	@$(BIN)/python -m tests.faults
 
+.PHONY: kubernetes
+kubernetes: setup ## Lint and render the Helm chart, hold it to Kubernetes' schemas; builds helm once, which needs Go
+	@infra/kubernetes/check.sh
+
 .PHONY: lint
 lint: setup ## Check style and formatting
 	@$(BIN)/ruff check $(CODE)

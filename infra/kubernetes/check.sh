@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Lint the chart, render it and hold what comes out to Kubernetes' own schemas. Needs Go, which builds the tools once into .tools/bin:
+# three minutes of processors, 120 MB. With --write, the rendered chart that the tests read is written anew.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+HELM=v3.19.2
+KUBECONFORM=v0.7.0
+KUBERNETES=1.34.3
+tools=$PWD/.tools/bin
+schemas=$PWD/.tools/kubernetes-$KUBERNETES
+chart=infra/kubernetes/tidemark
+rendered=tests/infra/kubernetes.yaml
+
+install() {
+    [ -x "$tools/$1" ] || GOBIN=$tools go install "$2"
+}
+
+install helm "helm.sh/helm/v3/cmd/helm@$HELM"
+install kubeconform "github.com/yannh/kubeconform/cmd/kubeconform@$KUBECONFORM"
+if [ ! -d "$schemas" ]; then
+    module=$(go mod download -json "k8s.io/kubernetes@v$KUBERNETES" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
+    .venv/bin/python -m infra.kubernetes.schemas "$module/api/openapi-spec/swagger.json" "$schemas"
+fi
+"$tools/helm" lint --quiet --strict "$chart"
+"$tools/helm" lint --quiet --strict "$chart" --values infra/kubernetes/example.yaml
+render() {
+    "$tools/helm" template lake "$chart" --kube-version "$KUBERNETES" "$@"
+}
+check() {
+    "$tools/kubeconform" -strict -summary -schema-location "$schemas/{{ .ResourceKind }}{{ .KindSuffix }}.json" -
+}
+render | check
+render --values infra/kubernetes/example.yaml | check
+if [ "${1:-}" = --write ]; then
+    render --values infra/kubernetes/example.yaml >"$rendered"
+else
+    render --values infra/kubernetes/example.yaml | diff "$rendered" - ||
+        { echo "the chart has changed: infra/kubernetes/check.sh --write" && exit 1; }
+fi

@@ -1,0 +1,94 @@
+{{- define "tidemark.name" -}}
+{{- printf "%s-%s" .root.Release.Name .part | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "tidemark.match" -}}
+app.kubernetes.io/name: tidemark
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .part }}
+{{- end -}}
+
+{{- define "tidemark.labels" -}}
+{{ include "tidemark.match" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
+{{- end -}}
+
+{{- define "tidemark.claim" -}}
+{{- .Values.home.existingClaim | default (printf "%s-home" .Release.Name) -}}
+{{- end -}}
+
+{{/* What every pod is: a user without rights, on a root file system that cannot be written. */}}
+{{- define "tidemark.pod" -}}
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{- with .root.Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .root.Values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .root.Values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 10001
+  runAsGroup: 10001
+  fsGroup: 10001
+  fsGroupChangePolicy: OnRootMismatch
+  seccompProfile: {type: RuntimeDefault}
+volumes:
+  - name: lake
+    persistentVolumeClaim: {claimName: {{ include "tidemark.claim" .root }}}
+  - name: config
+    configMap:
+      name: {{ include "tidemark.name" (dict "root" .root "part" "config") }}
+      items:
+        - {key: tidemark.toml, path: tidemark.toml}
+        {{- range $name, $_ := .root.Values.queries }}
+        - {key: {{ $name }}, path: queries/{{ $name }}}
+        {{- end }}
+        {{- range $name, $_ := .root.Values.predicates }}
+        - {key: {{ $name }}, path: predicates/{{ $name }}}
+        {{- end }}
+  - name: scratch
+    emptyDir: {}
+{{- end -}}
+
+{{- define "tidemark.container" -}}
+image: "{{ .root.Values.image.repository }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}"
+imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities: {drop: [ALL]}
+env:
+  - {name: TIDEMARK_CONFIG, value: /etc/tidemark/tidemark.toml}
+  - {name: TIDEMARK_HOME, value: /lake/var}
+  - {name: TIDEMARK_LOG, value: json}
+  - {name: HOME, value: /scratch}
+  - {name: TMPDIR, value: /scratch}
+  - {name: TIDEMARK_SPARK__MASTER, value: {{ .root.Values.spark.master | quote }}}
+  - {name: TIDEMARK_SPARK__DRIVER_MEMORY, value: {{ .root.Values.spark.driverMemory | quote }}}
+  {{- $options := .root.Values.spark.options }}
+  {{- if hasPrefix "spark://" .root.Values.spark.master }}
+  - name: POD_IP
+    valueFrom: {fieldRef: {fieldPath: status.podIP}}
+  {{- $own := dict "spark.driver.host" "$(POD_IP)" "spark.driver.bindAddress" "0.0.0.0" }}
+  {{- $own = set $own "spark.driver.port" (toString .root.Values.spark.driverPort) }}
+  {{- $own = set $own "spark.driver.blockManager.port" (toString .root.Values.spark.blockManagerPort) }}
+  {{- $options = merge (deepCopy $options) $own }}
+  {{- end }}
+  - {name: TIDEMARK_SPARK__OPTIONS, value: {{ $options | toJson | quote }}}
+{{- with .root.Values.secrets }}
+envFrom:
+  {{- range . }}
+  - secretRef: {name: {{ . }}}
+  {{- end }}
+{{- end }}
+volumeMounts:
+  - {name: lake, mountPath: /lake}
+  - {name: config, mountPath: /etc/tidemark, readOnly: true}
+  - {name: scratch, mountPath: /scratch}
+{{- end -}}
