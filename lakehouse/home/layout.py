@@ -195,6 +195,11 @@ class Home:
         return self.root / "service"
 
     @property
+    def spark_log(self) -> Path:
+        """What Spark's JVM said to the last command that started one."""
+        return self.root / "spark.log"
+
+    @property
     def airflow(self) -> Path:
         """Airflow's own home."""
         return self.root / "airflow"

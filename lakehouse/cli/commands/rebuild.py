@@ -28,7 +28,7 @@ def rebuild(
     Or those of a range, widened to whole nodes of the last level; refused where raw rows are gone. In one
     commit; `tidemark run` publishes it.
     """
-    from lakehouse.cli.output import print_json, print_table
+    from lakehouse.cli.output import print_json, print_table, time_text
 
     settings = globals_of(context).settings()
     declared(settings, [stream])
@@ -38,13 +38,14 @@ def rebuild(
         raise WrongUsage(f"--from {start} is not before --to {end}")
     from jobs import build_rollups
     from jobs.outcome import recorded
-    from lakehouse.spark.session import build_session
+    from lakehouse.cli.session import session_of
 
-    spark = build_session(settings)
+    spark = session_of(settings)
     figures = recorded(
         "rebuild", settings, stream, lambda: build_rollups.rebuild(settings, spark, stream, from_us, to_us)
     )
     if as_json:
         print_json({"stream": stream, **figures})
     else:
-        print_table(("figure", "value"), list(figures.items()), title=f"rebuilt: {stream}")
+        shown = {name: time_text(value) if name.endswith("_us") else value for name, value in figures.items()}
+        print_table(("figure", "value"), list(shown.items()), title=f"rebuilt: {stream}")
