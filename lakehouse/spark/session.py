@@ -73,6 +73,14 @@ def started_session(settings: Settings) -> SparkSession:
     return cast(LazySession, build_session(settings)).started()
 
 
+def session_with_log(settings: Settings) -> SparkSession:
+    """Return the session as ``build_session`` does; what the JVM says goes to a log of the home, not to people."""
+    settings.home.mkdir(parents=True, exist_ok=True)
+    # Open as long as the process, as the JVM is.
+    send_words_to(os.open(settings.layout.spark_log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+    return build_session(settings)
+
+
 def send_words_to(log: int) -> None:
     """Let what the JVM says in its life go to the file of this descriptor, if it is started later."""
     # Py4J logs every connection that it closes, the last ones after the log is closed.

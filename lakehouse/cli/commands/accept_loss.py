@@ -41,7 +41,7 @@ def accept_loss(
     from jobs import accept_loss as job
     from jobs.outcome import recorded
     from lakehouse.cli.output import print_json
-    from lakehouse.cli.session import session_of
+    from lakehouse.spark.session import session_with_log
 
     refused: list[OffsetRange] = []
 
@@ -52,7 +52,7 @@ def accept_loss(
         refused.extend(lost)
         return False
 
-    spark = session_of(settings)
+    spark = session_with_log(settings)
     figures = recorded("accept_loss", settings, stream, lambda: job.run(settings, spark, stream, agree))
     if as_json:
         print_json({"stream": stream, **figures})

@@ -38,9 +38,9 @@ def rebuild(
         raise WrongUsage(f"--from {start} is not before --to {end}")
     from jobs import build_rollups
     from jobs.outcome import recorded
-    from lakehouse.cli.session import session_of
+    from lakehouse.spark.session import session_with_log
 
-    spark = session_of(settings)
+    spark = session_with_log(settings)
     figures = recorded(
         "rebuild", settings, stream, lambda: build_rollups.rebuild(settings, spark, stream, from_us, to_us)
     )

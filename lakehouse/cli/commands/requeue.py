@@ -34,9 +34,9 @@ def requeue(
     declared(settings, [stream])
     from jobs import requeue as job
     from jobs.outcome import recorded
-    from lakehouse.cli.session import session_of
+    from lakehouse.spark.session import session_with_log
 
-    spark = session_of(settings)
+    spark = session_with_log(settings)
     figures = recorded("requeue", settings, stream, lambda: job.run(settings, spark, stream, reason or []))
     if as_json:
         print_json({"stream": stream, **(figures or {})})

@@ -58,10 +58,10 @@ def retract(
     to_us = instant(end, timezone, "--to") if end else None
     from jobs import retract as job
     from jobs.outcome import recorded
-    from lakehouse.cli.session import session_of
+    from lakehouse.spark.session import session_with_log
     from lakehouse.streams.retract import Wrong
 
-    spark, wrong = session_of(settings), Wrong(file or None, values, from_us, to_us)
+    spark, wrong = session_with_log(settings), Wrong(file or None, values, from_us, to_us)
     figures = recorded(
         "retract", settings, stream, lambda: job.run(settings, spark, stream, wrong, by, why, dry_run)
     )
