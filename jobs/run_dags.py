@@ -15,9 +15,10 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import IO
+from unittest.mock import patch
 
 from jobs.outcome import ALL_STREAMS, Outcome, is_count, reporting
-from jobs.scheduled import ALL_QUERIES
+from jobs.scheduled import ALL_QUERIES, configured_as
 from lakehouse.declare.settings import Settings
 from lakehouse.home.heartbeats import served_by
 
@@ -63,6 +64,8 @@ def run(
     with (
         _words_to(log) as aloud,
         airflow_environment(settings),
+        _described_once(),
+        configured_as(settings),
         reporting(outcomes.append),
         reporting(lambda outcome: _tell(outcome, progress, aloud)),
     ):
@@ -74,6 +77,16 @@ def run(
             if not succeeded and all(outcome["ok"] for outcome in outcomes[before:]):
                 raise RunFailed(f"the DAG {name} failed and none of its jobs did; see {log}")
     return outcomes
+
+
+@contextmanager
+def _described_once() -> Iterator[None]:
+    """Let Airflow read the files of DAGs, and write what is in them to its database, once instead of for each DAG."""
+    from airflow.dag_processing import dagbag
+
+    read, write = cache(dagbag.BundleDagBag), cache(dagbag.sync_bag_to_db)
+    with patch.object(dagbag, "BundleDagBag", read), patch.object(dagbag, "sync_bag_to_db", write):
+        yield
 
 
 def _goes_on(name: str, outcomes: Sequence[Outcome]) -> bool:

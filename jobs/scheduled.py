@@ -5,7 +5,8 @@ TIDEMARK_CONFIG and TIDEMARK_HOME say which configuration and home; a DAG's ``co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +19,17 @@ from lakehouse.home.ownership import keep_private
 ALL_QUERIES = "all"
 Run = Callable[..., dict[str, Any]]
 Kind = Literal["stream", "query"]
+_CONFIGURED: list[Settings] = []
+
+
+@contextmanager
+def configured_as(settings: Settings) -> Iterator[None]:
+    """Let the tasks of this process have these settings during the block, instead of each reading them again."""
+    _CONFIGURED.append(settings)
+    try:
+        yield
+    finally:
+        _CONFIGURED.pop()
 
 
 def configured(params: Mapping[str, Any]) -> Settings:
@@ -28,6 +40,8 @@ def configured(params: Mapping[str, Any]) -> Settings:
     """
     keep_private()
     named = params.get("config")
+    if _CONFIGURED and not named:
+        return _CONFIGURED[-1]
     return load_settings(config_file(Path(named) if named else None), given_home())
 
 
