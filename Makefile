@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 UV := .tools/bin/uv
 READY := $(VENV)/.ready
 CODE := lakehouse jobs dags quality infra tests
-BENCHMARKS := ingest ingest_steps small_batch query_batch commits maintenance fold start rollup late_join multiway_join join_aggregate scheduling sources web
+BENCHMARKS := cluster ingest ingest_steps small_batch query_batch commits maintenance fold start rollup late_join multiway_join join_aggregate scheduling sources web
 FAST := not spark and not airflow and not slow and not long
 # Each process of the whole suite starts a Spark of its own, so two; tests/conftest.py says what stays in one of them.
 TOGETHER := --dist loadscope --no-loadscope-reorder
@@ -34,6 +34,11 @@ demo: setup ## Set up, then simulate two streams, run the real DAGs and ask a fe
 .PHONY: demo-live
 demo-live: setup ## The same with a real stream: this machine's own sensors
 	@infra/demo.sh --live
+
+.PHONY: demo-cluster
+demo-cluster: setup ## The tour of make demo with Spark on a master and two workers, on this machine
+	@rm -rf demo-cluster
+	@$(BIN)/python -m infra.loopback_cluster --workers 2 --folder demo-cluster -- infra/demo.sh --cluster
 
 .PHONY: test
 test: setup ## Run the test suite
@@ -104,6 +109,6 @@ ci: ## Do what the build server does
 
 .PHONY: clean
 clean: ## Remove what runs and tools left, and the installed environment
-	rm -rf $(VENV) .tools build dist *.egg-info var demo .mypy_cache .pytest_cache .ruff_cache .hypothesis \
+	rm -rf $(VENV) .tools build dist *.egg-info var demo demo-cluster .mypy_cache .pytest_cache .ruff_cache .hypothesis \
 		spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -27,6 +27,8 @@ PRINTED: dict[str, dict[str, set[str]]] = {
             *("cpu_ratio_to_plain_spark", "ask_ms", "demo_s"),
         }
     },
+    # Its parts start clusters.
+    "cluster": {},
     "commits": {
         "commits": {
             "one_row_ms",

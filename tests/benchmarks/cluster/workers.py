@@ -1,0 +1,69 @@
+"""The same rows on one, two and four workers of one core: seconds, and bytes that come to the driver.
+
+On a machine of two cores four workers cannot be faster than two, and the driver has one of them. What counts is that
+the bytes to the driver do not grow with workers, and that tasks are spread.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from infra.loopback_cluster import loopback_cluster
+from jobs import build_rollups, ingest
+from lakehouse.declare.settings import load_settings
+from lakehouse.queries.multiway.shuffle_metrics import Meter
+from lakehouse.spark.session import started_session
+from tests.benchmarks.cluster.steps import CONFIG, ROOT, land
+from tests.cluster.life import by_tasks
+
+WORKERS, QUICK_WORKERS = (1, 2, 4), (1,)
+KEYS, QUICK_KEYS, FILES, MINUTES = 1_000, 10, 8, 125
+
+
+def figures(quick: bool) -> dict[str, Any]:
+    """Return, by number of workers, seconds of ingest and rollup and kilobytes to the driver, behind a warm-up."""
+    keys = QUICK_KEYS if quick else KEYS
+    found: dict[str, Any] = {"rows": FILES * MINUTES * keys}
+    for workers in QUICK_WORKERS if quick else WORKERS:
+        with (
+            tempfile.TemporaryDirectory(prefix="tidemark-bench-") as folder,
+            loopback_cluster(Path(folder) / "cluster", workers) as cluster,
+        ):
+            command = [sys.executable, "-m", __spec__.name, folder, str(keys)]
+            environment = {**os.environ, **cluster.environment}
+            ended = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, check=True)
+        found[f"workers_{workers}"] = json.loads(ended.stdout.splitlines()[-1])
+    return found
+
+
+def main(folder: Path, keys: int) -> None:
+    """Run ingest and rollup once over a file of its own, then measure them over the others."""
+    (folder / "landing").mkdir()
+    (folder / "tidemark.toml").write_text(CONFIG.format())
+    settings = load_settings(folder / "tidemark.toml")
+    spark, told = started_session(settings), dict[str, float]()
+    for number in range(FILES + 1):
+        land(folder / "landing" / f"{number}.csv", keys, MINUTES, 60 * MINUTES * number)
+        if number == 0:
+            with by_tasks():
+                ingest.run(settings, spark, "readings")
+                build_rollups.run(settings, spark, "readings")
+    for job in (ingest, build_rollups):
+        meter, started = Meter(spark), time.perf_counter()
+        with by_tasks():
+            job.run(settings, spark, "readings")
+        name = job.__name__.rpartition(".")[2]
+        told[f"{name}_s"] = round(time.perf_counter() - started, 1)
+        told[f"{name}_driver_kb"] = round(meter.read().collected / 1000, 1)
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))
