@@ -75,7 +75,12 @@ clustered() {
     "$tidemark" doctor | grep -E '^(check|spark)'
     simulated
     if [ -f demo/answers.txt ]; then
-        diff demo/answers.txt "$folder/answers.txt" && printf '\nThe answers are those of make demo.\n'
+        # Lines that say how long an answer took differ.
+        if ! diff <(grep -v ' ms' demo/answers.txt) <(grep -v ' ms' "$folder/answers.txt"); then
+            echo 'The answers are not those of make demo.' >&2
+            exit 1
+        fi
+        printf '\nThe answers are those of make demo.\n'
     else
         printf '\nmake demo gives the same answers without a cluster.\n'
     fi

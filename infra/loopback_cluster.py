@@ -162,7 +162,7 @@ def loopback_cluster(
     folder: Path, workers: int, say: Callable[[str], None] = lambda _: None, **options: object
 ) -> Iterator[LoopbackCluster]:
     """Start a cluster, and end it with the block."""
-    cluster = LoopbackCluster(folder, **options)  # type: ignore[arg-type]
+    cluster = LoopbackCluster(folder.resolve(), **options)  # type: ignore[arg-type]
     try:
         say(f"starting a Spark master and {workers} workers of one core on {HOST} ...")
         cluster.start_master()

@@ -189,8 +189,10 @@ def _spark(config: Path | None, home: Path | None) -> Iterator[Finding]:
         fix = "give master and workers spark.authenticate.secret, and this process the same as TIDEMARK_SPARK__SECRET"
         yield Finding("spark secret", "warning", "none: whoever reaches the cluster may run code on it", fix)
     from lakehouse.spark.cluster import described
-    from lakehouse.spark.session import started_session
+    from lakehouse.spark.session import send_words_to, started_session
 
+    # What is wrong is in the error; the rest is what a JVM says whenever it starts.
+    send_words_to(os.open(os.devnull, os.O_WRONLY))
     try:
         found = described(started_session(settings))
     except Exception as error:
