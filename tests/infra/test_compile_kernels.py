@@ -11,7 +11,7 @@ from infra.compile_kernels import compile_aggregates, compile_others, compile_pa
 @pytest.mark.parametrize(
     ("compile_loops", "kernels"),
     [
-        (compile_pairs, ("late_join.qjoin_kernels.join_rows", "late_join.repair_kernels.find_missing")),
+        (compile_pairs, ("late_join.qjoin_kernels.join_rows", "late_join.repair_kernels.join_in_order")),
         (
             compile_aggregates,
             ("join_aggregate.factorised_kernels.answer", "join_aggregate.credit_kernels.enter_rows"),

@@ -16,8 +16,8 @@ horizons, below which a side's rows are gone.
 Guarantee: the pairs found, and those between logged rows and the rows processed before them that are not newer than the
 logged horizon (``repair.py``), are disjoint and together all pairs, whatever the slacks were.
 
-Cost: a row O(rows in the cells that it probes), whatever the window; memory w + d of each side's rows, and as much
-again until the next sweep. State: 32 bytes a kept row, 8 more per column of numbers, and ``counters``: clocks, counts
+Cost: a row O(rows in the cells that it probes), whatever the window; memory w + d of each side's rows, and their number
+rounded up to a power of two. State: 32 bytes a kept row, 8 more per column of numbers, and ``counters``: clocks, counts
 and the policy's state. A batch changes the counters and adds its kept rows (``entered``); what leaves follows from the
 horizons.
 
@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.algorithms.late_join.contract import (
     NO_TIME,
     Clock,
@@ -45,8 +44,8 @@ from lakehouse.algorithms.late_join.contract import (
 )
 from lakehouse.algorithms.late_join.probing import Plan
 from lakehouse.algorithms.late_join.qjoin_kernels import (
-    ENTRY,
     FIRST_ARRIVAL,
+    HEAD,
     HORIZON,
     IDLE_TIME,
     KEPT_SINCE,
@@ -59,15 +58,18 @@ from lakehouse.algorithms.late_join.qjoin_kernels import (
     REFUSED,
     RISKED,
     SLACK,
+    TAIL,
     TIME,
     TRACE,
     UNUSABLE,
-    USED,
+    count_living,
+    empty_ring,
+    expire,
     join_rows,
     list_living,
+    move_living,
     put_back,
     raise_horizons,
-    sweep,
 )
 
 if TYPE_CHECKING:
@@ -76,15 +78,15 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from lakehouse.algorithms.late_join.conditions import Condition
-    from lakehouse.algorithms.late_join.contract import Batch, Int64s
+    from lakehouse.algorithms.late_join.contract import Batch, Int64s, Pairs
     from lakehouse.algorithms.late_join.policy import SlackPolicy
 
     Records = npt.NDArray[np.void]
 
 # Rows taken in at a time: output and trace of one chunk stay in the processor's caches.
 CHUNK = 16_384
-# Rows of a cell that lie side by side, where cells are crowded.
-CROWD = 16
+# Positions in a ring are 32 bits wide: they begin at 0 again long before they end.
+LAST_POSITION = 2**30
 
 
 class QJoin:
@@ -113,10 +115,11 @@ class QJoin:
         self._state = np.zeros(7, np.int64)
         self._state[[TIME, FIRST_ARRIVAL]] = NO_TIME
         self._state[NEXT_CHOICE] = NO_TIME + 1
-        # Time and rows held at each sweep that a choice of slack brought about: the rows held over time.
+        # Time and rows held at choices of slack: the rows held over time.
         self._held: list[tuple[int, int]] = []
-        self._size = 1 if isinstance(condition, Equality) else CROWD
-        self._pool = self._spare = self._empty_pool(256)
+        self._ring = empty_ring(256, self.columns)
+        # Pairs and trace of a chunk: memory that is asked for anew has to be mapped anew.
+        self._found, self._trace = np.empty((3, CHUNK), np.int64), np.empty(CHUNK, TRACE)
         policy.begin(window_us)
         self._choose(0)
 
@@ -142,19 +145,18 @@ class QJoin:
         self, rows: tuple[Any, ...], refused: Any, pairs: list[Int64s], logs: list[Int64s]
     ) -> None:
         side, row, at = rows[0], rows[3], 0
-        self._make_room(len(side))
         plan = self._plan.shape, self._plan.reach, self._plan.offsets, self._plan.comparisons
         grid = self.policy.grid
-        room, trace = np.empty((4096, 3), np.int64), np.empty(len(side), TRACE)
         while at < len(side):
+            self._make_room(1)
             needed = np.zeros((2, len(grid) + 1), np.int64)
-            began, out = at, (room, trace, refused)
-            at, room, found, traced = join_rows(
-                rows, at, self._rules, plan, self._sides, self._state, self._pool, (grid, needed), out
+            began, out = at, (self._found, self._trace, refused)
+            at, found, traced = join_rows(
+                rows, at, self._rules, plan, self._sides, self._state, self._ring, (grid, needed), out
             )
-            pairs.append(room[:found].copy())
-            done = trace[:traced]
-            logs.append(_logged(done, row[began:at][~refused[began:at]]))
+            pairs.append(self._found[:, :found].copy())
+            done = self._trace[:traced]
+            logs.append(_logged(done, row[began:at], refused[began:at]))
             self.policy.observe(done, needed)
             self._choose_if_due()
 
@@ -190,7 +192,7 @@ class QJoin:
     @property
     def held(self) -> int:
         """Return how many rows both sides hold now."""
-        return sum(len(self._living(side)[0]) for side in (0, 1))
+        return int(count_living(self._sides, self._ring))
 
     @property
     def columns(self) -> int:
@@ -216,7 +218,7 @@ class QJoin:
         }
 
     def held_over_time(self) -> Int64s:
-        """Return (stream time, rows held), one row per sweep at a choice of slack since it was begun."""
+        """Return (stream time, rows held), one row per count at a choice of slack since it was begun."""
         return np.array(self._held, np.int64).reshape(-1, 2)
 
     def snapshot(self) -> Snapshot:
@@ -235,25 +237,20 @@ class QJoin:
         """
         if snapshot.method != self.name:
             raise ValueError(f"expected a snapshot of {self.name}, found one of {snapshot.method}")
-        self._pool = self._spare = self._empty_pool(256)
-        self._sides[:, USED] = 0
+        self._ring = empty_ring(256, self.columns)
         self.catch_up(snapshot.parts, held_rows(snapshot.parts, self.columns))
 
     def counters(self) -> dict[str, bytes]:
         """Return the state without the rows: clocks and counts, and the policy's own."""
-        sides = self._sides.copy()
-        # How many blocks the rows lie in is the pool's own affair.
-        sides[:, USED] = 0
-        return {"sides": sides.tobytes(), "state": self._state.tobytes(), "policy": self.policy.snapshot()}
+        parts = {"sides": self._sides.tobytes(), "state": self._state.tobytes()}
+        return parts | {"policy": self.policy.snapshot()}
 
     def catch_up(self, counters: Mapping[str, bytes], rows: HeldRows) -> None:
         """Become the join that has these counters, and holds these rows beside those that are held already.
 
         ``rows`` entered after the others. Those at or below the horizons, of both, are gone.
         """
-        used = self._sides[:, USED].copy()
         self._sides = np.frombuffer(counters["sides"], np.int64).reshape(2, -1).copy()
-        self._sides[:, USED] = used
         self._state = np.frombuffer(counters["state"], np.int64).copy()
         self.policy.restore(counters["policy"])
         self._held = []
@@ -261,7 +258,7 @@ class QJoin:
         self._make_room(len(rows))
         for side in (0, 1):
             own = rows[rows.side == side]
-            put_back(self._sides, side, self._pool, own.entries, own.numbers)
+            put_back(side, self._ring, own.entries, own.numbers)
 
     def entered(self, batch: Batch, refused: Int64s) -> tuple[Int64s, HeldRows]:
         """Return which rows of the batch just processed are held now, by position and as they are held.
@@ -283,11 +280,10 @@ class QJoin:
 
     def _living(self, side: int) -> tuple[Int64s, Any]:
         """Return number, time, cell and id of a side's living rows in processing order, and their numbers."""
-        most = int(self._sides[side, USED]) * self._size
+        most = self._filled[side]
         kept, numbers = np.empty((most, 4), np.int64), np.empty((most, self._plan.columns))
-        living = list_living(self._sides, side, self._pool, kept, numbers)
-        order = np.argsort(kept[:living, 0], kind="stable")
-        return kept[order], numbers[order]
+        living = list_living(self._sides, side, self._ring, kept, numbers)
+        return kept[:living], numbers[:living]
 
     def check(self) -> None:
         """Raise AssertionError if a horizon is ahead of T, or chains and living rows disagree."""
@@ -295,18 +291,23 @@ class QJoin:
         assert np.all(sides[:, HORIZON] <= max(state[TIME] - self.window_us, NO_TIME)), "a horizon ahead of T"
         assert state[TIME] <= sides[:, NEWEST].max(), "stream time ahead of every row"
         for side in (0, 1):
-            self._check_chains(side, int(sides[side, USED]))
+            self._check_chains(side)
 
-    def _check_chains(self, side: int, used: int) -> None:
-        entries, _, heads, size = self._pool
-        firsts, chained = entries[side, : used * size : size], set()
-        for head in heads[side].tolist():
-            while head >= 0:
-                assert head < used and head not in chained, "a chain that leaves its pool or meets another"
-                chained.add(head)
-                head = int(firsts[head]["next"])
-        assert chained == set(range(used)), "a block that no chain reaches"
-        assert np.all((firsts["count"] >= 1) & (firsts["count"] <= size)), "a block that is empty or overfull"
+    def _check_chains(self, side: int) -> None:
+        entries, _, _, heads, ends = self._ring
+        tail, end = ends[side].tolist()
+        chained = set()
+        for head in heads[:, side].tolist():
+            position = head
+            while position >= tail:
+                assert position < end and position not in chained, (
+                    "a chain that leaves its ring or meets another"
+                )
+                chained.add(position)
+                following = int(entries[side, position % self._room]["next"])
+                assert following < position, "a chain that does not go back in time"
+                position = following
+        assert chained == set(range(tail, end)), "a row that no chain reaches"
 
     def _choose_if_due(self) -> None:
         time = int(self._state[TIME])
@@ -319,36 +320,33 @@ class QJoin:
             step = self.policy.step_us
             self._state[NEXT_CHOICE] = time - time % step + step
             raise_horizons(self.window_us, self._sides, self._state)
-            # A sweep costs the rows held: only when half as many came since the last.
+            # Counting costs the rows held: only when half as many came since the last time.
             if 2 * self._state[KEPT_SINCE] >= self._state[LIVE]:
-                self._state[LIVE], self._state[KEPT_SINCE] = self._sweep(self._blocks), 0
+                self._state[LIVE], self._state[KEPT_SINCE] = self.held, 0
                 self._held.append((time, int(self._state[LIVE])))
 
     def _make_room(self, rows: int) -> None:
-        """Sweep, and grow if that is not enough, so that a chunk fits even if each row needs a block."""
-        if self._sides[:, USED].max() + rows > self._blocks:
-            self._sweep(self._blocks)
-            # With a quarter to spare: a pool that is nearly full would be swept for every chunk.
-            if (need := int(self._sides[:, USED].max()) + rows) > self._blocks * 3 // 4:
-                self._sweep(_power(need * 4 // 3 + 1))
-
-    def _sweep(self, blocks: int) -> int:
-        if self._spare is self._pool or self._spare[2].shape[1] != blocks:
-            self._spare = self._empty_pool(blocks)
-        self._spare[2].fill(-1)
-        living = int(sweep(self._sides, self._pool, self._spare))
-        self._pool, self._spare = self._spare, self._pool
-        return living
+        """See to it that so many rows, and the pairs of any row, fit: make the rings anew, larger if they are full."""
+        if self._filled.max() + rows > self._room or self._ring[4].max() > LAST_POSITION:
+            expire(self._sides, self._ring[0], self._ring[4])
+            living = max(len(self._living(side)[0]) for side in (0, 1))
+            # With a quarter to spare: a ring that is nearly full would be made anew for every few rows.
+            new = empty_ring(max(self._room, _power((living + rows) * 4 // 3 + 1)), self.columns)
+            move_living(self._sides, self._ring, new)
+            self._ring = new
+        # A row may pair with every row of the other side.
+        if self._found.shape[1] < 2 * self._filled.max():
+            self._found = np.empty((3, 4 * int(self._filled.max())), np.int64)
 
     @property
-    def _blocks(self) -> int:
-        return int(self._pool[2].shape[1])
+    def _filled(self) -> Int64s:
+        """How many places of each side's ring are taken."""
+        ends: Int64s = self._ring[4]
+        return ends[:, HEAD] - ends[:, TAIL]
 
-    def _empty_pool(self, blocks: int) -> tuple[Records, Any, Any, int]:
-        """Return entries, numbers, heads of chains and the size of a block; unused memory is never touched."""
-        rows = blocks * self._size
-        values = np.empty((2, rows, self._plan.columns))
-        return np.empty((2, rows), ENTRY), values, np.full((2, blocks), -1, np.int32), self._size
+    @property
+    def _room(self) -> int:
+        return int(self._ring[0].shape[1])
 
     @property
     def name(self) -> str:
@@ -374,16 +372,18 @@ def _or_none(time: np.int64) -> int | None:
     return None if time == NO_TIME else int(time)
 
 
-def _logged(trace: Records, row: Int64s) -> Int64s:
+def _logged(trace: Records, row: Int64s, refused: Any) -> Int64s:
     """Return the log's columns, one row each: id, side, time, horizon, stream time."""
-    logged = trace["logged"]
-    columns = [trace[name][logged] for name in ("side", "ts", "horizon", "time")]
-    return np.array([row[logged], *columns], np.int64)
+    at = np.flatnonzero(trace["logged"])
+    logged = trace[at]
+    processed = row if len(trace) == len(row) else row[~refused]
+    columns = [logged[name] for name in ("side", "ts", "horizon", "time")]
+    return np.array([processed[at], *columns], np.int64)
 
 
-def _as_pairs(parts: list[Int64s]) -> Any:
-    whole = np.concatenate(parts) if parts else np.empty((0, 3), np.int64)
-    return online_pairs(*(np.ascontiguousarray(whole[:, column]) for column in range(3)))
+def _as_pairs(parts: list[Int64s]) -> Pairs:
+    left, right, event = np.concatenate([np.empty((3, 0), np.int64), *parts], axis=1)
+    return online_pairs(left, right, event)
 
 
 def _as_log(parts: list[Int64s]) -> Log:

@@ -1,10 +1,14 @@
 """Compiled loops of the symmetric join: rows probe the other side, are kept, and move time and horizons.
 
-A side's kept rows lie in blocks of rows of one cell; the blocks of all cells with one hash are a chain, newest first.
-The first entry of a block carries the block's own fields. Equal keys are few and get blocks of one row; cells of
-a band or a distance are crowded and get larger ones, so that a probe reads memory in order. A row below the
-horizon is dead: a probe passes over it, the next sweep drops it. Sweeps and growth change where rows lie, never
-which rows are found nor in what order.
+Each side's kept rows lie in a ring, in processing order. A row's position counts the rows that its side has kept; it
+lies there modulo the ring's size, a power of two. The rows of all cells with one hash are a chain, newest first, that
+ends where its next position lies before the ring's tail: nothing is ever unlinked. The tail follows the horizon. Rows
+that are below the horizon and behind a newer one stay until it leaves; probes pass over them, and a ring that
+is full of them is made anew. That changes where rows lie, never which rows are found nor in what order.
+
+An entry takes half a line of the processor's cache; the two chains that a row needs begin in one line. Arrays are taken
+out of their tuples before the loop, and the array of pairs is never replaced inside it: each would be counted as a new
+reference for every row, which costs as much as the probe.
 """
 
 from __future__ import annotations
@@ -15,20 +19,10 @@ import numpy as np
 from numba import njit
 
 from lakehouse.algorithms.late_join.contract import NO_TIME
-from lakehouse.algorithms.late_join.probing import compare, is_near
+from lakehouse.algorithms.late_join.probing import DISTANCE, EQUALITY, compare, is_near
 from lakehouse.algorithms.late_join.slack_grid import bin_of
 
-ENTRY = np.dtype(
-    [
-        ("ts", np.int64),
-        ("row", np.int64),
-        ("number", np.int64),
-        ("cell", np.int64),
-        ("next", np.int32),
-        ("count", np.int32),
-    ],
-    align=True,
-)
+ENTRY = np.dtype([("ts", np.int64), ("cell", np.int64), ("row", np.int64), ("next", np.int32)], align=True)
 # What is known of each row once it is processed; policies learn from it.
 TRACE = np.dtype(
     [
@@ -42,185 +36,164 @@ TRACE = np.dtype(
     ],
     align=True,
 )
-# Columns of `sides`, one row per side.
-NEWEST, LAST_ARRIVAL, HORIZON, SLACK, IDLE_TIME, RISKED, USED, UNUSABLE, LOGGED = range(9)
+# Columns of `sides`, one row per side; the unused one is 0, for states of earlier versions have it.
+NEWEST, LAST_ARRIVAL, HORIZON, SLACK, IDLE_TIME, RISKED, UNUSED, UNUSABLE, LOGGED = range(9)
 # Fields of `state`.
 TIME, FIRST_ARRIVAL, NEXT_CHOICE, KEPT_SINCE, LIVE, REFUSED, PROCESSED = range(7)
+# Columns of a ring's `ends`, one row per side: positions of the oldest row and behind the newest one.
+TAIL, HEAD = range(2)
+# Rows taken in between looks at what has left.
+EXPIRED_EVERY = 64
+
+
+def empty_ring(room: int, columns: int) -> tuple[Any, ...]:
+    """Return a ring for so many rows a side: entries, numbers in processing order, values, heads of chains, both ends.
+
+    All but the heads and the ends are by side and position; values have a column for each number a row has.
+    """
+    entries, order = np.empty((2, room), ENTRY), np.empty((2, room), np.int64)
+    heads = np.full((room, 2), -1, np.int32)
+    return entries, order, np.empty((2, room, columns)), heads, np.zeros((2, 2), np.int64)
 
 
 @njit(cache=True)
 def join_rows(
-    rows: Any, start: int, rules: Any, plan: Any, sides: Any, state: Any, pool: Any, need: Any, out: Any
+    rows: Any, start: int, rules: Any, plan: Any, sides: Any, state: Any, ring: Any, need: Any, out: Any
 ) -> Any:
-    """Process rows from ``start`` until the next choice of slack is due; return where it stopped, and its output.
+    """Process rows from ``start``; return where it stopped, and how many pairs and traces it wrote.
 
-    The arguments are tuples of arrays, in the order in which they are taken apart below.
+    It stops where the next choice of slack is due, a ring is full, or the next row may have more pairs than fit.
     """
-    side, event, arrival, _, _, _, usable = rows
-    pairs, trace, refused = out
-    found, traced = 0, 0
+    side, event, arrival, row, cells, numbers, usable = rows
+    shape, reach, offsets, comparisons = plan
+    entries, order, values, heads, ends = ring
+    (grid, needed), (pairs, trace, refused) = need, out
+    idle, ahead_of_arrival, ahead_of_streams, window = rules
+    found, traced, is_compared = 0, 0, len(comparisons) > 0
+    (kind, first, second), x, y = shape, 0.0, 0.0
+    inside, slots = np.uint64(entries.shape[1] - 1), len(heads)
     for at in range(start, len(side)):
-        mine = side[at]
-        if _is_ahead(event[at], arrival[at], rules, sides):
+        mine, ts, came = np.uint64(side[at]), event[at], arrival[at]
+        other = np.uint64(1) - mine
+        if _is_ahead(ts, came, ahead_of_arrival, ahead_of_streams, sides):
             refused[at] = True
             state[REFUSED] += 1
             continue
-        note = trace[traced]
-        traced += 1
-        _note(note, mine, event[at], sides, state)
+        if at % EXPIRED_EVERY == 0 or not _has_room(ends, mine, entries, pairs, found):
+            expire(sides, entries, ends)
+            if not _has_room(ends, mine, entries, pairs, found):
+                return at, found, traced
+        note, traced = trace[traced], traced + 1
+        _note(note, mine, ts, sides, state)
         if usable[at]:
-            before = found
-            pairs, found = _probe(rows, at, rules[3], plan, sides, state, pool, need, pairs, found)
-            note.matches = found - before
-            _log(note, rules[3], sides)
-            _keep(rows, at, sides, state, pool)
-        else:
-            sides[mine, UNUSABLE] += 1
-        _advance(mine, event[at], arrival[at], rules, sides, state)
-        if state[TIME] >= state[NEXT_CHOICE]:
-            return at + 1, pairs, found, traced
-    return len(side), pairs, found, traced
-
-
-@njit(cache=True, inline="always")
-def _is_ahead(event: int, arrival: int, rules: Any, sides: Any) -> Any:
-    newest = max(sides[0, NEWEST], sides[1, NEWEST])
-    return event - arrival > rules[1] or (newest != NO_TIME and event - newest > rules[2])
-
-
-@njit(cache=True, inline="always")
-def _note(note: Any, mine: int, event: int, sides: Any, state: Any) -> None:
-    note.side, note.ts, note.time = mine, event, state[TIME]
-    note.newest = sides[mine, NEWEST]
-    note.horizon = sides[1 - mine, HORIZON]
-    note.matches, note.logged = 0, False
-
-
-@njit(cache=True, inline="always")
-def _log(note: Any, window: int, sides: Any) -> None:
-    if note.ts - window <= note.horizon:
-        note.logged = True
-        sides[note.side, LOGGED] += 1
-    if note.ts < sides[note.side, IDLE_TIME]:
-        sides[note.side, RISKED] += 1
-
-
-@njit(cache=True, inline="always")
-def _probe(
-    rows: Any,
-    at: int,
-    window: int,
-    plan: Any,
-    sides: Any,
-    state: Any,
-    pool: Any,
-    need: Any,
-    pairs: Any,
-    found: int,
-) -> Any:
-    """Emit the row's pairs with the other side's living rows; count the slack that each needed."""
-    side, event, _, row, cells, numbers, _ = rows
-    shape, reach, offsets, comparisons = plan
-    entries, values, heads, size = pool
-    grid, needed = need
-    mine, ts, kind = side[at], event[at], shape[0]
-    other = 1 - mine
-    low, high = max(ts - window, sides[other, HORIZON] + 1), ts + window
-    edge, first_column, second_column = state[TIME] - window, shape[1], shape[2]
-    x, y = 0.0, 0.0
-    if kind != 0:
-        x, y = numbers[at, first_column], numbers[at, second_column]
-    for index in range(len(offsets)):
-        cell = cells[at] + offsets[index]
-        block = heads[other, _slot(cell, heads.shape[1])]
-        while block >= 0:
-            first = block * size
-            count = entries[other, first].count if entries[other, first].cell == cell else 0
-            for where in range(first + count - 1, first - 1, -1):
-                then = entries[other, where].ts
-                if then < low or then > high:
-                    continue
-                if kind != 0:
-                    dx = x - values[other, where, first_column]
-                    dy = y - values[other, where, second_column]
-                    if not is_near(reach, dx, dy, kind == 2):
+            before, tail = found, ends[other, TAIL]
+            low, high, edge = max(ts - window, note.horizon + 1), ts + window, state[TIME] - window
+            if kind != EQUALITY:
+                x, y = numbers[at, first], numbers[at, second]
+            for index in range(len(offsets)):
+                cell = cells[at] + offsets[index]
+                position = heads[_slot(cell, slots), other]
+                while position >= tail:
+                    where = np.uint64(position) & inside
+                    entry = entries[other, where]
+                    then, position = entry.ts, entry.next
+                    if (entry.cell != cell) | (then < low) | (then > high):
                         continue
-                if len(comparisons) and not compare(comparisons, numbers, at, mine, values, where):
-                    continue
-                if found == len(pairs):
-                    pairs = _grown(pairs)
-                pairs[found, mine], pairs[found, other] = row[at], entries[other, where].row
-                pairs[found, 2] = max(ts, then)
-                found += 1
-                needed[other, bin_of(grid, edge - then) if edge >= then else 0] += 1
-            block = entries[other, first].next
-    return pairs, found
+                    if kind != EQUALITY:
+                        dx, dy = x - values[other, where, first], y - values[other, where, second]
+                        if not is_near(reach, dx, dy, kind == DISTANCE):
+                            continue
+                    if is_compared and not compare(comparisons, numbers, at, mine, values, where):
+                        continue
+                    pairs[mine, found], pairs[other, found] = row[at], entry.row
+                    pairs[2, found] = max(ts, then)
+                    found += 1
+                    needed[other, bin_of(grid, edge - then) if edge >= then else 0] += 1
+            note.matches = found - before
+            _log(note, mine, window, sides)
+            if ts > sides[mine, HORIZON]:
+                where = _keep(entries, order, heads, ends, mine, ts, cells[at], row[at], state[PROCESSED])
+                for column in range(values.shape[2]):
+                    values[mine, where, column] = numbers[at, column]
+                state[KEPT_SINCE] += 1
+        sides[mine, UNUSABLE] += not usable[at]
+        _advance(mine, ts, came, idle, window, sides, state)
+        if state[TIME] >= state[NEXT_CHOICE]:
+            return at + 1, found, traced
+    return len(side), found, traced
 
 
 @njit(cache=True)
-def _grown(pairs: Any) -> Any:
-    more = np.empty((2 * len(pairs), 3), np.int64)
-    more[: len(pairs)] = pairs
-    return more
+def _is_ahead(event: int, arrival: int, of_arrival: int, of_streams: int, sides: Any) -> Any:
+    newest = max(sides[0, NEWEST], sides[1, NEWEST])
+    return event - arrival > of_arrival or (newest != NO_TIME and event - newest > of_streams)
+
+
+@njit(cache=True, inline="always")
+def _note(note: Any, mine: Any, ts: int, sides: Any, state: Any) -> None:
+    note.side, note.ts, note.time, note.newest = mine, ts, state[TIME], sides[mine, NEWEST]
+    note.horizon, note.matches, note.logged = sides[np.uint64(1) - mine, HORIZON], 0, False
+
+
+@njit(cache=True, inline="always")
+def _log(note: Any, mine: Any, window: int, sides: Any) -> None:
+    if note.ts - window <= note.horizon:
+        note.logged = True
+        sides[mine, LOGGED] += 1
+    if note.ts < sides[mine, IDLE_TIME]:
+        sides[mine, RISKED] += 1
+
+
+@njit(cache=True)
+def _has_room(ends: Any, mine: Any, entries: Any, pairs: Any, found: int) -> Any:
+    """Tell if there is room for one more row, and for pairs with every row of the other side."""
+    other = np.uint64(1) - mine
+    is_full = ends[mine, HEAD] - ends[mine, TAIL] == entries.shape[1]
+    return not is_full and pairs.shape[1] - found >= ends[other, HEAD] - ends[other, TAIL]
 
 
 @njit(cache=True)
 def _slot(cell: int, slots: int) -> Any:
-    """Return the slot of a cell's chain; the number of slots is a power of two."""
+    """Return the slot of a cell's chain; the number of slots is a power of two.
+
+    Mixed twice: with one product keys that follow each other, or that share a bucket, crowd in few slots.
+    """
     mixed = np.uint64(cell) * np.uint64(0x9E3779B97F4A7C15)
-    return np.int64((mixed >> np.uint64(32)) & np.uint64(slots - 1))
+    mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+    return (mixed >> np.uint64(32)) & np.uint64(slots - 1)
 
 
-@njit(cache=True, inline="always")
-def _keep(rows: Any, at: int, sides: Any, state: Any, pool: Any) -> None:
-    """Keep a row unless it is below its own side's horizon."""
-    side, event, _, row, cells, numbers, _ = rows
-    mine = side[at]
-    if event[at] > sides[mine, HORIZON]:
-        where = place(sides, mine, cells[at], pool)
-        state[KEPT_SINCE] += 1
-        entry = pool[0][mine, where]
-        entry.ts, entry.row, entry.number = event[at], row[at], state[PROCESSED]
-        for column in range(pool[1].shape[2]):
-            pool[1][mine, where, column] = numbers[at, column]
+@njit(cache=True)
+def _keep(
+    entries: Any, order: Any, heads: Any, ends: Any, mine: Any, event: int, cell: int, row: int, number: int
+) -> Any:
+    position, slot = ends[mine, HEAD], _slot(cell, len(heads))
+    where = np.uint64(position) & np.uint64(entries.shape[1] - 1)
+    entry = entries[mine, where]
+    entry.ts, entry.cell, entry.row, entry.next = event, cell, row, heads[slot, mine]
+    order[mine, where] = number
+    heads[slot, mine] = position
+    ends[mine, HEAD] = position + 1
+    return where
 
 
-@njit(cache=True, inline="always")
-def place(sides: Any, mine: int, cell: int, pool: Any) -> Any:
-    """Return where a row of a cell goes: into the cell's newest block, or a new one at the head of the chain."""
-    entries, _, heads, size = pool
-    slot = _slot(cell, heads.shape[1])
-    block = heads[mine, slot]
-    if size > 1:
-        while block >= 0 and entries[mine, block * size].cell != cell:
-            block = entries[mine, block * size].next
-        if block >= 0 and entries[mine, block * size].count < size:
-            entries[mine, block * size].count += 1
-            return block * size + entries[mine, block * size].count - 1
-    block = sides[mine, USED]
-    sides[mine, USED] += 1
-    first = entries[mine, block * size]
-    first.cell, first.next, first.count = cell, heads[mine, slot], 1
-    heads[mine, slot] = block
-    return block * size
-
-
-@njit(cache=True, inline="always")
-def _advance(mine: int, event: int, arrival: int, rules: Any, sides: Any, state: Any) -> None:
+@njit(cache=True)
+def _advance(mine: Any, event: int, arrival: int, idle: int, window: int, sides: Any, state: Any) -> None:
     """Move the side's newest time, T and both horizons; none of them ever falls."""
     state[PROCESSED] += 1
     if state[FIRST_ARRIVAL] == NO_TIME:
         state[FIRST_ARRIVAL] = arrival
     sides[mine, NEWEST] = max(sides[mine, NEWEST], event)
     sides[mine, LAST_ARRIVAL] = max(sides[mine, LAST_ARRIVAL], arrival)
-    other = 1 - mine
+    other = np.uint64(1) - mine
     time = min(sides[mine, NEWEST], sides[other, NEWEST])
     heard = max(sides[other, LAST_ARRIVAL], state[FIRST_ARRIVAL])
-    if arrival - heard > rules[0] and sides[mine, NEWEST] > time:
+    if arrival - heard > idle and sides[mine, NEWEST] > time:
         time = sides[mine, NEWEST]
         sides[other, IDLE_TIME] = max(sides[other, IDLE_TIME], time)
-    state[TIME] = max(state[TIME], time)
-    raise_horizons(rules[3], sides, state)
+    if time > state[TIME]:
+        state[TIME] = time
+        raise_horizons(window, sides, state)
 
 
 @njit(cache=True)
@@ -232,54 +205,73 @@ def raise_horizons(window: int, sides: Any, state: Any) -> None:
 
 
 @njit(cache=True)
-def sweep(sides: Any, old: Any, new: Any) -> Any:
-    """Move the living rows of both sides into an empty pool, each cell's in their order; return how many live."""
-    living = 0
+def expire(sides: Any, entries: Any, ends: Any) -> None:
+    """Move the tails of both rings past rows at or below their horizons."""
+    inside = entries.shape[1] - 1
     for side in range(2):
-        blocks = sides[side, USED]
-        sides[side, USED] = 0
-        for block in range(blocks):
-            first = block * old[3]
-            for where in range(first, first + old[0][side, first].count):
-                if old[0][side, where].ts > sides[side, HORIZON]:
-                    _move(sides, side, old[0][side, first].cell, where, old, new)
-                    living += 1
+        tail, head, horizon = ends[side, TAIL], ends[side, HEAD], sides[side, HORIZON]
+        while tail < head and entries[side, tail & inside].ts <= horizon:
+            tail += 1
+        ends[side, TAIL] = tail
+
+
+@njit(cache=True)
+def count_living(sides: Any, ring: Any) -> Any:
+    """Return how many rows of both sides are above their horizons; the tails are moved first."""
+    entries, ends = ring[0], ring[4]
+    expire(sides, entries, ends)
+    inside, living = entries.shape[1] - 1, 0
+    for side in range(2):
+        for position in range(ends[side, TAIL], ends[side, HEAD]):
+            living += entries[side, position & inside].ts > sides[side, HORIZON]
     return living
 
 
 @njit(cache=True)
-def _move(sides: Any, side: int, cell: int, source: int, old: Any, new: Any) -> None:
-    target = place(sides, side, cell, new)
-    entry, was = new[0][side, target], old[0][side, source]
-    entry.ts, entry.row, entry.number = was.ts, was.row, was.number
-    for column in range(old[1].shape[2]):
-        new[1][side, target, column] = old[1][side, source, column]
+def move_living(sides: Any, old: Any, new: Any) -> None:
+    """Put the living rows of both sides into an empty ring, in their order."""
+    entries, order, values, _, ends = old
+    inside = entries.shape[1] - 1
+    for side in range(2):
+        for position in range(ends[side, TAIL], ends[side, HEAD]):
+            where = position & inside
+            entry = entries[side, where]
+            if entry.ts > sides[side, HORIZON]:
+                at = _keep(
+                    new[0],
+                    new[1],
+                    new[3],
+                    new[4],
+                    np.uint64(side),
+                    entry.ts,
+                    entry.cell,
+                    entry.row,
+                    order[side, where],
+                )
+                new[2][side, at] = values[side, where]
 
 
 @njit(cache=True)
-def list_living(sides: Any, side: int, pool: Any, out: Any, numbers: Any) -> Any:
+def list_living(sides: Any, side: int, ring: Any, out: Any, numbers: Any) -> Any:
     """Write number, time, cell, id of each living row of a side, and its numbers; return how many there are."""
     listed = 0
-    entries, values, _, size = pool
-    for block in range(sides[side, USED]):
-        first = block * size
-        for where in range(first, first + entries[side, first].count):
-            entry = entries[side, where]
-            if entry.ts > sides[side, HORIZON]:
-                out[listed, 0], out[listed, 1] = entry.number, entry.ts
-                out[listed, 2], out[listed, 3] = entries[side, first].cell, entry.row
-                for column in range(values.shape[2]):
-                    numbers[listed, column] = values[side, where, column]
-                listed += 1
+    entries, order, values, _, ends = ring
+    inside = entries.shape[1] - 1
+    for position in range(ends[side, TAIL], ends[side, HEAD]):
+        where = position & inside
+        entry = entries[side, where]
+        if entry.ts > sides[side, HORIZON]:
+            out[listed, 0], out[listed, 1] = order[side, where], entry.ts
+            out[listed, 2], out[listed, 3] = entry.cell, entry.row
+            numbers[listed] = values[side, where]
+            listed += 1
     return listed
 
 
 @njit(cache=True)
-def put_back(sides: Any, side: int, pool: Any, kept: Any, numbers: Any) -> None:
-    """Put listed rows of a side, in order of their number, into an empty pool."""
+def put_back(side: int, ring: Any, kept: Any, numbers: Any) -> None:
+    """Put listed rows of a side, in order of their number, into a ring that has room."""
     for index in range(len(kept)):
-        where = place(sides, side, kept[index, 2], pool)
-        entry = pool[0][side, where]
-        entry.number, entry.ts, entry.row = kept[index, 0], kept[index, 1], kept[index, 3]
-        for column in range(numbers.shape[1]):
-            pool[1][side, where, column] = numbers[index, column]
+        number, event, cell, row = kept[index]
+        at = _keep(ring[0], ring[1], ring[3], ring[4], np.uint64(side), event, cell, row, number)
+        ring[2][side, at] = numbers[index]

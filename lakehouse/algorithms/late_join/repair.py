@@ -7,8 +7,11 @@ A row x was logged with H, the other side's horizon when x was processed. Its mi
 Why: online, x met every earlier y above H that was kept, and a y that was not kept lay at or below the horizon of its
 own side, which has only grown since. A pair is found by its later row alone, online or here, never both.
 
-Cost: O(candidates log candidates) to put them in order, then O(log + partners) a logged row. Candidates may be narrowed
-to the times around logged rows (``reach_us``), so the cost follows the log, not the history. Memory O(candidates).
+How: rows that no logged row can have missed are left out, by marks of cells and windows of time. What is left is joined
+in order of event time, and a pair is told apart by its later processed row: was it logged, and with which horizon.
+
+Cost: a few nanoseconds a row, then a join of what is left: of few rows where few were logged, of all rows once where
+most were, never more than joining again. Memory O(rows).
 
 Source: ours; the paper leaves incomplete results incomplete.
 """
@@ -19,13 +22,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lakehouse.algorithms.late_join.contract import LEFT, Pairs
+from lakehouse.algorithms.late_join.contract import LEFT, NO_TIME, Pairs
 from lakehouse.algorithms.late_join.probing import Plan
-from lakehouse.algorithms.late_join.repair_kernels import find_missing
+from lakehouse.algorithms.late_join.repair_kernels import join_in_order, keep_reached, mark_reached
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.conditions import Condition
     from lakehouse.algorithms.late_join.contract import Batch, Bools, Int64s
+
+
+# Above this share of logged rows nearly every row is in reach of one, and looking for those that are not costs more.
+MARKED_SHARE = 0.2
+# Room for pairs of one call of the kernel at least.
+LEAST_ROOM = 16_384
 
 
 def missing_pairs(
@@ -55,45 +64,55 @@ def missing_pairs(
         )
     plan = Plan.of(condition)
     cells, usable = plan.cells(rows)
-    keep = usable & _within_reach(rows.event_us, logged, horizon_us, window_us)
-    index = tuple(
-        _ordered(np.flatnonzero(keep & (rows.side == side)), cells, rows.event_us) for side in (0, 1)
-    )
-    columns = (
-        rows.side,
-        rows.event_us,
-        cells,
-        rows.numbers,
-        np.broadcast_to(rows.numbers, (2, *rows.numbers.shape)),
-    )
     can = usable[logged]
-    parts = plan.shape, plan.reach, plan.offsets, plan.comparisons
-    found = find_missing(logged[can], horizon_us[can], window_us, parts, columns, index)
+    logged_at, horizon_us = logged[can], horizon_us[can]
+    kept = _reached(plan, window_us, rows, cells, usable, logged_at, horizon_us)
+    missed = np.full(len(rows), NO_TIME)
+    missed[logged_at] = horizon_us
+    order = kept[np.argsort(rows.event_us[kept], kind="stable")]
+    later, earlier = _joined(plan, window_us, rows, cells, order, missed)
     waits = np.zeros(len(rows), np.int64)
     if wait_us is not None:
         waits[logged] = wait_us
-    return _as_pairs(rows, found[:, 0], found[:, 1], waits)
+    return _as_pairs(rows, later, earlier, waits)
 
 
-def reach_us(event_us: Int64s, horizon_us: Int64s, window_us: int) -> tuple[Int64s, Int64s]:
-    """Return the first and last event time at which each logged row can have missed a partner."""
-    return event_us - window_us, np.minimum(horizon_us, event_us + window_us)
+def _reached(
+    plan: Plan, window_us: int, rows: Batch, cells: Int64s, usable: Bools, logged: Int64s, horizon_us: Int64s
+) -> Int64s:
+    """Return the logged rows, and those that lie in a cell and a window of time in reach of one; some more."""
+    if len(logged) > MARKED_SHARE * len(rows):
+        return np.flatnonzero(usable)
+    kept = np.zeros(len(rows), np.bool_)
+    kept[logged] = True
+    # A logged row reaches three windows at most; marks are sparse, so that few rows are kept for nothing.
+    marks = np.zeros(_power(16 * len(logged) * len(plan.offsets)), np.bool_)
+    columns = rows.side, rows.event_us, cells
+    mark_reached(logged, horizon_us, window_us, *columns, plan.offsets, marks)
+    keep_reached(kept, window_us, *columns, usable, marks)
+    return np.flatnonzero(kept)
 
 
-def _within_reach(event_us: Int64s, logged: Int64s, horizon_us: Int64s, window_us: int) -> Bools:
-    """Tell which rows lie in reach of any logged row, of either side."""
-    first, last = reach_us(event_us[logged], horizon_us, window_us)
-    order = np.argsort(first, kind="stable")
-    first, last = first[order], np.maximum.accumulate(last[order])
-    where = np.searchsorted(first, event_us, side="right") - 1
-    near = where >= 0
-    near[near] = event_us[near] <= last[where[near]]
-    return near
+def _joined(
+    plan: Plan, window_us: int, rows: Batch, cells: Int64s, order: Int64s, missed: Int64s
+) -> tuple[Int64s, Int64s]:
+    """Return (later, earlier) of each missing pair, of rows in order of event time."""
+    event, numbers = rows.event_us[order], rows.numbers[order]
+    values = np.broadcast_to(numbers, (2, *numbers.shape))
+    columns = rows.side[order], event, cells[order], numbers, values, order, missed[order]
+    parts = plan.shape, plan.reach, plan.offsets, plan.comparisons
+    most = int((np.arange(len(event)) - np.searchsorted(event, event - window_us)).max(initial=0)) + 1
+    chains = np.full((_power(most), 2), -1, np.int64), np.empty(len(order), np.int64)
+    room, at, found = np.empty((2, max(2 * most, LEAST_ROOM)), np.int64), 0, [np.empty((2, 0), np.int64)]
+    while at < len(order):
+        at, pairs = join_in_order(columns, at, window_us, parts, chains, most, room)
+        found.append(room[:, :pairs].copy())
+    later, earlier = np.concatenate(found, axis=1)
+    return later, earlier
 
 
-def _ordered(candidates: Int64s, cells: Int64s, event_us: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-    order = candidates[np.lexsort((event_us[candidates], cells[candidates]))]
-    return order, cells[order], event_us[order]
+def _power(least: int) -> int:
+    return 1 << max(8, (least - 1).bit_length())
 
 
 def _as_pairs(rows: Batch, later: Int64s, earlier: Int64s, waits: Any) -> Pairs:

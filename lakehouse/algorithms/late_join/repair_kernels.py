@@ -1,4 +1,4 @@
-"""Compiled loops of the repair: logged rows look up the candidates of their cells by time."""
+"""Compiled loops of the repair: which rows can be in a missing pair, and a join of those in order of event time."""
 
 from __future__ import annotations
 
@@ -7,59 +7,84 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from lakehouse.algorithms.late_join.probing import compare, is_near
+from lakehouse.algorithms.late_join.probing import DISTANCE, EQUALITY, compare, is_near
 
 
 @njit(cache=True)
-def find_missing(logged: Any, horizon: Any, window: int, plan: Any, rows: Any, index: Any) -> Any:
-    """Return (logged row, its earlier partner) for every pair that was missed, positions in ``rows``.
+def mark_reached(
+    logged: Any, horizon: Any, window: int, side: Any, event: Any, cells: Any, offsets: Any, marks: Any
+) -> None:
+    """Mark cells and times, by side, in which a logged row may have missed a partner.
 
-    ``index`` holds, by side, the candidates in order of (cell, event time), their cells and their times.
+    ``marks`` bool, its length a power of two, is a hash table without keys: marks that collide cost time, no pair.
     """
-    side, event, cells, numbers, values = rows
-    shape, reach, offsets, comparisons = plan
-    pairs, found = np.empty((1024, 2), np.int64), 0
+    width = window + 1
     for number in range(len(logged)):
         at = logged[number]
-        mine, low = side[at], event[at] - window
-        high = min(horizon[number], event[at] + window)
-        order, by_cell, by_time = index[1 - mine]
+        low, high = event[at] - window, min(horizon[number], event[at] + window)
+        if low > high:
+            continue
+        for granule in range(low // width, high // width + 1):
+            for offset in offsets:
+                marks[_place(cells[at] + offset, granule, 1 - side[at], len(marks))] = True
+
+
+@njit(cache=True)
+def keep_reached(kept: Any, window: int, side: Any, event: Any, cells: Any, usable: Any, marks: Any) -> None:
+    """Set ``kept`` for usable rows in marked cells and times."""
+    width = window + 1
+    for at in range(len(kept)):
+        if usable[at] and marks[_place(cells[at], event[at] // width, side[at], len(marks))]:
+            kept[at] = True
+
+
+@njit(cache=True)
+def _place(cell: int, granule: int, side: int, places: int) -> Any:
+    mixed = np.uint64(cell) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(2 * granule + side)
+    mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+    return (mixed >> np.uint64(32)) & np.uint64(places - 1)
+
+
+@njit(cache=True)
+def join_in_order(rows: Any, start: int, window: int, plan: Any, chains: Any, most: int, pairs: Any) -> Any:
+    """Write (later, earlier) position of each missing pair; return how far it came and how many pairs there are.
+
+    ``rows`` are in order of event time; of each ``position`` in processing order and ``missed``, the time up to which
+    it missed the rows processed before it. It stops where ``pairs`` may have no room for a row, which has
+    ``most`` partners at most. ``chains``: heads by hash and side, and each row's next older one, -1 at the end.
+    """
+    side, event, cells, numbers, values, position, missed = rows
+    shape, reach, offsets, comparisons = plan
+    heads, following = chains
+    kind, first, second = shape
+    slots, found, is_compared = len(heads), 0, len(comparisons) > 0
+    for at in range(start, len(side)):
+        if pairs.shape[1] - found < most:
+            return at, found
+        mine, low, own = side[at], event[at] - window, position[at]
         for offset in offsets:
             cell = cells[at] + offset
-            for place in range(_first(by_cell, by_time, cell, low), len(order)):
-                if by_cell[place] != cell or by_time[place] > high:
-                    break
-                partner = order[place]
-                if partner < at and _joins(shape, reach, comparisons, numbers, at, mine, values, partner):
-                    if found == len(pairs):
-                        more = np.empty((2 * found, 2), np.int64)
-                        more[:found] = pairs
-                        pairs = more
-                    pairs[found, 0], pairs[found, 1] = at, partner
-                    found += 1
-    return pairs[:found]
-
-
-@njit(cache=True)
-def _first(by_cell: Any, by_time: Any, cell: int, low: int) -> Any:
-    """Return the first place that is not before (cell, low)."""
-    start, end = 0, len(by_cell)
-    while start < end:
-        middle = (start + end) // 2
-        if by_cell[middle] < cell or (by_cell[middle] == cell and by_time[middle] < low):
-            start = middle + 1
-        else:
-            end = middle
-    return start
-
-
-@njit(cache=True)
-def _joins(
-    shape: Any, reach: float, comparisons: Any, numbers: Any, at: int, mine: int, values: Any, partner: int
-) -> Any:
-    if shape[0] != 0:
-        dx = numbers[at, shape[1]] - numbers[partner, shape[1]]
-        dy = numbers[at, shape[2]] - numbers[partner, shape[2]]
-        if not is_near(reach, dx, dy, shape[0] == 2):
-            return False
-    return compare(comparisons, numbers, at, mine, values, partner)
+            where = heads[_place(cell, 0, 0, slots), 1 - mine]
+            # Rows of a chain go back in time: behind the first that is too old there is nothing.
+            while where >= 0 and event[where] >= low:
+                partner, where = where, following[where]
+                if cells[partner] != cell:
+                    continue
+                if position[partner] < own:
+                    if event[partner] > missed[at]:
+                        continue
+                elif event[at] > missed[partner]:
+                    continue
+                if kind != EQUALITY:
+                    dx = numbers[at, first] - numbers[partner, first]
+                    dy = numbers[at, second] - numbers[partner, second]
+                    if not is_near(reach, dx, dy, kind == DISTANCE):
+                        continue
+                if is_compared and not compare(comparisons, numbers, at, mine, values, partner):
+                    continue
+                pairs[0, found] = max(own, position[partner])
+                pairs[1, found] = min(own, position[partner])
+                found += 1
+        slot = _place(cells[at], 0, 0, slots)
+        following[at], heads[slot, mine] = heads[slot, mine], at
+    return len(side), found

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakehouse.algorithms.late_join import qjoin
 from lakehouse.algorithms.late_join.bucketing import place_in_buckets
 from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.algorithms.late_join.contract import Batch, Clock, Pairs
@@ -224,6 +225,21 @@ def test_batches_beyond_a_chunk_are_joined_whole() -> None:
     assert whole.snapshot() == cut.snapshot()
 
 
+def test_positions_that_begin_at_0_again_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    batch = Batch.of(rng.integers(0, 2, 3000), np.arange(3000) - rng.integers(0, 40, 3000))
+    whole, wrapped = (QJoin(Equality(), 20, ConstantSlack(3, 3, 100)) for _ in range(2))
+    expected = whole.process(batch).pairs
+
+    monkeypatch.setattr(qjoin, "LAST_POSITION", 50)
+    found = wrapped.process(batch).pairs
+
+    assert wrapped._ring[4].max() < 1500
+    assert (found.left.tolist(), found.right.tolist()) == (expected.left.tolist(), expected.right.tolist())
+    assert wrapped.snapshot() == whole.snapshot()
+    wrapped.check()
+
+
 def test_too_few_columns_are_refused() -> None:
     with pytest.raises(ValueError, match="expected 2 columns of numbers, found 1"):
         join_of("distance").process(Batch.of([0], [0], numbers=[[1.0]]))
@@ -234,10 +250,10 @@ def test_a_negative_window_is_refused() -> None:
         QJoin(Equality(), -1, ConstantSlack(0, 0))
 
 
-def test_check_finds_a_lost_block() -> None:
+def test_check_finds_a_lost_row() -> None:
     join = join_of("equality")
     join.process(Batch.of([0, 1], [0, 0], numbers=np.zeros((2, 2))))
-    join._pool[2].fill(-1)
+    join._ring[3].fill(-1)
 
     with pytest.raises(AssertionError, match="no chain reaches"):
         join.check()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.algorithms.late_join.contract import Batch
-from lakehouse.algorithms.late_join.repair import missing_pairs
+from lakehouse.algorithms.late_join.repair import LEAST_ROOM, missing_pairs
 from tests.algorithms.late_join.streams import CONDITIONS, WINDOW, batches
 from tests.oracles.late_join.nested_loop import NestedLoop, as_set
 
@@ -15,9 +15,16 @@ ROWS = Batch.of([0, 1, 0, 1], [10, 12, 30, 11], row=[5, 6, 7, 8], key=[1, 1, 1, 
 
 
 @settings(max_examples=60, deadline=None)
-@given(batch=batches(), condition=st.sampled_from(sorted(CONDITIONS)), horizon=st.integers(-30, 50))
-def test_repair_finds_what_its_definition_says(batch: Batch, condition: str, horizon: int) -> None:
-    logged = np.arange(0, len(batch), 2)
+@given(
+    batch=batches(),
+    condition=st.sampled_from(sorted(CONDITIONS)),
+    horizon=st.integers(-30, 50),
+    every=st.sampled_from([1, 2, 7, 20]),
+)
+def test_repair_finds_what_its_definition_says(
+    batch: Batch, condition: str, horizon: int, every: int
+) -> None:
+    logged = np.arange(0, len(batch), every)
 
     found = missing_pairs(CONDITIONS[condition], WINDOW, batch, logged, np.full(len(logged), horizon))
 
@@ -40,6 +47,17 @@ def test_a_partner_at_the_logged_horizon_is_missing_and_one_above_it_is_not() ->
 
 def test_a_partner_processed_later_is_left_to_its_own_log() -> None:
     assert len(missing_pairs(Equality(), 5, ROWS, np.array([0]), np.array([100]))) == 0
+
+
+def test_more_pairs_than_room_are_found_in_several_calls() -> None:
+    rng = np.random.default_rng(4)
+    batch = Batch.of(rng.integers(0, 2, 4000), rng.permutation(4000), key=rng.integers(0, 5, 4000))
+
+    found = missing_pairs(Equality(), 100, batch, np.arange(4000), np.full(4000, 4000))
+
+    yardstick = NestedLoop(Equality(), 100)
+    assert len(found) > 2 * LEAST_ROOM
+    assert as_set(found) == as_set(yardstick.process(batch).pairs)
 
 
 def test_repaired_pairs_say_so_and_tell_their_wait() -> None:
