@@ -11,7 +11,7 @@ How: rows that no logged row can have missed are left out, by marks of cells and
 in order of event time, and a pair is told apart by its later processed row: was it logged, and with which horizon.
 
 Cost: a few nanoseconds a row, then a join of what is left: of few rows where few were logged, of all rows once where
-most were, never more than joining again. Memory O(rows).
+most were, which costs about what joining again does. Memory O(rows).
 
 Source: ours; the paper leaves incomplete results incomplete.
 """
