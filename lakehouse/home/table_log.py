@@ -50,7 +50,7 @@ def commits_of(table: Path) -> list[Path]:
 
 # What is read of a checkpoint, by kind of action.
 _CHECKPOINTED = {
-    "metaData": ("metaData.configuration",),
+    "metaData": ("metaData.id", "metaData.configuration"),
     "add": ("add.path", "add.size", "add.stats"),
 }
 # What ``Commits`` says of a table that is not there.
@@ -130,6 +130,12 @@ def _following(table: Path, version: int) -> Iterator[Path]:
     while (commit := _commit(table, version + 1)).exists():
         yield commit
         version += 1
+
+
+def table_id(table: Path) -> str | None:
+    """Return what tells a table from one that is made anew in its place, None where there is none."""
+    found = [each["metaData"]["id"] for each in _actions(_tail(table), "metaData") if each.get("metaData")]
+    return found[-1] if found else None
 
 
 def newest_version(table: Path) -> int | None:

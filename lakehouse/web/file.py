@@ -62,7 +62,7 @@ def _file(request: Request, at: At, segment: str | None) -> Response:
     check_all_streams(request, Scope.FILE)
     folder = layout_of(request).serving
     held = hold_version(folder, at.version)
-    if segment is not None and (not re.fullmatch(r"\d+", segment) or segment not in segments_of(held.path)):
+    if segment is not None and (not re.fullmatch(r"\d+r?", segment) or segment not in segments_of(held.path)):
         held.close()
         raise Problem(404, "Not found", f"version {at.version} has no such segment")
     path = database_path(folder, at.version) if segment is None else segment_path(folder, segment)

@@ -1,36 +1,36 @@
 -- The ledger of every stream, as published.
 --
 -- Purpose:    what came in and what became of it, readable without Spark.
--- Parameters: none; the publisher fills it once.
+-- Parameters: {table}: the rows of one stream are a table; the view ledger has those of all.
 -- Usage:      SELECT stream, sum(accepted), sum(late) FROM ledger GROUP BY stream;
 --
 -- received + requeued = accepted + quarantined + duplicates holds in every row.
 
-CREATE TABLE ledger (
+CREATE TABLE {table} (
     stream VARCHAR, batch BIGINT, kind VARCHAR, files INTEGER, records BIGINT, received BIGINT, requeued BIGINT,
     accepted BIGINT, quarantined BIGINT, duplicates BIGINT, reasons MAP(VARCHAR, BIGINT), missing MAP(VARCHAR, BIGINT),
     min_event_us BIGINT, max_event_us BIGINT, newest_us BIGINT, late BIGINT, lateness BIGINT[], max_lateness_us BIGINT,
     schema_changes VARCHAR[], lost MAP(VARCHAR, BIGINT), committed_at TIMESTAMPTZ
 );
-COMMENT ON TABLE ledger IS 'One row per ingest batch of a stream.';
-COMMENT ON COLUMN ledger.stream IS 'Stream.';
-COMMENT ON COLUMN ledger.batch IS 'Number of the ingest batch.';
-COMMENT ON COLUMN ledger.kind IS 'files; kafka; requeue: records taken back out of quarantine; lost: messages given up; split: cut into batches behind it after it failed; set_aside: a file or message that failed alone, not read.';
-COMMENT ON COLUMN ledger.files IS 'Files read.';
-COMMENT ON COLUMN ledger.records IS 'Lines or messages read.';
-COMMENT ON COLUMN ledger.received IS 'Rows that came in, items of exploded lists counted one by one.';
-COMMENT ON COLUMN ledger.requeued IS 'Rows taken back out of quarantine.';
-COMMENT ON COLUMN ledger.accepted IS 'Rows now in raw.';
-COMMENT ON COLUMN ledger.quarantined IS 'Rows set aside.';
-COMMENT ON COLUMN ledger.duplicates IS 'Rows that were there already.';
-COMMENT ON COLUMN ledger.reasons IS 'Quarantined rows per reason.';
-COMMENT ON COLUMN ledger.missing IS 'Accepted rows without a usable value, per measure.';
-COMMENT ON COLUMN ledger.min_event_us IS 'Oldest event time accepted in the batch.';
-COMMENT ON COLUMN ledger.max_event_us IS 'Newest event time accepted in the batch.';
-COMMENT ON COLUMN ledger.newest_us IS 'Newest event time accepted up to and including the batch.';
-COMMENT ON COLUMN ledger.late IS 'Rows behind the newest event time when they came.';
-COMMENT ON COLUMN ledger.lateness IS 'Late rows per bin; bin i from 0 holds [2^i, 2^(i+1)) milliseconds.';
-COMMENT ON COLUMN ledger.max_lateness_us IS 'Lateness of the latest row, microseconds.';
-COMMENT ON COLUMN ledger.schema_changes IS 'Columns that its files gained, lost or retyped, one text each.';
-COMMENT ON COLUMN ledger.lost IS 'Messages that were deleted before they were read, per topic/partition; at most so many.';
-COMMENT ON COLUMN ledger.committed_at IS 'When the batch was committed.';
+COMMENT ON TABLE {table} IS 'One row per ingest batch of a stream.';
+COMMENT ON COLUMN {table}.stream IS 'Stream.';
+COMMENT ON COLUMN {table}.batch IS 'Number of the ingest batch.';
+COMMENT ON COLUMN {table}.kind IS 'files; kafka; requeue: records taken back out of quarantine; lost: messages given up; split: cut into batches behind it after it failed; set_aside: a file or message that failed alone, not read.';
+COMMENT ON COLUMN {table}.files IS 'Files read.';
+COMMENT ON COLUMN {table}.records IS 'Lines or messages read.';
+COMMENT ON COLUMN {table}.received IS 'Rows that came in, items of exploded lists counted one by one.';
+COMMENT ON COLUMN {table}.requeued IS 'Rows taken back out of quarantine.';
+COMMENT ON COLUMN {table}.accepted IS 'Rows now in raw.';
+COMMENT ON COLUMN {table}.quarantined IS 'Rows set aside.';
+COMMENT ON COLUMN {table}.duplicates IS 'Rows that were there already.';
+COMMENT ON COLUMN {table}.reasons IS 'Quarantined rows per reason.';
+COMMENT ON COLUMN {table}.missing IS 'Accepted rows without a usable value, per measure.';
+COMMENT ON COLUMN {table}.min_event_us IS 'Oldest event time accepted in the batch.';
+COMMENT ON COLUMN {table}.max_event_us IS 'Newest event time accepted in the batch.';
+COMMENT ON COLUMN {table}.newest_us IS 'Newest event time accepted up to and including the batch.';
+COMMENT ON COLUMN {table}.late IS 'Rows behind the newest event time when they came.';
+COMMENT ON COLUMN {table}.lateness IS 'Late rows per bin; bin i from 0 holds [2^i, 2^(i+1)) milliseconds.';
+COMMENT ON COLUMN {table}.max_lateness_us IS 'Lateness of the latest row, microseconds.';
+COMMENT ON COLUMN {table}.schema_changes IS 'Columns that its files gained, lost or retyped, one text each.';
+COMMENT ON COLUMN {table}.lost IS 'Messages that were deleted before they were read, per topic/partition; at most so many.';
+COMMENT ON COLUMN {table}.committed_at IS 'When the batch was committed.';

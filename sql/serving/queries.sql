@@ -55,21 +55,14 @@ COMMENT ON COLUMN outputs.output IS 'Its name, a column of answers_<query>.';
 COMMENT ON COLUMN outputs.says IS 'What it is.';
 COMMENT ON COLUMN outputs.is_count IS 'It counts: 0 where nothing joins; another aggregate is null there.';
 
-CREATE TABLE completeness (
-    query VARCHAR, start_us BIGINT, starts_at TIMESTAMP, online BIGINT, repaired BIGINT, open BIGINT
-);
-COMMENT ON TABLE completeness IS 'One row per query and step of event time that has pairs, or rows still to be repaired; periods: completeness_of(query).';
-COMMENT ON COLUMN completeness.query IS 'Query.';
-COMMENT ON COLUMN completeness.start_us IS 'Start of the step; it is step_us long.';
-COMMENT ON COLUMN completeness.starts_at IS 'start_us as a time in UTC.';
-COMMENT ON COLUMN completeness.online IS 'Pairs whose newer row is in the step, found online.';
-COMMENT ON COLUMN completeness.repaired IS 'Pairs whose newer row is in the step, found by repair.';
-COMMENT ON COLUMN completeness.open IS 'Logged rows that no repair has looked at and whose missing pairs may be in the step.';
+CREATE TABLE open_steps (query VARCHAR, start_us BIGINT, open BIGINT);
+COMMENT ON TABLE open_steps IS 'One row per query and step of event time where rows are still to be repaired; read by completeness.';
+COMMENT ON COLUMN open_steps.query IS 'Query.';
+COMMENT ON COLUMN open_steps.start_us IS 'Start of the step.';
+COMMENT ON COLUMN open_steps.open IS 'Logged rows that no repair has looked at and whose missing pairs may be in the step.';
 
-CREATE TABLE periods (query VARCHAR, start_us BIGINT, online BIGINT, repaired BIGINT, open BIGINT);
-COMMENT ON TABLE periods IS 'One row per query and period that has pairs, or rows still to be repaired; read by completeness_of(query).';
-COMMENT ON COLUMN periods.query IS 'Query.';
-COMMENT ON COLUMN periods.start_us IS 'Start of the period; it is period_us long.';
-COMMENT ON COLUMN periods.online IS 'Pairs whose newer row is in the period, found online.';
-COMMENT ON COLUMN periods.repaired IS 'Pairs whose newer row is in the period, found by repair.';
-COMMENT ON COLUMN periods.open IS 'Logged rows that no repair has looked at and whose missing pairs may be in the period.';
+CREATE TABLE open_periods (query VARCHAR, start_us BIGINT, open BIGINT);
+COMMENT ON TABLE open_periods IS 'One row per query and period where rows are still to be repaired; read by periods.';
+COMMENT ON COLUMN open_periods.query IS 'Query.';
+COMMENT ON COLUMN open_periods.start_us IS 'Start of the period.';
+COMMENT ON COLUMN open_periods.open IS 'Logged rows that no repair has looked at and whose missing pairs may be in the period.';

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -207,7 +208,7 @@ def write_delta(table: pa.Table, folder: Path) -> None:
 
     columns = [{"name": f.name, "type": kind(f.type), "nullable": True, "metadata": {}} for f in table.schema]
     metadata = {
-        "id": "0",
+        "id": str(uuid.uuid4()),
         "format": {"provider": "parquet", "options": {}},
         "schemaString": json.dumps({"type": "struct", "fields": columns}),
         "partitionColumns": [],

@@ -12,11 +12,12 @@ from typing import Any
 
 import duckdb
 
-from lakehouse.queries.aggregate.publish import AggregateSnapshot, final_ticks, write_alarms
+from lakehouse.queries.aggregate.publish import AggregateSnapshot, final_ticks, show_alarms
 from lakehouse.serving.ask.answer_series import AnswerSeries, groups_of, series_of, whole_question
 from lakehouse.serving.ask.series import MOST_KEYS, Key
 from lakehouse.serving.file.macros import LAST_FILE
-from lakehouse.serving.file.query_snapshot import write_queries
+from lakehouse.serving.file.query_snapshot import write_alone
+from lakehouse.serving.file.row_store import RowStore
 from lakehouse.serving.literals import name
 from sql import statement
 
@@ -47,8 +48,12 @@ def standing(query: AggregateSnapshot) -> Facts:
     with _connected() as connection:
         final_before_us = final_ticks(connection, query)
         found: Facts = {"final_before_us": final_before_us, "raised": [], "ended": []}
-        if query.alarm_files:
-            write_alarms(connection, query, final_before_us)
+        if query.alarm_table is not None:
+            store = RowStore(connection)
+            query.take_alarms(store, query.alarm_table)
+            store.settle()
+            store.show()
+            show_alarms(connection, query, final_before_us)
             found["raised"] = _alarms(connection, query, "state = 'raised'", "raised_us DESC, alarm")
             ended = f"ifnull(cleared_us, raised_us) DESC, alarm LIMIT {LAST_ALARMS}"
             found["ended"] = _alarms(connection, query, "state <> 'raised'", ended)
@@ -60,11 +65,9 @@ def over_time(query: AggregateSnapshot, points: int) -> OverTime:
 
     Cost: as that of publishing the query.
     """
-    if not query.answer_files:
-        return OverTime([], 0, [])
     with _connected() as connection:
         connection.execute(statement("serving/queries"))
-        write_queries(connection, [query])
+        write_alone(connection, [query])
         connection.execute(statement(f"serving/{LAST_FILE}"))
         count = connection.execute("SELECT count(DISTINCT key_values) FROM answer_values").fetchone()
         shown = list(_shown(connection, query, points))

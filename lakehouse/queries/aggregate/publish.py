@@ -1,12 +1,12 @@
 """What is published of a join-aggregate: its answers with every revision, its alarms, its row in ``queries``.
 
-Cost: one sort of its answers; memory as DuckDB needs, it spills.
+Cost: the answers that came, and those that they replace; one sort of all where none are shared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,19 +16,23 @@ from lakehouse.queries.aggregate.describe import measure_in_words
 from lakehouse.queries.aggregate.query import AggregateQuery, Measure
 from lakehouse.queries.runtime.batch_metrics import is_finished, read_batch_metrics
 from lakehouse.queries.runtime.snapshot import (
-    files_of,
     filled,
     final_before,
     open_rows,
     shared_fields,
+    shared_rows,
     shown_columns,
 )
-from lakehouse.serving.file.comments import comment, comment_columns
+from lakehouse.serving.file.comments import comment, comment_columns, comments_of
 from lakehouse.serving.file.query_snapshot import QuerySnapshot, ShownColumn
-from lakehouse.serving.literals import literal, name, parquet, row, text
+from lakehouse.serving.file.row_store import Appended
+from lakehouse.serving.file.shared_rows import SharedRows
+from lakehouse.serving.literals import literal, name, row, text
 
 if TYPE_CHECKING:
     import duckdb
+
+    from lakehouse.serving.file.row_store import RowStore
 
 _COUNTS = ("rows", "answered", "revised", "late", "missed", "refused", "unusable")
 _METRICS = ("batch", "bucket", *_COUNTS, "time_us", "newest_us")
@@ -39,10 +43,10 @@ class AggregateSnapshot(QuerySnapshot):
     """A join-aggregate as it is to be published.
 
     ``groups`` are the columns of GROUP BY, ``outputs`` the aggregates of SELECT, of which ``counts`` count: those are 0
-    where nothing joins. ``alarm_files`` is None for a query that raises none.
+    where nothing joins. ``alarm_table`` is None for a query that raises none.
     """
 
-    statements = ("answers", "alarms")
+    statements = ("answers", "answers_view", "alarms", "alarms_view")
     every_us: int
     slack_us: int
     method: str
@@ -52,25 +56,69 @@ class AggregateSnapshot(QuerySnapshot):
     answered: int
     revised: int
     late: int
-    answer_files: Sequence[Path]
-    alarm_files: Sequence[Path] | None
+    answer_table: Path
+    alarm_table: Path | None
 
-    def write(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Write everything of the query."""
+    @property
+    def revisions_table(self) -> SharedRows:
+        """Its answers, with every revision."""
+        groups = tuple(group.name for group in self.groups)
+        key, shown = ("tick_us", *groups, "revision"), "is_newest AND holds"
+        return shared_rows(self, f"revisions_{self.name}", key, time="tick_us", key=key, shown=shown)
+
+    @property
+    def changes_table(self) -> SharedRows:
+        """The changes of its alarms; those that are raised are counted as shown."""
+        key, shown = ("alarm", "change"), "is_newest AND state = 'raised'"
+        table = shared_rows(self, f"alarm_changes_{self.name}", ("raised_us", *key), key=key, shown=shown)
+        if self.published_from_us is None:
+            return table
+        return replace(
+            table, where=_published(self, f"max_by({self._ended}, change) OVER (PARTITION BY alarm)")
+        )
+
+    @property
+    def _ended(self) -> str:
+        since = literal(self.published_from_us)
+        return f"CASE state WHEN 'raised' THEN {since} ELSE ifnull(cleared_us, raised_us) END"
+
+    def take(self, store: RowStore) -> None:
+        """Take in its answers and alarms."""
+        columns = [*self.groups, *self.outputs]
+        says = f"Every answer of {self.name}, also those that were revised; see queries."
+        declared = filled("answers", {"{columns}": _columns(columns)}) + comments_of(says, columns)
+        names = _names(columns)
+        answers = Appended(self.answer_table, lambda source: _revisions(source, names), is_finished)
+        store.take(self.revisions_table, declared, answers)
+        if self.alarm_table is not None:
+            self.take_alarms(store, self.alarm_table)
+
+    def take_alarms(self, store: RowStore, alarms: Path) -> None:
+        """Take in its alarms alone."""
+        says = f"Every change of the alarms of {self.name}; see queries."
+        declared = filled("alarms", {"{columns}": _columns(self.groups)}) + comments_of(says, self.groups)
+        names = _names(self.groups)
+        store.take(
+            self.changes_table,
+            declared,
+            Appended(alarms, lambda source: _changes(source, names), is_finished),
+        )
+
+    def write(self, connection: duckdb.DuckDBPyConnection, store: RowStore) -> None:
+        """Write the views of what stands, its outputs and its row."""
         final_before_us = final_ticks(connection, self)
-        _write_revisions(connection, self, final_before_us)
-        if self.alarm_files is not None:
-            write_alarms(connection, self, final_before_us)
+        _show(connection, self, "answers", f"revisions_{self.name}", _final(final_before_us, "tick_us"))
+        if self.alarm_table is not None:
+            show_alarms(connection, self, final_before_us)
         for output in self.outputs:
             values = (self.name, output.name, output.says, output.name in self.counts)
             connection.execute(f"INSERT INTO outputs VALUES {row(values)}")
         same = ("answered", "revised", "late", "every_us", "slack_us", "method")
         own = {column: getattr(self, column) for column in same} | {"final_before_us": final_before_us}
         own["groups"] = [group.name for group in self.groups]
-        counted = {"published": f"FROM {name(f'answers_{self.name}')}", "open": f"FROM ({_open(self)})"}
-        if self.alarm_files is not None:
-            counted["alarms"] = f"FROM {name(f'alarms_{self.name}')} WHERE state = 'raised'"
-        self.write_row(connection, own, counted)
+        own["published"] = store.shown(self.revisions_table)
+        own["alarms"] = None if self.alarm_table is None else store.shown(self.changes_table)
+        self.write_row(connection, own, {"open": f"FROM ({_open(self)})"})
 
     def values(self) -> Sequence[str]:
         """Return SELECTs of the newest answers, one for each output."""
@@ -105,8 +153,8 @@ def snapshot_of(
         answered=metrics.total("answered"),
         revised=metrics.total("revised"),
         late=metrics.total("late"),
-        answer_files=files_of(layout.answers(query.name)),
-        alarm_files=files_of(layout.alarms(query.name)) if query.is_alarm else None,
+        answer_table=layout.answers(query.name),
+        alarm_table=layout.alarms(query.name) if query.is_alarm else None,
     )
 
 
@@ -122,79 +170,49 @@ def final_ticks(connection: duckdb.DuckDBPyConnection, snapshot: AggregateSnapsh
     return final_before(connection, passed_us, _open(snapshot))
 
 
-def revisions(snapshot: AggregateSnapshot) -> str:
-    """Return SQL for all finished answers that are published, each with whether it is the newest; there are files."""
-    return f"""
-        SELECT make_timestamp(tick_us) AS tick_at, {_names([*snapshot.groups, *snapshot.outputs])}holds, revision,
-            revision = max(revision) OVER (PARTITION BY {_names(snapshot.groups)}tick_us) AS is_newest,
-            found, batch, tick_us
-        FROM {parquet(snapshot.answer_files)}
-        WHERE {is_finished(snapshot.batches, snapshot.repairs)} AND {_published(snapshot, "tick_us")}
-    """
-
-
-def changes(snapshot: AggregateSnapshot) -> str:
-    """Return SQL for all finished changes of published alarms, each with whether it is the newest; there are files."""
-    since = literal(snapshot.published_from_us)
-    ended = f"CASE state WHEN 'raised' THEN {since} ELSE ifnull(cleared_us, raised_us) END"
-    return f"""
-        SELECT alarm, {_names(snapshot.groups)}change, state, make_timestamp(raised_us) AS raised_at,
-            make_timestamp(cleared_us) AS cleared_at, merged_into,
-            change = max(change) OVER (PARTITION BY alarm) AS is_newest, found, batch, raised_us, cleared_us
-        FROM {parquet(snapshot.alarm_files or ())} WHERE {is_finished(snapshot.batches, snapshot.repairs)}
-        QUALIFY {_published(snapshot, f"max_by({ended}, change) OVER (PARTITION BY alarm)")}
-    """
-
-
-def _write_revisions(
-    connection: duckdb.DuckDBPyConnection, snapshot: AggregateSnapshot, final_before_us: int | None
-) -> None:
-    table, view = name(f"revisions_{snapshot.name}"), name(f"answers_{snapshot.name}")
-    columns = [*snapshot.groups, *snapshot.outputs]
-    places = {
-        "{revisions}": table,
-        "{answers}": view,
-        "{columns}": "".join(f"{name(column.name)} {column.type}, " for column in columns),
-        "{names}": _names(columns),
-        "{final}": _final(final_before_us, "tick_us"),
-    }
-    connection.execute(filled("answers", places))
-    comment(
-        connection,
-        "TABLE",
-        table,
-        f"Every answer of {snapshot.name}, also those that were revised; see queries.",
+def _revisions(source: str, names: str) -> str:
+    return (
+        f"SELECT make_timestamp(tick_us) AS tick_at, {names}holds, revision, true AS is_newest, found, batch, tick_us "
+        f"FROM {source}"
     )
-    says = f"What {snapshot.name} answers now: newest answers that hold; see queries."
-    comment(connection, "VIEW", view, says)
-    comment_columns(connection, (table, view), columns)
-    if snapshot.answer_files:
-        order = f"tick_us, {_names(snapshot.groups)}revision"
-        connection.execute(f"INSERT INTO {table} BY NAME {revisions(snapshot)} ORDER BY {order}")
 
 
-def write_alarms(
+def _changes(source: str, names: str) -> str:
+    return (
+        f"SELECT alarm, {names}change, state, make_timestamp(raised_us) AS raised_at, "
+        "make_timestamp(cleared_us) AS cleared_at, merged_into, true AS is_newest, found, batch, raised_us, cleared_us "
+        f"FROM {source}"
+    )
+
+
+_STANDS = {
+    "answers": "What {} answers now: newest answers that hold; see queries.",
+    "alarms": "The alarms of {} as they stand; see queries.",
+}
+
+
+def _show(
+    connection: duckdb.DuckDBPyConnection, snapshot: AggregateSnapshot, what: str, table: str, final: str
+) -> None:
+    view = name(f"{what}_{snapshot.name}")
+    columns = [*snapshot.groups, *(snapshot.outputs if what == "answers" else ())]
+    places = {"{table}": name(table), f"{{{what}}}": view, "{names}": _names(columns), "{final}": final}
+    connection.execute(filled(f"{what}_view", places))
+    comment(connection, "VIEW", view, _STANDS[what].format(snapshot.name))
+    comment_columns(connection, (view,), columns)
+
+
+def show_alarms(
     connection: duckdb.DuckDBPyConnection, snapshot: AggregateSnapshot, final_before_us: int | None
 ) -> None:
-    """Write the alarms of one query, with every change."""
-    table, view = name(f"alarm_changes_{snapshot.name}"), name(f"alarms_{snapshot.name}")
-    over = _final(final_before_us, "cleared_us")
-    places = {
-        "{changes}": table,
-        "{alarms}": view,
-        "{columns}": "".join(f"{name(group.name)} {group.type}, " for group in snapshot.groups),
-        "{names}": _names(snapshot.groups),
-        # What was withdrawn never comes back under its name.
-        "{final}": f"(state = 'withdrawn' OR state = 'cleared' AND {over})",
-    }
-    connection.execute(filled("alarms", places))
-    comment(connection, "TABLE", table, f"Every change of the alarms of {snapshot.name}; see queries.")
-    comment(connection, "VIEW", view, f"The alarms of {snapshot.name} as they stand; see queries.")
-    comment_columns(connection, (table, view), snapshot.groups)
-    if snapshot.alarm_files:
-        connection.execute(
-            f"INSERT INTO {table} BY NAME {changes(snapshot)} ORDER BY raised_us, alarm, change"
-        )
+    """Write the view of alarms as they stand."""
+    # What was withdrawn never comes back under its name.
+    final = f"(state = 'withdrawn' OR state = 'cleared' AND {_final(final_before_us, 'cleared_us')})"
+    _show(connection, snapshot, "alarms", f"alarm_changes_{snapshot.name}", final)
+
+
+def _columns(columns: Sequence[ShownColumn]) -> str:
+    return "".join(f"{name(column.name)} {column.type}, " for column in columns)
 
 
 def _open(snapshot: AggregateSnapshot) -> str:

@@ -12,7 +12,6 @@ from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.runtime.batch_metrics import read_batch_metrics
 from lakehouse.queries.runtime.snapshot import (
     RowsSnapshot,
-    files_of,
     final_before,
     open_rows,
     shared_fields,
@@ -21,6 +20,8 @@ from lakehouse.queries.runtime.snapshot import (
 
 if TYPE_CHECKING:
     import duckdb
+
+    from lakehouse.serving.file.row_store import RowStore
 
 _METRICS = ("batch", "side", "rows", "results", "missed", "refused", "unusable", "time_us", "newest_us")
 
@@ -33,16 +34,16 @@ class MultiwaySnapshot(RowsSnapshot):
     rows_are = "The results of"
     slack_us: int
 
-    def write(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Write everything of the query."""
-        self.write_rows(connection)
+    def write(self, connection: duckdb.DuckDBPyConnection, store: RowStore) -> None:
+        """Write the row of the query."""
         waiting = open_rows(self)
         own = {
             "rows_found": self.rows_found,
             "slack_us": self.slack_us,
+            "published": store.shown(self.rows_table),
             "final_before_us": final_before(connection, self.passed_us, waiting),
         }
-        self.write_row(connection, own, {"published": f"FROM {self.table}", "open": f"FROM ({waiting})"})
+        self.write_row(connection, own, {"open": f"FROM ({waiting})"})
 
 
 def snapshot_of(
@@ -59,5 +60,5 @@ def snapshot_of(
         slack_us=query.slack_us,
         columns=shown_columns(query, query.outputs, streams, rows),
         rows_found=metrics.total("results"),
-        row_files=files_of(layout.multiway(query.name)),
+        row_table=layout.multiway(query.name),
     )

@@ -1,6 +1,6 @@
 """What is published of a join of pairs: its pairs, how complete it is by step and by period, its row in ``queries``.
 
-Cost: one pass over its pairs, sorted by event time; memory as DuckDB needs, it spills.
+Cost: the pairs that came, and the rows that wait for a repair; one sort of all pairs where none are shared.
 """
 
 from __future__ import annotations
@@ -8,31 +8,42 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
-from lakehouse.algorithms.late_join.audit import Waiting, periods_of_steps
+from lakehouse.algorithms.late_join.audit import Periods, Waiting, periods_of_steps
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.batch_metrics import read_batch_metrics
 from lakehouse.queries.runtime.snapshot import (
     RowsSnapshot,
-    files_of,
+    greatest,
     open_rows,
     shared_fields,
+    shared_rows,
     shown_columns,
 )
+from lakehouse.serving.file.shared_rows import SharedRows
 from lakehouse.serving.literals import text
+from sql import statement
 
 if TYPE_CHECKING:
     import duckdb
 
     from lakehouse.algorithms.late_join.contract import Int64s
+    from lakehouse.serving.file.row_store import RowStore
 
 _SIDES = ("left", "right")
 _NEWEST = tuple(f"{side}_newest_us" for side in _SIDES)
+_COUNTED: dict[str, Any] = {
+    "time": "start_us",
+    "key": ("start_us",),
+    "sums": ("online", "repaired"),
+    "is_view": False,
+}
 _METRICS = ("batch", "bucket", "rows", "pairs", "missed", "refused", "unusable", "time_us", *_NEWEST)
 
 
@@ -47,16 +58,90 @@ class PairsSnapshot(RowsSnapshot):
     period_us: int
     step_us: int
 
-    def write(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Write everything of the query."""
+    @property
+    def basis(self) -> str:
+        """What its published rows depend on."""
+        return f"{self.definition} {self.step_us} {self.period_us}"
+
+    def take(self, store: RowStore) -> None:
+        """Take in its pairs, and how many there are of each step and period."""
+        super().take(store)
+        step = f"event_us - ((event_us % {self.step_us}) + {self.step_us}) % {self.step_us}"
+        online, repaired = (f"count(*) FILTER (found = '{found}')" for found in ("online", "repair"))
+        steps = store.connection.execute(
+            f"SELECT {step} AS start_us, {online} AS online, {repaired} AS repaired "
+            f"FROM {store.arrived(self.rows_table)} GROUP BY 1 ORDER BY 1"
+        ).fetchnumpy()
+        for table, counts in ((self.steps_table, steps), (self.periods_table, self._periods(steps))):
+            store.open(table, statement("serving/steps"), is_shared=store.is_shared(self.rows_table))
+            with _registered(store.connection, "counted", counts):
+                store.connection.execute(
+                    f"INSERT INTO {store.arrived(table)} SELECT start_us, online, repaired FROM counted"
+                )
+
+    @property
+    def steps_table(self) -> SharedRows:
+        """Its pairs by step."""
+        return shared_rows(self, f"steps_{self.name}", ("start_us",), **_COUNTED)
+
+    @property
+    def periods_table(self) -> SharedRows:
+        """Its pairs by period, of all periods that hold a step with pairs."""
+        return shared_rows(self, f"periods_{self.name}", ("start_us",), **_COUNTED)
+
+    def write(self, connection: duckdb.DuckDBPyConnection, store: RowStore) -> None:
+        """Write where rows still wait for a repair, and the row of the query."""
         waiting = _waiting(connection, self)
-        self.write_rows(connection)
-        _write_completeness(connection, self, waiting)
-        _write_periods(connection, self, waiting)
+        starts = waiting.steps(self.step_us)
+        _write_open(connection, "open_steps", self.name, starts, waiting.inside(starts, self.step_us))
+        starts = self._starts(starts)
+        first, last = self._ends(connection, store)
+        starts = starts[(starts >= first) & (starts <= last)]
+        _write_open(connection, "open_periods", self.name, starts, waiting.inside(starts, self.period_us))
         same = ("rows_found", "window_us", "recall", "period_us", "step_us")
         own = {column: getattr(self, column) for column in same} | {"final_before_us": self.passed_us}
-        counted = {"published": f"FROM {self.table}", "open": f"FROM range({len(waiting)})"}
-        self.write_row(connection, own, counted)
+        own["published"] = store.shown(self.rows_table)
+        self.write_row(connection, own, {"open": f"FROM range({len(waiting)})"})
+
+    def by_time(self, store: RowStore) -> tuple[str, str]:
+        """Return SELECTs of its pairs by step, and by period."""
+        first, last = self._ends(store.connection, store)
+        steps, periods = (
+            f"SELECT {text(self.name)} AS query, start_us, online, repaired, 0 AS open FROM ({store.select(table)})"
+            for table in (self.steps_table, self.periods_table)
+        )
+        return steps, f"{periods} WHERE start_us BETWEEN {first} AND {last}"
+
+    def _ends(self, connection: duckdb.DuckDBPyConnection, store: RowStore) -> tuple[int, int]:
+        """Return when the first and the last period start: all lie between the first step and the last."""
+        waiting = f"SELECT min(start_us), max(start_us) FROM open_steps WHERE query = {text(self.name)}"
+        ends = [*store.ends(self.steps_table), *connection.execute(waiting).fetchall()]
+        first, last = (
+            min((low for low, _ in ends if low is not None), default=0),
+            greatest(high for _, high in ends),
+        )
+        return first, max((0 if last is None else last) + self.step_us - self.period_us, first)
+
+    def _periods(self, steps: Mapping[str, Int64s]) -> Mapping[str, Int64s]:
+        """Return how many pairs of steps each period holds, whichever other steps there are."""
+        start_us, online, repaired = (steps[name] for name in ("start_us", "online", "repaired"))
+        found = self._slid(start_us, online + repaired, online)
+        return {"start_us": found.start_us, "online": found.online, "repaired": found.pairs - found.online}
+
+    def _starts(self, steps: Int64s) -> Int64s:
+        """Return the starts of all periods that hold one of some steps."""
+        return self._slid(steps, np.ones_like(steps), np.zeros_like(steps)).start_us
+
+    def _slid(self, start_us: Int64s, pairs: Int64s, online: Int64s) -> Periods:
+        if len(start_us):
+            # Steps without pairs around them, so that no period is left out for being before the first, or last.
+            reach = (self.period_us - 1) // self.step_us * self.step_us
+            if reach:
+                start_us = np.concatenate([[start_us[0] - reach], start_us, [start_us[-1] + reach]])
+                pairs, online = (np.pad(each, 1) for each in (pairs, online))
+        found = periods_of_steps(start_us, pairs, online, self.period_us, self.step_us)
+        held = found.pairs > 0
+        return Periods(found.start_us[held], found.pairs[held], found.online[held])
 
 
 def snapshot_of(
@@ -74,7 +159,7 @@ def snapshot_of(
         **{name: getattr(query, name) for name in ("window_us", "recall", "period_us", "step_us")},
         columns=shown_columns(query, query.outputs, streams, rows),
         rows_found=metrics.total("pairs"),
-        row_files=files_of(layout.pairs(query.name)),
+        row_table=layout.pairs(query.name),
     )
 
 
@@ -86,44 +171,12 @@ def _waiting(connection: duckdb.DuckDBPyConnection, snapshot: PairsSnapshot) -> 
     return waiting if since is None else waiting.since(since)
 
 
-def _write_completeness(
-    connection: duckdb.DuckDBPyConnection, snapshot: PairsSnapshot, waiting: Waiting
+def _write_open(
+    connection: duckdb.DuckDBPyConnection, table: str, query: str, start_us: Int64s, waiting: Int64s
 ) -> None:
-    starts = waiting.steps(snapshot.step_us)
-    touched = {"start_us": starts, "open": waiting.inside(starts, snapshot.step_us)}
-    with _registered(connection, "waiting", touched):
+    with _registered(connection, "waiting", {"start_us": start_us, "open": waiting}):
         connection.execute(
-            f"""
-            INSERT INTO completeness BY NAME
-            WITH found AS (
-                SELECT floor_to(event_us, {snapshot.step_us}) AS start_us,
-                    count(*) FILTER (found = 'online') AS online, count(*) FILTER (found = 'repair') AS repaired
-                FROM {snapshot.table} GROUP BY ALL
-            )
-            SELECT {text(snapshot.name)} AS query, start_us, make_timestamp(start_us) AS starts_at,
-                ifnull(online, 0) AS online, ifnull(repaired, 0) AS repaired, ifnull(open, 0) AS open
-            FROM found FULL JOIN waiting USING (start_us)
-            ORDER BY start_us
-            """
-        )
-
-
-def _write_periods(connection: duckdb.DuckDBPyConnection, snapshot: PairsSnapshot, waiting: Waiting) -> None:
-    """Write what each period comes to; sums that slide over millions of steps take SQL a minute and a gigabyte."""
-    steps = connection.execute(
-        f"SELECT start_us, online, repaired FROM completeness WHERE query = {text(snapshot.name)} ORDER BY start_us"
-    ).fetchnumpy()
-    pairs = steps["online"] + steps["repaired"]
-    found = periods_of_steps(steps["start_us"], pairs, steps["online"], snapshot.period_us, snapshot.step_us)
-    columns = {
-        "start_us": found.start_us,
-        "online": found.online,
-        "repaired": found.pairs - found.online,
-        "open": waiting.inside(found.start_us, snapshot.period_us),
-    }
-    with _registered(connection, "audited", columns):
-        connection.execute(
-            f"INSERT INTO periods BY NAME SELECT {text(snapshot.name)} AS query, * FROM audited"
+            f"INSERT INTO {table} SELECT {text(query)}, start_us, open FROM waiting ORDER BY start_us"
         )
 
 

@@ -1,7 +1,7 @@
 """What kinds share in taking a snapshot of a query and in writing it, read from the logs of its tables.
 
-DuckDB reads the data files of the query's tables as they are; nothing is copied before. Cost: one sort of its rows;
-memory as DuckDB needs, it spills.
+DuckDB reads the data files of the query's tables as they are; nothing is copied before. Cost: the rows that came since
+the version before; one sort of all, where it shares none.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.declare.columns import Column
 from lakehouse.declare.stream import Stream, instant_us
 from lakehouse.home.layout import Home
-from lakehouse.home.table_log import read_log
+from lakehouse.home.table_log import files_between
 from lakehouse.queries.kind import Query
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, is_finished, is_open
-from lakehouse.serving.file.comments import comment, comment_columns
+from lakehouse.serving.file.comments import comments_of
 from lakehouse.serving.file.query_snapshot import QuerySnapshot, ShownColumn
-from lakehouse.serving.literals import literal, name, parquet
+from lakehouse.serving.file.row_store import Appended, RowStore
+from lakehouse.serving.file.shared_rows import SharedRows
+from lakehouse.serving.literals import name, parquet
 from sql import statement
 
 if TYPE_CHECKING:
@@ -47,46 +49,62 @@ class ReadColumn(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class RowsSnapshot(QuerySnapshot):
-    """A query that finds rows, published as a table ``<kind>_<query>``; ``row_files`` are their data files."""
+    """A query that finds rows, published as a table ``<kind>_<query>``; they lie in the Delta table ``row_table``."""
 
     # What the table holds, in words.
     rows_are: ClassVar[str]
     columns: Sequence[ShownColumn]
     rows_found: int
-    row_files: Sequence[Path]
+    row_table: Path
 
     @property
     def table(self) -> str:
         """The quoted name of the published table."""
         return name(f"{self.kind}_{self.name}")
 
+    @staticmethod
+    def finished(batches: int, repairs: int) -> str:
+        """Return SQL that tells if a row is of one of so many finished batches and repairs."""
+        return is_finished(batches, repairs)
+
     @property
-    def finished(self) -> str:
-        """SQL that tells if a row is of a finished batch or repair."""
-        return is_finished(self.batches, self.repairs)
+    def rows_table(self) -> SharedRows:
+        """The published table."""
+        return shared_rows(self, f"{self.kind}_{self.name}", ("event_us",), time="event_us", shown="true")
 
     @property
     def passed_us(self) -> int | None:
         """Nothing that came as late as its streams allow can still change the time before it."""
         return None if self.time_us is None else self.time_us - self.latest_us
 
-    def write_rows(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Create the published table, and fill it with the finished rows that are to be published."""
+    def take(self, store: RowStore) -> None:
+        """Take in the rows that are to be published."""
+        store.take(self.rows_table, self.declared(), Appended(self.row_table, rows_at, self.finished))
+
+    def declared(self) -> str:
+        """Return the statements that create the published table and say what it holds."""
         (file,) = self.statements
         own = "".join(f"{name(column.name)} {column.type}, " for column in self.columns)
-        connection.execute(filled(file, {"{table}": self.table, "{columns}": own}))
-        comment(connection, "TABLE", self.table, f"{self.rows_are} {self.name}; see queries.")
-        comment_columns(connection, (self.table,), self.columns)
-        since = literal(self.published_from_us)
-        if self.row_files:
-            connection.execute(
-                f"""
-                INSERT INTO {self.table} BY NAME
-                SELECT *, make_timestamp(event_us) AS event_at FROM {parquet(self.row_files)}
-                WHERE {self.finished} AND ({since} IS NULL OR event_us >= {since})
-                ORDER BY event_us
-                """
-            )
+        says = f"{self.rows_are} {self.name}; see queries."
+        return filled(file, {"{columns}": own}) + comments_of(says, self.columns)
+
+
+def rows_at(source: str) -> str:
+    """Return SQL for rows of a source, with their event time as a time."""
+    return f"SELECT *, make_timestamp(event_us) AS event_at FROM {source}"
+
+
+def shared_rows(snapshot: QuerySnapshot, table: str, order: Sequence[str], **more: Any) -> SharedRows:
+    """Return one of a query's published tables."""
+    return SharedRows(
+        table,
+        snapshot.basis,
+        order,
+        from_us=snapshot.published_from_us,
+        batches=snapshot.batches,
+        repairs=snapshot.repairs,
+        **more,
+    )
 
 
 def shared_fields(
@@ -122,7 +140,9 @@ def shared_fields(
         "repaired_us": instant_us(metrics.repairs[-1]["committed_at"]) if metrics.repairs else None,
         "repaired": metrics.total_repaired("found"),
         "gone": metrics.total_repaired("gone"),
-        "late_files": files_of(layout.missed_rows(query.name)),
+        "late_files": tuple(
+            files_between(layout.missed_rows(query.name), ("batch", metrics.repaired + 1, None))
+        ),
     }
 
 
@@ -170,12 +190,6 @@ def filled(file: str, places: Mapping[str, str]) -> str:
 def greatest(times: Iterable[int | None]) -> int | None:
     """Return the latest of some times, None where there is none."""
     return max((time for time in times if time is not None), default=None)
-
-
-def files_of(table: Path) -> tuple[Path, ...]:
-    """Return the data files of a table, none where there is no table."""
-    log = read_log(table)
-    return tuple(log.files) if log else ()
 
 
 def stored_type(stream: Stream, column: str) -> str:

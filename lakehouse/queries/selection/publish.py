@@ -11,7 +11,6 @@ from lakehouse.home.layout import Home
 from lakehouse.queries.runtime.batch_metrics import read_batch_metrics
 from lakehouse.queries.runtime.snapshot import (
     RowsSnapshot,
-    files_of,
     shared_fields,
     shown_columns,
 )
@@ -19,6 +18,8 @@ from lakehouse.queries.selection.query import SelectionQuery
 
 if TYPE_CHECKING:
     import duckdb
+
+    from lakehouse.serving.file.row_store import RowStore
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,16 +29,16 @@ class SelectionSnapshot(RowsSnapshot):
     statements = ("selection",)
     rows_are = "The rows selected by"
 
-    @property
-    def finished(self) -> str:
-        """SQL that tells if a row is of a finished batch; nothing repairs a selection."""
-        return f"batch <= {self.batches}"
+    @staticmethod
+    def finished(batches: int, repairs: int) -> str:
+        """Return SQL that tells if a row is of a finished batch; nothing repairs it."""
+        return f"batch <= {batches}"
 
-    def write(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Write everything of the query."""
-        self.write_rows(connection)
+    def write(self, connection: duckdb.DuckDBPyConnection, store: RowStore) -> None:
+        """Write the row of the query."""
         own = {"rows_found": self.rows_found, "final_before_us": self.passed_us}
-        self.write_row(connection, own, {"published": f"FROM {self.table}", "open": "FROM range(0)"})
+        own["published"] = store.shown(self.rows_table)
+        self.write_row(connection, own, {"open": "FROM range(0)"})
 
 
 def snapshot_of(
@@ -53,5 +54,5 @@ def snapshot_of(
         **fields,
         columns=shown_columns(query, query.outputs, streams, [f"the row of {query.stream}"]),
         rows_found=metrics.total("selected"),
-        row_files=files_of(layout.selection(query.name)),
+        row_table=layout.selection(query.name),
     )

@@ -1,7 +1,7 @@
 """Nodes and a snapshot of every stream -> the tables of one new DuckDB file, and of the segments beside it.
 
-Nodes go into segments (segments.py), of which a version writes only the newest. All else is written anew. Values go in
-as literals, see literals.py.
+Nodes go into segments (segments.py), rows of the ledger and of queries into others (row_store.py); of each a version
+writes only the newest. All else is small and written anew. Values go in as literals, see literals.py.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from lakehouse.serving.file.macros import LAST_FILE, macros, tables
 from lakehouse.serving.file.merge import ROW_GROUP, Stored, open_fresh, settle
 from lakehouse.serving.file.node_rows import Numbered, load_wide, write_rows
 from lakehouse.serving.file.previous import Previous
-from lakehouse.serving.file.query_snapshot import QuerySnapshot, write_queries
+from lakehouse.serving.file.query_snapshot import QuerySnapshot, take_queries, write_queries
+from lakehouse.serving.file.row_store import RowStore, say, statements_of
 from lakehouse.serving.file.segments import BLOCK
+from lakehouse.serving.file.shared_rows import SharedRows
 from lakehouse.serving.file.snapshot import PublishedMeasure, StreamSnapshot, fingerprint
 from lakehouse.serving.literals import literal, parquet, row, text
 from sql import statement
@@ -53,11 +55,11 @@ def write_tables(
     queries: Sequence[QuerySnapshot] = (),
     folder: Path | None = None,
     previous: Previous | None = None,
-) -> Stored:
-    """Fill every table of the version, with the macros and views; return where its nodes are.
+) -> tuple[Stored, RowStore]:
+    """Fill every table of the version, with the macros and views; return where its nodes and rows are.
 
-    ``folder`` takes segments; where it is None, all nodes are in the version's own file. ``previous`` is attached where
-    a stream's nodes are told as what has changed since.
+    ``folder`` takes segments; where it is None, all is in the version's own file. ``previous`` is attached where the
+    version may share with it.
 
     Raises:
         ValueError: when the version before is not the one that a stream's changes follow.
@@ -69,18 +71,28 @@ def write_tables(
     is_large = folder is not None and any(stream.changed is None for stream in streams)
     draft = folder / "segments" / f".draft-{version:08d}.duckdb" if folder and is_large else None
     open_fresh(connection, draft)
-    numbered = list(_numbered(sorted(streams, key=lambda one: one.name), previous))
-    for one in numbered:
+    # Without a stream that shares its nodes there is nothing of them to share.
+    of_nodes = previous if any(stream.changed for stream in streams) else None
+    for one in _numbered(sorted(streams, key=lambda one: one.name), of_nodes):
         _write_stream(connection, one)
-    stored = settle(connection, version, folder, draft, previous)
+    stored = settle(connection, version, folder, draft, of_nodes)
+    shared = (previous.rows, previous.row_segments) if previous else ({}, ())
+    store = RowStore(connection, version, folder, *shared)
+    ledgers = [
+        _take_ledger(connection, store, None),
+        *(_take_ledger(connection, store, one) for one in streams),
+    ]
+    take_queries(store, queries)
+    store.settle()
+    store.show()
     with _transaction(connection):
+        _show_ledger(connection, store, ledgers)
+        write_queries(connection, store, queries)
         for created in macros(stored.segments):
             connection.execute(created)
-        _write_ledger(connection, streams)
-        write_queries(connection, queries)
         connection.execute(statement(f"serving/{LAST_FILE}"))
         _write_publication(connection, version, fingerprint(streams, queries), previous)
-    return stored
+    return stored, store
 
 
 @contextmanager
@@ -243,16 +255,39 @@ def _write_levels(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
         )
 
 
-def _write_ledger(connection: duckdb.DuckDBPyConnection, streams: Sequence[StreamSnapshot]) -> None:
-    for stream in streams:
-        named = f"INSERT INTO ledger BY NAME SELECT {text(stream.name)} AS stream, {_LEDGER} FROM"
-        if stream.changed is not None:
-            connection.execute(f"INSERT INTO ledger FROM previous.ledger WHERE stream = {text(stream.name)}")
-            if stream.changed.ledger:
-                since = f"batch > {stream.changed.after} AND batch <= {stream.batch}"
-                connection.execute(f"{named} {parquet(stream.changed.ledger)} WHERE {since}")
-        elif stream.ledger is not None and any(stream.ledger.glob("*.parquet")):
-            connection.execute(f"{named} read_parquet({text(str(stream.ledger / '*.parquet'))})")
+def _take_ledger(
+    connection: duckdb.DuckDBPyConnection, store: RowStore, stream: StreamSnapshot | None
+) -> SharedRows:
+    """Take in a stream's ledger; of no stream an empty one, so that there always is a table."""
+    if stream is None:
+        table = SharedRows("ledger", "", ("stream", "batch"), is_view=False)
+        store.open(table, statement("serving/ledger"))
+        return table
+    table = SharedRows(f"ledger_{stream.name}", "", ("batch",), batches=stream.batch, is_view=False)
+    changed = stream.changed
+    before = store.open(table, statement("serving/ledger"), is_shared=changed is not None)
+    into, named = (
+        f"INSERT INTO {store.arrived(table)} BY NAME",
+        f"SELECT {text(stream.name)} AS stream, {_LEDGER} FROM",
+    )
+    if changed is not None:
+        if before is None:
+            connection.execute(f"{into} FROM previous.ledger WHERE stream = {text(stream.name)}")
+        if changed.ledger:
+            since = f"batch > {changed.after} AND batch <= {stream.batch}"
+            connection.execute(f"{into} {named} {parquet(changed.ledger)} WHERE {since} ORDER BY batch")
+    elif stream.ledger is not None and any(stream.ledger.glob("*.parquet")):
+        files = f"read_parquet({text(str(stream.ledger / '*.parquet'))})"
+        connection.execute(f"{into} {named} {files} ORDER BY batch")
+    return table
+
+
+def _show_ledger(
+    connection: duckdb.DuckDBPyConnection, store: RowStore, ledgers: Sequence[SharedRows]
+) -> None:
+    """Create the view of all ledgers."""
+    connection.execute(f"CREATE VIEW ledger AS {' UNION ALL '.join(map(store.select, ledgers))}")
+    say(connection, statements_of(statement("serving/ledger"))[1:], "ledger", is_view=True)
 
 
 _LEDGER = """batch, kind, files, records, received, requeued, accepted, quarantined, duplicates, reasons, missing,

@@ -15,6 +15,14 @@ def comment(connection: duckdb.DuckDBPyConnection, kind: str, on: str, says: str
     connection.execute(f"COMMENT ON {kind} {on} IS {text(says)}")
 
 
+def comments_of(says: str, columns: Sequence[ShownColumn]) -> str:
+    """Return statements that say what a table, whose name stands as ``{table}``, and its columns of these hold."""
+    said = [
+        f"COMMENT ON COLUMN {{table}}.{name(column.name)} IS {text(column.says)};\n" for column in columns
+    ]
+    return "".join([f"COMMENT ON TABLE {{table}} IS {text(says)};\n", *said])
+
+
 def comment_columns(
     connection: duckdb.DuckDBPyConnection, tables: Sequence[str], columns: Sequence[ShownColumn]
 ) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from lakehouse.serving.file.segments import places
 from sql import statement
 
-TABLE_FILES = ("tables", "segment", "ledger", "queries")
+TABLE_FILES = ("tables", "segment", "queries")
 _AGGREGATES = ("sum", "count", "avg", "min", "max", "increase")
 MACRO_FILES = (
     *("node_views", "timestamps", "ratios", "range_nodes", "range_parts"),
@@ -21,6 +21,8 @@ MACRO_FILES = (
 )
 # Run after all tables are there: it reads those of the queries.
 LAST_FILE = "answer_series"
+# Filled in by what a version has of them.
+ROW_FILES = ("row_tables", "ledger", "steps", "query_views")
 _PART = re.compile(r"^-- \[(\w+)\]\n", re.MULTILINE)
 
 

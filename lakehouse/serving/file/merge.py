@@ -57,14 +57,15 @@ def open_fresh(connection: duckdb.DuckDBPyConnection, draft: Path | None) -> Non
     connection.execute(_tables_of("fresh"))
 
 
-def remaining(sizes: Sequence[Size], incoming: int) -> tuple[int, bool]:
+def remaining(sizes: Sequence[Size], incoming: int, most_own: int | None = None) -> tuple[int, bool]:
     """Return how many segments, oldest first, stay as they are, and whether all else fits into the version's own file.
 
-    ``incoming`` nodes are new, or are in the own file of the version before.
+    ``incoming`` nodes, or rows, are new, or are in the own file of the version before, which has at most ``most_own``.
     """
+    most_own = OWN_NODES if most_own is None else most_own
     forgotten = next((place for place, one in enumerate(sizes) if 2 * one.kept < one.stored), len(sizes))
     left = len(sizes)
-    if incoming <= OWN_NODES and forgotten == left:
+    if incoming <= most_own and forgotten == left:
         return left, True
     while left and (
         left > forgotten
@@ -74,7 +75,7 @@ def remaining(sizes: Sequence[Size], incoming: int) -> tuple[int, bool]:
     ):
         left -= 1
         incoming += sizes[left].kept
-    return left, incoming <= OWN_NODES
+    return left, incoming <= most_own
 
 
 def settle(

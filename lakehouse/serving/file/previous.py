@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakehouse.serving.file.segments import attach
+from lakehouse.serving.file.segments import attach, of_nodes, of_rows
+from lakehouse.serving.file.shared_rows import RowsBefore
 from lakehouse.serving.file.versions import database_path, segments_of
 from lakehouse.serving.literals import text
 
@@ -27,19 +28,32 @@ class PublishedStream:
 
 @dataclass(frozen=True)
 class Previous:
-    """A version whose nodes a new one may share: its segments, oldest first, and its streams."""
+    """A version that a new one may share with: segments of its nodes, oldest first, its streams; the same of rows."""
 
     segments: tuple[str, ...]
     streams: Mapping[str, PublishedStream]
+    row_segments: tuple[str, ...]
+    rows: Mapping[str, RowsBefore]
 
 
 def attach_previous(connection: duckdb.DuckDBPyConnection, folder: Path, version: int) -> Previous:
     """Attach a version as ``previous``, for reading, with its segments."""
     path = database_path(folder, version)
-    segments = tuple(segments_of(path))
+    segments = segments_of(path)
     attach(connection, folder, segments)
     connection.execute(f"ATTACH {text(str(path))} AS previous (READ_ONLY)")
-    return Previous(segments, published_streams(connection, "previous."))
+    streams, rows = published_streams(connection, "previous."), _published_rows(connection)
+    return Previous(of_nodes(segments), streams, of_rows(segments), rows)
+
+
+def _published_rows(connection: duckdb.DuckDBPyConnection) -> Mapping[str, RowsBefore]:
+    """Return the tables of rows of ``previous`` by name; none where its tables are of an earlier form."""
+    listed = "SELECT 1 FROM duckdb_tables() WHERE database_name = 'previous' AND table_name = 'row_tables'"
+    if connection.execute(listed).fetchone() is None:
+        return {}
+    columns = "name, basis, batches, repairs, from_us, shown, log_version"
+    rows = connection.execute(f"SELECT {columns} FROM previous.row_tables").fetchall()
+    return {found[0]: RowsBefore(*found) for found in rows}
 
 
 def published_streams(

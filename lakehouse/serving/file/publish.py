@@ -20,6 +20,7 @@ from lakehouse.serving.file.gate import PublishRefused, reconcile
 from lakehouse.serving.file.merge import Stored
 from lakehouse.serving.file.previous import attach_previous, published_streams
 from lakehouse.serving.file.query_snapshot import QuerySnapshot
+from lakehouse.serving.file.row_store import RowStore
 from lakehouse.serving.file.snapshot import StreamSnapshot, fingerprint
 from lakehouse.serving.file.versions import (
     collect,
@@ -67,11 +68,13 @@ def publish(
         version = next_version(folder)
         draft = folder / f".draft-{version:08d}-{os.getpid()}.duckdb"
         try:
-            stored, compared = _write(folder, version, draft, streams, queries)
-            if stored.written:
-                place_segment(folder, stored.segments[-1], stored.written)
-            crash_point("publish.segment-written")
-            place(folder, version, draft, stored.segments)
+            previous = None if anew else current_version(folder)
+            nodes, rows, compared = _write(folder, version, draft, streams, queries, previous)
+            for stored in (nodes, rows):
+                if stored.written:
+                    place_segment(folder, stored.segments[-1], stored.written)
+                crash_point("publish.segment-written")
+            place(folder, version, draft, (*nodes.segments, *rows.segments))
             crash_point("publish.file-written")
         finally:
             _discard(folder)
@@ -87,15 +90,19 @@ def _write(
     draft: Path,
     streams: Sequence[StreamSnapshot],
     queries: Sequence[QuerySnapshot],
-) -> tuple[Stored, int]:
-    """Write the file and its segment under hidden names; return where nodes are, and how many totals were compared."""
-    current, previous = current_version(folder), None
+    shared: int | None,
+) -> tuple[Stored, RowStore, int]:
+    """Write the file and its segments under hidden names; return where nodes and rows are, and the totals compared.
+
+    ``shared`` is the version to share with, None for none.
+    """
+    previous = None
     (folder / "segments").mkdir(exist_ok=True)
     with drafted(draft) as connection:
-        if current is not None and any(stream.changed for stream in streams):
-            previous = attach_previous(connection, folder, current)
-        stored = write_tables(connection, version, streams, queries, folder, previous)
-        return stored, reconcile(connection, streams, stored.newest)
+        if shared is not None:
+            previous = attach_previous(connection, folder, shared)
+        nodes, rows = write_tables(connection, version, streams, queries, folder, previous)
+        return nodes, rows, reconcile(connection, streams, nodes.newest)
 
 
 def shared_batches(home: Home, streams: Sequence[StreamSnapshot]) -> dict[str, int]:

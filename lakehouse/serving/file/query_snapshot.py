@@ -11,7 +11,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from lakehouse.serving.file.row_store import RowStore
 from lakehouse.serving.literals import literal, name, text
+from sql import statement
 
 if TYPE_CHECKING:
     import duckdb
@@ -72,12 +74,25 @@ class QuerySnapshot(ABC):
     def identity(self) -> str:
         """Return what decides the published content: two equal texts publish the same answers."""
         # In which files rows lie decides nothing: a table may be compacted.
-        shown = [field.name for field in fields(self) if not field.name.endswith("_files")]
+        shown = [field.name for field in fields(self) if not field.name.endswith(("_files", "_table"))]
         return repr([(name, getattr(self, name)) for name in shown])
 
+    @property
+    def basis(self) -> str:
+        """What its published rows depend on: versions share them while it stays."""
+        return self.definition
+
     @abstractmethod
-    def write(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Write the query's own tables, and its rows in the tables that all queries share, which are there."""
+    def take(self, store: RowStore) -> None:
+        """Take in the rows of the query's own tables."""
+
+    @abstractmethod
+    def write(self, connection: duckdb.DuckDBPyConnection, store: RowStore) -> None:
+        """Write views over its rows, which are settled, and its rows in the tables that all queries share."""
+
+    def by_time(self, store: RowStore) -> tuple[str, str]:
+        """Return SELECTs of pairs by step, and by period: query, start_us, online, repaired; empty without pairs."""
+        return "", ""
 
     def values(self) -> Sequence[str]:
         """Return SELECTs that make up the view ``answer_values``; none of a query without answers at ticks."""
@@ -94,11 +109,35 @@ class QuerySnapshot(ABC):
         connection.execute(f"INSERT INTO queries BY NAME SELECT {', '.join([*columns, *counts])}")
 
 
-def write_queries(connection: duckdb.DuckDBPyConnection, queries: Sequence[QuerySnapshot]) -> None:
-    """Write everything of all queries, and the view of their answers' values; the shared tables are there."""
+def take_queries(store: RowStore, queries: Sequence[QuerySnapshot]) -> None:
+    """Take in the rows of all queries."""
+    for query in sorted(queries, key=lambda query: query.name):
+        query.take(store)
+
+
+def write_alone(connection: duckdb.DuckDBPyConnection, queries: Sequence[QuerySnapshot]) -> None:
+    """Write everything of queries to tables of this connection; nothing is shared."""
+    store = RowStore(connection)
+    take_queries(store, queries)
+    store.settle()
+    store.show()
+    connection.execute("DETACH arrived")
+    write_queries(connection, store, queries)
+
+
+def write_queries(
+    connection: duckdb.DuckDBPyConnection, store: RowStore, queries: Sequence[QuerySnapshot]
+) -> None:
+    """Write all else of all queries, and the views over them; their rows are settled, the shared tables are there."""
     ordered = sorted(queries, key=lambda query: query.name)
     for query in ordered:
-        query.write(connection)
+        query.write(connection, store)
+    found = [one for one in (query.by_time(store) for query in ordered) if one[0]]
+    views = statement("serving/query_views")
+    for place, kind, number in (("{steps}", "open_steps", 0), ("{periods}", "open_periods", 1)):
+        waiting = f"SELECT query, start_us, 0 AS online, 0 AS repaired, open FROM {kind}"
+        views = views.replace(place, " UNION ALL ".join([*(one[number] for one in found), waiting]))
+    connection.execute(views)
     values = [select for query in ordered for select in query.values()]
     connection.execute(f"CREATE VIEW answer_values AS {' UNION ALL '.join(values or [_NO_VALUES])}")
     connection.execute(f"COMMENT ON VIEW answer_values IS {text(_VALUES_SAY)}")

@@ -7,6 +7,8 @@
 Nodes come in the newest; when these are too many they become a segment, merged with those that are not much larger. So
 a node is written anew a few times, and there are few segments to read. What a level keeps no longer is left out when it
 is read, and goes with the next merge.
+
+Rows of the ledger and of queries lie in segments of their own, 00000007r.duckdb, of the same form; see row_store.py.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 # A measure's level has a block of slots; its place in it is the number of the series.
 BLOCK = 2**32
+# Ends the names of segments of rows.
+ROWS = "r"
 _PLACE = "slot, parent_us, start_us, n"
 NODE_COLUMNS = f"{_PLACE}, total, exact_total, wide_total, lowest, highest, magnitude, first_us, last_us"
 COUNTER_COLUMNS = f"{_PLACE}, first_us, last_us, first_reading, last_reading, highest, drops_low, drops_high"
@@ -42,6 +46,16 @@ def attach(connection: duckdb.DuckDBPyConnection, folder: Path, segments: Sequen
     for segment in segments:
         path = text(str(segment_path(folder, segment)))
         connection.execute(f"ATTACH IF NOT EXISTS {path} AS {catalog(segment)} (READ_ONLY)")
+
+
+def of_nodes(segments: Sequence[str]) -> tuple[str, ...]:
+    """Return the segments of nodes among those of a version, oldest first."""
+    return tuple(segment for segment in segments if not segment.endswith(ROWS))
+
+
+def of_rows(segments: Sequence[str]) -> tuple[str, ...]:
+    """Return the segments of rows among those of a version, oldest first."""
+    return tuple(segment for segment in segments if segment.endswith(ROWS))
 
 
 def schemas(segments: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, Level
 from lakehouse.declare.stream import Stream
-from lakehouse.serving.file.macros import LAST_FILE, macros, tables
+from lakehouse.serving.file.macros import LAST_FILE, ROW_FILES, macros, tables
 from lakehouse.serving.file.query_snapshot import QuerySnapshot
 from sql import statement
 
@@ -152,7 +152,11 @@ def fingerprint(streams: Sequence[StreamSnapshot], queries: Sequence[QuerySnapsh
     """Return the hash of everything that decides a version: streams, queries, batches, definitions and macros."""
     digest = hashlib.sha256()
     filled = sorted({file for query in queries for file in query.statements})
-    for created in (*tables(), *macros(), *(statement(f"serving/{file}") for file in (*filled, LAST_FILE))):
+    for created in (
+        *tables(),
+        *macros(),
+        *(statement(f"serving/{file}") for file in (*filled, *ROW_FILES, LAST_FILE)),
+    ):
         digest.update(created.encode())
     for stream in sorted(streams, key=lambda stream: stream.name):
         digest.update(stream.identity().encode())

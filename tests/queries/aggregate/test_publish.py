@@ -15,7 +15,7 @@ from lakehouse.queries.registered import QueryError
 from lakehouse.queries.runtime.publish import queries_to_publish
 from lakehouse.serving.file.macros import LAST_FILE
 from lakehouse.serving.file.publish import publish
-from lakehouse.serving.file.query_snapshot import write_queries
+from lakehouse.serving.file.query_snapshot import write_alone
 from lakehouse.serving.file.snapshot import fingerprint
 from lakehouse.serving.sandbox.sandbox import SqlFailed, open_published, run_sql
 from sql import statement
@@ -59,7 +59,7 @@ def asked(folder: Path, told: Aggregated, sql: str, published_us: int | None = N
     with duckdb.connect() as connection:
         for file in ("timestamps", "queries"):
             connection.execute(statement(f"serving/{file}"))
-        write_queries(connection, [facts_of(Home(folder), told, published_us)])
+        write_alone(connection, [facts_of(Home(folder), told, published_us)])
         connection.execute(statement(f"serving/{LAST_FILE}"))
         return connection.execute(sql).fetchall()
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,11 @@ from hypothesis import strategies as st
 from lakehouse.home.layout import Home
 from lakehouse.queries.pairs.publish import PairsSnapshot, snapshot_of
 from lakehouse.queries.runtime.publish import queries_to_publish
-from lakehouse.serving.file.build import write_tables
 from lakehouse.serving.file.publish import publish
+from lakehouse.serving.file.query_snapshot import write_alone
 from lakehouse.serving.file.snapshot import fingerprint
 from lakehouse.serving.sandbox.sandbox import SqlFailed, open_published, run_sql
+from sql import statement
 from tests.oracles.late_join.audit import audit
 from tests.queries.joins import ANSWERS, REPAIRED_AT, SECOND, STREAMS, Joined, Logged, Pair, random_join
 from tests.serving.conftest import STREAMS as ROLLED
@@ -134,25 +134,16 @@ def test_scored_periods_tell_whether_the_recall_was_met(tmp_path: Path) -> None:
     assert found == [(100, 0.89, 0.9, True, False), (99, 1.0, 0.9, False, None)]
 
 
-@pytest.fixture(scope="module")
-def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    """An unpublished version without anything in it, for many queries one after the other."""
-    with duckdb.connect() as connection:
-        write_tables(connection, 1, [])
-        yield connection
-
-
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=100, deadline=None)
-def test_completeness_is_what_the_audit_says(connection: duckdb.DuckDBPyConnection, seed: int) -> None:
+def test_completeness_is_what_the_audit_says(seed: int) -> None:
     joined = random_join(seed)
-    connection.execute("DROP TABLE IF EXISTS pairs_answers")
-    for table in ("queries", "completeness", "periods"):
-        connection.execute(f"DELETE FROM {table}")
-    with tempfile.TemporaryDirectory() as folder:
-        snapshot(Home(Path(folder)), joined).write(connection)
-    columns = "start_us, pairs, online, recall, is_scored, open, is_final"
-    found = connection.execute(f"SELECT {columns} FROM completeness_of('answers')").fetchall()
+    with tempfile.TemporaryDirectory() as folder, duckdb.connect() as connection:
+        connection.execute(statement("serving/queries"))
+        write_alone(connection, [snapshot(Home(Path(folder)), joined)])
+        connection.execute(statement("serving/completeness"))
+        columns = "start_us, pairs, online, recall, is_scored, open, is_final"
+        found = connection.execute(f"SELECT {columns} FROM completeness_of('answers')").fetchall()
 
     assert [row[:5] for row in found] == audited(joined)
     for start, *_, open_rows, is_final in found:

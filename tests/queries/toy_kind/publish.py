@@ -11,7 +11,6 @@ from lakehouse.home.layout import Home
 from lakehouse.queries.runtime.batch_metrics import read_batch_metrics
 from lakehouse.queries.runtime.snapshot import (
     RowsSnapshot,
-    files_of,
     shared_fields,
     shown_columns,
 )
@@ -19,6 +18,8 @@ from tests.queries.toy_kind.query import SampleQuery
 
 if TYPE_CHECKING:
     import duckdb
+
+    from lakehouse.serving.file.row_store import RowStore
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,16 +29,16 @@ class SampleSnapshot(RowsSnapshot):
     statements = ("selection",)
     rows_are = "The rows sampled by"
 
-    @property
-    def finished(self) -> str:
-        """SQL that tells if a row is of a finished batch."""
-        return f"batch <= {self.batches}"
+    @staticmethod
+    def finished(batches: int, repairs: int) -> str:
+        """Return SQL that tells if a row is of a finished batch; nothing repairs it."""
+        return f"batch <= {batches}"
 
-    def write(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Write everything of the query."""
-        self.write_rows(connection)
+    def write(self, connection: duckdb.DuckDBPyConnection, store: RowStore) -> None:
+        """Write the row of the query."""
         own = {"rows_found": self.rows_found, "final_before_us": self.passed_us}
-        self.write_row(connection, own, {"published": f"FROM {self.table}"})
+        own["published"] = store.shown(self.rows_table)
+        self.write_row(connection, own, {})
 
 
 def snapshot_of(
@@ -52,5 +53,5 @@ def snapshot_of(
         **shared,
         columns=shown_columns(query, query.outputs, streams, ["the row"]),
         rows_found=metrics.total("selected"),
-        row_files=files_of(layout.selection(query.name)),
+        row_table=layout.selection(query.name),
     )

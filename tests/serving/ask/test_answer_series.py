@@ -19,7 +19,7 @@ from lakehouse.serving.ask.answer_series import answer_series
 from lakehouse.serving.ask.question import AskError
 from lakehouse.serving.file.macros import LAST_FILE
 from lakehouse.serving.file.publish import publish
-from lakehouse.serving.file.query_snapshot import write_queries
+from lakehouse.serving.file.query_snapshot import write_alone
 from lakehouse.serving.file.versions import NotPublished
 from sql import statement
 from tests.queries.answered import (
@@ -92,7 +92,7 @@ def test_a_series_is_what_the_newest_answers_of_each_bucket_say(
         facts = snapshot_of(told.write(Home(Path(folder))), told.query, told.streams, published_us)
         for file in ("timestamps", "queries"):
             connection.execute(statement(f"serving/{file}"))
-        write_queries(connection, [facts])
+        write_alone(connection, [facts])
         connection.execute(statement(f"serving/{LAST_FILE}"))
         ends = f"make_timestamp({us(start)}), make_timestamp({us(start + length)})"
         columns = "map_values(key), epoch_us(starts_at), epoch_us(ends_at)"
