@@ -26,7 +26,7 @@ from lakehouse.home.damaged import naming
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # A column, and the least and the largest value that a row is asked to have in it, None for no such end.
 Between = tuple[str, int, int | None]
-# Least and largest values, both included: of disjoint ranges that ascend.
+# Least and largest values, both included, of disjoint ranges that ascend.
 Ranges = Sequence[tuple[int, int]]
 # What the log says of each file, by the path as it writes it.
 _Files = dict[str, Mapping[str, Any]]
@@ -53,8 +53,7 @@ _CHECKPOINTED = {
     "metaData": ("metaData.id", "metaData.configuration"),
     "add": ("add.path", "add.size", "add.stats"),
 }
-# What ``Commits`` says of a table that is not there.
-NO_TABLE = (-1, 0)
+NO_TABLE = (-1, 0)  # What ``Commits`` says of a table that is not there.
 
 
 class Commits:
@@ -74,8 +73,7 @@ class Commits:
 
     def _newest(self, table: Path, version: int) -> int:
         if version < 0 or not _commit(table, version).exists():
-            # Not seen before, or made anew in the meantime.
-            found = newest_version(table)
+            found = newest_version(table)  # Not seen before, or made anew in the meantime.
             return -1 if found is None else found
         return version + sum(1 for _ in _following(table, version))
 
@@ -108,8 +106,7 @@ def _tail(table: Path) -> _Tail:
     version = _pointed_at(log / "_last_checkpoint")
     if version is not None:
         checkpoint = log / f"{version:020d}.checkpoint.parquet"
-        # Entries go oldest first, so where it is there, those after it are.
-        if checkpoint.exists():
+        if checkpoint.exists():  # Entries go oldest first, so where it is there, those after it are.
             return _Tail(checkpoint, list(_following(table, version)))
     elif _commit(table, 0).exists():
         return _Tail(None, list(_following(table, -1)))
@@ -162,9 +159,8 @@ def read_log(table: Path) -> TableFacts | None:
 def read_columns(
     table: Path, columns: Sequence[str], between: Between | None = None
 ) -> list[tuple[Any, ...]]:
-    """Return some columns of a table's rows, none where there is no table.
+    """Return some columns of a table's rows, none where there is no table; moments are in UTC, as Spark stores them.
 
-    Moments are in UTC, as Spark stores them, whether or not the file says so.
     Files whose statistics rule a row out are not opened.
     """
     found: list[tuple[Any, ...]] = []
@@ -345,8 +341,7 @@ def _replayed(tail: _Tail) -> tuple[dict[str, str], _Files]:
     properties: dict[str, str] = {}
     files: _Files = {}
     for action in _actions(tail, "metaData", "add"):
-        if action.get("metaData"):
-            # A checkpoint has pairs, a commit an object.
+        if action.get("metaData"):  # a checkpoint has pairs, a commit an object
             properties = dict(action["metaData"].get("configuration") or {})
         if action.get("remove"):
             files.pop(action["remove"]["path"], None)
@@ -373,8 +368,7 @@ def _holds_only(stats: Mapping[str, Any], between: Between) -> bool:
 
 def read_rows(table: Path) -> list[dict[str, Any]]:
     """Return every row of a small table, none where there is no table; maps come as lists of pairs."""
-    found = read_log(table)
-    if found is None or not found.files:
+    if (found := read_log(table)) is None or not found.files:
         return []
     import pyarrow.parquet
 

@@ -203,9 +203,10 @@ class RowStore:
             f"ORDER BY {_names(table.order)}"
         )
         # They were the newest; that they are so no longer is what their rows say now.
-        return self._count(
-            f"(SELECT * REPLACE (true AS is_newest) FROM marked WHERE was_there AND NOT is_newest) WHERE {table.shown}"
-        )
+        were = "SELECT * REPLACE (true AS is_newest) FROM marked WHERE was_there AND NOT is_newest"
+        replaced_shown = self._count(f"({were}) WHERE {table.shown}")
+        execute("DROP TABLE marked")
+        return replaced_shown
 
     def settle(self) -> None:
         """Put all rows into the version's own file or a new segment; ``select`` and views read them then."""

@@ -9,10 +9,12 @@ import duckdb
 import pytest
 
 from lakehouse.home.layout import Home
+from lakehouse.home.table_log import files_between
 from lakehouse.queries.aggregate.publish import AggregateSnapshot, snapshot_of
 from lakehouse.queries.kind import Query
 from lakehouse.queries.registered import QueryError
 from lakehouse.queries.runtime.publish import queries_to_publish
+from lakehouse.serving.file import row_store
 from lakehouse.serving.file.macros import LAST_FILE
 from lakehouse.serving.file.publish import publish
 from lakehouse.serving.file.query_snapshot import write_alone
@@ -358,6 +360,36 @@ def test_joins_and_aggregates_stand_beside_each_other(tmp_path: Path, busy: Aggr
 
     assert kinds.rows == [["answers", "pairs", 3], ["busy", "aggregate", 3]]
     assert len(joined.rows) == 1 and series.rows == [[3]]
+
+
+@pytest.mark.parametrize(("own", "published_us"), [(0, None), (3, 45 * SECOND), (100_000, None)])
+def test_answers_and_alarms_that_came_since_make_the_version_of_all(
+    tmp_path: Path, busy: Aggregated, monkeypatch: pytest.MonkeyPatch, own: int, published_us: int | None
+) -> None:
+    monkeypatch.setattr(row_store, "OWN_ROWS", own)
+    # The tables are written anew for each step, as if they had only been appended to.
+    monkeypatch.setattr(row_store, "table_id", str)
+    monkeypatch.setattr(row_store, "appended_since", lambda table, _: files_between(table, None))
+    told = replace(alarmed(busy), answers=revised(busy).answers)
+    shared, steps = Home(tmp_path / "shared"), [(1, ()), (1, (1,)), (2, (1,)), (2, (1, 2))]
+    for step, (batches, repairs) in enumerate(steps):
+        now = replace(told, batches=batches, repairs=repairs, newest=60 + 15 * step)
+        facts = facts_of(Home(tmp_path / "tables" / str(step)), now, published_us)
+        kept = Home(tmp_path / "kept")
+        (tmp_path / "kept").unlink(missing_ok=True)
+        (tmp_path / "kept").symlink_to(tmp_path / "tables" / str(step))
+        at = {"answer_table": kept.answers("busy"), "alarm_table": kept.alarms("busy")}
+        publish(shared, [], queries=[replace(facts, **at)])
+        anew = Home(tmp_path / f"anew-{step}")
+        publish(anew, [], queries=[facts])
+
+        for table in ("revisions_busy", "answers_busy", "alarm_changes_busy", "alarms_busy", "queries"):
+            with open_published(shared) as one, open_published(anew) as other:
+                asked_of = f"FROM {table} ORDER BY ALL"
+                assert (
+                    one.connection.execute(asked_of).fetchall()
+                    == other.connection.execute(asked_of).fetchall()
+                ), table
 
 
 def test_every_column_and_table_is_explained(tmp_path: Path, busy: Aggregated) -> None:

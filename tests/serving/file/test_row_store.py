@@ -59,11 +59,11 @@ class Growing:
         """Append pairs, of finished batches or not."""
         append(self.kept, [self.joined._pair(pair) for pair in pairs])
 
-    def publish(self, to: Home, *, anew: bool = False, **now: Any) -> None:
+    def publish(self, to: Home, **now: Any) -> None:
         """Publish what is finished now."""
         replace(self.joined, **now).write(self.home)
         snapshot = snapshot_of(self.home, self.joined.query, STREAMS, PUBLISHED_US)
-        publish(to, [], queries=[replace(snapshot, row_table=self.kept)], anew=anew)
+        publish(to, [], queries=[replace(snapshot, row_table=self.kept)])
 
 
 @pytest.mark.parametrize("own", [0, 5, 100_000])
@@ -74,7 +74,8 @@ def test_any_split_of_publishes_is_one_publish(own: int, steps: list[tuple[int, 
         patch.setattr(row_store, "OWN_ROWS", own)
         patch.setattr(merge, "_RATIO", 2)
         growing = Growing(Path(name) / "join", Joined([]))
-        shared, repairs = Home(Path(name) / "shared"), []
+        shared = Home(Path(name) / "shared")
+        repairs: list[int] = []
         for batch, (at, is_repaired, is_published) in enumerate(steps, start=1):
             # Some of what is appended is of a batch that goes on.
             pairs = [Pair((at + n) * SECOND, batch=batch + n % 2) for n in range(4)]
@@ -82,7 +83,11 @@ def test_any_split_of_publishes_is_one_publish(own: int, steps: list[tuple[int, 
             if is_repaired:
                 repairs.append(batch)
                 growing.add([Pair((at + 9) * SECOND, "repair", len(repairs))])
-            now = {"batches": batch, "repairs": list(repairs), "newest_us": (60 + 10 * batch) * SECOND}
+            now: dict[str, Any] = {
+                "batches": batch,
+                "repairs": list(repairs),
+                "newest_us": (60 + 10 * batch) * SECOND,
+            }
             now["late"] = [Logged((at + 2) * SECOND, (at + 5) * SECOND, batch)]
             if is_published or batch == len(steps):
                 growing.publish(shared, **now)
