@@ -378,8 +378,8 @@ def test_answers_and_alarms_that_came_since_make_the_version_of_all(
         kept = Home(tmp_path / "kept")
         (tmp_path / "kept").unlink(missing_ok=True)
         (tmp_path / "kept").symlink_to(tmp_path / "tables" / str(step))
-        at = {"answer_table": kept.answers("busy"), "alarm_table": kept.alarms("busy")}
-        publish(shared, [], queries=[replace(facts, **at)])
+        at = replace(facts, answer_table=kept.answers("busy"), alarm_table=kept.alarms("busy"))
+        publish(shared, [], queries=[at])
         anew = Home(tmp_path / f"anew-{step}")
         publish(anew, [], queries=[facts])
 
