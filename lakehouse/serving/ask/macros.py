@@ -33,9 +33,9 @@ def answer(connection: duckdb.DuckDBPyConnection, question: Question) -> list[An
     aggregate, limit = question.aggregate, question.limit
     # An increase adds up meters, whatever is asked by.
     if aggregate != INCREASE and (given := point.values(connection, question)) is not None:
-        plan = f"point_{aggregate}"
-        _plan(connection, plan, point.prepared(plan, aggregate, COLUMNS))
-        return _answers(connection, f"EXECUTE {plan}({given})", question)
+        name = f"point_{aggregate}"
+        plan(connection, name, point.prepared(name, aggregate, COLUMNS))
+        return _answers(connection, f"EXECUTE {name}({given})", question)
     keys, values = texts(question.where), texts(question.where.values())
     given = (
         f"{text(question.stream)}, {text(question.measure)}, "
@@ -43,35 +43,36 @@ def answer(connection: duckdb.DuckDBPyConnection, question: Question) -> list[An
     )
     if ranges := parts.ranges(connection, question):
         return _in_parts(connection, question, given, ranges)
-    plan = f"asked_{aggregate}_{limit or 'all'}"
-    _plan(connection, plan, _whole(plan, aggregate, limit))
-    return _answers(connection, f"EXECUTE {plan}({given})", question)
+    name = f"asked_{aggregate}_{limit or 'all'}"
+    plan(connection, name, _whole(name, aggregate, limit))
+    return _answers(connection, f"EXECUTE {name}({given})", question)
 
 
 def _in_parts(
     connection: duckdb.DuckDBPyConnection, question: Question, given: str, ranges: Sequence[tuple[int, int]]
 ) -> list[Answer]:
     aggregate, limit = question.aggregate, question.limit
-    plan = f"part_{aggregate}_{limit or 'all'}"
-    _plan(connection, plan, parts.prepared(plan, aggregate, COLUMNS, limit))
+    name = f"part_{aggregate}_{limit or 'all'}"
+    plan(connection, name, parts.prepared(name, aggregate, COLUMNS, limit))
     found: list[Answer] = []
     for first, last in ranges:
-        found += _answers(connection, f"EXECUTE {plan}({given}, {first}::BIGINT, {last}::BIGINT)", question)
+        found += _answers(connection, f"EXECUTE {name}({given}, {first}::BIGINT, {last}::BIGINT)", question)
         if limit:
             found = sorted(found, key=order)[:limit]
     return sorted(found, key=order)
 
 
-def _plan(connection: duckdb.DuckDBPyConnection, plan: str, statement: str) -> None:
+def plan(connection: duckdb.DuckDBPyConnection, name: str, statement: str) -> None:
+    """Have a connection plan a statement, once; ``name``: what it prepares it as."""
     planned = _PLANNED.setdefault(connection, set())
-    if plan not in planned:
+    if name not in planned:
         connection.execute(statement)
-        planned.add(plan)
+        planned.add(name)
 
 
-def _whole(plan: str, aggregate: str, limit: int | None) -> str:
+def _whole(name: str, aggregate: str, limit: int | None) -> str:
     return (
-        f"PREPARE {plan} AS SELECT {COLUMNS} FROM bucket_{aggregate}($1::VARCHAR, $2::VARCHAR, "
+        f"PREPARE {name} AS SELECT {COLUMNS} FROM bucket_{aggregate}($1::VARCHAR, $2::VARCHAR, "
         "$3::BIGINT[], keys := MAP($4::VARCHAR[], $5::VARCHAR[]), by := $6::VARCHAR[]) "
         + (f"ORDER BY map_values(key) NULLS LAST LIMIT {limit}" if limit else "")
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.home.layout import Home
 from lakehouse.serving.ask import parts
-from lakehouse.serving.ask.macros import answer
+from lakehouse.serving.ask.macros import answer, plan
 from lakehouse.serving.ask.question import (
     INCREASE,
     AskError,
@@ -120,13 +120,32 @@ def series_by(
 
 
 def buckets(connection: duckdb.DuckDBPyConnection, question: Question, points: int) -> Series:
-    """Ask the macro of the aggregate for all buckets at once; the question must have been checked."""
-    rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM bucket_{question.aggregate}({text(question.stream)}, {text(question.measure)}, "
-        f"even_edges({question.start_us}, {question.end_us}, {points}), "
-        f"keys := {text_map(question.where)}) ORDER BY bucket"
-    ).fetchall()
+    """Ask the macro of the aggregate for all buckets at once; the question must have been checked.
+
+    A connection plans each aggregate once, which takes as long as answering it does.
+    """
+    statement = f"buckets_{question.aggregate}"
+    plan(
+        connection,
+        statement,
+        f"PREPARE {statement} AS SELECT {_COLUMNS} FROM bucket_{question.aggregate}($1::VARCHAR, $2::VARCHAR, "
+        "$3::BIGINT[], keys := MAP($4::VARCHAR[], $5::VARCHAR[])) ORDER BY bucket",
+    )
+    edges = f"[{', '.join(map(str, even_edges(question.start_us, question.end_us, points)))}]::BIGINT[]"
+    what, keys = (question.stream, question.measure), (question.where, question.where.values())
+    given = (*map(text, what), edges, *map(texts, keys))
+    rows = connection.execute(f"EXECUTE {statement}({', '.join(given)})").fetchall()
     return _series(question, rows, {})
+
+
+def even_edges(start_us: int, end_us: int, points: int) -> list[int]:
+    """Return the edges of at most so many buckets, as the macro of that name does.
+
+    >>> even_edges(0, 10, 4)
+    [0, 2, 5, 7, 10]
+    """
+    count = max(1, min(points, end_us - start_us))
+    return [start_us + place * (end_us - start_us) // count for place in range(count + 1)]
 
 
 def buckets_by(connection: duckdb.DuckDBPyConnection, question: Question, points: int) -> list[Series]:
@@ -158,7 +177,7 @@ def _question(
     where: Mapping[str, object] | None,
     by: Sequence[str] = (),
 ) -> Question:
-    whole = _whole_range(connection, what[0])
+    whole = _whole_range(connection, what[0]) if None in between else (0, 1)
     start_us, end_us = (
         whole[place] if end is None else microseconds(end) for place, end in enumerate(between)
     )

@@ -16,7 +16,7 @@ from tests.serving.ask.test_ask import questions
 from tests.serving.conftest import STREAMS, Lakehouse
 from tests.serving.streams import Row
 
-FEW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @FEW
