@@ -37,6 +37,13 @@ pytestmark = drawn_in_a_browser
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[webdriver.Chrome]:
+    found = started_browser()
+    yield found
+    found.quit()
+
+
+def started_browser() -> webdriver.Chrome:
+    """Return a browser without a window, which keeps what it complains of."""
     options = webdriver.ChromeOptions()
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
         options.add_argument(argument)
@@ -44,8 +51,7 @@ def browser() -> Iterator[webdriver.Chrome]:
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     found = webdriver.Chrome(options=options, service=Service(DRIVER))
     found.set_window_size(1280, 1000)
-    yield found
-    found.quit()
+    return found
 
 
 def opened(browser: webdriver.Chrome, address: str, view: str) -> Any:
@@ -171,6 +177,33 @@ def test_a_wrong_question_is_an_error_that_says_what_there_is(
     opened(browser, address, "?view=explore&stream=deep&measure=tmp")
 
     assert "temp" in browser.find_element(By.CSS_SELECTOR, "[role=alert]").text
+    assert browser.find_elements(By.CSS_SELECTOR, "form[aria-label=Question]")
+
+
+@pytest.mark.parametrize(
+    ("view", "said"),
+    [
+        ("?view=explore&stream=deep&from=yesterday", "expected a time"),
+        ("?view=explore&stream=deep&from=2026-01-02&to=2026-01-01", "must begin before it ends"),
+        ("?view=explore&stream=deep&agg=median", "agg: "),
+        ("?view=explore&stream=deep&where=device", "expected KEY=VALUE"),
+        ("?view=explore&stream=d%C3%A9ep&measure=%F0%9F%98%80", "no stream déep is published"),
+        ("?view=changes&stream=nowhere", "no stream"),
+        ("?view=queries&query=nothing", "no query nothing is published"),
+        ("?view=quarantine&stream=nowhere", "no stream nowhere is published"),
+    ],
+)
+def test_what_cannot_be_shown_is_said(browser: webdriver.Chrome, address: str, view: str, said: str) -> None:
+    opened(browser, address, view)
+
+    assert said in browser.find_element(By.CSS_SELECTOR, "[role=alert]").text
+
+
+def test_a_range_of_all_times_is_drawn(browser: webdriver.Chrome, address: str) -> None:
+    opened(browser, address, "?view=explore&stream=deep&measure=temp&from=0001-01-02&to=9999-12-30")
+
+    assert len(browser.find_elements(By.CSS_SELECTOR, ".chart")) == 2
+    assert not browser.find_elements(By.CSS_SELECTOR, "[role=alert]")
 
 
 def test_text_from_data_is_never_markup(browser: webdriver.Chrome, address: str) -> None:

@@ -74,14 +74,47 @@ def test_every_query_of_the_dashboard_is_answered(telemetry: str) -> None:
     assert [count for expression, count in found if "ALERTS" not in expression] == [1, 1, 1, 2]
 
 
-def test_a_data_source_is_found_well_as_grafana_asks(telemetry: str) -> None:
-    """The calls of Grafana's health check and of its list of metrics, after its and Prometheus' documentation."""
-    base = f"{telemetry}/prometheus/api/v1"
+# What Grafana 12 sends, written down from its source: the Go package promlib (health check, queries as form) and the
+# TypeScript package grafana-prometheus (what its editor asks for). Each call, and what must be in the answer.
+BETWEEN = {"start": str(START_US / 1e6), "end": str(START_US / 1e6 + 1800)}
+SENT: tuple[tuple[str, str, dict[str, str], str], ...] = (
+    ("POST", "query", {"query": "1+1", "time": "4", "timeout": "60s"}, "2.0"),
+    ("GET", "status/buildinfo", {}, "version"),
+    ("GET", "metadata", {"limit": "5000"}, "telemetry:temp"),
+    ("GET", "metadata", {"metric": "telemetry:temp"}, "telemetry:temp"),
+    ("GET", "label/__name__/values", {**BETWEEN, "limit": "40000"}, "telemetry:temp"),
+    ("GET", "label/__name__/values", {**BETWEEN, "match[]": '{__name__=~".*emetry:te.*"}'}, "telemetry:temp"),
+    ("GET", "label/device/values", {**BETWEEN, "match[]": '{__name__="telemetry:temp"}'}, "sensor-2"),
+    ("POST", "labels", {**BETWEEN, "match[]": '{__name__="telemetry:temp"}', "limit": "40000"}, "device"),
+    ("POST", "series", {**BETWEEN, "match[]": 'telemetry:temp{device="sensor-1"}'}, "sensor-1"),
+    (
+        "POST",
+        "query_range",
+        {**BETWEEN, "query": "sum_over_time(telemetry:temp[1m])", "step": "60"},
+        "matrix",
+    ),
+    ("POST", "query", {"query": "max_over_time(telemetry:temp[5m])", "time": BETWEEN["end"]}, "vector"),
+)
 
-    healthy = httpx.post(f"{base}/query", data={"query": "1+1", "time": "1767225600.5"})
-    names = httpx.get(f"{base}/label/__name__/values", params={"start": "1767225600", "end": "1767229200"})
-    devices = httpx.get(f"{base}/label/device/values", params={"match[]": "telemetry:temp"})
 
-    assert healthy.json()["data"]["result"][1] == "2.0"
-    assert "telemetry:temp" in names.json()["data"]
-    assert devices.json()["data"] == ["sensor-1", "sensor-2"]
+@pytest.mark.parametrize("place", range(len(SENT)))
+def test_what_grafana_sends_is_answered(telemetry: str, place: int) -> None:
+    method, path, given, expected = SENT[place]
+    address = f"{telemetry}/prometheus/api/v1/{path}"
+
+    answer = httpx.post(address, data=given) if method == "POST" else httpx.get(address, params=given)
+
+    assert (answer.status_code, answer.json()["status"]) == (200, "success")
+    assert expected in json.dumps(answer.json()["data"])
+
+
+def test_names_are_searched_and_lists_cut_as_grafanas_editor_asks(telemetry: str) -> None:
+    address = f"{telemetry}/prometheus/api/v1/label/__name__/values"
+
+    searched = httpx.get(address, params={"match[]": '{__name__=~".*:te.*"}'}).json()
+    cut = httpx.get(address, params={"limit": "1"}).json()
+    wrong = httpx.get(address, params={"limit": "-1"})
+
+    assert all(":te" in name for name in searched["data"]) and "telemetry:temp" in searched["data"]
+    assert (len(cut["data"]), cut["warnings"]) == (1, ["results truncated due to limit"])
+    assert (wrong.status_code, wrong.json()["errorType"]) == (400, "bad_data")

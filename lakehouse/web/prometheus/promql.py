@@ -195,7 +195,8 @@ def _selector(tree: Any) -> tuple[str | None, tuple[Matcher, ...]]:
     ]
     names = [one.value for one in found if one.label == "__name__" and one.operator == "="]
     metric = tree.name or (names[0] if names else None)
-    return metric, tuple(one for one in found if one.label != "__name__")
+    # What else is said of the name, such as an expression that it must match, stays a matcher.
+    return metric, tuple(one for one in found if (one.label, one.operator) != ("__name__", "="))
 
 
 def _us(length: timedelta) -> int:

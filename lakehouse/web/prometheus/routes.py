@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qs
@@ -34,6 +35,8 @@ _PARAMETERS = {
     "end": "The last time.",
     "step": "Seconds, or a duration such as 15s.",
     "match[]": "A selector; may be repeated.",
+    "metric": "Only this one.",
+    "limit": "Most entries; 0 for all.",
 }
 Given = Mapping[str, list[str]]
 Work = Callable[[PublishedReader], tuple[Any, Sequence[str]]]
@@ -96,17 +99,19 @@ async def query_range(request: Request) -> Response:
 
 
 @router.post("/series", include_in_schema=False)
-@router.get("/series", summary="Label sets of the metrics that match", openapi_extra=_described("match[]"))
+@router.get(
+    "/series", summary="Label sets of the metrics that match", openapi_extra=_described("match[]", "limit")
+)
 async def series(request: Request) -> Response:
     """Return the labels of every series of a metric, whenever it had rows."""
     given = await _given(request)
     if not given.get("match[]"):
         return _refused(400, "bad_data", "match[]: expected at least one selector")
-    return await _answered(request, lambda reader: (_label_sets(request, reader, given), []))
+    return await _answered(request, lambda reader: _limited(given, _label_sets(request, reader, given)))
 
 
 @router.post("/labels", include_in_schema=False)
-@router.get("/labels", summary="Names of labels", openapi_extra=_described("match[]"))
+@router.get("/labels", summary="Names of labels", openapi_extra=_described("match[]", "limit"))
 async def labels(request: Request) -> Response:
     """Return every label, or those of the metrics that match."""
     given = await _given(request)
@@ -117,12 +122,14 @@ async def labels(request: Request) -> Response:
         else:
             known = metrics_of(reader, token(request).streams)
             found = {"__name__", *(key for one in known.values() for key in one.keys)}
-        return sorted({*found, "bound"}), []
+        return _limited(given, sorted({*found, "bound"}))
 
     return await _answered(request, work)
 
 
-@router.get("/label/{label}/values", summary="Values of a label", openapi_extra=_described("match[]"))
+@router.get(
+    "/label/{label}/values", summary="Values of a label", openapi_extra=_described("match[]", "limit")
+)
 async def label_values(request: Request, label: str) -> Response:
     """Return the values of a label, sorted."""
     given = await _given(request)
@@ -131,19 +138,22 @@ async def label_values(request: Request, label: str) -> Response:
         if label == "bound":
             return ["high", "low", "value"], []
         if label == "__name__" and not given.get("match[]"):
-            return sorted(metrics_of(reader, token(request).streams)), []
+            return _limited(given, sorted(metrics_of(reader, token(request).streams)))
         named = () if label == "__name__" else (label,)
-        return sorted({one[label] for one in _label_sets(request, reader, given, *named) if label in one}), []
+        found = {one[label] for one in _label_sets(request, reader, given, *named) if label in one}
+        return _limited(given, sorted(found))
 
     return await _answered(request, work)
 
 
-@router.get("/metadata", summary="What each metric is")
+@router.get("/metadata", summary="What each metric is", openapi_extra=_described("metric", "limit"))
 async def metadata(request: Request) -> Response:
-    """Return type and description of each metric."""
+    """Return type and description of each metric, or of one."""
+    given = await _given(request)
 
     def work(reader: PublishedReader) -> tuple[Any, Sequence[str]]:
         known = metrics_of(reader, token(request).streams)
+        names, warnings = _limited(given, [name for name in known if name in given.get("metric", known)])
         return {
             name: [
                 {
@@ -154,8 +164,8 @@ async def metadata(request: Request) -> Response:
                     "unit": "",
                 }
             ]
-            for name, one in known.items()
-        }, []
+            for name, one in ((name, known[name]) for name in names)
+        }, warnings
 
     return await _answered(request, work)
 
@@ -251,12 +261,22 @@ def _label_sets(
     found: list[dict[str, str]] = []
     for text in given.get("match[]") or [""]:
         metric, matchers = selected(text) if text else (None, ())
-        chosen = [one for name, one in known.items() if metric in (None, name)]
-        for one in chosen:
-            wanted = tuple(m for m in matchers if m.label != "bound")
+        names = [{"__name__": name} for name in known if metric in (None, name)]
+        named = tuple(m for m in matchers if m.label == "__name__")
+        wanted = tuple(m for m in matchers if m.label not in ("bound", "__name__"))
+        for one in [known[each["__name__"]] for each in matching(reader, names, named)]:
             sets = label_sets(reader, one, [*(m.label for m in wanted), *labels], _MOST_LISTED)
             found += matching(reader, sets, wanted)
     return found[:_MOST_LISTED]
+
+
+def _limited(given: Given, found: list[Any]) -> tuple[list[Any], list[str]]:
+    """Return the first of what was found, as many as were asked for; with 0, all; and whether that was cut."""
+    text = (given.get("limit") or ["0"])[-1]
+    if not re.fullmatch("[0-9]{1,9}", text):
+        raise Problem(400, "bad_data", f"limit: expected a number, found {text[:40]!r}")
+    limit = int(text) or len(found)
+    return found[:limit], ["results truncated due to limit"] if len(found) > limit else []
 
 
 def _newest(reader: PublishedReader) -> int:

@@ -28,14 +28,15 @@ async function draw() {
   }
   const waiting = setTimeout(() => { main.setAttribute("aria-busy", "true"); main.replaceChildren(h("p", { class: "note" }, "Loading …")); }, 300);
   drawn = newest;
+  const sheet = h("div"), undrawn = [];
   try {
-    const sheet = h("div"), waiting = [];
     // What is drawn must be in the document, for its size.
-    const later = (late) => { if (place !== shown) return; if (sheet.isConnected) late(); else waiting.push(late); };
+    const later = (late) => { if (place !== shown) return; if (sheet.isConnected) late(); else undrawn.push(late); };
     await VIEWS[name](sheet, parameters, go, later);
-    if (place === shown) { main.replaceChildren(sheet); waiting.forEach((late) => late()); }
+    if (place === shown) { main.replaceChildren(sheet); undrawn.forEach((late) => late()); }
   } catch (error) {
-    if (place === shown) main.replaceChildren(h("h1", {}, error.title ?? "Error"), h("p", { class: "error", role: "alert" }, error.message));
+    // The form stays, so that what was asked can be mended.
+    if (place === shown) main.replaceChildren(sheet.querySelector("h1") ? sheet : h("h1", {}, error.title ?? "Error"), h("p", { class: "error", role: "alert" }, error.message));
   } finally {
     clearTimeout(waiting);
     main.removeAttribute("aria-busy");

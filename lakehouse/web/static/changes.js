@@ -15,7 +15,7 @@ export async function changes(sheet, parameters, go, later) {
   sheet.append(h("h1", {}, "How it changed"), form(question, streams, stream, "changes", go, false));
   const found = await get("/changes.json", question);
   const { rows } = found, label = "the answer in each kept version, with its interval";
-  sheet.append(h("p", { class: "note" }, `${found.question.agg} of ${found.question.measure} of ${question.stream} in the ${rows.length} versions that are kept`), PARTS.versions({ rows, label, why }, later));
+  sheet.append(h("p", { class: "note" }, `${found.question.agg} of ${found.question.measure} of ${question.stream} in ${rows.length === 1 ? "the one version that is kept" : `the ${rows.length} versions that are kept`}`), PARTS.versions({ rows, label, why }, later));
   sheet.append(table("Versions", [
     ["version", (row) => h("a", { href: `/v/${row.version}/ask.json?${encoded(question)}` }, row.version), true], ["published", (row) => time(row.published_us)],
     ["value", (row) => cell(row.value), true], ["low", (row) => cell(row.low), true], ["high", (row) => cell(row.high), true],

@@ -60,6 +60,16 @@ function tell(element, view, columns) {
   });
 }
 
+// Times of day, and once below them the day; days and longer stretches say themselves.
+function clock() {
+  const all = (text) => Object.fromEntries(["microseconds", "milliseconds", "seconds", "minsec", "minutes", "hourmin", "hours"].map((unit) => [unit, text]));
+  const days = { days: "%Y-%m-%d", months: "%Y-%m", years: "%Y" };
+  const context = model("DatetimeTickFormatter", { ...all("%Y-%m-%d"), days: "", months: "", years: "" });
+  return model("DatetimeTickFormatter", { ...all("%H:%M"), seconds: "%H:%M:%S", minsec: "%H:%M:%S", milliseconds: "%H:%M:%S.%3N", microseconds: "%H:%M:%S.%f", ...days, context, context_which: "start" });
+}
+
+const numbersOf = (row) => [row.value, row.low, row.high];
+
 function frame(attributes, isTime = true) {
   const ink = colour("--faint");
   const grid = { grid_line_color: colour("--rule"), grid_line_alpha: 0.5 };
@@ -68,7 +78,7 @@ function frame(attributes, isTime = true) {
     sizing_mode: "stretch_both", background_fill_color: null, border_fill_color: null, outline_line_color: colour("--rule"),
     x_range: model("DataRange1d", { range_padding: 0 }), y_range: model("DataRange1d", { range_padding: 0.08 }), ...attributes,
   });
-  const across = isTime ? model("DatetimeAxis", look) : model("LinearAxis", { ...look, ticker: model("BasicTicker", { min_interval: 1 }) });
+  const across = isTime ? model("DatetimeAxis", { ...look, formatter: clock() }) : model("LinearAxis", { ...look, ticker: model("BasicTicker", { min_interval: 1 }) });
   const up = model("LinearAxis", look);
   plot.add_layout(across, "below");
   plot.add_layout(up, "left");
@@ -113,14 +123,20 @@ function band(plot, edges, intervals, shade) {
   return add(plot, "Quad", look, source({ left, right, low, high }));
 }
 
-// One line with its band, and dots that are filled where the answer is exact; an unknown side reaches out of the chart.
+// From the least to the greatest, with room; what differs by rounding alone is no difference to look at.
+function around(numbers) {
+  const [least, most] = numbers.reduce(([low, high], one) => (one === null ? [low, high] : [Math.min(low, one), Math.max(high, one)]), [Infinity, -Infinity]);
+  if (least > most) return range(0, 1);
+  const room = Math.max(0.08 * (most - least), 1e-6 * Math.max(Math.abs(least), Math.abs(most))) || 1;
+  return range(least - room, most + room);
+}
+
+// One line with its band, and dots that are filled where the answer is exact; an unknown side reaches to the edge of the chart.
 function line(plot, rows, place, dots) {
   const shade = shadeOf(place), known = rows.filter((row) => row.value !== null);
-  const values = known.flatMap((row) => [row.value, row.low, row.high]).filter((one) => one !== null);
-  const [least, most] = values.reduce(([low, high], one) => [Math.min(low, one), Math.max(high, one)], [Infinity, -Infinity]);
-  const far = (most - least || 1) * 10, edges = known.map((row) => [ms(row.from_us), ms(row.to_us)]);
+  const { start, end } = plot.y_range, edges = known.map((row) => [ms(row.from_us), ms(row.to_us)]);
   const drawn = [
-    band(plot, edges, known.map((row) => [row.low ?? least - far, row.high ?? most + far]), shade),
+    band(plot, edges, known.map((row) => [row.low ?? start, row.high ?? end]), shade),
     step(plot, edges, known.map((row) => row.value), shade, isDashed(place)),
   ];
   if (!dots) return drawn;
@@ -132,7 +148,7 @@ function line(plot, rows, place, dots) {
 export function bands(element, lines, { finalBeforeUs, onZoom, dots, text }) {
   const all = lines.flatMap((one) => one.rows), first = lines[0].rows;
   const [from, to] = [ms(first[0].from_us), ms(first.at(-1).to_us)];
-  const plot = frame({ x_range: range(from, to) });
+  const plot = frame({ x_range: range(from, to), y_range: around(all.flatMap(numbersOf)) });
   const open = all.find((row) => !row.final);
   if (open) {
     const left = all.reduce((least, row) => (row.final ? least : Math.min(least, row.from_us)), Infinity);
@@ -188,7 +204,8 @@ export function bars(element, rows, text) {
 // One point per version, with its interval: how an answer came to be what it is.
 export function fan(element, rows, text) {
   const known = rows.filter((row) => row.value !== null);
-  const plot = frame({}, false);
+  const x_range = range(Math.min(...known.map((row) => row.version)) - 0.5, Math.max(...known.map((row) => row.version)) + 0.5);
+  const plot = frame({ x_range, y_range: around(known.flatMap(numbersOf)) }, false);
   const data = source({ x: known.map((row) => row.version), y: known.map((row) => row.value), low: known.map((row) => row.low ?? row.value), high: known.map((row) => row.high ?? row.value) });
   add(plot, "VArea", { x: value("x"), y1: value("low"), y2: value("high"), fill_color: shadeOf(0), fill_alpha: 0.2 }, data);
   add(plot, "Segment", { x0: value("x"), x1: value("x"), y0: value("low"), y1: value("high"), line_color: shadeOf(0), line_width: 3 }, data);

@@ -8,8 +8,9 @@ export async function quarantine(sheet, parameters, go) {
   const stream = parameters.get("stream") ?? streams[0]?.stream, reason = parameters.get("reason"), source_file = parameters.get("source_file");
   sheet.append(h("h1", {}, "Quarantine"), h("form", { "aria-label": "Stream" }, h("label", {}, "Stream", h("select", { onchange: (event) => go({ view: "quarantine", stream: event.target.value }) }, streams.map((one) => h("option", { selected: one.stream === stream }, one.stream))))));
   if (!stream) { sheet.append(h("p", { class: "note" }, "No stream is published yet.")); return; }
+  if (!streams.some((one) => one.stream === stream)) throw new Error(`no stream ${stream} is published`);
   const facets = await get(`/quarantine/${encodeURIComponent(stream)}/facets.json`, { reason }).catch((problem) => { if (problem.status === 404) return { rows: [] }; throw problem; });
-  if (!facets.rows.length) { sheet.append(h("p", { class: "good" }, "Nothing was ever rejected.")); return; }
+  if (!facets.rows.length) { sheet.append(h("p", { class: "good" }, reason ? `Nothing was ever rejected for the reason ${reason}.` : "Nothing was ever rejected.")); return; }
   const link = (facet) => (row) => h("a", { href: `?${new URLSearchParams({ view: "quarantine", stream, ...(facet === "reason" ? { reason: row.value } : { ...(reason ? { reason } : {}), source_file: row.value }) })}` }, row.value);
   const of = (facet) => facets.rows.filter((row) => row.facet === facet);
   sheet.append(h("div", { class: "cards" },
