@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.faults.lab import Lab, Labs, Verdict
+from tests.faults.lab import Lab, Verdict, labs_for
 from tests.faults.report import Progress
 
 DAY_S = 86_400
@@ -67,7 +67,7 @@ def run(quick: bool, progress: Progress) -> dict[str, Any]:
     if shutil.which("cc") is None:
         return {"tried": 0, "skipped": "no compiler of C", "broken": []}
     broken = []
-    with tempfile.TemporaryDirectory(prefix="tidemark-faults-") as name, Labs(quick) as labs:
+    with tempfile.TemporaryDirectory(prefix="tidemark-faults-") as name, labs_for(quick) as labs:
         library = _compiled(Path(name))
         cases = [(library, runs) for runs in ((QUICK,) if quick else CASES)]
         for (_, runs), verdict in progress(labs.tried(judged, cases), len(cases)):

@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.faults import subject
 from tests.faults.forked import attempt
-from tests.faults.lab import Lab, Labs, Verdict, differences, done, gone_on
+from tests.faults.lab import Lab, Verdict, differences, done, gone_on, labs_for
 from tests.faults.report import Progress
 from tests.queries.multiway.streams import NAMES
 
@@ -36,7 +36,7 @@ def run(quick: bool, progress: Progress) -> dict[str, Any]:
     """Damage one file of every shape that a home has, in each way."""
     counts: dict[str, int] = {"same": 0, "refused": 0, "told": 0}
     said, broken = list[str](), list[str]()
-    with Labs(quick) as labs:
+    with labs_for(quick) as labs:
         cases = [(shape, how) for shape in labs.of_one(_listed) for how in DAMAGES]
         if quick:
             cases = random.Random(SEED).sample(cases, QUICK)

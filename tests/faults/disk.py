@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.faults.lab import Lab, Labs, Verdict
+from tests.faults.lab import Lab, Verdict, labs_for
 from tests.faults.report import Progress
 
 # How much is left when the jobs begin, in bytes, or that nothing may be written.
@@ -25,7 +25,7 @@ def run(quick: bool, progress: Progress) -> dict[str, Any]:
         return {"tried": 0, "skipped": "only the superuser can make file systems", "broken": []}
     broken = []
     cases = QUICK if quick else CASES
-    with Labs(quick) as labs:
+    with labs_for(quick) as labs:
         for case, verdict in progress(labs.tried(judged, cases), len(cases)):
             broken += [f"{case}: {verdict}"] if verdict else []
     return {"tried": len(cases), "broken": sorted(broken)}

@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 from tests.faults.forked import fail_from
-from tests.faults.lab import Lab, Labs, Verdict
+from tests.faults.lab import Lab, Verdict, labs_for
 from tests.faults.report import Progress
 
 CODES = {
@@ -24,7 +24,7 @@ Case = tuple[str, int]
 def run(quick: bool, progress: Progress) -> dict[str, Any]:
     """Try each kind of error from some steps on."""
     dice, broken = random.Random(SEED), []
-    with Labs(quick) as labs:
+    with labs_for(quick) as labs:
         steps = range(len(labs.steps()))
         cases = [(name, step) for name in CODES for step in dice.sample(steps, QUICK if quick else EACH)]
         for case, verdict in progress(labs.tried(judged, cases), len(cases)):

@@ -6,10 +6,10 @@ import random
 from typing import Any
 
 from tests.faults.forked import kill_at
-from tests.faults.lab import Lab, Labs, Verdict
+from tests.faults.lab import Lab, Verdict, labs_for
 from tests.faults.report import Progress
 
-QUICK, SEED = 6, 20
+QUICK, SEED = 4, 20
 # A step, and the one before which the run that follows dies, None where it does not.
 Kill = tuple[int, int | None]
 
@@ -17,7 +17,7 @@ Kill = tuple[int, int | None]
 def run(quick: bool, progress: Progress) -> dict[str, Any]:
     """Kill the jobs before every step, or before some; every other time also the run that follows."""
     dice, broken = random.Random(SEED), []
-    with Labs(quick) as labs:
+    with labs_for(quick) as labs:
         steps = len(labs.steps())
         at = sorted(dice.sample(range(steps), QUICK)) if quick else range(steps)
         cases = [(step, dice.randrange(steps) if place % 2 else None) for place, step in enumerate(at)]

@@ -12,6 +12,7 @@ import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
@@ -133,9 +134,32 @@ class Labs:
 
 
 _LAB: list[Lab] = []
+_SHARED: list[Labs] = []
 
 
-def _begin(parent: str) -> None:
+@contextmanager
+def shared_labs(quick: bool) -> Iterator[None]:
+    """Let all parts that are run meanwhile use the same laboratories: making one takes as long as some attempts."""
+    with Labs(quick) as labs:
+        _SHARED.append(labs)
+        try:
+            yield
+        finally:
+            _SHARED.clear()
+
+
+@contextmanager
+def labs_for(quick: bool) -> Iterator[Labs]:
+    """Give laboratories for a part: those that are shared, or its own."""
+    if _SHARED:
+        yield _SHARED[0]
+    else:
+        with Labs(quick) as labs:
+            yield labs
+
+
+def import_jobs() -> None:
+    """Import what jobs need, once for all processes that are forked from this one."""
     import jobs.build_rollups
     import jobs.ingest
     import jobs.maintain
@@ -145,6 +169,9 @@ def _begin(parent: str) -> None:
     import jobs.repair_late
     import jobs.run_queries  # noqa: F401
 
+
+def _begin(parent: str) -> None:
+    import_jobs()
     _LAB.append(Lab.made(Path(tempfile.mkdtemp(dir=parent))))
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.faults import subject
 from tests.faults.forked import attempt
-from tests.faults.lab import done
+from tests.faults.lab import done, import_jobs
 from tests.faults.report import Progress
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def run(quick: bool, progress: Progress) -> dict[str, Any]:
     reads, publishes = (QUICK_READS, QUICK_PUBLISHES) if quick else (READS, PUBLISHES)
     with tempfile.TemporaryDirectory(prefix="tidemark-faults-") as name:
         lake = Path(name) / "lake"
+        import_jobs()
         done(attempt(lambda: subject.made(lake)))
         context = multiprocessing.get_context("spawn")
         stop, counted, found = context.Event(), context.Value("q", 0), context.Queue()
@@ -55,7 +56,7 @@ def run(quick: bool, progress: Progress) -> dict[str, Any]:
         begun.wait()
         for number in progress(iter(range(publishes)), publishes):
             subject.land(lake, 3 + number)
-            done(attempt(lambda: subject.run_jobs(lake / "tidemark.toml")))
+            done(attempt(lambda: subject.run_published(lake / "tidemark.toml")))
         while counted.value < reads and any(reader.is_alive() for reader in readers):
             time.sleep(0.1)
         stop.set()

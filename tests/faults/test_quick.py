@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
 
 import pytest
 
+from tests.faults.lab import shared_labs
 from tests.faults.report import silent
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_laboratory() -> Iterator[None]:
+    with shared_labs(quick=True):
+        yield
 
 
 OTHERS = ("errors", "disk", "writers", "clocks", "readers")
@@ -26,4 +34,4 @@ def test_nothing_breaks(part: str) -> None:
 def test_the_harness_tells_when_a_guard_is_switched_off() -> None:
     found = import_module("tests.faults.mutants").run(True, silent)
 
-    assert found["caught"] == found["mutants"] == 1
+    assert found["caught"] == found["mutants"] == 1 and found["broken"] == []

@@ -18,7 +18,7 @@ from typing import Any
 
 from tests.faults import subject
 from tests.faults.forked import attempt, hook_of, kill_at
-from tests.faults.lab import Lab, Labs, Verdict, done
+from tests.faults.lab import Lab, Verdict, done, labs_for
 from tests.faults.report import Progress
 
 CASES, QUICK, JOBS, LAST_STEP = 60, 2, 12, 60
@@ -27,7 +27,7 @@ CASES, QUICK, JOBS, LAST_STEP = 60, 2, 12, 60
 def run(quick: bool, progress: Progress) -> dict[str, Any]:
     """Try some seeds."""
     cases, broken = range(QUICK if quick else CASES), []
-    with Labs(quick) as labs:
+    with labs_for(quick) as labs:
         for case, verdict in progress(labs.tried(judged, cases), len(cases)):
             broken += [f"seed {case}: {verdict}"] if verdict else []
     return {"tried": len(cases), "broken": sorted(broken)}
