@@ -85,12 +85,35 @@ def _formats(stream: Stream) -> Iterator[Problem]:
     source, found = stream.source, f"format {stream.source.format!r}"
     if source.explode and source.format not in ("ndjson", "avro"):
         yield Problem("source.explode", found, 'format "ndjson" or "avro"; others hold no lists')
+    if source.unpivot:
+        yield from _unpivot(stream)
     if source.header != "names" and source.format != "csv":
         yield Problem("source.header", found, 'format "csv"; others name their own fields')
     for name in _SHAPED if source.shape else ():
         if name not in stream.all_columns:
             found = f"{source.shape!r} without the column {name!r}"
             yield Problem("source.shape", found, 'it, as preset = "flow" has')
+
+
+def _unpivot(stream: Stream) -> Iterator[Problem]:
+    """Wide records: which fields of a line are rows is known from a header's names."""
+    source, unpivot = stream.source, stream.source.unpivot
+    if unpivot is None:
+        return
+    if source.format != "csv" or source.header != "names" or source.kind != "files":
+        found = f"format {source.format!r} with kind {source.kind!r} and header {source.header!r}"
+        yield Problem("source.unpivot", found, 'format "csv" in files with header "names"')
+    if unpivot.name == unpivot.value:
+        yield Problem(
+            "source.unpivot.value", repr(unpivot.value), "another name than that of the field's name"
+        )
+    paths = {column.path or name for name, column in stream.all_columns.items()}
+    for key in ("name", "value"):
+        if getattr(unpivot, key) not in paths:
+            path = getattr(unpivot, key)
+            yield Problem(
+                f"source.unpivot.{key}", f"no column that reads {path!r}", "one, by its name or path"
+            )
 
 
 def _positions(stream: Stream) -> Iterator[Problem]:

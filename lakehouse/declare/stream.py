@@ -64,6 +64,14 @@ def _start(value: Any) -> Any:
         raise ValueError(f"expected {expected}") from None
 
 
+def _pattern(value: str) -> str:
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise ValueError(f"expected a regular expression such as 'Temperature': {error}") from None
+    return value
+
+
 def _zone(value: str) -> str:
     try:
         ZoneInfo(value)
@@ -122,6 +130,18 @@ class ClockBounds(_Part):
     ahead: Wait = parse_duration("1h")
 
 
+class Unpivot(_Part):
+    """Which fields of a wide record are rows of their own: each becomes one, of the field's name and its value.
+
+    ``columns``: a regular expression that is looked for in the names of a file's header. ``name`` and ``value``: under
+    which names the columns of the stream read the two. Fields that a column or time reads by its own name stay out.
+    """
+
+    columns: Annotated[str, AfterValidator(_pattern)]
+    name: str = Field(default="channel", min_length=1)
+    value: str = Field(default="value", min_length=1)
+
+
 class Source(_Part):
     """Where records come from and how a file, or a message of a topic, is cut into them.
 
@@ -141,6 +161,7 @@ class Source(_Part):
     header: Literal["names", "skip", "none"] = "names"
     null_values: tuple[str, ...] | None = None
     explode: str | None = None
+    unpivot: Unpivot | None = None
     settle: Wait = parse_duration("2s")
     batch_bytes: int = Field(default=128 * 1024 * 1024, ge=1)
     batch_files: int = Field(default=1000, ge=1)
@@ -169,6 +190,11 @@ class Source(_Part):
     every: Microseconds = parse_duration("10s")
     roll_after: Microseconds = parse_duration("1m")
     roll_bytes: int = Field(default=64 * 1024 * 1024, ge=1)
+
+    @property
+    def has_items(self) -> bool:
+        """Whether one record may be several rows."""
+        return self.explode is not None or self.unpivot is not None
 
     @property
     def nulls(self) -> tuple[str, ...]:

@@ -100,7 +100,7 @@ class BatchRecords:
         Only the other lines are parsed again; where a line may hold several rows, all are.
         """
         stream, manifest = self.stream, self.manifest
-        if manifest.kind != "files" or stream.source.explode:
+        if manifest.kind != "files" or stream.source.has_items:
             return self.rejected
         lines = read_lines(self.tables.spark, manifest.files, stream.source, accepted)
         rows = typed_rows(with_fields(lines.frame, stream, lines.layouts), stream)

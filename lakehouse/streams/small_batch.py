@@ -40,8 +40,8 @@ SMALL_BYTES = 128 * 1024 * 1024
 OTHER_BYTES = 4 * 1024 * 1024
 # Python reads so many odd lines in a second.
 ODD_LINES = 20_000
-# Compressed files are larger than they look.
-_INFLATED = 10
+# Compressed files are larger than they look, and rows of wide lines larger than these.
+_INFLATED, _WIDE = 10, 5
 _BAD = pa.schema(
     {
         **dict.fromkeys(("reason", "detail"), pa.string()),
@@ -68,10 +68,8 @@ def _is_small(records: BatchRecords) -> bool:
     """Whether a batch can be read on the driver."""
     if records.manifest.kind != "files" or not can_be_plain(records.stream):
         return False
-    return (
-        sum(f.size * (_INFLATED if f.path.endswith(".gz") else 1) for f in records.manifest.files)
-        <= SMALL_BYTES
-    )
+    size = sum(f.size * (_INFLATED if f.path.endswith(".gz") else 1) for f in records.manifest.files)
+    return size * (_WIDE if records.stream.source.unpivot else 1) <= SMALL_BYTES
 
 
 class _TooMuch(Exception):
@@ -186,10 +184,11 @@ class SmallBatch:
         rows, lines = self._read
         if not lines.num_rows:
             return None
-        known = read_odd(lines if lines.num_rows <= ODD_LINES else lines[:0], stream, layouts, rows.schema)
-        if known.rows.num_rows == lines.num_rows:
+        most = ODD_LINES // max((len(layout or ()) for layout in layouts if stream.source.unpivot), default=1)
+        known = read_odd(lines if lines.num_rows <= most else lines[:0], stream, layouts, rows.schema)
+        unknown = lines.filter(pa.array(~known.is_known)) if len(known.is_known) else lines
+        if not unknown.num_rows:
             return known.rows
-        unknown = lines.filter(pa.array(~known.is_known)) if known.rows.num_rows else lines
         # Without a job, but the plan takes half a second, and a session that is still to be started ten. In one
         # piece: Spark stops reading a table at its first empty piece behind another.
         frame = self.records.tables.spark.createDataFrame(unknown.combine_chunks())
@@ -229,11 +228,12 @@ class SmallBatch:
             return
         found = repeats.filter(pc.equal(repeats["verdict"], CONFLICT))
         for path in pc.unique(found["source_file"]).to_pylist():
-            numbers = found.filter(pc.equal(found["source_file"], path))["source_line"]
-            source = self.records.stream.source
-            for lines in records_of(path, source):
-                taken = lines.filter(pc.is_in(lines.column("source_line"), pc.unique(numbers)))
-                yield _as_conflicts(taken, path, conflict_detail(self.records.stream))
+            places = found.filter(pc.equal(found["source_file"], path)).select(["source_line", "source_item"])
+            for lines in records_of(path, self.records.stream.source):
+                at = pc.index_in(places["source_line"], lines.column("source_line"))
+                taken = lines.take(at.combine_chunks().drop_null())
+                items = places["source_item"].filter(at.is_valid())
+                yield _as_conflicts(taken, items, path, conflict_detail(self.records.stream))
 
 
 def _bytes(texts: pa.Array | pa.ChunkedArray) -> int:
@@ -253,13 +253,9 @@ def _located(lines: pa.RecordBatch, file: LandedFile, layout: int) -> pa.Table:
     return pa.table(columns, schema=LINE_SCHEMA)
 
 
-def _as_conflicts(lines: pa.RecordBatch, path: str, detail: str) -> pa.Table:
-    said = {
-        "reason": "conflict",
-        "detail": detail,
-        "source_file": path,
-        "source_item": pa.scalar(0, pa.int32()),
-    }
+def _as_conflicts(lines: pa.RecordBatch, items: pa.ChunkedArray, path: str, detail: str) -> pa.Table:
+    said = {"reason": "conflict", "detail": detail, "source_file": path}
     columns = {name: pa.repeat(value, lines.num_rows) for name, value in said.items()}
+    columns["source_item"] = items
     columns |= {name: lines.column(name) for name in ("record", "source_line")}
     return pa.table(columns).select(_BAD.names).cast(_BAD)

@@ -105,6 +105,24 @@ TOGETHER: list[tuple[dict[str, Any], tuple[str, str, str]]] = [
     ),
     ({"source": _CSV | {"explode": "items"}}, ("source.explode", "format 'csv'", 'format "ndjson"')),
     (
+        {
+            "source": {
+                "path": "x",
+                "format": "ndjson",
+                "unpivot": {"columns": "t", "name": "device", "value": "temp"},
+            }
+        },
+        ("source.unpivot", "format 'ndjson'", 'format "csv" in files with header "names"'),
+    ),
+    (
+        {"source": _CSV | {"unpivot": {"columns": "t", "name": "temp", "value": "temp"}}},
+        ("source.unpivot.value", "'temp'", "another name"),
+    ),
+    (
+        {"source": _CSV | {"unpivot": {"columns": "t", "value": "temp"}}},
+        ("source.unpivot.name", "no column that reads 'channel'", "one, by its name or path"),
+    ),
+    (
         {"source": {"path": "x", "format": "zeek", "header": "skip"}},
         ("source.header", "format 'zeek'", 'format "csv"'),
     ),

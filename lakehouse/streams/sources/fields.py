@@ -6,6 +6,7 @@ cut into fields, or null) and ``_item`` (its place in an exploded list).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from pyspark.sql import types as T
 
 from lakehouse.declare.columns import Column as StreamColumn
 from lakehouse.declare.columns import is_message_field
-from lakehouse.declare.stream import Stream
+from lakehouse.declare.stream import Stream, Unpivot
 from lakehouse.streams.sources.avro import with_avro_text
 from lakehouse.streams.sources.envelope import with_envelope_fields, with_payload
 from lakehouse.streams.sources.lines import Layout
@@ -37,6 +38,7 @@ class FieldMap:
 
     fields: dict[str, StreamColumn]
     kind: str
+    unpivot: Unpivot | None = None
 
     @staticmethod
     def of(stream: Stream) -> FieldMap:
@@ -48,7 +50,7 @@ class FieldMap:
         for name, field in times.items():
             if field:
                 fields[name] = fields.get(field, StreamColumn(path=field))
-        return FieldMap(fields, stream.source.kind)
+        return FieldMap(fields, stream.source.kind, stream.source.unpivot)
 
     @property
     def of_messages(self) -> dict[str, str]:
@@ -64,8 +66,24 @@ class FieldMap:
     @property
     def of_records(self) -> FieldMap:
         """Fields that stand in the record itself."""
-        beside = {**self.of_messages, **self.of_files}
-        return FieldMap({name: c for name, c in self.fields.items() if name not in beside}, self.kind)
+        beside = {**self.of_messages, **self.of_files, **self.of_items}
+        return FieldMap({n: c for n, c in self.fields.items() if n not in beside}, self.kind, self.unpivot)
+
+    @property
+    def of_items(self) -> dict[str, str]:
+        """Fields that tell the name or the value of one of a wide record's fields: "name" or "value"."""
+        if self.unpivot is None:
+            return {}
+        told = {self.unpivot.name: "name", self.unpivot.value: "value"}
+        return {name: told[self.path(name)] for name in self.fields if self.path(name) in told}
+
+    def channels(self, layout: Layout) -> list[int]:
+        """Return the places of a header's fields that are rows of their own."""
+        if self.unpivot is None:
+            return []
+        read = {self.path(name) for name in self.fields} - {self.unpivot.name, self.unpivot.value}
+        pattern = re.compile(self.unpivot.columns)
+        return [n for n, name in enumerate(layout or ()) if name not in read and pattern.search(name)]
 
     def path(self, name: str) -> str:
         """Return the source's own name of a field."""
@@ -88,7 +106,7 @@ def with_fields(lines: DataFrame, stream: Stream, layouts: tuple[Layout, ...]) -
     if stream.source.format in ("ndjson", "parquet", "avro"):
         cut = _from_json(text, stream, wanted.of_records)
     else:
-        cut = _from_delimited(text, stream, wanted.of_records, layouts)
+        cut = _from_delimited(text, stream, wanted, layouts)
     add_fields = with_envelope_fields if stream.source.kind == "mqtt" else with_message_fields
     cut = _with_file_fields(add_fields(cut, wanted.of_messages), wanted.of_files)
     return cut.withColumn("f", as_flow(F.col("f"))) if stream.source.shape == "flow" else cut
@@ -110,8 +128,9 @@ def _with_text(lines: DataFrame, stream: Stream) -> DataFrame:
 
 
 def _from_delimited(
-    text: DataFrame, stream: Stream, wanted: FieldMap, layouts: tuple[Layout, ...]
+    text: DataFrame, stream: Stream, every: FieldMap, layouts: tuple[Layout, ...]
 ) -> DataFrame:
+    wanted = every.of_records
     # Parsed in a projection of its own: inside one expression Spark would parse the line once per field.
     rows = {f"row{n}": F.when(F.col("layout") == n, _cut(stream, layout)) for n, layout in enumerate(layouts)}
     cut = F.lit(None)
@@ -127,7 +146,30 @@ def _from_delimited(
         cut = F.when(F.col("is_json"), _json_members(wanted)).otherwise(cut)
     parsed = text.select(*_KEPT, "layout", "valid", *(row.alias(name) for name, row in rows.items()), *json)
     fields_cut = parsed.select(*_KEPT, "valid", F.lit(0).alias("source_item"), cut.alias("f"))
+    if every.unpivot is not None:
+        return _unpivoted(fields_cut, every)
     return fields_cut.select("*", F.col("f._malformed").alias("malformed"))
+
+
+def _unpivoted(cut: DataFrame, every: FieldMap) -> DataFrame:
+    """Make a row of each item of ``f._items``, and one of a record that has none."""
+    items = cut.select(*_KEPT, "valid", "f", F.posexplode_outer("f._items").alias("place", "item"))
+    texts = [F.col(f"f.{name}").alias(name) for name in every.of_records.fields]
+    texts += [F.col(f"item.{told}").alias(name) for name, told in every.of_items.items()]
+    lacking = F.when(F.col("place").isNull(), F.lit(no_items(every)))
+    return items.select(
+        *_KEPT,
+        "valid",
+        F.coalesce("place", F.lit(0)).alias("source_item"),
+        F.struct(*texts).alias("f"),
+        F.coalesce("f._malformed", lacking).alias("malformed"),
+    )
+
+
+def no_items(wanted: FieldMap) -> str:
+    """Return the verdict on a wide record none of whose fields is a row."""
+    pattern = wanted.unpivot.columns if wanted.unpivot else ""
+    return f"no_items: no field of the header matches {pattern}"
 
 
 def _flat_json(wanted: FieldMap) -> Column:
@@ -194,7 +236,20 @@ def _delimited(stream: Stream, wanted: FieldMap, layout: Layout, row: Column) ->
         fault = F.when(row["_all"].isNotNull(), F.lit(expected))
     if stream.source.format == "nfdump":
         texts |= {n: as_seconds(text) for n, text in texts.items() if wanted.path(n) == "duration"}
-    return F.struct(*(F.trim(text).alias(name) for name, text in texts.items()), fault.alias("_malformed"))
+    items = [_items(wanted, layout, row, fault)] if wanted.unpivot else []
+    trimmed = (F.trim(text).alias(name) for name, text in texts.items())
+    return F.struct(*trimmed, fault.alias("_malformed"), *items)
+
+
+def _items(wanted: FieldMap, layout: tuple[str, ...], row: Column, fault: Column) -> Column:
+    places = wanted.channels(layout)
+    each = [F.struct(F.lit(layout[n]).alias("name"), F.trim(row[f"_c{n}"]).alias("value")) for n in places]
+    is_cut = row.isNotNull() & fault.isNull()
+    return F.when(is_cut, F.array(*each) if each else _no_items()).alias("_items")
+
+
+def _no_items() -> Column:
+    return F.lit(None).cast("array<struct<name string, value string>>")
 
 
 def _place(column: StreamColumn, name: str, layout: tuple[str, ...]) -> int | None:
@@ -206,7 +261,8 @@ def _place(column: StreamColumn, name: str, layout: tuple[str, ...]) -> int | No
 
 def _nothing(wanted: FieldMap, why: str) -> Column:
     texts = [F.lit(None).cast("string").alias(name) for name in wanted.fields]
-    return F.struct(*texts, F.lit(why).alias("_malformed"))
+    items = [_no_items().alias("_items")] if wanted.unpivot else []
+    return F.struct(*texts, F.lit(why).alias("_malformed"), *items)
 
 
 def _from_json(text: DataFrame, stream: Stream, wanted: FieldMap) -> DataFrame:

@@ -7,7 +7,6 @@ takes Spark's way. Tests hold both ways to each other.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
@@ -24,8 +23,9 @@ import pyarrow as pa
 from lakehouse.declare.columns import Column, sql_type
 from lakehouse.declare.durations import format_duration
 from lakehouse.declare.stream import Stream
-from lakehouse.streams.sources.fields import ARRIVAL, EVENT, PLUS, FieldMap
+from lakehouse.streams.sources.fields import ARRIVAL, EVENT, PLUS, FieldMap, no_items
 from lakehouse.streams.sources.lines import Layout
+from lakehouse.streams.sources.plain_lines import record_hash
 from lakehouse.streams.sources.texts import Unsure, Value, is_long, is_special, scaled, time_of, value_of
 
 Texts = dict[str, str | None]
@@ -65,7 +65,7 @@ def read_odd(lines: pa.Table, stream: Stream, layouts: tuple[Layout, ...], schem
     found: list[dict[str, Any]] = []
     for place, line in enumerate(lines.to_pylist()):
         try:
-            found.append(reader.row(line))
+            found += reader.rows(line)
         except Unsure:
             continue
         is_known[place] = True
@@ -97,19 +97,26 @@ class _Reader:
     def nulls(self) -> frozenset[str]:
         return frozenset(self.stream.source.nulls)
 
-    def row(self, line: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a line's row: its values when it is good, else why it is not, and its bytes."""
+    def rows(self, line: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return a line's rows: their values where they are good, else why they are not, and the line's bytes."""
         row = {"source_file": line["source_file"], "source_line": line["source_line"], "source_item": 0}
         try:
-            values = self._values(line)
+            items = self._texts(line)
         except _Rejected as verdict:
-            reason, _, detail = str(verdict).partition(":")
-            return row | {"reason": reason, "detail": detail.strip(" "), "record": line["record"]}
-        if self.stream.identity_is_record:
-            values["record_hash"] = hashlib.md5(line["record"]).digest()
-        return row | values
+            return [row | _rejected(verdict, line)]
+        return [row | {"source_item": n} | self._judged(texts, n, line) for n, texts in enumerate(items)]
 
-    def _values(self, line: Mapping[str, Any]) -> dict[str, Any]:
+    def _judged(self, texts: Texts, item: int, line: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            values = self._typed(texts)
+        except _Rejected as verdict:
+            return _rejected(verdict, line)
+        if self.stream.identity_is_record:
+            values["record_hash"] = record_hash(line["record"], item, self.stream)
+        return values
+
+    def _texts(self, line: Mapping[str, Any]) -> list[Texts]:
+        """Return the wanted texts of each row of a line."""
         if line["fault"] is not None:
             raise _Rejected(line["fault"])
         try:
@@ -117,16 +124,16 @@ class _Reader:
         except UnicodeDecodeError:
             raise _Rejected("bad_utf8: the record is not UTF-8") from None
         is_csv = self.stream.source.format == "csv"
-        cut = self._delimited(text, self.layouts[line["layout"]]) if is_csv else self._json(text)
-        texts = {name: None if text in self.nulls else text for name, text in cut.items()}
-        for name, column in self.wanted.fields.items():
-            if column.file is not None:
-                told = column.from_file(line["source_file"])
-                texts[name] = None if told in self.nulls else told
-        return self._typed(texts)
+        items = self._delimited(text, self.layouts[line["layout"]]) if is_csv else [self._json(text)]
+        columns = self.wanted.fields.items()
+        told = {name: column.from_file(line["source_file"]) for name, column in columns if column.file}
+        return [
+            {name: None if text in self.nulls else text for name, text in (item | told).items()}
+            for item in items
+        ]
 
-    def _delimited(self, text: str, layout: Layout) -> Texts:
-        """Return the wanted texts of a delimited line."""
+    def _delimited(self, text: str, layout: Layout) -> list[Texts]:
+        """Return the wanted texts of each row of a delimited line."""
         if not layout:
             raise _Rejected("missing_column: the file names no fields")
         wanted = self.wanted.of_records
@@ -141,7 +148,15 @@ class _Reader:
         cut = _cut(text, self.stream.source.separator, self.stream.source.quote)
         if len(cut) != len(layout):
             raise _Rejected(f"malformed: expected {len(layout)} fields")
-        return {name: None if place is None else cut[place] for name, place in at.items()}
+        texts = {name: None if place is None else cut[place] for name, place in at.items()}
+        return [texts] if self.wanted.unpivot is None else self._items(texts, cut, layout)
+
+    def _items(self, texts: Texts, cut: list[str | None], layout: tuple[str, ...]) -> list[Texts]:
+        channels, told = self.wanted.channels(layout), self.wanted.of_items
+        if not channels:
+            raise _Rejected(no_items(self.wanted))
+        pairs = ({"name": layout[n], "value": cut[n]} for n in channels)
+        return [texts | {name: pair[each] for name, each in told.items()} for pair in pairs]
 
     def _json(self, text: str) -> Texts:
         """Return the wanted texts of a JSON object."""
@@ -195,6 +210,11 @@ class _Reader:
         seconds = Decimal(repr(micros / 1_000_000)).quantize(_SECOND, ROUND_HALF_UP)
         most = f"at most {format_duration(bounds.behind)} behind, {format_duration(bounds.ahead)} ahead"
         raise _Rejected(f"clock: event time is {seconds} s behind arrival; expected {most}")
+
+
+def _rejected(verdict: _Rejected, line: Mapping[str, Any]) -> dict[str, Any]:
+    reason, _, detail = str(verdict).partition(":")
+    return {"reason": reason, "detail": detail.strip(" "), "record": line["record"]}
 
 
 def _wrong(reason: str, name: str, text: str, expected: str) -> _Rejected:

@@ -70,26 +70,34 @@ def read_plain(lines: pa.RecordBatch, layout: Layout, stream: Stream, path: str 
     # In JSON what a backslash means is not plain.
     is_clean = _is_printable(records, "" if is_csv else "\\")
     is_clean &= lines.column("fault").is_null().to_numpy(zero_copy_only=False)
-    found = (
-        _of_delimited(records, is_clean, layout, wanted, stream)
-        if is_csv
-        else _of_json(records, is_clean, wanted)
-    )
-    places, texts = found
+    items: Places | None = None
+    if is_csv:
+        places, texts, items = _of_delimited(records, is_clean, layout, every, stream)
+    else:
+        places, texts = _of_json(records, is_clean, wanted)
     for name in every.of_files:
         texts[name] = pa.repeat(pa.scalar(every.fields[name].from_file(path), pa.string()), len(places))
     rows, is_good = _typed({name: _known(text, stream) for name, text in texts.items()}, len(places), stream)
+    # Of a line that is several rows all must be good.
+    is_good &= ~np.isin(places, places[~is_good])
     places = places[is_good]
+    items = np.zeros(len(places), np.int32) if items is None else items[is_good].astype(np.int32)
     rows = rows.filter(pa.array(is_good))
     taken = lines.take(pa.array(places))
     rows = rows.append_column("source_line", taken.column("source_line"))
-    rows = rows.append_column("source_item", pa.array(np.zeros(len(places), np.int32)))
+    rows = rows.append_column("source_item", pa.array(items))
     if stream.identity_is_record:
-        digests = [hashlib.md5(record).digest() for record in taken.column("record").to_pylist()]
+        said = zip(taken.column("record").to_pylist(), items.tolist(), strict=True)
+        digests = [record_hash(record, item, stream) for record, item in said]
         rows = rows.append_column("record_hash", pa.array(digests, pa.binary()))
     is_plain = np.zeros(len(records), np.bool_)
     is_plain[places] = True
     return PlainLines(rows, is_plain)
+
+
+def record_hash(record: bytes, item: int, stream: Stream) -> bytes:
+    """Return the hash of a row that is identified by its record, as ``rows.py`` makes it."""
+    return hashlib.md5(record + (b"\n%d" % item if stream.source.has_items else b"")).digest()
 
 
 def _is_printable(records: pa.BinaryArray, without: str) -> Mask:
@@ -137,13 +145,20 @@ def _is_well_quoted(records: pa.BinaryArray, quote: str, separator: str) -> Mask
 
 
 def _of_delimited(
-    records: pa.BinaryArray, is_clean: Mask, layout: Layout, wanted: FieldMap, stream: Stream
-) -> tuple[npt.NDArray[np.intp], dict[str, pa.Array]]:
-    """Return the places of lines with the header's number of fields, and the texts of wanted fields."""
-    names = layout or ()
+    records: pa.BinaryArray, is_clean: Mask, layout: Layout, every: FieldMap, stream: Stream
+) -> tuple[npt.NDArray[np.intp], dict[str, pa.Array], Places]:
+    """Return the places of lines with the header's number of fields, the texts of wanted fields, and items' numbers.
+
+    A line that is several rows is there as often.
+    """
+    names, wanted = layout or (), every.of_records
     at = {name: _place(wanted, name, names) for name in wanted.fields}
-    if not names or any(place is None and not wanted.fields[name].optional for name, place in at.items()):
-        return np.empty(0, np.intp), {name: pa.nulls(0, pa.string()) for name in at}
+    # Where a line is one row, it has one item, which no field tells of.
+    channels = np.array(every.channels(layout) if every.unpivot else [0], np.int64)
+    is_absent = any(place is None and not wanted.fields[name].optional for name, place in at.items())
+    if not names or is_absent or not len(channels):
+        lacking = dict.fromkeys((*at, *every.of_items), pa.nulls(0, pa.string()))
+        return np.empty(0, np.intp), lacking, np.empty(0, np.int64)
     separator, quote = stream.source.separator, stream.source.quote
     is_clean = is_clean & _is_well_quoted(records, quote, separator)
     text = pc.replace_substring(records.filter(pa.array(is_clean)).cast(pa.string()), quote, "")
@@ -153,10 +168,18 @@ def _of_delimited(
     is_whole = pc.and_(is_whole, pc.invert(has_edge))
     cut = pc.split_pattern(text.filter(is_whole), separator).flatten()
     places = np.flatnonzero(is_clean)[is_whole.to_numpy(zero_copy_only=False)]
-    nothing = pa.nulls(len(places), pa.string())
-    starts = np.arange(len(places)) * len(names)
+    items = np.tile(np.arange(len(channels)), len(places))
+    starts = np.repeat(np.arange(len(places)) * len(names), len(channels))
+    nothing = pa.nulls(len(items), pa.string())
     texts = {n: nothing if place is None else cut.take(pa.array(starts + place)) for n, place in at.items()}
-    return places, {name: _or_null(text, pc.equal(text, "")) for name, text in texts.items()}
+    for name, told in every.of_items.items():
+        of_names = pa.array([names[n] for n in channels], pa.string())
+        is_name = told == "name"
+        texts[name] = (
+            of_names.take(pa.array(items)) if is_name else cut.take(pa.array(starts + channels[items]))
+        )
+    texts = {name: _or_null(text, pc.equal(text, "")) for name, text in texts.items()}
+    return np.repeat(places, len(channels)), texts, items
 
 
 def _place(wanted: FieldMap, name: str, layout: tuple[str, ...]) -> int | None:

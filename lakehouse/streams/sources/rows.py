@@ -62,7 +62,7 @@ def _said(stream: Stream) -> Column:
         record = said(record)
     return (
         F.concat(record, F.concat(F.lit("\n"), "source_item").cast("binary"))
-        if stream.source.explode
+        if stream.source.has_items
         else record
     )
 
