@@ -125,7 +125,8 @@ class RowStore:
         """
         table = replace(table, basis=f"{table.basis} {table_id(source.delta)}")
         before = self._before.get(table.name)
-        came = None
+        # Before the files are listed: what is appended beside this publish is for the next one.
+        newest, came = newest_version(source.delta), None
         if before is not None and before.log_version is not None:
             came = appended_since(source.delta, before.log_version)
         if came is None:
@@ -143,7 +144,7 @@ class RowStore:
                 f"ORDER BY {_names(table.order)}"
             )
         self.close(table)
-        self._tables[table.name].log_version = self._contained(source.delta, files, finished)
+        self._tables[table.name].log_version = self._contained(source.delta, files, finished, newest)
         return before
 
     @staticmethod
@@ -151,14 +152,15 @@ class RowStore:
         log = read_log(delta)
         return list(log.files) if log else []
 
-    def _contained(self, delta: Path, files: Sequence[Path], finished: str) -> int | None:
-        """Return up to which commit all rows of a table are finished, None where its log does not tell."""
+    def _contained(self, delta: Path, files: Sequence[Path], finished: str, newest: int | None) -> int | None:
+        """Return up to which commit, at most ``newest``, all rows are finished; None where the log does not tell."""
         left: list[Path] = []
         if files:
             named = parquet(files).removesuffix(")") + ", filename => true)"
             query = f"SELECT DISTINCT filename FROM {named} WHERE NOT coalesce(({finished}), false)"
             left = [Path(found[0]) for found in self.connection.execute(query).fetchall()]
-        return before_appended(delta, left) if left or newest_version(delta) is not None else None
+        found = before_appended(delta, left) if left else newest
+        return None if found is None or newest is None else min(found, newest)
 
     def close(self, table: SharedRows) -> None:
         """Let newer rows take the place of older ones, and count what is shown; all new rows are there."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from lakehouse.serving.file import merge, row_store
 from lakehouse.serving.file.publish import publish
 from lakehouse.serving.file.segments import of_rows
 from lakehouse.serving.file.versions import segments_of
+from lakehouse.serving.literals import parquet
 from lakehouse.serving.sandbox.sandbox import open_published
 from tests.queries.joins import JOINS, SECOND, STREAMS, Joined, Logged, Pair
 
@@ -110,3 +112,25 @@ def test_a_publish_reads_what_came_and_no_file_before(tmp_path: Path) -> None:
     growing.publish(to, batches=2)
 
     assert [row[0].second for row in content(to)[0]] == [1, 2]
+
+
+def test_what_is_appended_while_a_publish_reads_is_published_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    growing, to = Growing(tmp_path / "join", Joined([])), Home(tmp_path / "home")
+    growing.add([Pair(61 * SECOND)])
+    growing.publish(to)
+    growing.add([Pair(62 * SECOND, batch=2)])
+    beside = [Pair(63 * SECOND, batch=3)]
+
+    def reading(files: Sequence[Path]) -> str:
+        if beside:
+            growing.add([beside.pop()])
+        return parquet(files)
+
+    # It is called when the files to read have been listed.
+    monkeypatch.setattr(row_store, "parquet", reading)
+    growing.publish(to, batches=2)
+    growing.publish(to, batches=3)
+
+    assert [row[0].second for row in content(to)[0]] == [1, 2, 3]
