@@ -18,6 +18,8 @@ from lakehouse.declare.settings import Settings, load_settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.asleep import SleepingSession
+
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
 
@@ -121,11 +123,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
-@pytest.fixture(autouse=True)
-def _asleep(request: pytest.FixtureRequest) -> None:
-    """Let each test begin as a process does that has not started Spark."""
-    if "spark" in request.fixturenames:
-        request.getfixturevalue("spark").sleep()
+@pytest.fixture
+def asleep(spark: SparkSession) -> Iterator[None]:
+    """Let a test begin as a process does that has not started Spark."""
+    session = cast("SleepingSession", spark)
+    session.sleep()
+    yield
+    session.started()
 
 
 @pytest.fixture
