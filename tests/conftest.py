@@ -7,7 +7,7 @@ import re
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings as examples
@@ -17,8 +17,6 @@ from lakehouse.declare.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from tests.asleep import SleepingSession
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
@@ -115,21 +113,12 @@ def compile_plans(session: SparkSession, wanted: bool) -> None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session of this run, which interprets its plans: for a handful of rows compiling them takes longest."""
-    from tests.asleep import SleepingSession
+    from lakehouse.spark.session import started_session
 
-    session = cast("SparkSession", SleepingSession(Settings(home=tmp_path_factory.mktemp("spark"))))
+    session = started_session(Settings(home=tmp_path_factory.mktemp("spark")))
     compile_plans(session, False)
     yield session
     session.stop()
-
-
-@pytest.fixture
-def asleep(spark: SparkSession) -> Iterator[None]:
-    """Let a test begin as a process does that has not started Spark."""
-    session = cast("SleepingSession", spark)
-    session.sleep()
-    yield
-    session.started()
 
 
 @pytest.fixture

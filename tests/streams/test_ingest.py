@@ -83,7 +83,6 @@ BAD = [
 ]
 
 
-@pytest.mark.usefixtures("asleep")
 @EACH_WAY
 def test_bad_records_go_to_quarantine_with_reason_bytes_and_line(lake: Make) -> None:
     stream = lake()
