@@ -6,6 +6,7 @@ a statement of anybody else. Names of columns come from the published catalogue,
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from importlib.util import find_spec
@@ -14,7 +15,6 @@ from typing import Any
 
 import duckdb
 
-from lakehouse.algorithms.rollup.rounding import QUOTIENT_ROUNDING, SUM_ROUNDING
 from lakehouse.declare.timestamps import format_timestamp
 from lakehouse.home.corrections import RETRACT, raw_from, read_corrections
 from lakehouse.home.layout import Home
@@ -176,7 +176,7 @@ def _answer(
         INCREASE: float(total or 0) if n else None,
     }
     value = values[question.aggregate]
-    bound = SUM_ROUNDING * (magnitude or 0) if is_rounded else 0.0
+    bound = sys.float_info.epsilon * (n + 8) * (magnitude or 0) if is_rounded else 0.0
     bound = {"sum": bound, INCREASE: bound, "avg": _avg_bound(total, n, bound)}.get(question.aggregate, 0.0)
     low_side, high_side = (None, None) if value is None else (value - bound, value + bound)
     key = dict(zip(question.by, key_values, strict=True))
@@ -187,7 +187,7 @@ def _avg_bound(total: float | None, n: int, bound: float) -> float:
     """Return how far an average may be off: by what the sum may, and by the rounding of its division."""
     if not n or total is None or (not bound and Fraction(total / n) * n == Fraction(total)):
         return 0.0
-    return bound / n + QUOTIENT_ROUNDING * abs(total / n)
+    return bound / n + 2 * sys.float_info.epsilon * abs(total / n)
 
 
 def _values(found: Answer) -> tuple[str | None, ...]:
