@@ -92,6 +92,7 @@ LAST_POSITION = 2**30
 class QJoin:
     """The symmetric window join of two late streams, with a log for exact repair.
 
+    >>> from lakehouse.algorithms.late_join.conditions import Equality
     >>> from lakehouse.algorithms.late_join.contract import Batch
     >>> from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
     >>> join = QJoin(Equality(), window_us=10, policy=NeededSlack(0.9, period_us=1000))
