@@ -84,7 +84,9 @@ def _try_fewer(test: object) -> None:
     place = "_hypothesis_internal_use_settings"
     if getattr(test, "is_hypothesis_test", False):
         own = getattr(test, place, None) or examples()
-        setattr(test, place, examples(own, max_examples=max(own.max_examples // FEW, 10)))
+        # A property that tries fewer than ten by itself keeps its own number.
+        fewer = max(own.max_examples // FEW, 10)
+        setattr(test, place, examples(own, max_examples=min(fewer, own.max_examples)))
 
 
 @pytest.fixture(scope="session")
