@@ -3,13 +3,16 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from jobs import ingest
 from lakehouse.declare.settings import load_settings
-from lakehouse.spark.session import build_session
 from tests.cli.conftest import Tidemark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROWS = (
     '{"ts": 1767225600000, "received": 1767225601000, "device": "a", "location": "hall", "temp": 1.5}',
@@ -35,7 +38,7 @@ def test_an_undeclared_stream_is_refused_before_anything_starts(tidemark: Tidema
 
 @pytest.mark.spark
 def test_a_process_that_has_not_started_spark_takes_a_rejected_line_through_again(
-    tidemark: Tidemark, tmp_path: Path
+    tidemark: Tidemark, tmp_path: Path, spark: SparkSession
 ) -> None:
     # In a process that has a session already, what is asked of Spark before this one is used would not fail.
     tidemark("init")
@@ -44,7 +47,7 @@ def test_a_process_that_has_not_started_spark_takes_a_rejected_line_through_agai
     landed.write_text("\n".join(ROWS) + "\n")
     os.utime(landed, (0, 0))
     settings = load_settings(tmp_path / "tidemark.toml")
-    taken = ingest.run(settings, build_session(settings), "telemetry")
+    taken = ingest.run(settings, spark, "telemetry")
 
     ended = tidemark("requeue", "telemetry", "--json")
 
