@@ -1,4 +1,7 @@
-"""Global options, how errors end, and exit codes: 0 done, 1 the command failed, 2 wrong usage or configuration."""
+"""Global options, how errors end, and exit codes.
+
+0 done, 1 the command failed, 2 wrong usage or configuration: also a name that is neither declared nor published.
+"""
 
 from __future__ import annotations
 
@@ -73,9 +76,9 @@ def _globals(
 
     Form: tidemark [--config FILE] [--home DIR] COMMAND ... [--json]
 
-    Exit codes: 0 done; 1 the command failed; 2 wrong usage or configuration. An error is one message on
-    stderr; with --json it is the object {"error": {"kind", "message"}} on stdout instead, so that stdout is
-    always one JSON document. TIDEMARK_DEBUG=1 adds the traceback.
+    Exit codes: 0 done; 1 the command failed; 2 wrong usage or configuration, which an unknown name is too. An
+    error is one message on stderr; with --json it is the object {"error": {"kind", "message"}} on stdout
+    instead, so that stdout is always one JSON document. TIDEMARK_DEBUG=1 adds the traceback.
     """
     context.obj = Globals(config, home)
 
@@ -119,8 +122,9 @@ def call(arguments: Sequence[str]) -> int:
 
 def _reported(error: Exception, as_json: bool) -> int:
     from lakehouse.cli.output import tell_error
+    from lakehouse.serving.ask.question import UnknownName
 
     tell_error(error, as_json)
     if isinstance(error, typer.TyperException):
         return error.exit_code
-    return WRONG_USAGE if isinstance(error, ConfigError | WrongUsage) else FAILED
+    return WRONG_USAGE if isinstance(error, ConfigError | WrongUsage | UnknownName) else FAILED

@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse.home.layout import Home
-from lakehouse.serving.ask.question import AskError, Timestamp, microseconds, unknown, values_as_text
+from lakehouse.serving.ask.question import (
+    AskError,
+    Timestamp,
+    UnknownName,
+    microseconds,
+    unknown,
+    values_as_text,
+)
 from lakehouse.serving.ask.series import MOST_KEYS, Key, check_lines, check_size
 from lakehouse.serving.literals import text, text_map
 from lakehouse.serving.sandbox.sandbox import PublishedReader, reading
@@ -157,10 +164,10 @@ def _question(
     outputs, groups = _published(connection, query)
     output = output or outputs[0]
     if output not in outputs:
-        raise AskError(unknown(f"output of {query}", output, outputs))
+        raise UnknownName(unknown(f"output of {query}", output, outputs))
     for name in where:
         if name not in groups:
-            raise AskError(unknown(f"group of {query}", name, groups))
+            raise UnknownName(unknown(f"group of {query}", name, groups))
     whole = whole_question(connection, query, output, points)
     if whole is None:
         raise AskError(f"{query} has no answer yet: nothing has joined at any tick that is published")
@@ -180,7 +187,7 @@ def _published(connection: duckdb.DuckDBPyConnection, query: str) -> tuple[list[
     ).fetchall()
     groups = dict(found)
     if query not in groups:
-        raise AskError(unknown("published aggregate", query, list(groups)))
+        raise UnknownName(unknown("published aggregate", query, list(groups)))
     rows = connection.execute(f"SELECT output FROM outputs WHERE query = {text(query)}").fetchall()
     if not rows:
         raise AskError(f"{query} tells groups alone, no aggregate of them: there is nothing to draw")

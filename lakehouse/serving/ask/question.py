@@ -25,6 +25,10 @@ class AskError(ValueError):
     """A question that cannot be answered; the message names what was expected."""
 
 
+class UnknownName(AskError):
+    """A stream, measure, key, query, output, group or aggregate that is not there; the message names those that are."""
+
+
 @dataclass(frozen=True)
 class Question:
     """What is asked; times in microseconds UTC, half-open.
@@ -115,19 +119,20 @@ def check(connection: duckdb.DuckDBPyConnection, question: Question) -> None:
     """Refuse a question about what is not published.
 
     Raises:
-        AskError: naming what is wrong and what there is.
+        UnknownName: naming what is not there and what is.
+        AskError: naming what is wrong and what was expected.
     """
     if question.aggregate not in (*AGGREGATES, INCREASE):
-        raise AskError(unknown("aggregate", question.aggregate, (*AGGREGATES, INCREASE)))
+        raise UnknownName(unknown("aggregate", question.aggregate, (*AGGREGATES, INCREASE)))
     streams = dict(_rows(connection, "SELECT stream, key_names FROM streams ORDER BY stream"))
     if question.stream not in streams:
-        raise AskError(unknown("stream", question.stream, list(streams)))
+        raise UnknownName(unknown("stream", question.stream, list(streams)))
     found = _rows(
         connection, f"SELECT measure, is_counter FROM measures WHERE stream = {text(question.stream)}"
     )
     measures, counters = [row[0] for row in found], [row[0] for row in found if row[1]]
     if question.measure not in measures:
-        raise AskError(unknown(f"measure of {question.stream}", question.measure, measures))
+        raise UnknownName(unknown(f"measure of {question.stream}", question.measure, measures))
     if question.measure == "*" and question.aggregate != "count":
         raise AskError(f"* counts rows: ask for its count, or for the {question.aggregate} of {measures[1:]}")
     if question.aggregate == INCREASE and question.measure not in counters:
@@ -137,7 +142,7 @@ def check(connection: duckdb.DuckDBPyConnection, question: Question) -> None:
         raise AskError(f"only counters have an increase, {question.measure} is none: {known}")
     for name in (*question.where, *question.by):
         if name not in streams[question.stream]:
-            raise AskError(unknown(f"key of {question.stream}", name, streams[question.stream]))
+            raise UnknownName(unknown(f"key of {question.stream}", name, streams[question.stream]))
     _check_range_and_grouping(connection, question)
 
 

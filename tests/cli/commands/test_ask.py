@@ -93,9 +93,9 @@ def test_the_table_shows_the_interval_and_how_it_was_found(tidemark: Tidemark, p
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (("rivers", "temp"), 1, "rivers"),
-        (("telemetry", "tmp"), 1, "did you mean 'temp'?"),
-        (("telemetry", "temp", "--where", "room=1"), 1, "room"),
+        (("rivers", "temp"), 2, "rivers"),
+        (("telemetry", "tmp"), 2, "did you mean 'temp'?"),
+        (("telemetry", "temp", "--where", "room=1"), 2, "room"),
         (("telemetry", "temp", "--where", "device"), 2, "expected KEY=VALUE"),
         (("telemetry", "temp", "--from", "noon"), 2, "expected an ISO time"),
         (("telemetry", "temp", "--from", "2026-01-02", "--to", "2026-01-01"), 2, "is not before"),

@@ -95,11 +95,11 @@ def test_one_page_holds_every_key(called: Tidemark, published_home: Path, tmp_pa
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (("rivers",), 1, "rivers"),
+        (("rivers",), 2, "rivers"),
         (("telemetry", "temp", "--points", "0"), 2, "greater than or equal to 1"),
         (("telemetry", "temp", "--from", "2026-01-02", "--to", "2026-01-01"), 2, "is not before"),
         (("telemetry", "temp", "--where", "device"), 2, "expected KEY=VALUE"),
-        (("telemetry", "temp", "--by", "room"), 1, "room"),
+        (("telemetry", "temp", "--by", "room"), 2, "room"),
         (("telemetry", "temp", "--by", "device", "--limit", "13"), 1, "a chart shows at most 12 keys"),
         (("telemetry", "--by", "device", "--from", "2027-01-01", "--to", "2027-01-02"), 1, "nothing to draw"),
         (("telemetry", "temp", "--html", "no/such/folder.html"), 1, "no/such/folder.html"),
