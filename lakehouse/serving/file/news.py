@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from lakehouse.home.layout import Home
-from lakehouse.home.table_log import read_log
+from lakehouse.home.table_log import files_between
 from lakehouse.serving.file.previous import published_streams
 from lakehouse.serving.file.snapshot import ChangedNodes, StreamSnapshot
 from lakehouse.serving.file.versions import current_version, hold_current
@@ -35,10 +35,11 @@ def with_changes(home: Home, one: StreamSnapshot, shared: Mapping[str, int]) -> 
     if one.batch == after:
         return replace(one, changed=ChangedNodes(after, (), ()))
     nodes = nodes_since(home.rollup(one.name), one.name, after, one.batch)
-    ledger = read_log(home.ledger(one.name))
-    if nodes is None or ledger is None:
+    ledger = files_between(home.ledger(one.name), ("batch", after + 1, one.batch))
+    # Each batch of the rollup has its row, so where no file may have one the ledger is not there.
+    if nodes is None or not ledger:
         return None
-    return replace(one, changed=ChangedNodes(after, nodes, tuple(ledger.files)))
+    return replace(one, changed=ChangedNodes(after, nodes, ledger))
 
 
 def is_due(home: Home, snapshots: Sequence[StreamSnapshot]) -> bool:

@@ -57,7 +57,10 @@ class Total:
 
 @dataclass(frozen=True)
 class ChangedNodes:
-    """What came to a stream's nodes after the batch ``after``: files of partial nodes, and of the whole ledger."""
+    """What came to a stream after the batch ``after``: files of partial nodes, and files of the ledger.
+
+    These hold all batches since; one may hold earlier ones too, which count no more.
+    """
 
     after: int
     nodes: Sequence[Path]

@@ -1,12 +1,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
+from deltalake import write_deltalake
+from deltalake.transaction import CommitProperties, Transaction
 
-from lakehouse.serving.file.news import nodes_since
+from lakehouse.home.layout import Home
+from lakehouse.home.table_commits import open_table
+from lakehouse.serving.file.news import nodes_since, with_changes
+from lakehouse.serving.file.publish import publish, shared_batches
+from lakehouse.serving.file.snapshot import StreamSnapshot
+from lakehouse.serving.sandbox.sandbox import open_published
+from tests.serving.file.test_changes import batches, content, whole
+from tests.serving.streams import Row
 
 
 def commit(table: Path, number: int, *actions: dict[str, Any]) -> None:
@@ -84,3 +96,63 @@ def test_an_append_that_takes_files_away_does_not_tell(table: Path) -> None:
     commit(table, 6, mark, {"remove": {"path": "one.parquet"}}, {"add": {"path": "four.parquet"}})
 
     assert nodes_since(table, "readings", 4, 5) is None
+
+
+def append_batch(home: Home, rows: list[Row], folder: Path) -> StreamSnapshot:
+    """Append the last batch of some rows to rollup and ledger as their jobs do; return the stream as made anew."""
+    batch = rows[-1].batch
+    new = whole("forever", [row for row in rows if row.batch == batch], folder / "new")
+    mark = CommitProperties(app_transactions=[Transaction("tidemark-rollup-forever", batch)])
+    assert new.nodes is not None
+    write_deltalake(
+        str(home.rollup("forever")), pq.read_table(new.nodes), mode="append", commit_properties=mark
+    )
+    told = whole("forever", rows, folder / "all")
+    assert told.ledger is not None
+    entries = pq.read_table(told.ledger)
+    entry = entries.filter(pc.field("batch") == batch)
+    write_deltalake(str(home.ledger("forever")), entry, mode="append")
+    return told
+
+
+def publish_news(home: Home, told: StreamSnapshot) -> int:
+    """Publish what came; return how many files of the ledger were read for it."""
+    one = replace(told, nodes=None, ledger=None, totals=())
+    changed = with_changes(home, one, shared_batches(home, [one]))
+    assert changed is not None and changed.changed is not None
+    publish(home, [changed])
+    return len(changed.changed.ledger)
+
+
+@pytest.mark.parametrize("is_merged", [False, True])
+def test_of_a_ledger_a_publish_reads_the_files_that_came_and_shows_all_of_it(
+    tmp_path: Path, is_merged: bool
+) -> None:
+    home, anew, arriving = Home(tmp_path / "home"), Home(tmp_path / "anew"), batches(5, 4)
+    rows: list[Row] = []
+    for step, batch in enumerate(arriving):
+        rows += batch
+        told = append_batch(home, rows, tmp_path / str(step))
+        if step == 0:
+            publish(home, [told])
+        if step == 2:
+            assert publish_news(home, told) == 2
+    if is_merged:
+        open_table(home.ledger("forever")).optimize.compact()
+    assert publish_news(home, told) == 1
+    publish(anew, [told])
+
+    assert content(home) == content(anew)
+    with open_published(home) as reader:
+        found = reader.connection.execute("SELECT list(batch ORDER BY batch) FROM ledger").fetchall()
+    assert found == [([1, 2, 3, 4],)]
+
+
+def test_a_ledger_that_is_not_there_tells_nothing_and_one_without_news_is_not_asked(tmp_path: Path) -> None:
+    home, (first, second) = Home(tmp_path / "home"), batches(5, 2)
+    publish(home, [append_batch(home, first, tmp_path / "1")])
+    told = append_batch(home, first + second, tmp_path / "2")
+    home.ledger("forever").rename(tmp_path / "gone")
+
+    assert with_changes(home, told, {"forever": 1}) is None
+    assert with_changes(home, told, {"forever": 2}) is not None
