@@ -26,8 +26,9 @@ from tests.faults.forked import AtStep, Ended, attempt
 Case = TypeVar("Case")
 # What breaks is told as a sentence, what does not as nothing.
 Verdict = str
-# What lands after the base was made: rows that come too late for what was answered; and after the jobs took these.
-NEW_PART, LATER_PART = 1, 3
+# What lands after the base was made: rows that come too late for what was answered, and new ones, which alone are held
+# and answered online; and after the jobs took these.
+NEW_PARTS, LATER_PART = (1, 3), 4
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ class Lab:
         """Make one below a folder."""
         lake, kept = folder / "lake", folder / "kept"
         done(attempt(lambda: subject.made(lake)))
-        subject.land(lake, NEW_PART)
+        for part in NEW_PARTS:
+            subject.land(lake, part)
         shutil.copytree(lake, kept)
         config = lake / "tidemark.toml"
         found = attempt(lambda: subject.run_jobs(config), lake)
@@ -65,12 +67,12 @@ class Lab:
         return attempt(lambda: subject.run_jobs(self.config), self.config.parent, at_step)
 
     def recovered(self) -> Verdict:
-        """Run all jobs undisturbed, twice; say in what the tables differ from those that never were disturbed."""
+        """Run all jobs undisturbed, twice; say how tables differ from those never disturbed, or hold rows twice."""
         again = attempt(lambda: subject.run_jobs(self.config))
         if again.error:
             return f"the jobs fail after it: {again.error}"
         found = attempt(partial(gone_on, self.config))
-        return found.error or differences(self.expected, found.result)
+        return found.error or differences(self.expected, found.result) or rows_twice(self.config)
 
 
 def gone_on(config: Path) -> subject.Content:
@@ -98,6 +100,12 @@ def differences(expected: subject.Content, found: subject.Content) -> Verdict:
         f"{name}: {found.get(name)}, not {told}" for name, told in expected.items() if told != found.get(name)
     ]
     return "; ".join(wrong)
+
+
+def rows_twice(config: Path) -> Verdict:
+    """Say which tables of queries hold rows twice."""
+    found = attempt(partial(subject.rows_twice, config))
+    return found.error or "; ".join(found.result)
 
 
 class Labs:

@@ -53,6 +53,16 @@ QUERIES = {
 }
 COUNTS = ("records", "received", "requeued", "accepted", "quarantined", "duplicates")
 Content = dict[str, str]
+# What tells apart the rows of tables that queries write; readers that take the newest of them see none that is twice.
+KEYS = {
+    "answers": ("tick_us", "room", "revision"),
+    "alarms": ("alarm", "change"),
+    "missed_rows": ("batch", "what", "bucket", "side", "row"),
+    "needed_slack": ("repair", "bucket", "from_us", "side", "slack_us"),
+    "pairs": ("left_row", "right_row"),
+    "states": ("batch", "bucket", "part", "leave_us", "content"),
+    "windows": ("side", "row"),
+}
 
 
 def made(folder: Path) -> Path:
@@ -164,6 +174,20 @@ def content(config: Path) -> Content:
         rows = asked(QUERIES[name].found, found=pa.Table.from_pylist(read_rows(table)))
         found[f"query {name}"] = _digest(rows.elements())
     return found | _answers(config)
+
+
+def rows_twice(config: Path) -> list[str]:
+    """Say of each table of a query that holds rows more than once how many they are."""
+    from lakehouse.declare.settings import load_settings
+    from lakehouse.home.table_log import read_columns
+
+    settings, found = load_settings(config), []
+    for name in settings.registered:
+        for table, key in KEYS.items():
+            rows = read_columns(getattr(settings.layout, table)(name), key)
+            twice = len(rows) - len(set(rows))
+            found += [f"{table} {name}: {twice} of {len(rows)} rows twice"] if twice else []
+    return found
 
 
 def _answers(config: Path) -> Content:
