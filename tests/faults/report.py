@@ -16,11 +16,17 @@ HEAD = """\
 # What breaks when the machine does
 
 Faults are put into the real jobs over real tables, the jobs are run again, and every table, query and
-answer is compared with that of a run without faults, by a hash that knows no order. `make faults` writes this page
+answer is compared with that of a run without faults, by a hash that knows no order, and no table of a query may hold a
+row twice. `make faults` writes this page
 ([tests/faults](../../tests/faults/__init__.py)); a few kills, damages and mutants run with every build.
 
 | fault | tried | broke |
 |---|---|---|
+"""
+SECOND_GUARD = """
+One guard protects nothing by itself: that which keeps a batch or a repair from appending to `alarms` twice. Changes of
+alarms are told against the alarms that stand, so work that is done again finds nothing changed. Its mutant therefore
+also hides from the work what it has appended itself.
 """
 # Of each part: what was tried, in words with its figures, and how often; in the order of the page.
 ROWS: Mapping[str, tuple[str, str]] = {
@@ -55,7 +61,10 @@ ROWS: Mapping[str, tuple[str, str]] = {
         "{minutes} minutes of a service that is killed {kills} times: rows lost or twice; {flat}",
         "{rows} rows",
     ),
-    "mutants": ("guards against doing a thing twice are switched off: not noticed", "{mutants}"),
+    "mutants": (
+        "guards against doing a thing twice are switched off, that of alarms with a second one: not noticed",
+        "{mutants}",
+    ),
 }
 
 README = Path(__file__).parents[2] / "README.md"
@@ -95,7 +104,7 @@ def page(results: Results) -> str:
         lines.append(f"| {' | '.join(cells)} | {len(found['broken'])} |")
     broken = [f"- {part}: {each}" for part, found in results.items() for each in found["broken"]]
     took = sum(found.get("seconds", 0) for found in results.values())
-    end = f"\nAll of it takes {took / 60:.0f} minutes on a machine with two cores.\n"
+    end = f"\nAll of it takes {took / 60:.0f} minutes on a machine with two cores.\n{SECOND_GUARD}"
     return (
         HEAD + "\n".join(lines) + "\n" + end + ("\nBroken:\n\n" + "\n".join(broken) + "\n" if broken else "")
     )
