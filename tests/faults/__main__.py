@@ -11,6 +11,7 @@ import argparse
 import json
 import sys
 import time
+from datetime import date
 from importlib import import_module
 
 from tests.faults import report
@@ -31,7 +32,7 @@ def main() -> int:
     for part in asked.parts or report.ROWS:
         started = time.perf_counter()
         found = import_module(f"tests.faults.{part}").run(asked.quick, report.told)
-        found["seconds"] = round(time.perf_counter() - started)
+        found |= {"seconds": round(time.perf_counter() - started), "on": date.today().isoformat()}
         print(json.dumps({"part": part, **found}) if asked.json else _in_words(part, found), flush=True)
         is_broken |= bool(found["broken"])
         if not asked.quick:
@@ -40,7 +41,7 @@ def main() -> int:
 
 
 def _in_words(part: str, found: dict[str, object]) -> str:
-    figures = ", ".join(f"{name} {value}" for name, value in found.items() if name not in ("broken", "said"))
+    figures = ", ".join(f"{name} {value}" for name, value in found.items() if name not in ("broken", "said", "on"))
     broken = found["broken"]
     assert isinstance(broken, list)
     return "\n".join([f"{part}: {figures}, broken {len(broken)}", *(f"  {each}" for each in broken)])

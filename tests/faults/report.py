@@ -17,11 +17,11 @@ HEAD = """\
 
 Faults are put into the real jobs over real tables, the jobs are run again, and every table, query and
 answer is compared with that of a run without faults, by a hash that knows no order, and no table of a query may hold a
-row twice. `make faults` writes this page
+row twice. `make faults` writes this page, `python -m tests.faults PART` one part of it, hence the dates
 ([tests/faults](../../tests/faults/__init__.py)); a few kills, damages and mutants run with every build.
 
-| fault | tried | broke |
-|---|---|---|
+| fault | tried | broke | on |
+|---|---|---|---|
 """
 SECOND_GUARD = """
 One guard protects nothing by itself: that which keeps a batch or a repair from appending to `alarms` twice. Changes of
@@ -101,7 +101,7 @@ def page(results: Results) -> str:
     for part in (name for name in ROWS if name in results):
         found = results[part]
         cells = [cell.format(**found) for cell in ROWS[part]]
-        lines.append(f"| {' | '.join(cells)} | {len(found['broken'])} |")
+        lines.append(f"| {' | '.join(cells)} | {len(found['broken'])} | {found['on']} |")
     broken = [f"- {part}: {each}" for part, found in results.items() for each in found["broken"]]
     took = sum(found.get("seconds", 0) for found in results.values())
     end = f"\nAll of it takes {took / 60:.0f} minutes on a machine with two cores.\n{SECOND_GUARD}"
