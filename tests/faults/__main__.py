@@ -41,7 +41,9 @@ def main() -> int:
 
 
 def _in_words(part: str, found: dict[str, object]) -> str:
-    figures = ", ".join(f"{name} {value}" for name, value in found.items() if name not in ("broken", "said", "on"))
+    figures = ", ".join(
+        f"{name} {value}" for name, value in found.items() if name not in ("broken", "said", "on")
+    )
     broken = found["broken"]
     assert isinstance(broken, list)
     return "\n".join([f"{part}: {figures}, broken {len(broken)}", *(f"  {each}" for each in broken)])
