@@ -33,6 +33,7 @@ from types import ModuleType
 from typing import ClassVar, Protocol
 
 from lakehouse.queries.language.row_conditions import Conditioned, Conjunct, scanned
+from lakehouse.queries.language.statement import one_line
 
 # A new kind is one line here, its name and its package, and the folder that it names.
 KINDS: dict[str, str] = {
@@ -100,6 +101,11 @@ class Query(ABC):
     def streams(self) -> tuple[str, ...]:
         """The stream of each side."""
         return tuple(side.stream for side in self.sides)
+
+    @property
+    def statement(self) -> str:
+        """The query as it was written, in one line, for people; what is stored and compared is its definition."""
+        return one_line(self.text)
 
     @abstractmethod
     def definition(self) -> str:

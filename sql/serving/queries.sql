@@ -7,7 +7,7 @@
 -- Usage:      SELECT query, kind, published, repaired, open, repaired_through FROM queries;
 
 CREATE TABLE queries (
-    query VARCHAR, kind VARCHAR, description VARCHAR, definition VARCHAR, batches BIGINT, repairs BIGINT,
+    query VARCHAR, kind VARCHAR, description VARCHAR, statement VARCHAR, batches BIGINT, repairs BIGINT,
     repaired_through BIGINT, repaired_us BIGINT, rows BIGINT, repaired BIGINT, missed BIGINT, open BIGINT, refused BIGINT,
     unusable BIGINT, gone BIGINT, time_us BIGINT, newest_us BIGINT, final_before_us BIGINT, published_from_us BIGINT,
     published BIGINT, rows_found BIGINT, window_us BIGINT, recall DOUBLE, period_us BIGINT, step_us BIGINT, answered BIGINT,
@@ -17,7 +17,7 @@ COMMENT ON TABLE queries IS 'One row per registered query that has run; what it 
 COMMENT ON COLUMN queries.query IS 'Name as registered.';
 COMMENT ON COLUMN queries.kind IS 'pairs: a join whose pairs are in pairs_<query>; multiway: a join of three streams or more, in multiway_<query>; aggregate: answers at ticks, in answers_<query>; selection: rows of one stream, in selection_<query>.';
 COMMENT ON COLUMN queries.description IS 'What it is for, as its file says.';
-COMMENT ON COLUMN queries.definition IS 'What its pairs, results or answers depend on, as one line.';
+COMMENT ON COLUMN queries.statement IS 'The query as it was written, in one line without comments.';
 COMMENT ON COLUMN queries.batches IS 'Batches of the query that are finished, and contained.';
 COMMENT ON COLUMN queries.repairs IS 'Repairs that are finished, and contained.';
 COMMENT ON COLUMN queries.repaired_through IS 'Batches up to this one are repaired: nothing among their rows is missing, but see gone.';

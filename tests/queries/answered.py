@@ -23,6 +23,7 @@ from lakehouse.queries.runtime.batch_manifest import (
     definition_of,
     replace_definition,
     write_manifest,
+    written_as,
 )
 from tests.queries.joined import write_ledger
 from tests.serving.streams import write_delta
@@ -158,7 +159,8 @@ class Aggregated:
     def write(self, home: Home) -> Home:
         """Write all tables, plans and ledgers; what is not finished has rows and no figures."""
         name = self.query.name
-        replace_definition(home.batch_manifests(name), definition_of(self.query, self.buckets))
+        what = (self.query, self.buckets)
+        replace_definition(home.batch_manifests(name), definition_of(*what), written_as(*what))
         for number in range(1, self.batches + 1):
             write_manifest(
                 home.batch_manifests(name),

@@ -15,6 +15,7 @@ from lakehouse.queries.runtime.batch_manifest import (
     definition_of,
     replace_definition,
     write_manifest,
+    written_as,
 )
 from lakehouse.queries.runtime.failure import Failure, write_failure
 from lakehouse.queries.selection.query import SelectionQuery
@@ -85,7 +86,7 @@ def query_of(settings: Settings) -> SelectionQuery:
 def run_by_hand(settings: Settings) -> None:
     """Write what two batches leave; in the second the order has changed."""
     layout, query = settings.layout, query_of(settings)
-    replace_definition(layout.batch_manifests(query.name), definition_of(query, 8))
+    replace_definition(layout.batch_manifests(query.name), definition_of(query, 8), written_as(query, 8))
     for number in (1, 2):
         write_manifest(
             layout.batch_manifests(query.name), "batch", BatchManifest(number, ((number - 1, number),))

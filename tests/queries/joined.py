@@ -17,6 +17,7 @@ from lakehouse.queries.runtime.batch_manifest import (
     definition_of,
     replace_definition,
     write_manifest,
+    written_as,
 )
 from tests.serving.streams import write_delta
 
@@ -84,7 +85,7 @@ def run_by_hand(settings: Settings, query: str = "replies") -> None:
 def write_plans(layout: Home, query: PairsQuery, buckets: int, batches: int = 2, repairs: int = 1) -> None:
     """Write which ingest batches the query took: the n-th of both streams in its n-th."""
     folder = layout.batch_manifests(query.name)
-    replace_definition(folder, definition_of(query, buckets))
+    replace_definition(folder, definition_of(query, buckets), written_as(query, buckets))
     for number in range(1, batches + 1):
         write_manifest(folder, "batch", BatchManifest(number, ((number - 1, number), (number - 1, number))))
     for number in range(1, repairs + 1):

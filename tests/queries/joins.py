@@ -18,7 +18,7 @@ from lakehouse.declare.stream import Source, Stream, TimeColumn
 from lakehouse.home.layout import Home
 from lakehouse.queries.kind import Output
 from lakehouse.queries.pairs.query import PairSide, PairsQuery
-from lakehouse.queries.runtime.batch_manifest import require_same
+from lakehouse.queries.runtime.batch_manifest import definition_of, require_same, written_as
 from tests.serving.streams import write_delta
 
 SECOND = 1_000_000
@@ -57,7 +57,7 @@ def stream(name: str, latest_us: int = 20 * SECOND) -> Stream:
 STREAMS = {"asks": stream("asks"), "replies": stream("replies", 5 * SECOND)}
 ANSWERS = PairsQuery(
     name="answers",
-    text="",
+    text="-- Which reply answers which\nSELECT a.device, r.temp AS answer  -- as it came\nFROM asks a, replies r;\n",
     description="Which reply answers which question",
     sides=(
         PairSide("asks", "a", ("device",), (), None),
@@ -108,9 +108,8 @@ class Joined:
     def write(self, home: Home) -> Home:
         """Write the tables; unfinished batches have pairs and log, and no figures."""
         name = self.query.name
-        require_same(
-            home.batch_manifests(name), name, f"{self.query.definition()} POLICY needed_slack IN 8 BUCKETS"
-        )
+        what = (self.query, 8)
+        require_same(home.batch_manifests(name), name, definition_of(*what), written_as(*what))
         tables = (
             (home.pairs(name), JOINS, [self._pair(pair) for pair in self.pairs]),
             (

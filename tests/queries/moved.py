@@ -19,6 +19,7 @@ from lakehouse.queries.runtime.batch_manifest import (
     definition_of,
     replace_definition,
     write_manifest,
+    written_as,
 )
 from tests.queries.joined import write_late, write_ledger, write_repairs
 from tests.serving.streams import write_delta
@@ -85,7 +86,7 @@ def run_by_hand(settings: Settings) -> None:
     """Write what two batches and a repair of the first leave; four rows of the second batch wait for a repair."""
     layout, query = settings.layout, query_of(settings)
     folder = layout.batch_manifests(query.name)
-    replace_definition(folder, definition_of(query, 8))
+    replace_definition(folder, definition_of(query, 8), written_as(query, 8))
     for number in (1, 2):
         write_manifest(folder, "batch", BatchManifest(number, ((number - 1, number),) * 3))
     write_manifest(folder, "repair", BatchManifest(1, ((0, 1),)))

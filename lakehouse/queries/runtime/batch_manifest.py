@@ -1,6 +1,7 @@
 """What a batch of a query, and a repair, take: written down before, so that one that died is made again alike.
 
 batch_manifests/<query>/query            what the query means, in one line: its tables belong to that meaning
+batch_manifests/<query>/statement        the same for people: the query as it was written then, in one line
 batch_manifests/<query>/batch-00000001   from which ingest batch to which, of each stream; the last repair known
 batch_manifests/<query>/repair-00000001  from which batch of the query to which
 batch_manifests/<query>/folded.sqlite    those of long finished batches and repairs
@@ -144,31 +145,51 @@ def definition_of(query: Query, buckets: int) -> str:
     return f"{query.definition()} {query.how(buckets)}"
 
 
+def written_as(query: Query, buckets: int) -> str:
+    """Return a query as it was written, and how it is run, as one line for people."""
+    return f"{query.statement} {query.how(buckets)}"
+
+
 def read_definition(folder: Path) -> str | None:
     """Return what the query meant when its first batch began, None before that."""
     path = folder / "query"
     return path.read_text("utf-8") if path.is_file() else None
 
 
-def replace_definition(folder: Path, definition: str) -> None:
+def replace_definition(folder: Path, definition: str, statement: str) -> None:
     """Write down what the query's tables belong to, whatever they belonged to before."""
     write_text(folder / "query", definition, durable=True)
+    write_text(folder / "statement", statement, durable=True)
 
 
-def require_same(folder: Path, query: str, definition: str) -> None:
+def meanings(folder: Path, definition: str, statement: str) -> tuple[str, str] | None:
+    """Return what the query's tables belong to and what it means now, both for people; None where it is the same.
+
+    Both as they were written. Definitions are returned where that was not written down, and where it tells no
+    difference, because only the streams' declarations differ.
+    """
+    before = read_definition(folder)
+    if before in (None, definition):
+        return None
+    path = folder / "statement"
+    written = path.read_text("utf-8") if path.is_file() else ""
+    return (before or "", definition) if written in ("", statement) else (written, statement)
+
+
+def require_same(folder: Path, query: str, definition: str, statement: str) -> None:
     """Refuse a query that means something else than when its first batch began.
 
     Raises:
         QueryChanged: with what to do.
     """
-    before = read_definition(folder)
-    if before is None:
-        replace_definition(folder, definition)
-    elif before != definition:
+    if changed := meanings(folder, definition, statement):
+        before, now = changed
         raise QueryChanged(
-            f"query {query} has pairs and state of another meaning: it was {before}, it is {definition} now; give "
+            f"query {query} has pairs and state of another meaning: it was {before}, it is {now} now; give "
             f"the new one a name of its own, or start over with `tidemark queries --forget {query}`"
         )
+    if not (folder / "statement").is_file():
+        replace_definition(folder, definition, statement)
 
 
 def is_of(folder: Path, definition: str) -> bool:

@@ -35,7 +35,7 @@ def forget(layout: Home, query: str) -> int:
             leases.enter_context(lease(table))
         plans, tables = layout.batch_manifests(query), layout.tables_of(query)
         size = sum(path.stat().st_size for table in tables for path in table.rglob("*") if path.is_file())
-        replace_definition(plans, _FORGOTTEN)
+        replace_definition(plans, _FORGOTTEN, _FORGOTTEN)
         for table in tables:
             if table.exists():
                 shutil.rmtree(table)

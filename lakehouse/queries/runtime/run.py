@@ -21,7 +21,7 @@ from lakehouse.home.ledger import accepted_in
 from lakehouse.home.table_log import file_bounds
 from lakehouse.queries.kind import Query, kind_of
 from lakehouse.queries.runtime.batch import MOST_ROWS, Through, next_batch
-from lakehouse.queries.runtime.batch_manifest import definition_of, require_same
+from lakehouse.queries.runtime.batch_manifest import definition_of, require_same, written_as
 from lakehouse.queries.runtime.bucket import STATE
 from lakehouse.queries.runtime.bucket_answers import Rows, fit_here, of_kind, with_constants
 from lakehouse.queries.runtime.segments import SegmentFiles, StateBefore, StateFile
@@ -93,8 +93,8 @@ class QueryRun(ABC, Generic[Q]):
         Raises:
             QueryChanged: when the query means something else than its tables.
         """
-        name = self.query.name
-        require_same(self.layout.batch_manifests(name), name, definition_of(self.query, self.buckets))
+        name, what = self.query.name, (self.query, self.buckets)
+        require_same(self.layout.batch_manifests(name), name, definition_of(*what), written_as(*what))
         self.create_tables()
 
     def next(self, most_rows: int, through: Through | None = None) -> BatchManifest | None:

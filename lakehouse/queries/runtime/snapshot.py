@@ -127,6 +127,7 @@ def shared_fields(
         "kind": query.kind,
         "description": query.description,
         "definition": query.definition(),
+        "statement": query.statement,
         "batches": metrics.finished,
         **{name: metrics.total(name) for name in ("rows", "missed", "refused", "unusable")},
         "time_us": greatest(row["time_us"] for row in metrics.rows),

@@ -23,7 +23,7 @@ from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_ledger
 from lakehouse.queries.kind import Query, kind_of
 from lakehouse.queries.language.row_conditions import scanned
-from lakehouse.queries.runtime.batch_manifest import Span, definition_of, read_definition, read_manifest
+from lakehouse.queries.runtime.batch_manifest import Span, definition_of, meanings, read_manifest, written_as
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, read_batch_metrics
 from lakehouse.queries.runtime.describe import from_in_words
 from lakehouse.queries.runtime.failure import Failure, read_failure
@@ -65,16 +65,20 @@ class QueryState(ABC):
             ("batch", self.partition_column, *self.shared_metrics, *self.own_metrics),
         )
 
-    @cached_property
+    @property
     def meant(self) -> str | None:
-        """What the tables belong to, where that is not what the query means now."""
-        before = read_definition(self.layout.batch_manifests(self.query.name))
-        return None if before in (None, self.means) else before
+        """What the tables belong to, for people, where that is not what the query means now."""
+        return None if self._changed is None else self._changed[0]
 
     @property
     def means(self) -> str:
-        """What the query means now."""
-        return definition_of(self.query, self.buckets)
+        """What the query means now, for people."""
+        return written_as(self.query, self.buckets) if self._changed is None else self._changed[1]
+
+    @cached_property
+    def _changed(self) -> tuple[str, str] | None:
+        what, folder = (self.query, self.buckets), self.layout.batch_manifests(self.query.name)
+        return meanings(folder, definition_of(*what), written_as(*what))
 
     @cached_property
     def waiting(self) -> dict[str, int]:

@@ -15,6 +15,7 @@ from lakehouse.serving.ask.question import (
     AskError,
     Timestamp,
     UnknownName,
+    check_range,
     microseconds,
     unknown,
     values_as_text,
@@ -175,8 +176,7 @@ def _question(
         default if end is None else microseconds(end)
         for end, default in zip(between, (whole.start_us, whole.end_us), strict=True)
     )
-    if start_us >= end_us:
-        raise AskError(f"the range must begin before it ends: from {start_us} to {end_us} us is empty")
+    check_range(start_us, end_us)
     return AnswerQuestion(query, output, start_us, end_us, points, where, groups)
 
 

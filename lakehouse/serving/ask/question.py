@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from lakehouse.declare.timestamps import iso_timestamp
 from lakehouse.serving.literals import text
 
 if TYPE_CHECKING:
@@ -115,6 +116,17 @@ def _text(value: object) -> str | None:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def check_range(start_us: int, end_us: int) -> None:
+    """Refuse a range that holds no time.
+
+    Raises:
+        AskError: naming both ends.
+    """
+    if start_us >= end_us:
+        start, end = iso_timestamp(start_us), iso_timestamp(end_us)
+        raise AskError(f"the range must begin before it ends: from {start} to {end} is empty")
+
+
 def check(connection: duckdb.DuckDBPyConnection, question: Question) -> None:
     """Refuse a question about what is not published.
 
@@ -147,10 +159,7 @@ def check(connection: duckdb.DuckDBPyConnection, question: Question) -> None:
 
 
 def _check_range_and_grouping(connection: duckdb.DuckDBPyConnection, question: Question) -> None:
-    if question.start_us >= question.end_us:
-        raise AskError(
-            f"the range must begin before it ends: from {question.start_us} to {question.end_us} us is empty"
-        )
+    check_range(question.start_us, question.end_us)
     rows = _rows(connection, f"SELECT groupings FROM ladder WHERE stream = {text(question.stream)} LIMIT 1")
     declared: list[dict[str, Any]] = rows[0][0] if rows else []
     if not any(question.keys <= set(grouping["key_names"]) for grouping in declared):

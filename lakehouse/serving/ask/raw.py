@@ -15,7 +15,7 @@ from typing import Any
 
 import duckdb
 
-from lakehouse.declare.timestamps import format_timestamp
+from lakehouse.declare.timestamps import iso_timestamp
 from lakehouse.home.corrections import RETRACT, raw_from, read_corrections
 from lakehouse.home.layout import Home
 from lakehouse.serving.ask.ladder import chosen_grouping
@@ -69,7 +69,7 @@ def _from_nodes(reader: PublishedReader, question: Question, kept_us: int | None
         return []
     answers = answer(reader.connection, question)
     if not all(found.exact for found in answers):
-        kept = format_timestamp(kept_us)
+        kept = iso_timestamp(kept_us)
         raise AskError(
             f"exact needs the raw rows of the range, and {question.stream} keeps those from {kept} on: ask "
             "from there on, or on edges of nodes; without exact the answer comes with its interval"

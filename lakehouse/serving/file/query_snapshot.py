@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _SHARED_COLUMNS = (
-    *("kind", "description", "definition", "batches", "repairs", "repaired_through", "repaired_us", "rows"),
+    *("kind", "description", "statement", "batches", "repairs", "repaired_through", "repaired_us", "rows"),
     *("repaired", "missed", "refused", "unusable", "gone", "time_us", "newest_us", "published_from_us"),
 )
 _NO_VALUES = (
@@ -45,8 +45,9 @@ class QuerySnapshot(ABC):
     """One registered query as it is to be published: what is true of every kind.
 
     Of its tables count batches up to ``batches`` and repairs up to ``repairs``, and what is from
-    ``published_from_us`` on (None: all). ``latest_us``: how late rows of its streams are said to come at most.
-    ``late_files``: the data files of its log.
+    ``published_from_us`` on (None: all). ``definition``: what its rows depend on; ``statement``: the query as it was
+    written, for people. ``latest_us``: how late rows of its streams are said to come at most. ``late_files``: the data
+    files of its log.
     """
 
     # The statements of sql/serving that the kind fills in; a version depends on their text.
@@ -55,6 +56,7 @@ class QuerySnapshot(ABC):
     kind: str
     description: str
     definition: str
+    statement: str
     batches: int
     rows: int
     missed: int

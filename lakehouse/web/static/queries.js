@@ -15,7 +15,7 @@ export async function queries(sheet, parameters, go, later) {
   if (!chosen) return;
   sheet.append(h("h2", {}, "State"), facts([["batches", number(chosen.batches)], ["repairs", `${number(chosen.repairs)}, through batch ${cell(chosen.repaired_through)}`], ["rows taken in", number(chosen.rows)],
     ["found online", number(chosen.rows_found)], ["found by repair", number(chosen.repaired)], ["rows that may have missed partners", number(chosen.missed)], ["partners gone for good", number(chosen.gone)],
-    ["window", span(chosen.window_us)], ["time of all sides", time(chosen.time_us)], ["final before", time(chosen.final_before_us)], ["method", cell(chosen.method)], ["definition", chosen.definition]].filter(([, value]) => value !== "–")));
+    ["window", span(chosen.window_us)], ["time of all sides", time(chosen.time_us)], ["final before", time(chosen.final_before_us)], ["method", cell(chosen.method)], ["statement", cell(chosen.statement)]].filter(([, value]) => value !== "–")));
   if (chosen.kind === "pairs") await complete(sheet, chosen, later);
   if (chosen.alarms !== null) await lanes(sheet, chosen);
   await measured(sheet, chosen, later);

@@ -68,7 +68,12 @@ def test_a_changed_query_is_told_with_both_meanings_and_the_way_out(called: Tide
     text = called("explain", "replies").stdout
 
     assert "state: changed; its tables are of" in text
-    assert text.index("WITHIN 2s") < text.index("WITHIN 3s") < text.index("tidemark queries --forget replies")
+    assert (
+        text.index("[RANGE 2 SECONDS]")
+        < text.index("[RANGE 3 SECONDS]")
+        < text.index("tidemark queries --forget")
+    )
+    assert "Equality" not in text
 
 
 @pytest.mark.parametrize("as_json", [False, True])

@@ -132,7 +132,7 @@ def test_what_a_query_left_that_is_registered_no_longer_can_be_forgotten(
     called: Tidemark, tmp_path: Path
 ) -> None:
     declare(tmp_path)
-    replace_definition(Home(tmp_path / "var").batch_manifests("old"), "something")
+    replace_definition(Home(tmp_path / "var").batch_manifests("old"), "something", "something")
 
     assert "old: has tables and is registered no longer" in called("queries").stdout
     assert called("queries", "--forget", "old", "--yes").returncode == 0

@@ -358,13 +358,18 @@ GAPS = st.sampled_from([" ", "\n", "\t ", "  \n  ", " /* RECALL 'x [ */ ", " -- 
 
 @settings(deadline=None)
 @given(gaps=st.lists(GAPS, min_size=200, max_size=200), lower=st.sets(st.sampled_from(WORDS.split())))
-def test_layout_comments_and_case_change_no_definition(gaps: list[str], lower: set[str]) -> None:
+def test_layout_comments_and_case_change_no_definition_nor_does_one_line(
+    gaps: list[str], lower: set[str]
+) -> None:
     body = WHOLE.split("\n\n")[1].replace("-- the window", "")
     words = [word.lower() if word in lower else word for word in body.split()]
 
     text = "".join(word + gap for word, gap in zip(words, gaps, strict=False))
 
     assert _parsed(text).definition() == _parsed(WHOLE).definition()
+    statement = _parsed(text).statement
+    assert statement.split() == [word for word in words if word != ";"]
+    assert _parsed(statement).definition() == _parsed(WHOLE).definition()
 
 
 @settings(deadline=None)
@@ -408,8 +413,19 @@ def test_what_results_do_not_depend_on_does_not(old: str, new: str) -> None:
     assert _parsed(WHOLE.replace(old, new)).definition() == _parsed(WHOLE).definition()
 
 
-def test_a_definition_is_one_line() -> None:
-    assert "\n" not in _on("r.id = s.id AND r.kind = 'a\nb'").definition()
+def test_a_definition_is_one_line_and_so_is_the_statement() -> None:
+    query = _on("r.id = s.id\n  AND r.kind = 'a\n --  b' -- a comment")
+
+    assert "\n" not in query.definition()
+    assert f"ON r.id = s.id AND r.kind = 'a\\n --  b' {TAIL.strip()}" in query.statement
+
+
+def test_the_definition_that_homes_have_stored_stays_as_it_is() -> None:
+    assert _parsed(WHOLE).definition() == (
+        "requests WHERE `kind` = 'A' JOIN replies WHERE `strength` > 0.6 WITHIN 2s KEYS [id = id] NUMBERS [temp | temp]"
+        " ON Equality(where=(Comparison(left=0, operator='<', right=0, plus=-0.5),))"
+        " OUTPUTS [device = 0.device, sent = 0.event_us, answer = 1.temp] PERIOD 1m EVERY 500ms CLOCK [10m, 1h, 1h]"
+    )
 
 
 def test_a_folder_is_read_by_name_and_told_whole(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from tests.queries.joins import ANSWERS, REPAIRED_AT, SECOND, STREAMS, Joined, L
 from tests.serving.conftest import STREAMS as ROLLED
 
 DAY = 86_400 * SECOND
+STATEMENT = "SELECT a.device, r.temp AS answer FROM asks a, replies r"
 
 
 def snapshot(home: Home, joined: Joined, published_us: int | None = None) -> PairsSnapshot:
@@ -61,7 +62,7 @@ def test_the_catalogue_tells_what_a_query_is_and_how_far_it_has_come(tmp_path: P
     late = [Logged(10 * SECOND, 12 * SECOND, batch=1), Logged(20 * SECOND, 25 * SECOND, batch=2)]
     joined = replace(few(), late=[*late, Logged(30 * SECOND, 0, 2, "refused")], batches=2)
     columns = (
-        "description, definition, window_us, recall, batches, repairs, repaired_through, rows, rows_found"
+        "description, statement, window_us, recall, batches, repairs, repaired_through, rows, rows_found"
     )
     columns += (
         ", repaired, missed, open, refused, gone, newest_us, final_before_us, published_from_us, published"
@@ -69,7 +70,7 @@ def test_the_catalogue_tells_what_a_query_is_and_how_far_it_has_come(tmp_path: P
 
     (found,) = asked(tmp_path, joined, f"SELECT {columns}, make_timestamp(repaired_us) FROM queries")
 
-    assert found[:4] == (ANSWERS.description, ANSWERS.definition(), 3 * SECOND, 0.9)
+    assert found[:4] == (ANSWERS.description, STATEMENT, 3 * SECOND, 0.9)
     assert found[4:9] == (2, 1, 1, 20, 3)
     assert found[9:14] == (1, 2, 1, 1, 2)
     assert found[14:18] == (100 * SECOND, 80 * SECOND, None, 4)

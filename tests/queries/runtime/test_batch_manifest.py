@@ -18,8 +18,11 @@ from lakehouse.queries.runtime.batch_manifest import (
     ManifestMissing,
     QueryChanged,
     last_manifest,
+    meanings,
     next_spans,
+    read_definition,
     read_manifest,
+    replace_definition,
     require_manifest,
     require_same,
     write_manifest,
@@ -82,11 +85,25 @@ def test_a_batch_takes_whole_ingest_batches_up_to_a_number_of_rows(
 
 
 def test_another_meaning_is_refused_and_the_same_is_not(tmp_path: Path) -> None:
-    require_same(tmp_path / "q", "q", "a JOIN b")
-    require_same(tmp_path / "q", "q", "a JOIN b")
+    folder = tmp_path / "q"
+    require_same(folder, "q", "a JOIN b", "SELECT b")
+    require_same(folder, "q", "a JOIN b", "SELECT  b")
 
+    with pytest.raises(QueryChanged, match=r"it was SELECT b, it is SELECT c now; .*--forget q"):
+        require_same(folder, "q", "a JOIN c", "SELECT c")
     with pytest.raises(QueryChanged, match=r"it was a JOIN b, it is a JOIN c now; .*--forget q"):
-        require_same(tmp_path / "q", "q", "a JOIN c")
+        require_same(folder, "q", "a JOIN c", "SELECT b")
+    assert read_definition(folder) == "a JOIN b"
+
+
+def test_a_home_that_has_no_statements_yet_is_valid_and_gets_them(tmp_path: Path) -> None:
+    folder = tmp_path / "q"
+    replace_definition(folder, "a JOIN b", "SELECT b")
+    (folder / "statement").unlink()
+
+    assert meanings(folder, "a JOIN c", "SELECT c") == ("a JOIN b", "a JOIN c")
+    require_same(folder, "q", "a JOIN b", "SELECT b")
+    assert meanings(folder, "a JOIN c", "SELECT c") == ("SELECT b", "SELECT c")
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(1, 5), st.booleans())

@@ -30,7 +30,7 @@ def layout(tmp_path: Path) -> Home:
         for table in home.tables_of(query):
             (table / "_delta_log").mkdir(parents=True)
             (table / "part-0.parquet").write_bytes(b"rows")
-        replace_definition(home.batch_manifests(query), MEANING)
+        replace_definition(home.batch_manifests(query), MEANING, MEANING)
         write_manifest(home.batch_manifests(query), "batch", BatchManifest(1, ((0, 1), (0, 1))))
         for job in forgetting.JOBS:
             (home.runs / f"{job}-{query}.json").write_text("{}")
@@ -86,7 +86,7 @@ def test_killed_on_the_way_the_query_is_refused_until_it_is_forgotten_whole(
     monkeypatch.setattr(shutil, "rmtree", real)
 
     with pytest.raises(QueryChanged, match="tidemark queries --forget replies"):
-        require_same(layout.batch_manifests("replies"), "replies", MEANING)
+        require_same(layout.batch_manifests("replies"), "replies", MEANING, MEANING)
     forget(layout, "replies")
     assert _traces(layout, "replies") == []
     assert read_definition(layout.batch_manifests("replies")) is None

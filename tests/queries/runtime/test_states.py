@@ -93,7 +93,7 @@ def test_a_batch_in_which_no_bucket_had_anything_to_do_counts_and_holds_nothing(
 
 def test_tables_of_a_query_that_is_registered_no_longer_are_told(settings: Settings) -> None:
     run_by_hand(settings)
-    replace_definition(settings.layout.batch_manifests("old"), "something")
+    replace_definition(settings.layout.batch_manifests("old"), "something", "something")
 
     assert overview(settings.layout, settings.of_kind(PairsQuery), 8)["unregistered"] == ["old"]
     assert overview(settings.layout, {}, 8)["unregistered"] == ["old", "replies"]
