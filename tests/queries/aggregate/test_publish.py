@@ -189,13 +189,13 @@ def test_the_catalogue_tells_what_a_query_is_and_how_far_it_has_come(
 ) -> None:
     late = [Logged(10, 20), Logged(90, 95, batch=2), Logged(95, 99, 2, "refused")]
     told = replace(alarmed(revised(busy)), missed_rows=late, batches=2)
-    columns = "kind, description, definition, batches, repairs, repaired_through, rows, repaired, missed, open, refused"
+    columns = "kind, description, statement, batches, repairs, repaired_through, rows, repaired, missed, open, refused"
     more = "unusable, gone, time_us, newest_us, final_before_us, published_from_us, published, rows_found, window_us"
     own = "recall, answered, revised, late, alarms, every_us, slack_us, groups, method, make_timestamp(repaired_us)"
 
     (found,) = asked(tmp_path, told, f"SELECT {columns}, {more}, {own} FROM queries")
 
-    assert found[:3] == ("aggregate", "places where many ask and are answered", busy.query.definition())
+    assert found[:3] == ("aggregate", "places where many ask and are answered", busy.query.statement)
     assert found[3:11] == (2, 1, 1, 40, 2, 2, 1, 1)
     assert found[11:18] == (4, 1, us(100), us(110), us(80) + 1, None, 3)  # type: ignore[operator]
     assert found[18:21] == (None, None, None)
