@@ -44,6 +44,7 @@ def run(
     """
     from lakehouse.queries.runtime.publish import queries_to_publish
     from lakehouse.serving.file.news import is_due, with_changes
+    from lakehouse.serving.file.previous import published_queries
     from lakehouse.serving.file.publish import drift, is_current, publish, shared_batches
     from lakehouse.spark import tables
 
@@ -58,7 +59,8 @@ def run(
             refuse_unchecked(settings, snapshots)
         shutil.rmtree(scratch, ignore_errors=True)
         published_us = settings.queries.published
-        queries, changed = queries_to_publish(layout, settings.registered, settings.streams, published_us)
+        asked = (layout, settings.registered, settings.streams, published_us)
+        queries, changed = queries_to_publish(*asked, published_queries(layout))
         keep = settings.serving.keep_versions
         try:
             if not is_current(layout, snapshots, queries):
@@ -72,6 +74,7 @@ def run(
                 whole = [with_nodes(settings, spark, one, scratch / f"{one.name}-anew") for one in snapshots]
                 if differs := drift(layout, whole):
                     log.error("version %s is made anew: %s", done.version, differs)
+                queries, changed = queries_to_publish(*asked)
                 done = publish(layout, whole, keep, queries, anew=True)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)

@@ -14,7 +14,8 @@ from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.queries.aggregate.describe import measure_in_words
 from lakehouse.queries.aggregate.query import AggregateQuery, Measure
-from lakehouse.queries.runtime.batch_metrics import is_finished, read_batch_metrics
+from lakehouse.queries.runtime.batch_metrics import Facts, is_finished
+from lakehouse.queries.runtime.published_metrics import KindsMetrics
 from lakehouse.queries.runtime.snapshot import (
     filled,
     final_before,
@@ -34,8 +35,7 @@ if TYPE_CHECKING:
 
     from lakehouse.serving.file.row_store import RowStore
 
-_COUNTS = ("rows", "answered", "revised", "late", "missed", "refused", "unusable")
-_METRICS = ("batch", "bucket", *_COUNTS, "time_us", "newest_us")
+_METRICS = KindsMetrics({name: name for name in ("answered", "revised", "late")}, ["newest_us"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,13 +133,17 @@ class AggregateSnapshot(QuerySnapshot):
 
 
 def snapshot_of(
-    layout: Home, query: AggregateQuery, streams: Mapping[str, Stream], published_us: int | None
+    layout: Home,
+    query: AggregateQuery,
+    streams: Mapping[str, Stream],
+    published_us: int | None,
+    before: Facts | None = None,
 ) -> AggregateSnapshot:
-    """Return what is published of a query; ``published_us`` back from its newest time, None for all."""
-    # Before the files, so that these have all that the metrics speak of.
-    metrics = read_batch_metrics(layout, query.name, _METRICS)
-    newest = [time for row in metrics.rows for time in row["newest_us"]]
-    fields = shared_fields(layout, query, streams, metrics, newest, published_us, query.every_us)
+    """Return what is published of a query; ``published_us`` back from its newest time, None for all.
+
+    ``before``: its row in the version before.
+    """
+    fields = shared_fields(layout, query, streams, _METRICS, before, published_us, query.every_us)
     rows = [f"{side.stream}: one of GROUP BY" for side in query.sides]
     shown = [measure for measure in query.measures if measure.is_shown]
     return AggregateSnapshot(
@@ -150,9 +154,6 @@ def snapshot_of(
         groups=shown_columns(query, query.groups, streams, rows),
         outputs=[_output(query, measure) for measure in shown],
         counts=[measure.name for measure in shown if measure.function == "count"],
-        answered=metrics.total("answered"),
-        revised=metrics.total("revised"),
-        late=metrics.total("late"),
         answer_table=layout.answers(query.name),
         alarm_table=layout.alarms(query.name) if query.is_alarm else None,
     )

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.queries.multiway.query import MultiwayQuery
-from lakehouse.queries.runtime.batch_metrics import read_batch_metrics
+from lakehouse.queries.runtime.batch_metrics import Facts
+from lakehouse.queries.runtime.published_metrics import KindsMetrics
 from lakehouse.queries.runtime.snapshot import (
     RowsSnapshot,
     final_before,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from lakehouse.serving.file.row_store import RowStore
 
-_METRICS = ("batch", "side", "rows", "results", "missed", "refused", "unusable", "time_us", "newest_us")
+_METRICS = KindsMetrics({"rows_found": "results"}, ["newest_us"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,18 +48,21 @@ class MultiwaySnapshot(RowsSnapshot):
 
 
 def snapshot_of(
-    layout: Home, query: MultiwayQuery, streams: Mapping[str, Stream], published_us: int | None
+    layout: Home,
+    query: MultiwayQuery,
+    streams: Mapping[str, Stream],
+    published_us: int | None,
+    before: Facts | None = None,
 ) -> MultiwaySnapshot:
-    """Return what is published of a query; ``published_us`` back from its newest time, None for all."""
-    # Before the files, so that these have all that the metrics speak of.
-    metrics = read_batch_metrics(layout, query.name, _METRICS)
-    newest = [time for row in metrics.rows for time in row["newest_us"]]
-    fields = shared_fields(layout, query, streams, metrics, newest, published_us)
+    """Return what is published of a query; ``published_us`` back from its newest time, None for all.
+
+    ``before``: its row in the version before.
+    """
+    fields = shared_fields(layout, query, streams, _METRICS, before, published_us)
     rows = [f"the row of {side.alias}, of {side.stream}" for side in query.sides]
     return MultiwaySnapshot(
         **fields,
         slack_us=query.slack_us,
         columns=shown_columns(query, query.outputs, streams, rows),
-        rows_found=metrics.total("results"),
         row_table=layout.multiway(query.name),
     )

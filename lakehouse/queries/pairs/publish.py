@@ -17,10 +17,10 @@ from lakehouse.algorithms.late_join.audit import Periods, Waiting, periods_of_st
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.runtime.batch_metrics import read_batch_metrics
+from lakehouse.queries.runtime.batch_metrics import Facts
+from lakehouse.queries.runtime.published_metrics import KindsMetrics, greatest
 from lakehouse.queries.runtime.snapshot import (
     RowsSnapshot,
-    greatest,
     open_rows,
     shared_fields,
     shared_rows,
@@ -37,14 +37,13 @@ if TYPE_CHECKING:
     from lakehouse.serving.file.row_store import RowStore
 
 _SIDES = ("left", "right")
-_NEWEST = tuple(f"{side}_newest_us" for side in _SIDES)
+_METRICS = KindsMetrics({"rows_found": "pairs"}, [f"{side}_newest_us" for side in _SIDES])
 _COUNTED: dict[str, Any] = {
     "time": "start_us",
     "key": ("start_us",),
     "sums": ("online", "repaired"),
     "is_view": False,
 }
-_METRICS = ("batch", "bucket", "rows", "pairs", "missed", "refused", "unusable", "time_us", *_NEWEST)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,20 +144,23 @@ class PairsSnapshot(RowsSnapshot):
 
 
 def snapshot_of(
-    layout: Home, query: PairsQuery, streams: Mapping[str, Stream], published_us: int | None
+    layout: Home,
+    query: PairsQuery,
+    streams: Mapping[str, Stream],
+    published_us: int | None,
+    before: Facts | None = None,
 ) -> PairsSnapshot:
-    """Return what is published of a query; ``published_us`` back from its newest time, None for all."""
-    # Before the files, so that these have all that the metrics speak of.
-    metrics = read_batch_metrics(layout, query.name, _METRICS)
-    newest = [row[name] for row in metrics.rows for name in _NEWEST]
+    """Return what is published of a query; ``published_us`` back from its newest time, None for all.
+
+    ``before``: its row in the version before.
+    """
     # By whole steps: one that is cut would show fewer pairs than it has.
-    fields = shared_fields(layout, query, streams, metrics, newest, published_us, query.step_us)
+    fields = shared_fields(layout, query, streams, _METRICS, before, published_us, query.step_us)
     rows = [f"the {side} row, of {stream}" for side, stream in zip(_SIDES, query.streams, strict=True)]
     return PairsSnapshot(
         **fields,
         **{name: getattr(query, name) for name in ("window_us", "recall", "period_us", "step_us")},
         columns=shown_columns(query, query.outputs, streams, rows),
-        rows_found=metrics.total("pairs"),
         row_table=layout.pairs(query.name),
     )
 

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.declare.columns import Column
-from lakehouse.declare.stream import Stream, instant_us
+from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import files_between
 from lakehouse.queries.kind import Query
-from lakehouse.queries.runtime.batch_metrics import BatchMetrics, is_finished, is_open
+from lakehouse.queries.runtime.batch_metrics import Facts, is_finished, is_open
+from lakehouse.queries.runtime.published_metrics import KindsMetrics, read_published_metrics
 from lakehouse.serving.file.comments import comments_of
 from lakehouse.serving.file.query_snapshot import QuerySnapshot, ShownColumn
 from lakehouse.serving.file.row_store import Appended, RowStore
@@ -111,39 +112,32 @@ def shared_fields(
     layout: Home,
     query: Query,
     streams: Mapping[str, Stream],
-    metrics: BatchMetrics,
-    newest: Iterable[int | None],
+    kinds: KindsMetrics,
+    before: Facts | None,
     published_us: int | None,
     step_us: int = 1,
-) -> dict[str, Any]:
-    """Return the fields of ``QuerySnapshot``.
+) -> Facts:
+    """Return the fields of ``QuerySnapshot``, and the sums that the kind publishes beside.
 
-    ``newest``: times of the sides, by batch. ``published_us`` back from the last of them the query is published, None
-    for all of it, by whole steps.
+    ``before``: the row of the query in the version before, None for none. ``published_us`` back from its newest time
+    the query is published, None for all of it, by whole steps.
     """
-    newest_us = greatest(newest)
+    # Before files are listed, so that these have all that the metrics speak of.
+    metrics = read_published_metrics(layout, query.name, kinds, before)
+    newest_us = metrics["newest_us"]
+    waiting = ("batch", metrics["repaired_through"] + 1, None)
     return {
         "name": query.name,
         "kind": query.kind,
         "description": query.description,
         "definition": query.definition(),
         "statement": query.statement,
-        "batches": metrics.finished,
-        **{name: metrics.total(name) for name in ("rows", "missed", "refused", "unusable")},
-        "time_us": greatest(row["time_us"] for row in metrics.rows),
-        "newest_us": newest_us,
+        **metrics,
         "published_from_us": None
         if newest_us is None or published_us is None
         else floor_to(step_us, newest_us - published_us),
         "latest_us": max(streams[stream].latest for stream in query.streams),
-        "repairs": metrics.last_repair,
-        "repaired_through": metrics.repaired,
-        "repaired_us": instant_us(metrics.repairs[-1]["committed_at"]) if metrics.repairs else None,
-        "repaired": metrics.total_repaired("found"),
-        "gone": metrics.total_repaired("gone"),
-        "late_files": tuple(
-            files_between(layout.missed_rows(query.name), ("batch", metrics.repaired + 1, None))
-        ),
+        "late_files": tuple(files_between(layout.missed_rows(query.name), waiting)),
     }
 
 
@@ -186,11 +180,6 @@ def filled(file: str, places: Mapping[str, str]) -> str:
     for place, words in places.items():
         sql = sql.replace(place, words)
     return sql
-
-
-def greatest(times: Iterable[int | None]) -> int | None:
-    """Return the latest of some times, None where there is none."""
-    return max((time for time in times if time is not None), default=None)
 
 
 def stored_type(stream: Stream, column: str) -> str:

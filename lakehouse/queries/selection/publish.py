@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
-from lakehouse.queries.runtime.batch_metrics import read_batch_metrics
+from lakehouse.queries.runtime.batch_metrics import Facts
+from lakehouse.queries.runtime.published_metrics import KindsMetrics
 from lakehouse.queries.runtime.snapshot import (
     RowsSnapshot,
     shared_fields,
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     import duckdb
 
     from lakehouse.serving.file.row_store import RowStore
+
+_METRICS = KindsMetrics({"rows_found": "selected"}, ["time_us"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,17 +45,19 @@ class SelectionSnapshot(RowsSnapshot):
 
 
 def snapshot_of(
-    layout: Home, query: SelectionQuery, streams: Mapping[str, Stream], published_us: int | None
+    layout: Home,
+    query: SelectionQuery,
+    streams: Mapping[str, Stream],
+    published_us: int | None,
+    before: Facts | None = None,
 ) -> SelectionSnapshot:
-    """Return what is published of a query; ``published_us`` back from its newest time, None for all."""
-    # Before the files, so that these have all that the metrics speak of.
-    metrics = read_batch_metrics(layout, query.name, ("batch", "operator", "rows", "selected", "time_us"))
-    fields = shared_fields(
-        layout, query, streams, metrics, [row["time_us"] for row in metrics.rows], published_us
-    )
+    """Return what is published of a query; ``published_us`` back from its newest time, None for all.
+
+    ``before``: its row in the version before.
+    """
+    fields = shared_fields(layout, query, streams, _METRICS, before, published_us)
     return SelectionSnapshot(
         **fields,
         columns=shown_columns(query, query.outputs, streams, [f"the row of {query.stream}"]),
-        rows_found=metrics.total("selected"),
         row_table=layout.selection(query.name),
     )

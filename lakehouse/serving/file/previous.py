@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from lakehouse.home.layout import Home
 from lakehouse.serving.file.segments import attach, of_nodes, of_rows
 from lakehouse.serving.file.shared_rows import RowsBefore
-from lakehouse.serving.file.versions import database_path, segments_of
+from lakehouse.serving.file.versions import current_version, database_path, hold_current, segments_of
 from lakehouse.serving.literals import text
+from lakehouse.serving.sandbox.locked import connect_locked
 
 if TYPE_CHECKING:
     import duckdb
@@ -67,3 +69,14 @@ def published_streams(
         f"SELECT stream, stream_id, basis, batch, series_count FROM {schema}streams"
     ).fetchall()
     return {stream: PublishedStream(*rest) for stream, *rest in rows}
+
+
+def published_queries(home: Home) -> Mapping[str, dict[str, Any]]:
+    """Return the rows of ``queries`` of the current version by name, without those columns that are lists."""
+    if current_version(home.serving) is None:
+        return {}
+    with hold_current(home.serving) as held, connect_locked(held.path) as connection:
+        found = connection.execute('SELECT * EXCLUDE ("groups") FROM queries')
+        columns = [column[0] for column in found.description]
+        rows = [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
+    return {row["query"]: row for row in rows}

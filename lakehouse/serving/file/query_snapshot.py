@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _SHARED_COLUMNS = (
     *("kind", "description", "statement", "batches", "repairs", "repaired_through", "repaired_us", "rows"),
     *("repaired", "missed", "refused", "unusable", "gone", "time_us", "newest_us", "published_from_us"),
+    "table_id",
 )
 _NO_VALUES = (
     "SELECT ''::VARCHAR AS query, ''::VARCHAR AS output, []::VARCHAR[] AS key_values, "
@@ -47,7 +48,7 @@ class QuerySnapshot(ABC):
     Of its tables count batches up to ``batches`` and repairs up to ``repairs``, and what is from
     ``published_from_us`` on (None: all). ``definition``: what its rows depend on; ``statement``: the query as it was
     written, for people. ``latest_us``: how late rows of its streams are said to come at most. ``late_files``: the data
-    files of its log.
+    files of its log. ``table_id``: the table of its metrics.
     """
 
     # The statements of sql/serving that the kind fills in; a version depends on their text.
@@ -71,12 +72,13 @@ class QuerySnapshot(ABC):
     repaired_us: int | None
     repaired: int
     gone: int
+    table_id: str | None
     late_files: Sequence[Path]
 
     def identity(self) -> str:
         """Return what decides the published content: two equal texts publish the same answers."""
-        # In which files rows lie decides nothing: a table may be compacted.
-        shown = [field.name for field in fields(self) if not field.name.endswith(("_files", "_table"))]
+        # In which tables and files rows lie decides nothing: a table may be compacted, or made again.
+        shown = [f.name for f in fields(self) if not f.name.endswith(("_files", "_table", "table_id"))]
         return repr([(name, getattr(self, name)) for name in shown])
 
     @property

@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.home.layout import Home
+from lakehouse.home.table_commits import append
 from lakehouse.queries.pairs.publish import PairsSnapshot, snapshot_of
 from lakehouse.queries.runtime.publish import queries_to_publish
+from lakehouse.serving.file.previous import published_queries
 from lakehouse.serving.file.publish import publish
 from lakehouse.serving.file.query_snapshot import write_alone
 from lakehouse.serving.file.snapshot import fingerprint
@@ -221,6 +223,32 @@ def test_a_query_without_tables_is_not_published_and_one_of_another_meaning_is_t
 
     assert ([one.name for one in told], changed) == (["answers"], [])
     assert (nothing, left_out) == ([], ["answers"])
+
+
+def test_a_version_adds_what_was_finished_to_the_metrics_of_the_one_before(tmp_path: Path) -> None:
+    home, more = (
+        few().write(Home(tmp_path)),
+        replace(few(), batches=2, repairs=(1, 2), newest_us=200 * SECOND),
+    )
+    registered = ({"answers": ANSWERS}, STREAMS, DAY)
+    publish(home, [], queries=queries_to_publish(home, *registered)[0])
+    append(home.queries("answers"), [more._figures(2)])
+    append(home.repairs("answers"), [more._repair(2)])
+
+    (told,), _ = queries_to_publish(home, *registered, published_queries(home))
+    (whole,), _ = queries_to_publish(home, *registered)
+    counted = published_queries(home)["answers"] | {"rows": 1000}
+    (added,), _ = queries_to_publish(home, *registered, {"answers": counted})
+
+    assert told == whole
+    assert (told.batches, told.repairs, told.rows, told.repaired, told.newest_us) == (
+        2,
+        2,
+        20,
+        2,
+        200 * SECOND,
+    )
+    assert added == replace(whole, rows=1010)
 
 
 def test_a_query_without_a_finished_batch_has_an_empty_table(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
-from lakehouse.queries.runtime.batch_metrics import read_batch_metrics
+from lakehouse.queries.runtime.batch_metrics import Facts
+from lakehouse.queries.runtime.published_metrics import KindsMetrics
 from lakehouse.queries.runtime.snapshot import (
     RowsSnapshot,
     shared_fields,
@@ -42,16 +43,17 @@ class SampleSnapshot(RowsSnapshot):
 
 
 def snapshot_of(
-    layout: Home, query: SampleQuery, streams: Mapping[str, Stream], published_us: int | None
+    layout: Home,
+    query: SampleQuery,
+    streams: Mapping[str, Stream],
+    published_us: int | None,
+    before: Facts | None = None,
 ) -> SampleSnapshot:
     """Return what a publisher is told of a query."""
-    metrics = read_batch_metrics(layout, query.name, ("batch", "operator", "rows", "selected", "time_us"))
-    shared = shared_fields(
-        layout, query, streams, metrics, [row["time_us"] for row in metrics.rows], published_us
-    )
+    metrics = KindsMetrics({"rows_found": "selected"}, ["time_us"])
+    shared = shared_fields(layout, query, streams, metrics, before, published_us)
     return SampleSnapshot(
         **shared,
         columns=shown_columns(query, query.outputs, streams, ["the row"]),
-        rows_found=metrics.total("selected"),
         row_table=layout.selection(query.name),
     )
