@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -14,8 +15,9 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from lakehouse.home.layout import Home
 from tests.serving.conftest import Lakehouse
-from tests.web.conftest import wait_for
+from tests.web.conftest import served, wait_for
 
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 AXE = Path(__file__).parents[2] / ".tools" / "axe.min.js"
@@ -84,19 +86,24 @@ def test_each_view_is_drawn_without_a_complaint(browser: webdriver.Chrome, addre
     assert current == f"{address}/page/?view={view.split()[0]}"
 
 
+@contextmanager
+def as_wide_as(browser: webdriver.Chrome, width: int) -> Iterator[None]:
+    """Show pages in a window of so many pixels."""
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        yield
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 @pytest.mark.parametrize("width", [360, 1600])
 def test_no_view_is_wider_than_the_window(browser: webdriver.Chrome, address: str, width: int) -> None:
-    browser.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride",
-        {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False},
-    )
-    try:
+    with as_wide_as(browser, width):
         for view in VIEWS.values():
             opened(browser, address, view)
             wide = browser.execute_script("return document.documentElement.scrollWidth")
             assert wide <= width, view
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_an_answer_on_the_page_is_the_answer(
@@ -206,6 +213,82 @@ def test_a_range_of_all_times_is_drawn(browser: webdriver.Chrome, address: str) 
     assert not browser.find_elements(By.CSS_SELECTOR, "[role=alert]")
 
 
+@pytest.mark.parametrize(
+    ("view", "said"),
+    [
+        ("?view=overview", "Nothing is published yet"),
+        ("?view=explore", "nothing published yet"),
+        ("?view=changes", "nothing published yet"),
+        ("?view=queries", "nothing published yet"),
+        ("?view=quarantine", "nothing published yet"),
+        ("?view=quality", "No rule has been checked yet"),
+    ],
+)
+def test_an_empty_home_says_so_in_each_view(
+    browser: webdriver.Chrome, empty: str, view: str, said: str
+) -> None:
+    opened(browser, empty, view)
+
+    assert said in browser.find_element(By.ID, "main").text
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server of a home in which nothing has been published."""
+    with served(Home(tmp_path_factory.mktemp("empty"))) as found:
+        yield found
+
+
+def test_the_parts_of_a_view_are_of_one_version(browser: webdriver.Chrome, address: str) -> None:
+    opened(browser, address, EXPLORE)
+
+    asked = browser.execute_script(
+        "return performance.getEntriesByType('resource').map((one) => new URL(one.name).pathname)"
+    )
+    named = {path for path in asked if path.endswith(".json")}
+    assert {path for path in named if path.startswith("/latest/")} == {"/latest/streams.json"}
+    assert {"/v/1/series.json", "/v/1/ask.json", "/v/1/arrivals.json"} <= named
+
+
+# The first question to a version is put to one that is not kept, as if it had been removed since the page asked for it.
+REMOVED = """
+    const real = window.fetch;
+    window.fetch = (path, ...rest) => {
+      if (!path.startsWith("/v/")) return real(path, ...rest);
+      if (!arguments[0]) window.fetch = real;
+      return real(path.replace(/^.v.[0-9]+/, "/v/999"), ...rest);
+    };
+"""
+
+
+@pytest.mark.parametrize("is_for_good", [False, True])
+def test_a_version_that_goes_while_a_view_is_drawn_is_asked_for_anew_once(
+    browser: webdriver.Chrome, address: str, is_for_good: bool
+) -> None:
+    opened(browser, address, "?view=overview")
+    browser.execute_script(REMOVED, is_for_good)
+    browser.find_element(By.LINK_TEXT, "Explore").click()
+    wait_for(lambda: browser.find_elements(By.CSS_SELECTOR, "form[aria-label=Question]"))
+    drawn(browser)
+
+    alerts = [one.text for one in browser.find_elements(By.CSS_SELECTOR, "#main > [role=alert]")]
+    assert bool(browser.find_elements(By.CSS_SELECTOR, ".answer")) is not is_for_good
+    assert ["not kept" in text for text in alerts] == [True] * is_for_good
+
+
+def test_a_server_that_goes_leaves_what_is_shown_and_says_so(
+    browser: webdriver.Chrome, lakehouse: Lakehouse
+) -> None:
+    with served(lakehouse.home) as address:
+        opened(browser, address, EXPLORE)
+        wait_for(lambda: "version" in browser.find_element(By.ID, "version").text)
+
+    wait_for(lambda: "not connected" in browser.find_element(By.ID, "version").text)
+    assert browser.find_elements(By.CSS_SELECTOR, ".answer")
+    browser.find_element(By.LINK_TEXT, "Queries").click()
+    wait_for(lambda: browser.find_elements(By.CSS_SELECTOR, "#main > [role=alert]"))
+
+
 def test_text_from_data_is_never_markup(browser: webdriver.Chrome, address: str) -> None:
     opened(browser, address, "?view=explore&stream=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E")
 
@@ -214,13 +297,15 @@ def test_text_from_data_is_never_markup(browser: webdriver.Chrome, address: str)
 
 @pytest.mark.skipif(not AXE.is_file(), reason=f"no {AXE.name} in .tools; .ci/run fetches it")
 @pytest.mark.parametrize("view", VIEWS)
-def test_axe_finds_nothing_serious(browser: webdriver.Chrome, address: str, view: str) -> None:
-    opened(browser, address, VIEWS[view])
-    browser.execute_script(AXE.read_text(encoding="utf-8"))
+@pytest.mark.parametrize("width", [360, 1600])
+def test_axe_finds_nothing_serious(browser: webdriver.Chrome, address: str, view: str, width: int) -> None:
+    with as_wide_as(browser, width):
+        opened(browser, address, VIEWS[view])
+        browser.execute_script(AXE.read_text(encoding="utf-8"))
 
-    found = browser.execute_async_script(
-        "const done = arguments[0]; axe.run(document, {resultTypes: ['violations']}).then(done)"
-    )
+        found = browser.execute_async_script(
+            "const done = arguments[0]; axe.run(document, {resultTypes: ['violations']}).then(done)"
+        )
 
     serious = [one for one in found["violations"] if one["impact"] in ("serious", "critical")]
     assert [(one["id"], [node["html"][:120] for node in one["nodes"][:3]]) for one in serious] == []

@@ -17,7 +17,7 @@ export function go(parameters, { replace = false } = {}) {
   draw();
 }
 
-async function draw() {
+async function draw({ again = false } = {}) {
   const place = ++shown;
   const parameters = new URLSearchParams(location.search);
   const name = VIEWS[parameters.get("view")] ? parameters.get("view") : "overview";
@@ -29,27 +29,33 @@ async function draw() {
   const waiting = setTimeout(() => { main.setAttribute("aria-busy", "true"); main.replaceChildren(h("p", { class: "note" }, "Loading …")); }, 300);
   drawn = newest;
   const sheet = h("div"), undrawn = [];
+  let isGone = false;
   try {
     // What is drawn must be in the document, for its size.
     const later = (late) => { if (place !== shown) return; if (sheet.isConnected) late(); else undrawn.push(late); };
     await VIEWS[name](sheet, parameters, go, later);
     if (place === shown) { main.replaceChildren(sheet); undrawn.forEach((late) => late()); }
   } catch (error) {
+    // The version that was asked is kept no longer, while the view was drawn: the next one is asked, once.
+    isGone = error.status === 410 && !again && place === shown;
     // The form stays, so that what was asked can be mended.
-    if (place === shown) main.replaceChildren(sheet.querySelector("h1") ? sheet : h("h1", {}, error.title ?? "Error"), h("p", { class: "error", role: "alert" }, error.message));
+    if (place === shown && !isGone) main.replaceChildren(sheet.querySelector("h1") ? sheet : h("h1", {}, error.title ?? "Error"), h("p", { class: "error", role: "alert" }, error.message));
   } finally {
     clearTimeout(waiting);
-    main.removeAttribute("aria-busy");
-    main.dataset.drawn = String(place);
-    state();
+    if (!isGone) {
+      main.removeAttribute("aria-busy");
+      main.dataset.drawn = String(place);
+      state();
+    }
   }
+  if (isGone) await draw({ again: true });
 }
 
 function state() {
   const element = document.getElementById("version");
   if (newest === null) { element.replaceChildren(h("span", { class: "warn" }, "not connected: what is shown may be stale")); return; }
   if (drawn !== null && newest > drawn) {
-    element.replaceChildren(h("button", { type: "button", onclick: draw }, `version ${newest} is new: show it`));
+    element.replaceChildren(h("button", { type: "button", onclick: () => draw() }, `version ${newest} is new: show it`));
     return;
   }
   element.replaceChildren(`version ${newest} · UTC`);
@@ -62,7 +68,7 @@ document.addEventListener("click", (event) => {
   history.pushState(null, "", link.getAttribute("href"));
   draw().then(() => main.focus({ preventScroll: true }));
 });
-window.addEventListener("popstate", draw);
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+window.addEventListener("popstate", () => draw());
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());
 follow((version) => { newest = version ?? null; if (drawn === null) drawn = newest; state(); });
 draw();

@@ -13,7 +13,8 @@ export function asked(parameters) {
 }
 
 export async function explore(sheet, parameters, go, later) {
-  const { rows: streams } = await get("/latest/streams.json");
+  // Every part is asked of one version, so that the parts agree where another is published meanwhile.
+  const { version, rows: streams } = await get("/latest/streams.json"), at = `/v/${version}`;
   if (!streams.length) { sheet.append(h("h1", {}, "Explore"), h("p", { class: "note" }, "No stream is published yet.")); return; }
   const question = asked(parameters);
   question.stream ||= streams[0].stream;
@@ -22,7 +23,7 @@ export async function explore(sheet, parameters, go, later) {
   question.agg ||= question.measure === "*" ? "count" : "avg";
   sheet.append(h("h1", {}, "Explore"), form(question, streams, stream, "explore", go));
   if (!stream) throw new Error(`no stream ${question.stream} is published`);
-  const [found, whole] = await Promise.all([series(question), get("/latest/ask.json", { ...question, by: [] })]);
+  const [found, whole] = await Promise.all([series(at, question), get(`${at}/ask.json`, { ...question, by: [] })]);
   sheet.append(answer(whole), strip(found, stream));
   const onZoom = (from, to) => {
     if (to - from < found.question.to_us - found.question.from_us) go({ view: "explore", ...question, from: iso(from), to: iso(to) });
@@ -31,12 +32,12 @@ export async function explore(sheet, parameters, go, later) {
   sheet.append(PARTS.series({ rows: found.rows, label, final_before_us: stream.final_before_us, onZoom }, later));
   if (!found.rows.length) return;
   sheet.append(h("p", { class: "note" }, "Drag over the chart, or set From and To, to see a part from finer levels."));
-  sheet.append(completeness(question, found, later), ends(stream), h("h2", {}, "Copy"), copies(question, found));
+  sheet.append(completeness(at, question, found, later), ends(stream), h("h2", {}, "Copy"), copies(question, found));
 }
 
 // A Date holds milliseconds; the rest is put behind them.
 const iso = (us) => new Date(Math.floor(us / 1000)).toISOString().replace("Z", `${String(((us % 1000) + 1000) % 1000).padStart(3, "0")}`);
-const series = (question) => get("/latest/series.json", { ...question, points: POINTS, limit: question.by.length ? 12 : null });
+const series = (at, question) => get(`${at}/series.json`, { ...question, points: POINTS, limit: question.by.length ? 12 : null });
 
 export function form(question, streams, stream, view, go, withBy = true) {
   const select = (name, values, chosen, label) => h("label", {}, label, h("select", { name }, values.map((one) => h("option", { value: one, selected: one === chosen }, one))));
@@ -84,10 +85,10 @@ function strip(found, stream) {
 }
 
 // Rows that came late are counted from raw rows, which takes longer than the answer: it comes when it is there.
-function completeness(question, found, later) {
+function completeness(at, question, found, later) {
   const place = h("section", { "aria-busy": "true" }, h("h2", {}, "Rows per bucket"), h("p", { class: "note" }, "Loading …"));
   const shown = (element) => place.replaceWith(element);
-  get("/latest/arrivals.json", { stream: question.stream, where: question.where, points: 120, from: `${found.question.from_us}us`, to: `${found.question.to_us}us` }).then(({ rows }) => {
+  get(`${at}/arrivals.json`, { stream: question.stream, where: question.where, points: 120, from: `${found.question.from_us}us`, to: `${found.question.to_us}us` }).then(({ rows }) => {
     const sum = rows.reduce((total, row) => total + row.expected, 0);
     const note = `Expected is an estimate: ${number(Math.round(sum))} rows may still come, if rows of ${question.stream} are as late as they have been so far.${rows.some((row) => row.late === null) ? " Where raw rows are kept no longer, nobody can count those that came late." : ""}`;
     later(() => shown(PARTS.arrivals({ rows, note }, later)));

@@ -15,7 +15,7 @@ export async function overview(sheet) {
       : h("p", { class: "warn" }, "Nothing is published yet: run `tidemark run`."),
     standing.length ? h("section", {}, h("h2", {}, "Stands still"), h("ul", {}, standing.map((line) => h("li", { class: "bad" }, line)))) : h("p", { class: "good" }, "Nothing stands still."),
     h("h2", {}, "Streams"), h("div", { class: "cards" }, state.streams.map(card)),
-    h("h2", {}, "Alarms now"), await alarms(queries.rows),
+    h("h2", {}, "Alarms now"), await alarms(queries),
     h("h2", {}, "Queries"),
     table("Queries", [
       ["query", (row) => h("a", { href: `?view=queries&query=${encodeURIComponent(row.query)}` }, row.query)],
@@ -48,9 +48,9 @@ function stillStanding(state) {
   return found;
 }
 
-async function alarms(queries) {
+async function alarms({ version, rows: queries }) {
   const raising = queries.filter((row) => row.alarms !== null);
-  const pages = await Promise.all(raising.map((row) => get(`/latest/queries/${encodeURIComponent(row.query)}/alarms.json`, { limit: 10000 })));
+  const pages = await Promise.all(raising.map((row) => get(`/v/${version}/queries/${encodeURIComponent(row.query)}/alarms.json`, { limit: 10000 })));
   const rows = pages.flatMap((page, place) => page.rows.filter((row) => row.state === "raised").map((row) => ({ ...row, query: raising[place].query })));
   return table("Alarms", [["query", (row) => h("a", { href: `?view=queries&query=${encodeURIComponent(row.query)}` }, row.query)], ["raised", (row) => time(row.raised_us)], ["of", groups], ["final", (row) => cell(row.final)]], rows);
 }

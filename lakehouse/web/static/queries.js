@@ -6,7 +6,8 @@ import { groups } from "./overview.js";
 import { PARTS } from "./parts.js";
 
 export async function queries(sheet, parameters, go, later) {
-  const { rows } = await get("/latest/queries.json");
+  // Every part is asked of one version, so that the parts agree where another is published meanwhile.
+  const { version, rows } = await get("/latest/queries.json"), at = `/v/${version}`;
   const chosen = rows.find((row) => row.query === parameters.get("query"));
   sheet.append(h("h1", {}, chosen ? `Query ${chosen.query}` : "Queries"));
   sheet.append(table("Queries", [["query", (row) => h("a", { href: `?view=queries&query=${encodeURIComponent(row.query)}` }, row.query)], ["kind", (row) => row.kind], ["what it is for", (row) => row.description],
@@ -16,10 +17,10 @@ export async function queries(sheet, parameters, go, later) {
   sheet.append(h("h2", {}, "State"), facts([["batches", number(chosen.batches)], ["repairs", `${number(chosen.repairs)}, through batch ${cell(chosen.repaired_through)}`], ["rows taken in", number(chosen.rows)],
     ["found online", number(chosen.rows_found)], ["found by repair", number(chosen.repaired)], ["rows that may have missed partners", number(chosen.missed)], ["partners gone for good", number(chosen.gone)],
     ["window", span(chosen.window_us)], ["time of all sides", time(chosen.time_us)], ["final before", time(chosen.final_before_us)], ["method", cell(chosen.method)], ["statement", cell(chosen.statement)]].filter(([, value]) => value !== "–")));
-  if (chosen.kind === "pairs") await complete(sheet, chosen, later);
-  if (chosen.alarms !== null) await lanes(sheet, chosen);
+  if (chosen.kind === "pairs") await complete(sheet, at, chosen, later);
+  if (chosen.alarms !== null) await lanes(sheet, at, chosen);
   await measured(sheet, chosen, later);
-  await found(sheet, chosen);
+  await found(sheet, at, chosen);
 }
 
 const of = (query, what) => `/queries/${encodeURIComponent(query)}/${what}.json`;
@@ -59,16 +60,16 @@ function worst(rows, step_us) {
   return found;
 }
 
-async function complete(sheet, chosen, later) {
-  const [page, waited] = await Promise.all([get(`/latest${of(chosen.query, "completeness")}`, { limit: 10000 }), get(`/latest${of(chosen.query, "waits")}`)]);
+async function complete(sheet, at, chosen, later) {
+  const [page, waited] = await Promise.all([get(`${at}${of(chosen.query, "completeness")}`, { limit: 10000 }), get(`${at}${of(chosen.query, "waits")}`)]);
   const rows = page.rows.filter((row) => row.is_scored), missed = rows.filter((row) => row.met === false).length;
   const met = `met in ${number(rows.length - missed)} of ${number(rows.length)} periods with 100 pairs or more (${share(rows.length - missed, rows.length)})`;
   const note = `${chosen.recall === null ? "no recall was asked for" : `asked: ${chosen.recall} of each ${span(chosen.period_us)}; ${met}`}; repair found ${number(chosen.repaired)} more`;
   sheet.append(PARTS.recall({ rows: worst(rows, chosen.step_us), asked: chosen.recall, note }, later), PARTS.waits({ rows: waited.rows }, later));
 }
 
-async function lanes(sheet, chosen) {
-  const { rows } = await get(`/latest/queries/${encodeURIComponent(chosen.query)}/alarms.json`, { limit: 10000 });
+async function lanes(sheet, at, chosen) {
+  const { rows } = await get(`${at}/queries/${encodeURIComponent(chosen.query)}/alarms.json`, { limit: 10000 });
   sheet.append(h("h2", {}, "Alarms"));
   if (!rows.length) { sheet.append(h("p", { class: "note" }, "none was ever raised")); return; }
   const from = Math.min(...rows.map((row) => row.raised_us)), to = Math.max(...rows.map((row) => row.cleared_us ?? chosen.time_us ?? row.raised_us)) + 1;
@@ -81,11 +82,11 @@ async function lanes(sheet, chosen) {
     h("details", {}, h("summary", {}, "Alarms as a table"), table("Alarms", [["of", groups], ["state", (row) => row.state], ["raised", (row) => time(row.raised_us)], ["cleared", (row) => time(row.cleared_us)], ["changes", (row) => row.changes, true], ["merged into", (row) => cell(row.merged_into)], ["final", (row) => cell(row.final)]], rows.slice(-500).reverse())));
 }
 
-async function found(sheet, chosen) {
+async function found(sheet, at, chosen) {
   const kind = chosen.kind === "aggregate" ? "answers" : chosen.kind;
-  const page = await get(`/latest/queries/${encodeURIComponent(chosen.query)}/${kind}.json`, { limit: 50 });
+  const page = await get(`${at}/queries/${encodeURIComponent(chosen.query)}/${kind}.json`, { limit: 50 });
   // Numbers of rows and times in microseconds are for machines; some are larger than a number of this language.
   const shown = page.columns.filter((name) => !/_us$|_row$|_rows?_?ids?$|row_id|^batch$/.test(name));
   sheet.append(h("h2", {}, `First rows of ${kind}_${chosen.query}`), table("Rows", shown.map((name) => [name, (row) => cell(row[name]), typeof page.rows[0]?.[name] === "number"]), page.rows),
-    h("p", {}, h("a", { href: `/latest/queries/${encodeURIComponent(chosen.query)}/${kind}.csv?limit=10000`, download: `${kind}_${chosen.query}.csv` }, "first 10,000 as CSV")));
+    h("p", {}, h("a", { href: `${at}/queries/${encodeURIComponent(chosen.query)}/${kind}.csv?limit=10000`, download: `${kind}_${chosen.query}.csv` }, "first 10,000 as CSV")));
 }
