@@ -157,9 +157,9 @@ def series_rows(reader: PublishedReader, asked: SeriesQuestion) -> Rows:
 
 
 def arrival_rows(reader: PublishedReader, asked: SeriesQuestion) -> Rows:
-    """Return the rows that came in, a row for each bucket."""
-    one = asked.question
-    found = arrivals(reader, one.stream, asked.start_us, asked.end_us, asked.points, one.where)
+    """Return the rows that came in, a row for each bucket; the server watches the time."""
+    one, between = asked.question, (asked.start_us, asked.end_us, asked.points)
+    found = arrivals(reader, one.stream, *between, one.where, timeout_s=None)
     rows = [[getattr(bucket, name) for name in _ARRIVALS] for bucket in found]
     return Rows(
         list(_ARRIVALS), list(_ARRIVALS.values()), rows, {"version": reader.version, "truncated": False}
@@ -167,12 +167,13 @@ def arrival_rows(reader: PublishedReader, asked: SeriesQuestion) -> Rows:
 
 
 def series_of(reader: PublishedReader, asked: SeriesQuestion) -> list[Series]:
-    """Return the series of a question; one without ``by``."""
+    """Return the series of a question; one without ``by``. The server watches the time."""
     one = asked.question
     between = (asked.start_us, asked.end_us, asked.points, one.where)
     if one.by:
-        return series_by(reader, one.stream, one.measure, one.aggregate, one.by, *between, one.limit)
-    return [series(reader, one.stream, one.measure, one.aggregate, *between)]
+        what = (one.stream, one.measure, one.aggregate, one.by)
+        return series_by(reader, *what, *between, one.limit, timeout_s=None)
+    return [series(reader, one.stream, one.measure, one.aggregate, *between, timeout_s=None)]
 
 
 def question_document(asked: Question) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakehouse.cli.options import AsJson, Timezone, WhereKeys, WrongUsage, globals_of, instant, pairs
+from lakehouse.cli.options import AsJson, Timeout, Timezone, WhereKeys, WrongUsage, globals_of, instant, pairs
 
 if TYPE_CHECKING:
     from lakehouse.serving.ask.question import Answer
@@ -54,6 +54,7 @@ def ask(
         int | None, typer.Option(help="Most answers of --by, in the order of their keys.", min=1)
     ] = None,
     exact: Annotated[bool, typer.Option("--exact", help="Read raw rows too where they are kept.")] = False,
+    timeout: Timeout = 30.0,
     timezone: Timezone = "UTC",
     as_json: AsJson = False,
 ) -> None:
@@ -78,11 +79,11 @@ def ask(
 
     home, began = globals_of(context).home_folder(), time.perf_counter()
     answers = answers_to(
-        home, stream, measure, chosen, start_us, end_us, keys or None, by or None, exact, limit
+        home, stream, measure, chosen, start_us, end_us, keys or None, by or None, exact, limit, timeout
     )
     elapsed_ms = round(1000 * (time.perf_counter() - began), 1)
     if keys and not any(answer.rows for answer in answers):
-        for sentence in unknown_keys(home, stream, measure, keys):
+        for sentence in unknown_keys(home, stream, measure, keys, timeout):
             print(sentence, file=sys.stderr)
     question = {"stream": stream, "measure": measure, "agg": chosen, "from_us": start_us, "to_us": end_us}
     if as_json:

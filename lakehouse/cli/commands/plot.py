@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakehouse.cli.commands.ask import Aggregate
-from lakehouse.cli.options import AsJson, Timezone, WhereKeys, WrongUsage, globals_of, instant, pairs
+from lakehouse.cli.options import AsJson, Timeout, Timezone, WhereKeys, WrongUsage, globals_of, instant, pairs
 
 if TYPE_CHECKING:
     from lakehouse.cli.charts.picture import Picture
@@ -57,6 +57,7 @@ def plot(
         int | None, typer.Option(help="Most lines of --by or --query, in the order of their keys.", min=1)
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page with the chart here instead.")] = None,
+    timeout: Timeout = 30.0,
     timezone: Timezone = "UTC",
     as_json: AsJson = False,
 ) -> None:
@@ -82,7 +83,7 @@ def plot(
         from lakehouse.serving.ask.answer_series import answer_series
 
         groups = pairs(group or [], "--group") or None
-        answers = answer_series(home, query, value or None, start_us, end_us, count, groups, limit)
+        answers = answer_series(home, query, value or None, start_us, end_us, count, groups, limit, timeout)
         _show_answers(answers, html, as_json)
         return
     from lakehouse.serving.ask.series import series, series_by
@@ -90,9 +91,9 @@ def plot(
     chosen = str(agg or (Aggregate.COUNT if measure == "*" else Aggregate.AVG))
     keys = pairs(where or [], "--where") or None
     if by:
-        found = series_by(home, stream, measure, chosen, by, start_us, end_us, count, keys, limit)
+        found = series_by(home, stream, measure, chosen, by, start_us, end_us, count, keys, limit, timeout)
     else:
-        found = [series(home, stream, measure, chosen, start_us, end_us, count, keys)]
+        found = [series(home, stream, measure, chosen, start_us, end_us, count, keys, timeout)]
     _show_series(found, html, as_json)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakehouse.cli.options import AsJson, WrongUsage, globals_of
+from lakehouse.cli.options import AsJson, Timeout, WrongUsage, globals_of
 
 if TYPE_CHECKING:
     from lakehouse.serving.sandbox.sandbox import SqlResult
@@ -24,7 +24,7 @@ def sql(
     as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a header.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="Most rows to return.")] = 10_000,
-    timeout: Annotated[float, typer.Option(min=0.001, help="Most seconds to run.")] = 30.0,
+    timeout: Timeout = 30.0,
 ) -> None:
     """Run a SELECT of your own on the published version.
 

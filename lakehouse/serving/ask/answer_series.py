@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse.home.layout import Home
+from lakehouse.serving.ask.limits import TIMEOUT_S, limited
 from lakehouse.serving.ask.question import (
     AskError,
     Timestamp,
@@ -80,19 +81,20 @@ def answer_series(
     points: int = 100,
     where: Mapping[str, object] | None = None,
     limit: int | None = None,
+    timeout_s: float | None = TIMEOUT_S,
 ) -> list[AnswerSeries]:
     """Answer an output, by default the first, for at most ``points`` parts of ``[start, end)``, by default of all.
 
     One series per group that has an answer in the range, in the order of their values. ``where``: only groups with
-    these values, as text. ``limit``: only the first groups.
+    these values, as text. ``limit``: only the first groups. ``timeout_s``: most seconds, None for no end.
 
     Raises:
         NotPublished: when nothing has been published yet.
-        AskError: when something asked for does not exist, the range is empty, there are too many points, or more than
-            ``MOST_KEYS`` groups and no ``limit`` is given.
+        AskError: when something asked for does not exist, the range is empty, there are too many points, there are more
+            than ``MOST_KEYS`` groups and no ``limit`` is given, or it takes longer or needs more memory than it may.
     """
     check_size(points, limit, "groups")
-    with reading(home) as published:
+    with reading(home) as published, limited(published, timeout_s):
         asked = _question(published.connection, query, output, (start, end), points, values_as_text(where))
         groups = groups_of(published.connection, asked, "key_values", limit or MOST_KEYS + 1)
         check_lines(groups, asked.groups, "groups", "answers")

@@ -16,8 +16,9 @@ import numpy.typing as npt
 
 from lakehouse.home.corrections import raw_from, read_corrections
 from lakehouse.home.layout import Home
+from lakehouse.serving.ask.limits import TIMEOUT_S, limited
 from lakehouse.serving.ask.question import Question, Timestamp
-from lakehouse.serving.ask.raw import raw_connection
+from lakehouse.serving.ask.raw import raw_rows
 from lakehouse.serving.ask.series import Bucket, series
 from lakehouse.serving.literals import name, text
 from lakehouse.serving.sandbox.sandbox import PublishedReader, reading
@@ -47,6 +48,7 @@ def arrivals(
     end: Timestamp | None = None,
     points: int = 100,
     where: Mapping[str, object] | None = None,
+    timeout_s: float | None = TIMEOUT_S,
 ) -> list[Arrivals]:
     """Return at most ``points`` equal parts of ``[start, end)``, by default of all that came in.
 
@@ -55,8 +57,8 @@ def arrivals(
     Raises:
         NotPublished, AskError: as ``series``.
     """
-    with reading(home) as reader:
-        found = series(reader, stream, "*", "count", start, end, points, where)
+    with reading(home) as reader, limited(reader, timeout_s):
+        found = series(reader, stream, "*", "count", start, end, points, where, timeout_s=None)
         held = found.buckets
         counted = _counted(reader, found.question, held)
         expected = _missing(reader, stream, held) * np.array([rows for rows, _ in counted])
@@ -78,7 +80,7 @@ def _counted(
     if not row or not (path / "_delta_log").is_dir():
         return unknown
     kept_us = raw_from(read_corrections(Home(reader.home), question.stream))
-    with reader.reads_raw(raw_connection()) as raw:
+    with raw_rows(reader) as raw:
         found = {
             place: (rows, late)
             for place, rows, late in raw.execute(_statement(reader, question, held, str(path))).fetchall()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lakehouse.home.layout import Home
 from lakehouse.serving.ask.ladder import chosen_grouping
+from lakehouse.serving.ask.limits import TIMEOUT_S, limited
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import Answer, Question, Timestamp, check, microseconds, values_as_text
 from lakehouse.serving.literals import text
@@ -31,21 +32,23 @@ def ask(
     by: Sequence[str] | None = None,
     exact: bool = False,
     limit: int | None = None,
+    timeout_s: float | None = TIMEOUT_S,
 ) -> list[Answer]:
     """Answer an aggregate over ``[start, end)``: one answer, or one per combination of the keys in ``by``.
 
     Times are ISO text, dates, datetimes or microseconds since the epoch; UTC where they carry no offset. No row in
     the range: sum and count are 0, the others None; by keys, no answer at all. ``limit``: only the first answers in
     the order of their keys, where there may be millions. Several questions cost less with one version kept open:
-    ``with open_published(home) as published: ask(published, ...)``.
+    ``with open_published(home) as published: ask(published, ...)``. ``timeout_s``: most seconds, None for no end.
 
     Raises:
         NotPublished: when nothing has been published yet.
-        AskError: when something asked for does not exist, the range is empty, or ``exact`` lacks its raw rows.
+        AskError: when something asked for does not exist, the range is empty, ``exact`` lacks its raw rows, or the
+            question takes longer or needs more memory than it may.
     """
     times, keys = (microseconds(start), microseconds(end)), values_as_text(where)
     question = Question(stream, measure, agg, *times, keys, tuple(dict.fromkeys(by or ())), limit, exact)
-    with reading(home) as published:
+    with reading(home) as published, limited(published, timeout_s):
         return answers(published, question)
 
 
@@ -65,14 +68,18 @@ def answers(published: PublishedReader, question: Question) -> list[Answer]:
 
 
 def unknown_keys(
-    home: Path | Home | PublishedReader, stream: str, measure: str, where: Mapping[str, object]
+    home: Path | Home | PublishedReader,
+    stream: str,
+    measure: str,
+    where: Mapping[str, object],
+    timeout_s: float | None = TIMEOUT_S,
 ) -> list[str]:
     """Return a sentence for each key whose value no row ever had, with the first of the values that there are.
 
     Cost: with the series of the grouping that holds these keys; for answers without rows, which are rare.
     """
     keys = values_as_text(where)
-    with reading(home) as published:
+    with reading(home) as published, limited(published, timeout_s):
         connection, said = published.connection, list[str]()
         grouping = chosen_grouping(connection, Question(stream, measure, "count", 0, 1, keys))
         if grouping is None:

@@ -7,6 +7,8 @@ a statement of anybody else. Names of columns come from the published catalogue,
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from importlib.util import find_spec
@@ -22,6 +24,7 @@ from lakehouse.serving.ask.ladder import chosen_grouping
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import INCREASE, Answer, AskError, Question, order
 from lakehouse.serving.literals import name, text
+from lakehouse.serving.sandbox.locked import MEMORY_LIMIT
 from lakehouse.serving.sandbox.sandbox import PublishedReader
 
 
@@ -49,7 +52,7 @@ def exact_answers(reader: PublishedReader, question: Question) -> list[Answer]:
     counted = replace(question, aggregate="count")
     estimates = {_values(found): found for found in answer(published, counted)}
     measure, chosen = _measure(published, question), chosen_grouping(published, counted)
-    with reader.reads_raw(raw_connection()) as raw:
+    with raw_rows(reader) as raw:
         rows = _aggregates(raw, question, f"delta_scan({text(str(path))})", batch, measure)
     grouping = list(chosen[1]) if chosen else []
     final = final_before is not None and question.end_us <= final_before
@@ -77,18 +80,39 @@ def _from_nodes(reader: PublishedReader, question: Question, kept_us: int | None
     return answers
 
 
-def raw_connection() -> duckdb.DuckDBPyConnection:
-    """Return a connection of its own that reads Delta tables.
+@contextmanager
+def raw_rows(reader: PublishedReader) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Give a connection that reads Delta tables in as much memory as a version has, and is interrupted with the reader.
 
     Raises:
-        AskError: when DuckDB's reader of them is not installed.
+        AskError: when DuckDB's reader of them is not installed, or what is asked of the rows does not fit in memory.
     """
+    try:
+        with reader.reads_raw(_raw_connection()) as raw:
+            yield raw
+    except duckdb.OutOfMemoryException:
+        raise AskError(
+            f"the raw rows of the range need more than the {MEMORY_LIMIT} of memory that a question may have: narrow "
+            "the range, name some keys in where, or ask by fewer; without exact the answer comes with its interval"
+        ) from None
+
+
+def _raw_connection() -> duckdb.DuckDBPyConnection:
     spec = find_spec("duckdb_extension_delta")
     folder = Path((spec.submodule_search_locations or [""])[0]) if spec else Path()
     binary = folder / "extensions" / f"v{duckdb.__version__}" / "delta.duckdb_extension"
     if not binary.is_file():
         raise AskError(f"exact needs DuckDB's Delta reader at {binary}; run `tidemark doctor`")
-    connection = duckdb.connect(":memory:", config={"autoinstall_known_extensions": False, "threads": 2})
+    connection = duckdb.connect(
+        ":memory:",
+        config={
+            "autoinstall_known_extensions": False,
+            "threads": 2,
+            "memory_limit": MEMORY_LIMIT,
+            # Nothing is written beside the home, nor to wherever the command was started.
+            "temp_directory": "",
+        },
+    )
     connection.execute(f"LOAD {text(str(binary))}")
     connection.execute("SET lock_configuration = true")
     return connection

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.home.layout import Home
 from lakehouse.serving.ask import parts
+from lakehouse.serving.ask.limits import TIMEOUT_S, limited
 from lakehouse.serving.ask.macros import answer, plan
 from lakehouse.serving.ask.question import (
     INCREASE,
@@ -77,14 +78,18 @@ def series(
     end: Timestamp | None = None,
     points: int = 100,
     where: Mapping[str, object] | None = None,
+    timeout_s: float | None = TIMEOUT_S,
 ) -> Series:
     """Answer an aggregate for at most ``points`` equal parts of ``[start, end)``, by default of all that came in.
 
+    ``timeout_s``: most seconds, None for no end.
+
     Raises:
         NotPublished: when nothing has been published yet.
-        AskError: when something asked for does not exist, the range is empty, or there are too many points.
+        AskError: when something asked for does not exist, the range is empty, there are too many points, or it takes
+            longer or needs more memory than it may.
     """
-    with reading(home) as published:
+    with reading(home) as published, limited(published, timeout_s):
         asked = _question(published.connection, (stream, measure, agg), (start, end), where)
         check_size(points)
         check(published.connection, asked)
@@ -102,6 +107,7 @@ def series_by(
     points: int = 100,
     where: Mapping[str, object] | None = None,
     limit: int | None = None,
+    timeout_s: float | None = TIMEOUT_S,
 ) -> list[Series]:
     """Answer as ``series`` does, once per combination of the keys in ``by``, in the order of their values.
 
@@ -113,7 +119,7 @@ def series_by(
         AskError: as ``series``; and when there are more than ``MOST_KEYS`` and no ``limit`` is given.
     """
     check_size(points, limit)
-    with reading(home) as published:
+    with reading(home) as published, limited(published, timeout_s):
         asked = _question(published.connection, (stream, measure, agg), (start, end), where, by)
         check(published.connection, asked)
         return buckets_by(published.connection, replace(asked, limit=limit), points)

@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _ROOT = Path(__file__).resolve().parents[3]
 _GRACE_S = 1.0
+# Most seconds of one statement or question, where nothing else is said.
+TIMEOUT_S = 30.0
 
 
 class SqlFailed(RuntimeError):
@@ -74,16 +76,25 @@ class PublishedReader:
         """Return a reader of the same open version for another thread; this one must stay open as long."""
         return PublishedReader(self.hold, self.connection.cursor())
 
-    def reads_raw(self, raw: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-        """Note which connection reads raw rows for this reader, so that it can be interrupted too."""
-        self._raw = raw
-        return raw
+    @contextmanager
+    def reads_raw(self, raw: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Let a connection that reads raw rows for this reader be interrupted with it, and close it in the end."""
+        with raw:
+            self._raw = raw
+            try:
+                yield raw
+            finally:
+                self._raw = None
 
     def interrupt(self) -> None:
         """Stop what this reader is doing, from another thread; it fails with DuckDB's InterruptException."""
+        import duckdb
+
         for connection in (self._connection, self._raw):
             if connection is not None:
-                connection.interrupt()
+                # One that is closed meanwhile has nothing to stop.
+                with suppress(duckdb.ConnectionException):
+                    connection.interrupt()
 
     def close(self) -> None:
         """Close the connection and let go of the version."""
@@ -132,7 +143,7 @@ def run_sql(
     published: PublishedReader,
     text: str,
     row_limit: int = 10_000,
-    timeout_s: float = 30.0,
+    timeout_s: float = TIMEOUT_S,
     started: Callable[[Callable[[], object]], object] | None = None,
 ) -> SqlResult:
     """Run one SELECT of somebody else on a published version; ``started`` is given what kills it.

@@ -12,9 +12,10 @@ import pytest
 
 from lakehouse.algorithms.rollup.levels import Level
 from lakehouse.home.layout import Home
+from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import AskError, Question
-from lakehouse.serving.ask.series import MOST_KEYS, buckets_by
+from lakehouse.serving.ask.series import MOST_KEYS, buckets_by, series, series_by
 from lakehouse.serving.file.publish import publish
 from lakehouse.serving.file.segments import attach
 from lakehouse.serving.file.snapshot import PublishedMeasure, StreamSnapshot
@@ -155,3 +156,20 @@ def test_what_does_not_fit_in_memory_is_told_with_what_to_declare(
     ):
         attach(small, many.hold.path.parent, segments_of(many.hold.path))
         answer(small, _question({}))
+
+
+def test_questions_about_a_million_keys_are_stopped_after_their_time(many: PublishedReader) -> None:
+    told = r"stopped after 0\.1\d* s: narrow the range, ask for fewer keys or points"
+    asked = (many, "wide", "size", "sum")
+    began = time.monotonic()
+
+    with pytest.raises(AskError, match=told):
+        ask(*asked, 0, DAY_US, by=["site", "sensor"], timeout_s=0.1)
+    with pytest.raises(AskError, match=told):
+        series(*asked, 0, DAY_US, points=10_000, timeout_s=0.1)
+    with pytest.raises(AskError, match=told):
+        series_by(*asked, ["site"], 0, DAY_US, points=10_000, limit=12, timeout_s=0.1)
+
+    assert time.monotonic() - began < 5
+    (found,) = ask(*asked, 0, DAY_US, {"site": "site-007", "sensor": "sensor-007"})
+    assert found.value == 7007.0

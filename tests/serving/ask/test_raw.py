@@ -1,16 +1,21 @@
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from lakehouse.cli.app import call
 from lakehouse.home.layout import Home
+from lakehouse.serving.ask import raw
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.question import AskError, Question
 from lakehouse.serving.file.publish import publish
+from lakehouse.serving.sandbox.sandbox import open_published
 from tests.serving.ask.test_ask import close, holds, questions, truth
 from tests.serving.conftest import STREAMS, Lakehouse
 from tests.serving.streams import write_delta
@@ -65,6 +70,75 @@ def test_raw_rows_deleted_in_the_range_are_noticed(tmp_path: Path) -> None:
 
     with pytest.raises(AskError, match=r"pair keeps only \d+ of at least \d+"):
         ask(tmp_path, "pair", "*", "count", 0, 1000, exact=True)
+
+
+MANY = 2_000_000
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with two million raw rows, each of a device of its own."""
+    home = tmp_path_factory.mktemp("many")
+    facts = STREAMS["pair"].write(home / "pair")
+    publish(Home(home), [facts])
+    number = np.arange(MANY)
+    columns = {
+        "event_us": number % 1000,
+        "device": pa.array(number).cast(pa.string()),
+        "zone": number,
+        "temp": number / 7,
+        "hits": number,
+        "price": pa.nulls(MANY, pa.decimal128(38, 2)),
+        "batch": np.ones(MANY, np.int64),
+    }
+    write_delta(pa.table(columns), home / "pair" / "raw")
+    return home
+
+
+def test_an_exact_question_is_stopped_after_its_time_and_the_next_one_is_answered(many: Path) -> None:
+    asked = (many, "pair", "temp", "sum", 0, 1000)
+    (whole,) = ask(*asked, exact=True)
+    began = time.monotonic()
+
+    with pytest.raises(
+        AskError, match=r"stopped after 0\.05\d* s: narrow the range, .*more time \(--timeout"
+    ):
+        ask(*asked, by=["device", "zone"], exact=True, timeout_s=0.05)
+
+    assert time.monotonic() - began < 2
+    with open_published(many) as reader:
+        with pytest.raises(AskError, match="stopped after"):
+            ask(reader, *asked[1:], by=["device", "zone"], exact=True, timeout_s=0.05)
+        assert ask(reader, *asked[1:], exact=True) == [whole]
+
+
+def test_raw_rows_are_read_in_as_much_memory_as_a_version_and_nothing_is_written_for_more(
+    many: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(raw, "MEMORY_LIMIT", "40MB")
+    asked = (many, "pair", "temp", "sum", 0, 1000)
+
+    with pytest.raises(
+        AskError, match=r"more than the 40MB of memory .*: narrow the range, name some keys in where"
+    ):
+        ask(*asked, by=["device", "zone"], exact=True)
+
+    (found,) = ask(*asked, exact=True)
+    assert found.rows == MANY
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_line_says_how_long_it_ran_and_ends_with_1(
+    many: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("ask", "pair", "temp", "--by", "device", "--by", "zone", "--exact", "--timeout", "0.05")
+
+    assert call(["--home", str(many), *words]) == 1
+
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("tidemark: stopped after 0.05")
 
 
 def _types(field: pa.Field) -> pa.DataType:

@@ -1,0 +1,61 @@
+"""What one question may take: the time that ``sql`` has too. Memory is limited where a connection is opened.
+
+A version is opened with ``MEMORY_LIMIT`` (locked.py), and so are raw rows (raw.py).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lakehouse.serving.ask.question import AskError
+from lakehouse.serving.sandbox.sandbox import TIMEOUT_S, PublishedReader
+
+__all__ = ["TIMEOUT_S", "limited"]
+# A question is several statements, and what comes between two of them is not heard: it is said again.
+_AGAIN_S = 0.02
+
+
+@contextmanager
+def limited(published: PublishedReader, timeout_s: float | None) -> Iterator[None]:
+    """Stop what is read from a version meanwhile, once it has taken so many seconds; None: somebody else watches it.
+
+    Cost: a thread that waits, a tenth of a millisecond.
+
+    Raises:
+        AskError: when it took longer, or needed more memory than a reader may have.
+    """
+    import duckdb
+
+    is_over, stopped_after = threading.Event(), list[float]()
+    began = time.monotonic()
+
+    def watch() -> None:
+        if not is_over.wait(timeout_s):
+            stopped_after.append(time.monotonic() - began)
+        while not is_over.is_set():
+            published.interrupt()
+            is_over.wait(_AGAIN_S)
+
+    watcher = None if timeout_s is None else threading.Thread(target=watch, name="timeout", daemon=True)
+    try:
+        if watcher is not None:
+            watcher.start()
+        yield
+    except duckdb.InterruptException:
+        if not stopped_after:
+            raise
+        raise AskError(
+            f"stopped after {stopped_after[0]:.3g} s: narrow the range, ask for fewer keys or points, or give it more "
+            "time (--timeout, in Python timeout_s)"
+        ) from None
+    except duckdb.OutOfMemoryException:
+        raise AskError(
+            "stopped: the question needs more memory than it may have: narrow the range, ask for fewer keys or points"
+        ) from None
+    finally:
+        is_over.set()
+        if watcher is not None:
+            watcher.join()
