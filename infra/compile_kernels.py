@@ -32,7 +32,7 @@ def compile_pairs() -> None:
     """Join, restore and repair with every kind of condition."""
     from lakehouse.algorithms.late_join.conditions import Band, Comparison, Distance, Equality
     from lakehouse.algorithms.late_join.contract import Batch
-    from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
+    from lakehouse.algorithms.late_join.policy_per_source import PerSource
     from lakehouse.algorithms.late_join.qjoin import QJoin
     from lakehouse.algorithms.late_join.repair import missing_pairs
 
@@ -41,12 +41,12 @@ def compile_pairs() -> None:
     rows = Batch.of(np.arange(100) % 2, event, key=np.arange(100) % 3, numbers=dice.random((100, 2)))
     where = (Comparison(0, "<=", 0, 1.0),)
     for condition in (Equality(where), Equality(), Band(0.5), Distance(0.5)):
-        policies = [NeededSlack(0.9, 20, 5, granularity_us=1) for _ in range(2)]
+        policies = [PerSource(0.9, 20, 5, granularity_us=1) for _ in range(2)]
         join, again = (QJoin(condition, 6, policy) for policy in policies)
         join.process(rows)
         again.restore(join.snapshot())
         again.advance((200, 200))
-        policies[0].count_missed(rows.side, rows.event_us, rows.event_us)
+        policies[0].count_missed(rows.side, rows.event_us, rows.event_us, rows.event_us)
         missing_pairs(condition, 6, rows, np.arange(10), rows.event_us[:10], np.zeros(10, np.int64))
 
 

@@ -7,6 +7,7 @@ CREATE TABLE IF NOT EXISTS delta.`{path}` (
     event_us BIGINT COMMENT 'its event time',
     horizon_us BIGINT COMMENT 'a join: partners up to this time may have been gone; an aggregate: it counts from this tick on',
     time_us BIGINT COMMENT 'stream time just before it',
+    edge_us BIGINT COMMENT 'a join: partners up to this time needed slack; null: time_us less the window',
     batch BIGINT COMMENT 'the batch of the query that took it in'
 ) USING DELTA
 COMMENT 'what a repair has to look at'

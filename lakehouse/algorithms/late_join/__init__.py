@@ -10,6 +10,8 @@ qjoin.py                QJoin: the symmetric join with horizons that only grow, 
 policy.py               what sets the slack of each side: the protocol of policies
 policy_needed_slack.py  ours: counts the slack that each pair needed
 margin.py               how much of the allowed loss may be used
+policy_per_source.py    ours: waits for sources that have fallen silent, beside the slack that pairs needed
+sources.py              the sources that are watched, and what is known of each
 policy_paper.py         the paper's model of recall, both readings of its largest delay
 slack_grid.py           the slacks that are tried, and their bins
 arrival_counts.py       how many rows of each side came for each moment
@@ -17,5 +19,6 @@ repair.py               the pairs that the online join missed, from its log
 audit.py                recall of every period, once it is known
 bucketing.py            which rows meet in which bucket, so that every pair is found in one
 
-probing.py, qjoin_kernels.py, needed_slack_kernels.py, paper_kernels.py and repair_kernels.py are the compiled loops.
+probing.py, qjoin_kernels.py, needed_slack_kernels.py, source_kernels.py, paper_kernels.py and
+repair_kernels.py are the compiled loops.
 """

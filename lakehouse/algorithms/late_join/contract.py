@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 LEFT, RIGHT = 0, 1
 # Before any time is known; far from the ends of int64, so that sums with windows and slacks stay inside.
 NO_TIME = -(2**61)
+# The source of a row that tells none: it is never waited for.
+NO_SOURCE = -(2**63)
 FAR_PAST_US, FAR_FUTURE_US = -(2**60), 2**60
 
 
@@ -36,7 +38,8 @@ class Batch:
 
     ``side`` int8: 0 left, 1 right. ``row`` int64: an id that is unique within its side. ``key`` int64: equal
     numbers are equal keys. ``missing``: rows whose key is null. ``numbers`` float64, rows x columns: what bands,
-    distances and comparisons read; NaN where there is no number. Payload stays outside: pairs carry row ids.
+    distances and comparisons read; NaN where there is no number. ``source`` int64: who sent the row, for policies
+    that watch sources; ``NO_SOURCE`` where nobody knows. Payload stays outside: pairs carry row ids.
     """
 
     side: npt.NDArray[np.int8]
@@ -46,6 +49,7 @@ class Batch:
     key: Int64s
     missing: Bools
     numbers: Float64s
+    source: Int64s
 
     @classmethod
     def of(
@@ -58,8 +62,11 @@ class Batch:
         key: Any = None,
         missing: Any = None,
         numbers: Any = None,
+        source: Any = None,
     ) -> Self:
         """Return a batch; without ``row`` rows are numbered from 0, without ``arrival_us`` event time stands for it.
+
+        Without ``source`` the key stands for it.
 
         Raises:
             ValueError: columns differ in length, a side is not 0 or 1, or an event time is beyond +-2^60 us.
@@ -67,14 +74,16 @@ class Batch:
         side, event = np.asarray(side, np.int8), np.asarray(event_us, np.int64)
         n = len(side)
         plain = np.zeros((n, 0)) if numbers is None else np.asarray(numbers, np.float64)
+        keys = np.zeros(n, np.int64) if key is None else np.asarray(key, np.int64)
         batch = cls(
             side=side,
             event_us=event,
             arrival_us=event if arrival_us is None else np.asarray(arrival_us, np.int64),
             row=np.arange(n) if row is None else np.asarray(row, np.int64),
-            key=np.zeros(n, np.int64) if key is None else np.asarray(key, np.int64),
+            key=keys,
             missing=np.zeros(n, np.bool_) if missing is None else np.asarray(missing, np.bool_),
             numbers=np.ascontiguousarray(plain.reshape(n, -1) if n else plain.reshape(0, plain.shape[-1])),
+            source=keys if source is None else np.asarray(source, np.int64),
         )
         batch._validate()
         return batch
@@ -117,7 +126,8 @@ class Log:
     """Rows that may have missed partners, in processing order.
 
     ``horizon_us`` is the other side's horizon when the row was processed: its missing partners are the rows
-    processed before it that are not newer than that. ``time_us`` is the stream time just before the row.
+    processed before it that are not newer than that. ``time_us`` is the stream time just before the row. ``edge_us``
+    is what the other side's horizon would have been without slack: a partner needed the slack by which it is older.
     """
 
     row: Int64s
@@ -125,6 +135,7 @@ class Log:
     event_us: Int64s
     horizon_us: Int64s
     time_us: Int64s
+    edge_us: Int64s
 
     def __len__(self) -> int:
         return len(self.row)

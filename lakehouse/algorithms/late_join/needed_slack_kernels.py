@@ -30,7 +30,7 @@ def learn(
         row = trace[index]
         other = 1 - row.side
         if row.time != NO_TIME:
-            behind[other, bin_of(grid, row.time - row.ts)] += 1.0
+            behind[other, bin_of(grid, row.edge + window - row.ts)] += 1.0
         if row.logged or int(quarter[SEEN]) % SAMPLED == 0:
             low, high = max(row.ts - window, row.horizon + 1), row.ts + window
             offers = 0.0
@@ -69,7 +69,7 @@ def _add_missed(
         count = arrived(granules, counts, 1 - row.side, granule)
         if count:
             first, last = max(low, granule * width), min(high, granule * width + width - 1)
-            needed = row.time - window - (first + last) // 2
+            needed = row.edge - (first + last) // 2
             estimated[bin_of(grid, needed)] += share * count * (last - first + 1) / width
 
 

@@ -10,17 +10,21 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from lakehouse.algorithms.late_join.sources import Watch
+
 Slacks = tuple[int, int]
 
 
 class SlackPolicy(Protocol):
     """Learns from each row and, every ``step_us`` of stream time, chooses both slacks in microseconds.
 
-    ``grid`` gives the bins in which needed slacks are counted. ``begin`` is called once, with the window of the join.
+    ``grid`` gives the bins in which needed slacks are counted. ``watch`` are the sources for which rows are held while
+    they are silent, ``NO_WATCH`` for none. ``begin`` is called once, with the window of the join.
     """
 
     step_us: int
     grid: npt.NDArray[np.int64]
+    watch: Watch
 
     def begin(self, window_us: int) -> None:
         """Prepare for a join with this window."""

@@ -34,6 +34,7 @@ from lakehouse.algorithms.late_join.contract import NO_TIME
 from lakehouse.algorithms.late_join.margin import judged_share, usual_margin
 from lakehouse.algorithms.late_join.needed_slack_kernels import cheapest, learn
 from lakehouse.algorithms.late_join.slack_grid import slack_grid
+from lakehouse.algorithms.late_join.sources import NO_WATCH, Watch
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -84,6 +85,7 @@ class NeededSlack:
         self.recall, self.period_us, self.step_us = recall, period_us, step_us
         self.margin, self.logged = margin, logged
         self.grid: Int64s = slack_grid(granularity_us)
+        self.watch: Watch = NO_WATCH
         self._quarter_us = period_us // QUARTERS_PER_PERIOD
         self._quarter: int | None = None
         # One more than whole periods have: the newest quarter is not full yet.
@@ -135,19 +137,22 @@ class NeededSlack:
         """Return how far back from stream time counts go."""
         return self._quarters * self._quarter_us
 
-    def count_missed(self, side: npt.NDArray[np.integer[Any]], event_us: Int64s, time_us: Int64s) -> Int64s:
+    def count_missed(
+        self, side: npt.NDArray[np.integer[Any]], event_us: Int64s, time_us: Int64s, edge_us: Int64s
+    ) -> Int64s:
         """Count pairs that were missed by when that was and the slack they needed, as ``replace`` takes them.
 
         Args:
             side: of each pair the *earlier* row's side.
             event_us: that row's event time.
             time_us: the stream time that was logged with the later row.
+            edge_us: the edge that was logged with it.
 
         Returns:
             Rows of (start of the quarter, side, the least slack of the grid that finds them, pairs); beyond the grid
             its last slack and 1.
         """
-        needed = np.searchsorted(self.grid, time_us - self._window_us - event_us, side="right")
+        needed = np.searchsorted(self.grid, edge_us - event_us, side="right")
         slack = np.append(self.grid, self.grid[-1] + 1)[needed]
         places = np.column_stack([time_us - time_us % self._quarter_us, side, slack]).astype(np.int64)
         unique, pairs = np.unique(places.reshape(-1, 3), axis=0, return_counts=True)
@@ -172,15 +177,18 @@ class NeededSlack:
 
     def snapshot(self) -> bytes:
         """Return the whole state; bins and granules that are empty take no space."""
+        return b"".join(len(part).to_bytes(8, "little") + part for part in self.parts())
+
+    def parts(self) -> list[bytes]:
+        """Return the parts of the snapshot; those of a policy that learns more come after them."""
         quarter = NO_TIME if self._quarter is None else self._quarter
         parts = [np.array([quarter], np.int64).tobytes(), self._totals.tobytes()]
         parts += [_sparse(each) for each in (self._counted, self._estimated, self._behind)]
-        parts += [self._arrivals.pack()]
-        return b"".join(len(part).to_bytes(8, "little") + part for part in parts)
+        return [*parts, self._arrivals.pack()]
 
     def restore(self, packed: bytes) -> None:
         """Become the policy that the snapshot was taken of; all settings must be the same."""
-        parts = _parts(packed)
+        parts = parts_of(packed)
         quarter = int(np.frombuffer(parts[0], np.int64)[0])
         self._quarter = None if quarter == NO_TIME else quarter
         self._totals = np.frombuffer(parts[1]).reshape(-1, 3).copy()
@@ -218,7 +226,8 @@ def _dense(packed: bytes, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
     return values.reshape(shape)
 
 
-def _parts(packed: bytes) -> list[bytes]:
+def parts_of(packed: bytes) -> list[bytes]:
+    """Return the parts of a snapshot, one after the other."""
     parts, at = [], 0
     while at < len(packed):
         size = int.from_bytes(packed[at : at + 8], "little")

@@ -29,6 +29,7 @@ from lakehouse.algorithms.late_join.arrival_counts import ArrivalCounts
 from lakehouse.algorithms.late_join.contract import NO_TIME
 from lakehouse.algorithms.late_join.paper_kernels import MATCHES, OFFERS, ROWS, learn_delays
 from lakehouse.algorithms.late_join.slack_grid import slack_grid
+from lakehouse.algorithms.late_join.sources import NO_WATCH, Watch
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -71,6 +72,7 @@ class PaperSlack:
         self.recall, self.period_us, self.step_us = recall, period_us, step_us
         self.basic_us, self.reading = basic_us, reading
         self.grid: Int64s = slack_grid(granularity_us)
+        self.watch: Watch = NO_WATCH
         self._by_delay = np.zeros((2, 3, len(self.grid) + 1))
         self._largest = np.zeros(2, np.int64)
         # Stream time of the first choice and of the last; results really produced, by step, oldest first.

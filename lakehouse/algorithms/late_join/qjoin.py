@@ -47,9 +47,7 @@ from lakehouse.algorithms.late_join.qjoin_kernels import (
     FIRST_ARRIVAL,
     HEAD,
     HORIZON,
-    IDLE_TIME,
     KEPT_SINCE,
-    LAST_ARRIVAL,
     LIVE,
     LOGGED,
     NEWEST,
@@ -64,12 +62,16 @@ from lakehouse.algorithms.late_join.qjoin_kernels import (
     UNUSABLE,
     count_living,
     empty_ring,
+    empty_sides,
     expire,
+    hold_for_silent,
     join_rows,
     list_living,
     move_living,
     put_back,
     raise_horizons,
+    sides_of,
+    slacks_of,
 )
 
 if TYPE_CHECKING:
@@ -111,8 +113,7 @@ class QJoin:
         self.condition, self.window_us, self.policy = condition, window_us, policy
         self._plan = Plan.of(condition)
         self._rules = (*(clock or Clock()).limits(), window_us)
-        self._sides = np.zeros((2, 9), np.int64)
-        self._sides[:, [NEWEST, LAST_ARRIVAL, HORIZON, IDLE_TIME]] = NO_TIME
+        self._sides = empty_sides()
         self._state = np.zeros(7, np.int64)
         self._state[[TIME, FIRST_ARRIVAL]] = NO_TIME
         self._state[NEXT_CHOICE] = NO_TIME + 1
@@ -138,7 +139,8 @@ class QJoin:
             part = slice(start, start + CHUNK)
             numbers = batch.numbers[part, : self._plan.columns]
             columns = batch.side, batch.event_us, batch.arrival_us, batch.row, cells
-            rows = (*(column[part] for column in columns), np.ascontiguousarray(numbers), usable[part])
+            own = np.ascontiguousarray(numbers), usable[part], batch.source[part]
+            rows = *(column[part] for column in columns), *own
             self._process_chunk(rows, refused[part], pairs, logs)
         return Outcome(_as_pairs(pairs), _as_log(logs), np.flatnonzero(refused))
 
@@ -152,9 +154,8 @@ class QJoin:
             self._make_room(1)
             needed = np.zeros((2, len(grid) + 1), np.int64)
             began, out = at, (self._found, self._trace, refused)
-            at, found, traced = join_rows(
-                rows, at, self._rules, plan, self._sides, self._state, self._ring, (grid, needed), out
-            )
+            need, state = (grid, needed, self.policy.watch), (self._sides, self._state, self._ring)
+            at, found, traced = join_rows(rows, at, self._rules, plan, *state, need, out)
             pairs.append(self._found[:, :found].copy())
             done = self._trace[:traced]
             logs.append(_logged(done, row[began:at], refused[began:at]))
@@ -166,7 +167,11 @@ class QJoin:
         for side, time_us in enumerate(newest_us):
             if time_us is not None:
                 self._sides[side, NEWEST] = max(self._sides[side, NEWEST], time_us)
-        self._state[TIME] = max(self._state[TIME], self._sides[:, NEWEST].min())
+        before, newest = self._state[TIME], self._sides[:, NEWEST].min()
+        self._state[TIME] = max(before, newest)
+        # Only where T moved: a look at each cut would make the result depend on how rows are cut into batches.
+        if newest > before and self.policy.watch[0].shape[1]:
+            hold_for_silent(self.policy.watch, self._sides, self._state)
         raise_horizons(self.window_us, self._sides, self._state)
         self._choose_if_due()
 
@@ -187,8 +192,9 @@ class QJoin:
 
     @property
     def slacks_us(self) -> tuple[int, int]:
-        """Return the slack of each side."""
-        return int(self._sides[0, SLACK]), int(self._sides[1, SLACK])
+        """Return the slack of each side, longer by what it waits for silent sources of the other side."""
+        left, right = slacks_of(self.window_us, self._sides, self._state).tolist()
+        return left, right
 
     @property
     def held(self) -> int:
@@ -251,7 +257,7 @@ class QJoin:
 
         ``rows`` entered after the others. Those at or below the horizons, of both, are gone.
         """
-        self._sides = np.frombuffer(counters["sides"], np.int64).reshape(2, -1).copy()
+        self._sides = sides_of(counters["sides"], counters["state"], self.window_us)
         self._state = np.frombuffer(counters["state"], np.int64).copy()
         self.policy.restore(counters["policy"])
         self._held = []
@@ -374,11 +380,11 @@ def _or_none(time: np.int64) -> int | None:
 
 
 def _logged(trace: Records, row: Int64s, refused: Any) -> Int64s:
-    """Return the log's columns, one row each: id, side, time, horizon, stream time."""
+    """Return the log's columns, one row each: id, side, time, horizon, stream time, edge."""
     at = np.flatnonzero(trace["logged"])
     logged = trace[at]
     processed = row if len(trace) == len(row) else row[~refused]
-    columns = [logged[name] for name in ("side", "ts", "horizon", "time")]
+    columns = [logged[name] for name in ("side", "ts", "horizon", "time", "edge")]
     return np.array([processed[at], *columns], np.int64)
 
 
@@ -388,5 +394,5 @@ def _as_pairs(parts: list[Int64s]) -> Pairs:
 
 
 def _as_log(parts: list[Int64s]) -> Log:
-    row, side, event, horizon, time = np.concatenate([np.empty((5, 0), np.int64), *parts], axis=1)
-    return Log(row, side.astype(np.int8), event, horizon, time)
+    row, side, *times = np.concatenate([np.empty((6, 0), np.int64), *parts], axis=1)
+    return Log(row, side.astype(np.int8), *times)

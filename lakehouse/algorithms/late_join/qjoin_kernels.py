@@ -21,6 +21,7 @@ from numba import njit
 from lakehouse.algorithms.late_join.contract import NO_TIME
 from lakehouse.algorithms.late_join.probing import DISTANCE, EQUALITY, compare, is_near
 from lakehouse.algorithms.late_join.slack_grid import bin_of
+from lakehouse.algorithms.late_join.source_kernels import FAR_AHEAD, hear, look
 
 ENTRY = np.dtype([("ts", np.int64), ("cell", np.int64), ("row", np.int64), ("next", np.int32)], align=True)
 # What is known of each row once it is processed; policies learn from it.
@@ -31,13 +32,14 @@ TRACE = np.dtype(
         ("time", np.int64),
         ("newest", np.int64),
         ("horizon", np.int64),
+        ("edge", np.int64),
         ("matches", np.int64),
         ("logged", np.bool_),
     ],
     align=True,
 )
 # Columns of `sides`, one row per side; the unused one is 0, for states of earlier versions have it.
-NEWEST, LAST_ARRIVAL, HORIZON, SLACK, IDLE_TIME, RISKED, UNUSED, UNUSABLE, LOGGED = range(9)
+NEWEST, LAST_ARRIVAL, HORIZON, SLACK, IDLE_TIME, RISKED, UNUSED, UNUSABLE, LOGGED, EDGE, HOLD = range(11)
 # Fields of `state`.
 TIME, FIRST_ARRIVAL, NEXT_CHOICE, KEPT_SINCE, LIVE, REFUSED, PROCESSED = range(7)
 # Columns of a ring's `ends`, one row per side: positions of the oldest row and behind the newest one.
@@ -56,6 +58,30 @@ def empty_ring(room: int, columns: int) -> tuple[Any, ...]:
     return entries, order, np.empty((2, room, columns)), heads, np.zeros((2, 2), np.int64)
 
 
+def empty_sides() -> Any:
+    """Return the columns of both sides before the first row."""
+    sides = np.zeros((2, 11), np.int64)
+    sides[:, [NEWEST, LAST_ARRIVAL, HORIZON, IDLE_TIME, EDGE]] = NO_TIME
+    sides[:, HOLD] = FAR_AHEAD
+    return sides
+
+
+def sides_of(packed: bytes, state: bytes, window_us: int) -> Any:
+    """Return the columns of both sides; a state of an earlier version has neither edges nor silent sources."""
+    sides = np.frombuffer(packed, np.int64).reshape(2, -1).copy()
+    if sides.shape[1] > HOLD:
+        return sides
+    time = int(np.frombuffer(state, np.int64)[TIME])
+    edge = NO_TIME if time == NO_TIME else time - window_us
+    return np.column_stack([sides, np.full(2, edge), np.full(2, FAR_AHEAD)])
+
+
+def slacks_of(window: int, sides: Any, state: Any) -> Any:
+    """Return how much longer than the window both sides' rows are held from now on, counted from T."""
+    behind = state[TIME] - window - sides[:, EDGE]
+    return sides[:, SLACK] + (0 if state[TIME] == NO_TIME else behind)
+
+
 @njit(cache=True)
 def join_rows(
     rows: Any, start: int, rules: Any, plan: Any, sides: Any, state: Any, ring: Any, need: Any, out: Any
@@ -64,10 +90,10 @@ def join_rows(
 
     It stops where the next choice of slack is due, a ring is full, or the next row may have more pairs than fit.
     """
-    side, event, arrival, row, cells, numbers, usable = rows
+    side, event, arrival, row, cells, numbers, usable, source = rows
     shape, reach, offsets, comparisons = plan
     entries, order, values, heads, ends = ring
-    (grid, needed), (pairs, trace, refused) = need, out
+    (grid, needed, watch), (pairs, trace, refused) = need, out
     idle, ahead_of_arrival, ahead_of_streams, window = rules
     found, traced, is_compared = 0, 0, len(comparisons) > 0
     (kind, first, second), x, y = shape, 0.0, 0.0
@@ -87,7 +113,7 @@ def join_rows(
         _note(note, mine, ts, sides, state)
         if usable[at]:
             before, tail = found, ends[other, TAIL]
-            low, high, edge = max(ts - window, note.horizon + 1), ts + window, state[TIME] - window
+            low, high, edge = max(ts - window, note.horizon + 1), ts + window, note.edge
             if kind != EQUALITY:
                 x, y = numbers[at, first], numbers[at, second]
             for index in range(len(offsets)):
@@ -117,7 +143,7 @@ def join_rows(
                     values[mine, where, column] = numbers[at, column]
                 state[KEPT_SINCE] += 1
         sides[mine, UNUSABLE] += not usable[at]
-        _advance(mine, ts, came, idle, window, sides, state)
+        _advance(mine, ts, came, source[at], idle, window, sides, state, watch)
         if state[TIME] >= state[NEXT_CHOICE]:
             return at + 1, found, traced
     return len(side), found, traced
@@ -132,7 +158,9 @@ def _is_ahead(event: int, arrival: int, of_arrival: int, of_streams: int, sides:
 @njit(cache=True, inline="always")
 def _note(note: Any, mine: Any, ts: int, sides: Any, state: Any) -> None:
     note.side, note.ts, note.time, note.newest = mine, ts, state[TIME], sides[mine, NEWEST]
-    note.horizon, note.matches, note.logged = sides[np.uint64(1) - mine, HORIZON], 0, False
+    other = np.uint64(1) - mine
+    note.horizon, note.edge = sides[other, HORIZON], sides[other, EDGE]
+    note.matches, note.logged = 0, False
 
 
 @njit(cache=True, inline="always")
@@ -178,7 +206,17 @@ def _keep(
 
 
 @njit(cache=True)
-def _advance(mine: Any, event: int, arrival: int, idle: int, window: int, sides: Any, state: Any) -> None:
+def _advance(
+    mine: Any,
+    event: int,
+    arrival: int,
+    source: int,
+    idle: int,
+    window: int,
+    sides: Any,
+    state: Any,
+    watch: Any,
+) -> None:
     """Move the side's newest time, T and both horizons; none of them ever falls."""
     state[PROCESSED] += 1
     if state[FIRST_ARRIVAL] == NO_TIME:
@@ -191,17 +229,39 @@ def _advance(mine: Any, event: int, arrival: int, idle: int, window: int, sides:
     if arrival - heard > idle and sides[mine, NEWEST] > time:
         time = sides[mine, NEWEST]
         sides[other, IDLE_TIME] = max(sides[other, IDLE_TIME], time)
-    if time > state[TIME]:
-        state[TIME] = time
+    is_later = time > state[TIME]
+    state[TIME] = max(state[TIME], time)
+    if watch[0].shape[1]:
+        # Before horizons rise: a jump of T must not pass sources that are silent.
+        is_later |= _watch(watch, int(mine), source, event, sides, state)
+    if is_later:
         raise_horizons(window, sides, state)
 
 
 @njit(cache=True)
+def _watch(watch: Any, mine: int, source: int, event: int, sides: Any, state: Any) -> Any:
+    """Note the row's source; where a look is due, hold rows for silent ones; tell if there was one."""
+    is_due = hear(watch, mine, source, event, state[TIME], sides[1 - mine, SLACK])
+    if is_due:
+        hold_for_silent(watch, sides, state)
+    return is_due
+
+
+@njit(cache=True)
+def hold_for_silent(watch: Any, sides: Any, state: Any) -> None:
+    """Hold each side's rows for the other side's silent sources."""
+    for side in range(2):
+        sides[1 - side, HOLD] = look(watch, side, state[TIME], sides[1 - side, SLACK])
+
+
+@njit(cache=True)
 def raise_horizons(window: int, sides: Any, state: Any) -> None:
-    """Raise both horizons to what T and the slacks allow."""
+    """Raise the edges to what T and silent sources allow, and both horizons to what the slacks allow below them."""
     if state[TIME] != NO_TIME:
         for side in range(2):
-            sides[side, HORIZON] = max(sides[side, HORIZON], state[TIME] - sides[side, SLACK] - window)
+            edge = max(sides[side, EDGE], min(state[TIME], sides[side, HOLD]) - window)
+            sides[side, EDGE] = edge
+            sides[side, HORIZON] = max(sides[side, HORIZON], edge - sides[side, SLACK])
 
 
 @njit(cache=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lakehouse.declare.problems import nearest
 from lakehouse.queries.kind import kinds
 from lakehouse.queries.language.faults import Faults
-from lakehouse.queries.language.tokens import Reader, Span
+from lakehouse.queries.language.tokens import Named, Reader, Span
 
 if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
@@ -37,7 +37,7 @@ class Clauses:
     """What the clauses say.
 
     ``places``: by clause where it stands, for those that are there; ``end``: where the text ends. Durations are in
-    ``spans``, the period of RECALL under OVER.
+    ``spans``, the period of RECALL under OVER; ``columns`` are those that a clause names.
     """
 
     end: int
@@ -45,6 +45,7 @@ class Clauses:
     spans: dict[str, Span] = field(default_factory=dict)
     numbers: dict[str, float] = field(default_factory=dict)
     words: dict[str, str] = field(default_factory=dict)
+    columns: dict[str, tuple[Named, ...]] = field(default_factory=dict)
 
     def us(self, clause: str) -> int | None:
         """Return the microseconds that a clause says, None where it is not there."""
@@ -142,3 +143,13 @@ class ClauseReader(Reader):
             self.refuse(nearest(self.word(), words))
             self._skip()
         return True
+
+    def columns(self, clause: str) -> bool:
+        """Read names of columns with commas between."""
+        found = []
+        while (name := self.named()) is not None:
+            found.append(name)
+            if not self.take(","):
+                self.clauses.columns[clause] = tuple(found)
+                return True
+        return False

@@ -13,6 +13,8 @@ from lakehouse.queries.language.faults import Faults
 if TYPE_CHECKING:
     from sqlglot import exp
 
+    from lakehouse.queries.language.tokens import Named
+
 TIMES = {"event_us": Column(type="int"), "arrival_us": Column(type="int")}
 
 
@@ -78,6 +80,18 @@ class Names:
             self.faults.add(place, f"the unknown column {node.name!r} of {stream}", nearest(name, columns))
             return None
         return Read(side, name, columns[name], offset)
+
+    def sides_with(self, named: Named) -> list[int]:
+        """Return the sides whose column a clause names; none, with the reason noted, where no side has it."""
+        side = self.side(named.alias, named.offset) if named.alias else None
+        if named.alias and side is None:
+            return []
+        among = self._having(named.column) if side is None else [side]
+        if among and all(named.column in self.sources[each].columns for each in among):
+            return among
+        known = {name for source in self.sources for name in source.columns}
+        self.faults.add(named.offset, f"the unknown column {named.column!r}", nearest(named.column, known))
+        return []
 
     def column(self, node: exp.Expr) -> Column | None:
         """Return what a column is; an aggregate is none of a side's and noted as a fault."""

@@ -33,6 +33,15 @@ class Span:
     offset: int
 
 
+@dataclass(frozen=True)
+class Named:
+    """A column as a clause names it, in small letters, and where; without an ``alias`` that of any side that has it."""
+
+    alias: str
+    column: str
+    offset: int
+
+
 def kind_of(token: Token) -> str:
     """Return what sqlglot takes a token for."""
     return str(token.token_type.name)
@@ -79,6 +88,24 @@ class Reader:
             return Fraction(text + self.tokens[at].text)
         self.refuse(expected)
         return None
+
+    def named(self) -> Named | None:
+        """Read the name of a column, with an alias or without; None, with the reason noted, where there is none."""
+        offset, alias, name = self.offset(), "", self._name()
+        if name and self.take("."):
+            alias, name = name, self._name()
+        if not name:
+            self.refuse("a column, such as device or a.device")
+            return None
+        return Named(alias, name, offset)
+
+    def _name(self) -> str:
+        """Move past a name and return it in small letters; nothing where something else stands there."""
+        token = self.tokens[self.at] if self.at < len(self.tokens) else None
+        if token is None or not (kind_of(token) == "IDENTIFIER" or token.text.isidentifier()):
+            return ""
+        self.at += 1
+        return token.text.lower()
 
     def span(self) -> Span | None:
         """Read a number and its unit; None, with the reason noted, where there are none."""

@@ -72,7 +72,7 @@ class BucketJoin:
     def _log(self, outcome: Outcome, rows: pa.Table, new: pa.Table) -> pa.Table:
         log, refused = outcome.log, rows.take(pa.array(outcome.refused))
         at = np.concatenate([np.searchsorted(new["number"].to_numpy(), log.row), outcome.refused])
-        return log_rows(log, refused, new["row"].take(pa.array(at)), ("horizon_us", "time_us"))
+        return log_rows(log, refused, new["row"].take(pa.array(at)), ("horizon_us", "time_us", "edge_us"))
 
     def _metrics(
         self, join: QJoin, outcome: Outcome, before: Mapping[str, int], held: int, size: int

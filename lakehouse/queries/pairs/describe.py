@@ -59,4 +59,12 @@ def policy_in_words(query: PairsQuery) -> str:
     if query.policy == "paper":
         return f"paper: every {every} the least memory whose modelled recall makes up {query.recall:g} over {period}"
     share = judged_share(query.recall, usual_margin(query.recall))
-    return f"needed_slack: every {every} the least memory with which each past {period} would have reached {share:.6g}"
+    least = f"every {every} the least memory with which each past {period} would have reached {share:.6g}"
+    if query.sources is None:
+        return f"{query.policy}: {least}"
+    by = " and ".join(map(_source_in_words, query.sides, query.sources))
+    return f"{query.policy}: rows wait for a source that has fallen silent, {by}; beside that {least}"
+
+
+def _source_in_words(side: PairSide, columns: tuple[str, ...]) -> str:
+    return ", ".join(f"{side.alias}.{column}" for column in columns) or f"all of {side.alias}"

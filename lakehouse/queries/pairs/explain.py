@@ -48,6 +48,7 @@ def _plan(query: PairsQuery, buckets: int) -> Facts:
         ],
         "step_us": query.step_us,
         "policy": query.policy,
+        "sources": query.sources,
         "margin": margin,
         "judged_recall": None if margin is None else judged_share(query.recall, margin),
         "slack": policy_in_words(query),

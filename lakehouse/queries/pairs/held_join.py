@@ -18,6 +18,7 @@ from lakehouse.algorithms.late_join.contract import NO_TIME, HeldRows
 from lakehouse.algorithms.late_join.policy import SlackPolicy
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.policy_paper import PaperSlack
+from lakehouse.algorithms.late_join.policy_per_source import PerSource
 from lakehouse.algorithms.late_join.qjoin import QJoin, held_rows
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.shown_rows import ShownRows
@@ -81,9 +82,9 @@ class HeldJoin:
 
 def policy_of(query: PairsQuery) -> SlackPolicy:
     """Return a new policy as the query asks for."""
-    if query.policy == "paper":
-        return PaperSlack(query.recall, query.period_us, query.step_us)
-    return NeededSlack(query.recall, query.period_us, query.step_us)
+    policies = {"needed_slack": NeededSlack, "paper": PaperSlack, "per_source": PerSource}
+    policy: SlackPolicy = policies[query.policy](query.recall, query.period_us, query.step_us)
+    return policy
 
 
 def _segments(rows: pa.Table, window_us: int) -> Iterator[Segment]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse.declare.durations import format_duration
-from lakehouse.queries.language.clauses import ClauseReader, Clauses, Grammar, duration, one_of
+from lakehouse.queries.language.clauses import ClauseReader, Clauses, Grammar, duration
 from lakehouse.queries.language.conditions import Matching, add_conjunct, conjuncts
 from lakehouse.queries.language.faults import Faults
 from lakehouse.queries.language.names import Names, offset_of
@@ -23,12 +24,14 @@ from lakehouse.queries.language.tree import (
     tables_of,
     windows_of,
 )
-from lakehouse.queries.pairs.query import PairSide, PairsQuery
+from lakehouse.queries.pairs.query import PairSide, PairsQuery, Policy
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
     from lakehouse.algorithms.late_join.contract import Clock
+    from lakehouse.declare.stream import Stream
+    from lakehouse.queries.language.tokens import Named
 
 _SECOND = 1_000_000
 # What a table of pairs has beside the query's own columns and RESERVED, where it is stored and where it is published.
@@ -50,6 +53,16 @@ def _recall(reader: ClauseReader, clause: str) -> bool:
     return duration(reader, "OVER")
 
 
+def _policy(reader: ClauseReader, clause: str) -> bool:
+    """Read a policy; behind PER_SOURCE, BY and the columns that tell a row's source."""
+    if not reader.one_of(clause, tuple(POLICIES)):
+        return False
+    if reader.clauses.words.get(clause) == "PER_SOURCE" and reader.take("BY"):
+        return reader.columns(clause)
+    return True
+
+
+POLICIES: dict[str, Policy] = {"NEEDED_SLACK": "needed_slack", "PER_SOURCE": "per_source", "PAPER": "paper"}
 GRAMMAR = Grammar(
     "a join of pairs",
     {
@@ -57,7 +70,7 @@ GRAMMAR = Grammar(
         "EVERY": duration,
         "IDLE": duration,
         "AHEAD": duration,
-        "POLICY": one_of(("NEEDED_SLACK", "PAPER")),
+        "POLICY": _policy,
     },
     {
         "SLACK": "no SLACK: it is chosen by the RECALL asked for",
@@ -90,6 +103,9 @@ def read(asked: Asked) -> PairsQuery | None:
     window_us = _window(tables, parts, faults)
     matching = _matching(tree, names, asked.predicates, offset_of(tables[1]))
     timing = _timing(parts.clauses, faults)
+    policy = POLICIES[parts.clauses.words.get("POLICY", "NEEDED_SLACK")]
+    columns = parts.clauses.columns.get("POLICY", ())
+    watched = _sources(columns, names, streams) if policy == "per_source" else None
     if faults.found or window_us is None:
         return None
     condition, *numbers = matching.condition()
@@ -116,8 +132,23 @@ def read(asked: Asked) -> PairsQuery | None:
         period_us=timing[0],
         step_us=timing[1],
         clock=_clock(parts.clauses, all(streams[side.stream].arrival_time for side in (left, right))),
-        policy="paper" if parts.clauses.words.get("POLICY") == "PAPER" else "needed_slack",
+        policy=policy,
+        sources=watched,
     )
+
+
+def _sources(
+    named: Sequence[Named], names: Names, streams: Mapping[str, Stream]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return, by side, the named columns that tell a row's source; the stream's keys where none of them is its."""
+    found: tuple[list[str], list[str]] = ([], [])
+    for name in named:
+        for side in names.sides_with(name):
+            found[side].append(name.column)
+    left, right = (
+        tuple(own) or streams[source.stream].keys for own, source in zip(found, names.sources, strict=True)
+    )
+    return left, right
 
 
 def _window(tables: list[exp.Expr], parts: Parts, faults: Faults) -> int | None:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.conditions import Band, Distance, Equality
     from lakehouse.algorithms.late_join.contract import Clock
 
+Policy = Literal["needed_slack", "paper", "per_source"]
+
 
 @dataclass(frozen=True)
 class PairSide:
@@ -36,7 +38,8 @@ class PairSide:
 class PairsQuery(Query):
     """A registered join. Rows join when their event times are at most ``window_us`` apart and the condition holds.
 
-    ``recall`` of the pairs of any ``period_us`` are found at once; slack is chosen every ``step_us``.
+    ``recall`` of the pairs of any ``period_us`` are found at once; slack is chosen every ``step_us``. ``sources``: by
+    side the columns that tell who sent a row, where the policy watches sources; no columns make a side one source.
     """
 
     kind: ClassVar[str] = "pairs"
@@ -48,7 +51,8 @@ class PairsQuery(Query):
     period_us: int
     step_us: int
     clock: Clock
-    policy: Literal["needed_slack", "paper"]
+    policy: Policy
+    sources: tuple[tuple[str, ...], tuple[str, ...]] | None = None
 
     def definition(self) -> str:
         """What the results and the state depend on, as one line; texts that mean the same give the same line."""
@@ -71,9 +75,15 @@ class PairsQuery(Query):
 
     def how(self, buckets: int) -> str:
         """How slack is chosen, and in how many buckets rows are."""
-        return f"POLICY {self.policy} IN {buckets} BUCKETS"
+        by = "" if self.sources is None else f" BY [{' | '.join(map(', '.join, self.sources))}]"
+        return f"POLICY {self.policy}{by} IN {buckets} BUCKETS"
 
     def columns_of(self, side: int) -> set[str]:
-        """Return the columns of the condition and of the outputs."""
-        own = self.sides[side]
-        return {*own.keys, *own.numbers, *(each.column for each in self.outputs if each.side == side)}
+        """Return the columns of the condition, of the sources and of the outputs."""
+        own, sources = self.sides[side], self.sources or ((), ())
+        return {
+            *own.keys,
+            *own.numbers,
+            *sources[side],
+            *(each.column for each in self.outputs if each.side == side),
+        }

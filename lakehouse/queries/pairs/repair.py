@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Batch, Int64s, Pairs
 
 NEEDED, LOOKED_AT = "needed", "looked_at"
-_LOGGED = ("side", "row", "event_us", "horizon_us", "time_us", "what")
+_LOGGED = ("bucket", "side", "row", "event_us", "horizon_us", "time_us", "edge_us", "what")
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,8 @@ class Repair(QueryRepair[PairsRun]):
 
     def find(self, logged: DataFrame) -> tuple[int, int]:
         """Append the missed pairs, and how much slack they would have needed."""
-        late = logged.unionByName(self.log.where("what = 'refused'")).select("bucket", *_LOGGED)
+        late = logged.unionByName(self.log.where("what = 'refused'"))
+        late = tables.as_declared(late, "missed_rows").select(*_LOGGED)
         with computed_once(self._answers(self._candidates(logged), late)) as found:
             return self._append(found)
 
@@ -71,11 +72,12 @@ class Repair(QueryRepair[PairsRun]):
         run = self.run
         rows = raw_rows_here(near, run.query, run.streams)
         rows = rows.append_column("taken", pa.array(taken_in_here(self.batches, rows)))
+        # A log that an earlier version began has no edges.
+        names = [name for name in _LOGGED if name in logged.column_names]
         log = tables.read_around(
-            run.layout.missed_rows(run.query.name), "event_us", near.ranges, ("batch", "bucket", *_LOGGED)
+            run.layout.missed_rows(run.query.name), "event_us", near.ranges, ("batch", *names)
         )
         is_refused = pc.and_(pc.equal(log["what"], "refused"), pc.less_equal(log["batch"], self.through))
-        names = ["bucket", *_LOGGED]
         late = pa.concat_tables([logged.select(names), log.filter(is_refused).select(names)])
         return self._append(self._answers(rows, late))
 
@@ -141,22 +143,23 @@ class BucketRepair:
         logged = logged.take(pa.array(at[positions]))
         numbered = pa.array(np.arange(rows.num_rows))
         batch = as_batch(rows.set_column(rows.schema.get_field_index("row"), "row", numbered))
-        # By row, the stream time that was logged with it.
-        logged_at = np.zeros(len(batch), np.int64)
-        logged_at[positions] = logged["time_us"].to_numpy()
+        time_us = logged["time_us"].to_numpy()
         pairs = missing_pairs(
             self.query.condition,
             self.query.window_us,
             batch,
             positions,
             logged["horizon_us"].to_numpy(),
-            self.time_us - logged_at[positions],
+            self.time_us - time_us,
         )
+        # By row, the stream time and the edge that were logged with it.
+        known = np.zeros((2, len(batch)), np.int64)
+        known[:, positions] = time_us, _edges(logged, self.query.window_us)
         left, right = rows.take(pa.array(pairs.left)), rows.take(pa.array(pairs.right))
         return pa.concat_tables(
             [
                 self._of_kind(PAIR, pair_columns(self.query, pairs, left, right), len(pairs)),
-                self._needed(key[0], pairs, batch, logged_at),
+                self._needed(key[0], pairs, batch, known),
                 self._of_kind(LOOKED_AT, {}, len(positions)),
             ]
         )
@@ -164,13 +167,21 @@ class BucketRepair:
     def _of_kind(self, kind: str, columns: Mapping[str, Any], rows: int) -> pa.Table:
         return filled(pa.table({"kind": pa.repeat(kind, rows), **columns}), rows, self.schema)
 
-    def _needed(self, bucket: pa.Scalar, pairs: Pairs, rows: Batch, logged_at: Int64s) -> pa.Table:
+    def _needed(self, bucket: pa.Scalar, pairs: Pairs, rows: Batch, known: Int64s) -> pa.Table:
         """Return how many pairs needed which slack, for a policy that wants to know; rows are numbered in order."""
         policy = policy_of(self.query)
         if not isinstance(policy, NeededSlack):
             return self.schema.empty_table()
         policy.begin(self.query.window_us)
         earlier, later = np.minimum(pairs.left, pairs.right), np.maximum(pairs.left, pairs.right)
-        counted = policy.count_missed(rows.side[earlier], rows.event_us[earlier], logged_at[later])
+        counted = policy.count_missed(rows.side[earlier], rows.event_us[earlier], *known[:, later])
         columns = {name: pa.array(column) for name, column in zip(COUNTS, counted.T, strict=True)}
         return self._of_kind(NEEDED, {**columns, "bucket": pa.repeat(bucket, len(counted))}, len(counted))
+
+
+def _edges(logged: pa.Table, window_us: int) -> Int64s:
+    """Return up to which time the partners of each logged row needed slack; without sources it follows stream time."""
+    usual = pc.subtract(logged["time_us"], window_us)
+    known = pc.coalesce(logged["edge_us"], usual) if "edge_us" in logged.column_names else usual
+    edges: Int64s = known.to_numpy()
+    return edges

@@ -1,6 +1,6 @@
 """Raw rows of both streams as a join takes them, each in the buckets where it can meet partners.
 
-    bucket, side, event_us, arrival_us, row, key, n_0 ...     what the kernel reads
+    bucket, side, event_us, arrival_us, row, key, n_0 ...     what the kernel reads; source, where sources are watched
     batch, source_file, source_line, source_item              the order in which rows are taken in
     o_<name> ...                                              the query's own columns, of the row's side
 
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from lakehouse.algorithms.late_join.bucketing import place_in_buckets
-from lakehouse.algorithms.late_join.contract import NO_TIME, Batch
+from lakehouse.algorithms.late_join.contract import NO_SOURCE, NO_TIME, Batch
 from lakehouse.declare.stream import Stream
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.arrow_sql import one_batch
@@ -60,6 +60,7 @@ def as_batch(rows: pa.Table, first: int | None = None) -> Batch:
     event = rows["event_us"].to_numpy()
     columns = [name for name in rows.column_names if name.startswith("n_")]
     numbers = [rows[name].cast(pa.float64(), safe=False).fill_null(np.nan).to_numpy() for name in columns]
+    has_source = "source" in rows.column_names
     return Batch.of(
         rows["side"].to_numpy(),
         event,
@@ -68,6 +69,7 @@ def as_batch(rows: pa.Table, first: int | None = None) -> Batch:
         key=rows["key"].fill_null(0).to_numpy(),
         missing=rows["key"].is_null().to_numpy(),
         numbers=np.column_stack(numbers) if numbers else np.zeros((len(event), 0)),
+        source=rows["source"].fill_null(NO_SOURCE).to_numpy() if has_source else None,
     )
 
 
@@ -80,17 +82,23 @@ def in_order(rows: pa.Table, first: Sequence[str] = ()) -> pa.Table:
 
 def _columns(query: PairsQuery, streams: Mapping[str, Stream], number: int) -> tuple[str, ...]:
     side = query.sides[number]
-    key = hash_of(side.keys) if side.keys else "0L"
+    source = () if query.sources is None else (f"{_number_of(query.sources[number])} AS `source`",)
     return (
         f"{number} AS side",
         "event_us",
         "arrival_us",
         f"{ROW_HASH} AS `row`",
-        f"{key} AS `key`",
+        f"{_number_of(side.keys)} AS `key`",
+        *source,
         *(f"CAST(`{name}` AS double) AS n_{place}" for place, name in enumerate(side.numbers)),
         *ORDER,
         *output_columns(query, streams, number),
     )
+
+
+def _number_of(columns: Sequence[str]) -> str:
+    """Return SQL for a number that tells rows apart by these columns; no columns tell none apart."""
+    return hash_of(columns) if columns else "0L"
 
 
 def _placer(

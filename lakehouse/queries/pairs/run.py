@@ -35,7 +35,7 @@ from lakehouse.spark.ddl import schema_of
 PAIR_COLUMNS = ("event_us", "left_us", "right_us", "left_row", "right_row", "wait_us")
 LOG_COLUMNS = {
     "what": "part",
-    **{name: name for name in ("bucket", "side", "row", "event_us", "horizon_us", "time_us")},
+    **{name: name for name in ("bucket", "side", "row", "event_us", "horizon_us", "time_us", "edge_us")},
 }
 METRIC_NAMES = (
     *("rows", "pairs", "missed", "refused", "unusable", "late_after_silence", "held", "most_held", "bytes"),
@@ -77,7 +77,8 @@ class PairsRun(QueryRun[PairsQuery]):
         types = output_types(self.query, self.streams)
         shown = "".join(f", `o_{name}` {kind}" for name, kind in types.items())
         metrics = "".join(f", f_{name} bigint" for name in METRIC_NAMES)
-        times = "event_us bigint, left_us bigint, right_us bigint, wait_us bigint, horizon_us bigint, time_us bigint"
+        names = "event_us", "left_us", "right_us", "wait_us", "horizon_us", "time_us", "edge_us"
+        times = ", ".join(f"{name} bigint" for name in names)
         rows = "left_row bigint, right_row bigint, row bigint, side int"
         return f"kind string, bucket int, part string, content binary, leave_us bigint, {rows}, {times}{metrics}{shown}"
 

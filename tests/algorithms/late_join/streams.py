@@ -14,6 +14,7 @@ from lakehouse.algorithms.late_join.contract import Batch, Clock, Log, Outcome, 
 from lakehouse.algorithms.late_join.policy import SlackPolicy
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.policy_paper import PaperSlack
+from lakehouse.algorithms.late_join.policy_per_source import PerSource
 from lakehouse.algorithms.late_join.qjoin import QJoin
 from tests.oracles.late_join.constant_slack import ConstantSlack
 from tests.oracles.late_join.contract import LateJoin
@@ -31,6 +32,7 @@ POLICIES: dict[str, Callable[[], SlackPolicy]] = {
     "none": lambda: ConstantSlack(0, 0, 1000),
     "constant": lambda: ConstantSlack(2, 5, 4),
     "needed_slack": lambda: NeededSlack(0.8, 16, 4, granularity_us=1, remembered=2),
+    "per_source": lambda: PerSource(0.8, 16, 4, granularity_us=1, remembered=2, gaps=1.0, seen=2),
     "paper_history": lambda: PaperSlack(0.8, 16, 4, basic_us=2, granularity_us=1),
     "paper_recent": lambda: PaperSlack(0.8, 16, 4, basic_us=2, granularity_us=1, reading="recent"),
 }

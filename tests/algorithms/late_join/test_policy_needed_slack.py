@@ -121,7 +121,8 @@ def test_exact_counts_take_the_place_of_estimates_in_quarters_that_are_over() ->
     join = counted(policy, late_stream())
     now = join.time_us or 0
 
-    missed = np.array([1, 0]), np.array([now - 9 * SECOND] * 2), np.array([now - 5 * SECOND] * 2)
+    later = np.array([now - 5 * SECOND] * 2)
+    missed = np.array([1, 0]), np.array([now - 9 * SECOND] * 2), later, later - SECOND
     policy.replace(now, policy.count_missed(*missed))
 
     assert policy._estimated[:-1].sum() == 2
@@ -159,7 +160,8 @@ def joined_and_repaired(batch: Batch, parts: int, is_told: bool) -> Periods:
         log = outcome.log
         pairs = missing_pairs(Equality(), SECOND, batch[:end], log.row, log.horizon_us, -log.time_us)
         earlier = np.minimum(pairs.left, pairs.right)
-        counted = policy.count_missed(batch.side[earlier], batch.event_us[earlier], -pairs.wait_us)
+        time = -pairs.wait_us
+        counted = policy.count_missed(batch.side[earlier], batch.event_us[earlier], time, time - SECOND)
         missed = np.concatenate([missed, counted])
         if is_told:
             policy.replace(join.time_us or 0, missed)
@@ -197,7 +199,7 @@ def test_telling_in_parts_or_again_is_telling_once(
     missed: list[tuple[int, int, int]], cut: int, until: int
 ) -> None:
     side, time, behind = np.array(missed, np.int64).reshape(-1, 3).T
-    pairs = side, (time - behind) * SECOND, time * SECOND
+    pairs = side, (time - behind) * SECOND, time * SECOND, (time - 1) * SECOND
     policies = [NeededSlack(0.5, 8 * SECOND, remembered=2) for _ in range(2)]
     for policy in policies:
         counted(policy, late_stream())

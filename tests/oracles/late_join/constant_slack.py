@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakehouse.algorithms.late_join.slack_grid import slack_grid
+from lakehouse.algorithms.late_join.sources import NO_WATCH, Watch
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +24,7 @@ class ConstantSlack:
             )
         self.step_us, self.slacks = step_us, (left_us, right_us)
         self.grid = slack_grid(2**20)
+        self.watch: Watch = NO_WATCH
 
     def begin(self, window_us: int) -> None:
         """Do nothing."""

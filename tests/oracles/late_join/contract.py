@@ -32,4 +32,4 @@ class LateJoin(Protocol):
 def empty_log() -> Log:
     """Return the log of a method that has none."""
     none = np.empty(0, np.int64)
-    return Log(none, np.empty(0, np.int8), none, none, none)
+    return Log(none, np.empty(0, np.int8), none, none, none, none)

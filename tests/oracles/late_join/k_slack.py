@@ -339,4 +339,5 @@ _COLUMNS: dict[str, Any] = {
     "row": np.int64,
     "key": np.int64,
     "missing": np.bool_,
+    "source": np.int64,
 }

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -28,23 +30,29 @@ SCHEMA = pa.schema(
         **{"kind": pa.string(), "bucket": pa.int32(), "part": pa.string(), "content": pa.binary()},
         **{"leave_us": pa.int64(), "left_row": pa.int64(), "right_row": pa.int64(), "row": pa.int64()},
         "side": pa.int32(),
-        **{f"{name}_us": pa.int64() for name in ("event", "left", "right", "wait", "horizon", "time")},
+        **{
+            f"{name}_us": pa.int64() for name in ("event", "left", "right", "wait", "horizon", "time", "edge")
+        },
         **{f"f_{name}": pa.int64() for name in METRIC_NAMES},
         **{"o_asked": pa.string(), "o_answered": pa.float64()},
     }
 )
 ROW = st.tuples(
-    st.integers(0, 1), st.integers(-25, 2), st.integers(0, 3), st.integers(-4, 4), st.sampled_from("abc")
+    *(st.integers(0, 1), st.integers(-25, 2), st.integers(0, 3), st.integers(-4, 4), st.sampled_from("abc")),
+    st.sampled_from([0, 0, 0, 1, None]),
 )
 PROCESSES = st.integers(0, 2)
 
 
-def query(condition: str = "equality", recall: float = 0.8) -> PairsQuery:
-    """Return a query with a column of each side."""
+def query(
+    condition: str = "equality", recall: float = 0.8, policy: str = "needed_slack", scale: int = 1
+) -> PairsQuery:
+    """Return a query with a column of each side; times are ``scale`` times as long."""
     sides = PairSide("a", "a", ("k",), ("x", "y"), None), PairSide("b", "b", ("k",), ("x", "y"), None)
     outputs = Output("asked", 0, "name"), Output("answered", 1, "value")
-    how = (recall, 16, 4, Clock(ahead_of_streams_us=40), "needed_slack")
-    return PairsQuery("q", "", "", sides, WINDOW, CONDITIONS[condition], outputs, *how)  # type: ignore[arg-type]
+    clock, sources = Clock(ahead_of_streams_us=40 * scale), (("s",), ("s",))
+    how = (recall, 16 * scale, 4 * scale, clock, policy, sources if policy == "per_source" else None)
+    return PairsQuery("q", "", "", sides, WINDOW * scale, CONDITIONS[condition], outputs, *how)  # type: ignore[arg-type]
 
 
 def task(asked: PairsQuery, before: StateBefore, newest: Any = (None, None)) -> BucketJoin:
@@ -54,7 +62,7 @@ def task(asked: PairsQuery, before: StateBefore, newest: Any = (None, None)) -> 
 
 def rows_of(drawn: list[Any], first: int) -> pa.Table:
     """Return raw rows, of which the numbers begin with ``first``; time goes on by one a row."""
-    side, behind, key, x, name = zip(*drawn, strict=True) if drawn else ((),) * 5
+    side, behind, key, x, name, source = zip(*drawn, strict=True) if drawn else ((),) * 6
     numbers = range(first, first + len(drawn))
     return pa.table(
         {
@@ -64,6 +72,7 @@ def rows_of(drawn: list[Any], first: int) -> pa.Table:
             "arrival_us": pa.array(numbers, pa.int64()),
             "row": pa.array([1000 + number for number in numbers], pa.int64()),
             "key": pa.array([None if each == 3 else each for each in key], pa.int64()),
+            "source": pa.array(source, pa.int64()),
             "n_0": pa.array(x, pa.float64()),
             "n_1": pa.array(x, pa.float64()),
             **{name: pa.array([1] * len(drawn), pa.int64()) for name in ("batch", "source_line")},
@@ -85,20 +94,21 @@ def found(answers: list[pa.Table], *kinds: str) -> list[Any]:
 
 
 @st.composite
-def runs(draw: Any) -> tuple[str, list[pa.Table]]:
-    """A condition, and batches of rows."""
+def runs(draw: Any) -> tuple[PairsQuery, list[pa.Table]]:
+    """A query of any condition and policy, and batches of rows."""
     drawn = draw(st.lists(ROW, max_size=60))
     cuts = sorted(draw(st.lists(st.integers(0, len(drawn)), max_size=6)))
     ends = list(zip([0, *cuts], [*cuts, len(drawn)], strict=True))
     batches = [rows_of(drawn[start:end], start) for start, end in ends]
-    return draw(st.sampled_from(sorted(CONDITIONS))), batches
+    policy = draw(st.sampled_from(["needed_slack", "per_source"]))
+    return query(draw(st.sampled_from(sorted(CONDITIONS))), policy=policy), batches
 
 
 @settings(max_examples=60, deadline=None)
 @given(run=runs(), data=st.data())
 def test_processes_that_come_go_and_lag_do_what_one_does(run: Any, data: st.DataObject) -> None:
-    condition, batches = run
-    one, many = (Steps(partial(task, query(condition))) for _ in range(2))
+    asked, batches = run
+    one, many = (Steps(partial(task, asked)) for _ in range(2))
     for rows in batches:
         expected = one.run(rows, 0)
         if data.draw(st.booleans()):
@@ -120,8 +130,8 @@ def test_processes_that_come_go_and_lag_do_what_one_does(run: Any, data: st.Data
 def test_the_state_restored_at_any_point_is_the_state_that_one_process_has(
     run: Any, data: st.DataObject
 ) -> None:
-    condition, batches = run
-    steps = Steps(partial(task, query(condition)))
+    asked, batches = run
+    steps = Steps(partial(task, asked))
     for rows in batches:
         steps.run(rows, 0)
         restored = steps.copy()
@@ -132,11 +142,42 @@ def test_the_state_restored_at_any_point_is_the_state_that_one_process_has(
         assert (other.held.following, other.bytes) == (kept.held.following, kept.bytes)
 
 
+def test_a_source_that_is_silent_over_several_batches_is_waited_for_whoever_takes_them() -> None:
+    """Of eight sources, a row each 10 ms, the last falls silent for a second and then sends what it held back."""
+    asked, other = (query(policy=policy, scale=100_000) for policy in ("per_source", "needed_slack"))
+    rows, ends = rows_with_a_silence(), [0, 150, 310, 330, 370, 395, 600]
+    cut = [rows.slice(start, end - start) for start, end in pairwise(ends)]
+    one, many, usual = (Steps(partial(task, each)) for each in (asked, asked, other))
+    answers = [one.run(each, 0) for each in cut]
+    restarted = [many.run(each, number) for number, each in enumerate(cut)]
+    at_once = Steps(partial(task, asked)).run(rows, 0)
+    for kind in ("pair", "log"):
+        expected = found(answers, kind)
+        assert found(restarted, kind) == found([at_once], kind) == expected
+
+    logged, more = (len(found(each, "log")) for each in (answers, [usual.run(rows, 0)]))
+    assert 0 < 2 * logged < more
+
+
+def rows_with_a_silence() -> pa.Table:
+    """Return 600 rows of eight sources in order of arrival; what the last sends from second 3 to 4 comes at 4."""
+    rows = rows_of([(number // 4 % 2, 0, number % 3, 1, "a", number % 8) for number in range(600)], 0)
+    number = np.arange(600)
+    is_held = (number % 8 == 7) & (number >= 300) & (number < 400)
+    times = {
+        "event_us": number * 10_000,
+        "arrival_us": np.where(is_held, 3_995_000 + number, number * 10_000),
+    }
+    for name, each in times.items():
+        rows = rows.set_column(rows.schema.get_field_index(name), name, pa.array(each))
+    return rows.sort_by("arrival_us")
+
+
 @settings(max_examples=40, deadline=None)
 @given(run=runs())
 def test_what_a_batch_holds_is_what_the_kernel_says(run: Any) -> None:
-    condition, batches = run
-    steps = Steps(partial(task, query(condition)))
+    asked, batches = run
+    steps = Steps(partial(task, asked))
     for rows in batches:
         (figures,) = found([steps.run(rows, 0)], "metrics")
         (kept,) = steps.processes[0].values()
@@ -146,7 +187,7 @@ def test_what_a_batch_holds_is_what_the_kernel_says(run: Any) -> None:
 
 def test_a_process_reads_only_the_batches_that_it_has_not_made() -> None:
     steps = Steps(partial(task, query()))
-    row = (0, 0, 1, 1, "a")
+    row = (0, 0, 1, 1, "a", 0)
     for number, process in enumerate([0, 0, 1, 1, 0, 0]):
         steps.run(rows_of([row], number), process)
     # Process 1 begins with batch 3 and reads all before; process 0 comes back with 5 and has the state of 2.
@@ -156,7 +197,7 @@ def test_a_process_reads_only_the_batches_that_it_has_not_made() -> None:
 def test_a_batch_writes_the_rows_that_entered_and_rows_that_leave_are_written_by_nobody() -> None:
     steps = Steps(partial(task, query(recall=0.5)))
     for start in range(0, 400, 40):
-        drawn = [(number % 2, 0, number % 3, 1, "a") for number in range(40)]
+        drawn = [(number % 2, 0, number % 3, 1, "a", 0) for number in range(40)]
         steps.run(rows_of(drawn, start), 0)
     written = [[row for row in batch.to_pylist() if row["leave_us"] is not None] for batch in steps.batches]
     segments_of = [[row for row in rows if row["content"] is not None] for rows in written]
@@ -171,8 +212,8 @@ def test_a_batch_writes_the_rows_that_entered_and_rows_that_leave_are_written_by
 @settings(max_examples=30, deadline=None)
 @given(run=runs())
 def test_a_state_that_was_written_whole_is_read_once_and_becomes_segments(run: Any) -> None:
-    condition, batches = run
-    steps, older = (Steps(partial(task, query(condition))) for _ in range(2))
+    asked, batches = run
+    steps, older = (Steps(partial(task, asked)) for _ in range(2))
     half = len(batches) // 2
     for rows in batches[:half]:
         steps.run(rows, 0)
@@ -227,7 +268,7 @@ def test_files_give_the_segments_of_a_bucket_that_are_alive(tmp_path: Path) -> N
 
 def test_what_is_not_asked_for_is_dropped_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = Steps(partial(task, query()))
-    steps.run(rows_of([(0, 0, 1, 1, "a")], 0), 0)
+    steps.run(rows_of([(0, 0, 1, 1, "a", 0)], 0), 0)
     monkeypatch.setattr(segments, "_UNUSED_S", -1.0)
     segments._KEPT.update(steps.processes[0])
     segments._drop_unused()

@@ -51,6 +51,10 @@ def test_buckets_are_told_by_what_meets_in_them() -> None:
 def test_a_policy_is_told_with_what_it_aims_at() -> None:
     assert policy_in_words(_query("a.x = right_one.x")).endswith("each past 1m would have reached 0.9875")
     assert policy_in_words(_query("a.x = right_one.x", "POLICY PAPER")).startswith("paper: every 1s")
+    by_source = policy_in_words(_query("a.x = right_one.x", "POLICY PER_SOURCE BY a.count"))
+    assert by_source.startswith(
+        "per_source: rows wait for a source that has fallen silent, a.count and right_one.device, right_one.room;"
+    )
 
 
 def _clock(query: PairsQuery) -> str:

@@ -84,6 +84,25 @@ def test_what_is_not_said_has_a_default() -> None:
 
 
 @pytest.mark.parametrize(
+    ("by", "sources"),
+    [
+        ("", (("device", "room"), ("device", "room"))),
+        (" BY kind", (("kind",), ("kind",))),
+        (" BY Kind, r.ID EVERY 1 SECOND", (("kind", "id"), ("kind",))),
+        (' BY s."strength"', (("device", "room"), ("strength",))),
+    ],
+)
+def test_sources_are_named_columns_or_else_the_keys_of_a_stream(by: str, sources: object) -> None:
+    query, other = (
+        _parsed(f"{HEAD}ON r.id = s.id{TAIL}{clause}") for clause in (f" POLICY PER_SOURCE{by}", "")
+    )
+
+    assert (query.policy, query.sources, other.sources) == ("per_source", sources, None)
+    assert query.columns_of(0) == {"id", "device", *query.sources[0]}  # type: ignore[index]
+    assert query.definition() == other.definition() and query.how(8) != other.how(8)
+
+
+@pytest.mark.parametrize(
     ("written", "microseconds"),
     [
         ("1 MICROSECOND", 1),
@@ -293,7 +312,15 @@ FAULTS = [
     ),
     (f"{HEAD}ON r.id = s.id{TAIL} EVERY ^0 SECONDS", "EVERY of 0"),
     (f"{HEAD}ON r.id = s.id{TAIL} EVERY 1 SECOND ^EVERY 1 SECOND", "EVERY twice"),
-    (f"{HEAD}ON r.id = s.id{TAIL} POLICY ^LEAN", "'LEAN'; expected one of NEEDED_SLACK, PAPER"),
+    (f"{HEAD}ON r.id = s.id{TAIL} POLICY ^LEAN", "'LEAN'; expected one of NEEDED_SLACK, PER_SOURCE, PAPER"),
+    (
+        f"{HEAD}ON r.id = s.id{TAIL} POLICY PER_SOURCE BY ^7",
+        "'7'; expected a column, such as device or a.device",
+    ),
+    (f"{HEAD}ON r.id = s.id{TAIL} POLICY PER_SOURCE BY ^knd", "the unknown column 'knd'"),
+    (f"{HEAD}ON r.id = s.id{TAIL} POLICY PER_SOURCE BY ^r.strength", "the unknown column 'strength'"),
+    (f"{HEAD}ON r.id = s.id{TAIL} POLICY PER_SOURCE BY ^t.kind", "the unknown alias 't'"),
+    (f"{HEAD}ON r.id = s.id{TAIL} POLICY PAPER ^BY kind", "'BY'; expected one of"),
     (f"{HEAD}ON r.id = s.id{TAIL} ^WHERE r.x > 3", "'WHERE'; expected one of RECALL"),
     (f"SELECT r.x, ^s.x FROM requests [1 DAY] r, replies s WHERE r.id = s.id{TAIL}", "a second output 'x'"),
     (

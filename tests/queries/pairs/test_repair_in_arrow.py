@@ -16,9 +16,8 @@ from lakehouse.queries.pairs.needed_slack import COUNTS
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.repair import BucketRepair
 from lakehouse.queries.pairs.rows import as_batch
-from tests.algorithms.late_join.streams import CONDITIONS
 from tests.oracles.late_join.nested_loop import NestedLoop
-from tests.queries.pairs.test_bucket import SCHEMA, WINDOW, query, runs, task
+from tests.queries.pairs.test_bucket import SCHEMA, WINDOW, query, rows_of, runs, task
 from tests.queries.state_steps import Steps
 
 REPAIRED = pa.schema(
@@ -36,8 +35,8 @@ REPAIRED = pa.schema(
 @settings(max_examples=120, deadline=None)
 @given(run=runs(), data=st.data())
 def test_online_and_repaired_pairs_are_all_pairs_each_once(run: Any, data: st.DataObject) -> None:
-    condition, batches = run
-    asked, yardstick = query(condition), NestedLoop(CONDITIONS[condition], WINDOW)
+    asked, batches = run
+    yardstick = NestedLoop(asked.condition, WINDOW)
     steps = Steps(partial(task, asked))
     answers: list[pa.Table] = []
     repaired: list[pa.Table] = []
@@ -56,6 +55,22 @@ def test_online_and_repaired_pairs_are_all_pairs_each_once(run: Any, data: st.Da
         expected.update(zip(found.left.tolist(), found.right.tolist(), strict=True))
     assert online + added == expected
     assert sum(metrics["f_pairs"] for metrics in metrics_of(answers)) == online.total()
+
+
+def test_a_log_that_an_earlier_version_wrote_is_repaired_as_before() -> None:
+    asked, steps = query(scale=10_000), Steps(partial(task, query(scale=10_000)))
+    rows = rows_of([(n % 2, -25 if n % 5 == 0 else 0, 0, 1, "a", 0) for n in range(200)], 0)
+    for name in ("event_us", "arrival_us"):
+        at = rows.schema.get_field_index(name)
+        rows = rows.set_column(at, name, pc.multiply(rows[name], 10_000))
+    answer = steps.run(rows, 0)
+    without = answer.drop_columns(["edge_us"])
+    unknown = without.append_column("edge_us", pa.nulls(answer.num_rows, pa.int64()))
+
+    repaired, *others = (repair(asked, [rows], [each], 0) for each in (answer, without, unknown))
+
+    assert sum(pc.equal(repaired["kind"], "needed").to_pylist()) > 1
+    assert [each.to_pylist() for each in others] == [repaired.to_pylist()] * 2
 
 
 def repair(

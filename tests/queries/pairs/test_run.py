@@ -14,6 +14,7 @@ import pytest
 
 from jobs import build_rollups, maintain, maintain_queries, repair_late, run_queries
 from lakehouse.declare.settings import Settings
+from lakehouse.queries.pairs.held_join import policy_of
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.run import PairsRun
 from lakehouse.queries.runtime.batch_manifest import (
@@ -23,6 +24,7 @@ from lakehouse.queries.runtime.batch_manifest import (
 )
 from lakehouse.queries.runtime.repair import drain_repairs
 from lakehouse.spark import tables
+from tests.queries.limits import limited
 from tests.taking_in import take_in
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ RECALL 0.9 OVER 10 SECONDS
 """
 NEAR = """
 SELECT r.id, s.id AS other FROM requests [RANGE 1 SECOND] r JOIN replies s
-ON DISTANCE(r.x, r.y, s.x, s.y) <= 4 RECALL 0.9 OVER 10 SECONDS
+ON DISTANCE(r.x, r.y, s.x, s.y) <= 4 RECALL 0.9 OVER 10 SECONDS POLICY PER_SOURCE
 """
 T0 = 1_600_000_000_000
 Row = dict[str, Any]
@@ -98,6 +100,16 @@ class Streams:
         return sorted(
             tuple(row) for row in states.where(f"batch = {newest}").select("bucket", "content").collect()
         )
+
+    def heard(self, query: str) -> dict[int, int]:
+        """Return how many rows each bucket has had of the sources that its policy watches."""
+        found = {}
+        for bucket, content in self.policies(query):
+            policy = policy_of(self.settings.of_kind(PairsQuery)[query])
+            policy.begin(0)
+            policy.restore(content)
+            found[bucket] = int(policy.watch[0]["seen"].sum())
+        return found
 
     def expected(self, joins: Callable[[Row, Row], bool], window_ms: int) -> list[tuple[Row, Row]]:
         """Return all pairs, by looking at every two rows."""
@@ -158,8 +170,12 @@ def test_online_and_repaired_pairs_are_all_pairs_each_once(streams: Streams) -> 
     ids, near = streams.run("ids", 3), streams.run("near", 4)
     for part in range(2):
         streams.land(part, some_rows(1, part, 300))
-    first = ids.drain()
     assert near.drain(most_rows=1)["batches"] == 2
+    heard = streams.heard("near")
+    streams.land(2, some_rows(1, 2, 150))
+    with limited("MOST_ROWS_HERE"):
+        near.drain()
+    first = ids.drain()
     online = {run.query.name: len(streams.pairs(run.query.name, "found")) for run in (ids, near)}
     for run in (ids, near):
         assert drain_repairs(run)["found"] > 0
@@ -177,6 +193,8 @@ def test_online_and_repaired_pairs_are_all_pairs_each_once(streams: Streams) -> 
     rows = streams.pairs("near", "left_row", "right_row")
     assert len(set(rows)) == len(rows) > online["near"] > 0.8 * len(rows)
     assert online["ids"] > 0.8 * len(pairs)
+    # Tasks of Spark have gone on with the sources that this process had heard.
+    assert all(0 < rows < streams.heard("near")[bucket] for bucket, rows in heard.items())
 
 
 def test_a_batch_is_told_of_the_repairs_that_its_plan_names_and_chooses_slack_by_them(

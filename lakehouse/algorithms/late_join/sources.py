@@ -1,0 +1,53 @@
+"""The sources of both streams that a join watches: what is known of each, as kernels read it.
+
+A source is whatever sends rows of its own accord and may fall silent: a device, a sensor, a station.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lakehouse.algorithms.late_join.source_kernels import KNOWN, SOURCE
+
+if TYPE_CHECKING:
+    from lakehouse.algorithms.late_join.contract import Int64s
+
+Watch = tuple[Any, Any, Any, Any]
+
+
+def watch_of(slots: int, *, gaps: float = 0.0, seen: int = 0, drain: float = 0.0, gone_us: int = 0) -> Watch:
+    """Return an empty watch over at most so many sources a side, a power of two; 0 for none.
+
+    ``gaps``: usual gaps that make a silence; ``seen``: rows before a source is judged; ``drain``: the share of a
+    silence in which rows held back may still come; ``gone_us``: when a source is forgotten.
+    """
+    settings = np.array([gaps, seen, drain, gone_us], np.float64)
+    return np.zeros((2, slots), SOURCE), np.zeros((2, slots), np.int64), np.zeros((2, 2), np.int64), settings
+
+
+def pack(watch: Watch) -> bytes:
+    """Return the sources that are known; equal states give equal bytes."""
+    records, _, totals, _ = watch
+    side, slot = np.nonzero(records["seen"])
+    own = np.empty(len(side), [("side", np.int64), ("slot", np.int64), ("source", SOURCE)])
+    own["side"], own["slot"], own["source"] = side, slot, records[side, slot]
+    whole: bytes = totals.tobytes() + own.tobytes()
+    return whole
+
+
+def unpack(watch: Watch, packed: bytes) -> None:
+    """Take over what was packed."""
+    records, listed, totals, _ = watch
+    totals[:] = np.frombuffer(packed, np.int64, 4).reshape(2, 2)
+    own = np.frombuffer(packed[32:], [("side", np.int64), ("slot", np.int64), ("source", SOURCE)])
+    records[:] = np.zeros(1, SOURCE)[0]
+    records[own["side"], own["slot"]] = own["source"]
+    for side in (0, 1):
+        slots: Int64s = own["slot"][own["side"] == side]
+        listed[side, : len(slots)] = slots
+    assert totals[:, KNOWN].tolist() == [np.count_nonzero(own["side"] == side) for side in (0, 1)]
+
+
+NO_WATCH = watch_of(0)

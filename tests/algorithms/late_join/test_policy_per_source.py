@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lakehouse.algorithms.late_join.conditions import Equality
+from lakehouse.algorithms.late_join.contract import NO_SOURCE, Batch
+from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
+from lakehouse.algorithms.late_join.policy_per_source import PerSource
+from lakehouse.algorithms.late_join.qjoin import QJoin
+
+SECOND = 1_000_000
+
+
+def stream_with_a_silence(silence_us: int, rows: int = 8000, sources: int = 8) -> Batch:
+    """Rows 5 ms apart of eight sources; the last one says nothing for a while and then sends what it held back."""
+    event = np.arange(rows) * 5_000
+    source = np.arange(rows) % sources
+    begin = 20 * SECOND
+    is_held = (source == sources - 1) & (event >= begin) & (event < begin + silence_us)
+    arrival = np.where(is_held, begin + silence_us, event)
+    order = np.argsort(arrival, kind="stable")
+    side = (source % 2).astype(np.int8)
+    columns = {"arrival_us": arrival[order], "key": np.zeros(rows, np.int64), "source": source[order]}
+    return Batch.of(side[order], event[order], **columns)
+
+
+def joined(policy: NeededSlack, batch: Batch) -> tuple[QJoin, int, int]:
+    """Return the join, its pairs, and the rows that it has logged."""
+    join = QJoin(Equality(), SECOND // 10, policy)
+    outcome = join.process(batch)
+    return join, len(outcome.pairs), len(outcome.log)
+
+
+def test_what_the_first_silence_held_back_finds_its_partners_at_once() -> None:
+    batch = stream_with_a_silence(2 * SECOND)
+
+    _, found, logged = joined(PerSource(0.9, 10 * SECOND), batch)
+    _, fewer, many = joined(NeededSlack(0.9, 10 * SECOND), batch)
+
+    # A source is known to be silent after four of its usual gaps: what it sent in these may have lost partners.
+    assert logged <= 4 < many
+    assert found > fewer
+
+
+def test_the_log_tells_the_edge_from_which_slack_was_counted() -> None:
+    batch = stream_with_a_silence(2 * SECOND)
+    policy = PerSource(0.9, 10 * SECOND)
+    policy.choose = lambda time_us: (0, 0)  # type: ignore[method-assign]
+    log = QJoin(Equality(), SECOND // 10, policy).process(batch).log
+
+    # At no slack the horizon is the edge; it lags behind stream time while a source is silent.
+    assert log.edge_us.tolist() == log.horizon_us.tolist()
+    behind = log.time_us - SECOND // 10 - log.edge_us
+    assert (behind >= 0).all() and (behind > SECOND).any()
+
+
+def test_once_the_silence_is_over_rows_are_held_no_longer_than_without_it() -> None:
+    silent, _, _ = joined(PerSource(0.9, 10 * SECOND), stream_with_a_silence(2 * SECOND))
+    steady, _, _ = joined(PerSource(0.9, 10 * SECOND), stream_with_a_silence(0))
+
+    assert silent.horizons_us == steady.horizons_us
+
+
+def test_a_source_that_is_gone_is_not_waited_for() -> None:
+    batch = stream_with_a_silence(15 * SECOND)
+    waited, gone = (
+        joined(PerSource(0.9, 10 * SECOND, gone_us=us), batch[batch.arrival_us < 34 * SECOND])[0]
+        for us in (60 * SECOND, SECOND)
+    )
+
+    assert gone.held < waited.held
+    # Of the two sides' rows those wait that the silent source would meet.
+    assert waited.slacks_us[0] > 13 * SECOND > SECOND > max(*gone.slacks_us, waited.slacks_us[1])
+
+
+def test_rows_that_tell_no_source_are_held_as_without_a_watch() -> None:
+    batch = stream_with_a_silence(2 * SECOND)
+    nobody = Batch.of(
+        batch.side, batch.event_us, arrival_us=batch.arrival_us, source=[NO_SOURCE] * len(batch)
+    )
+
+    assert (
+        joined(PerSource(0.9, 10 * SECOND), nobody)[1:] == joined(NeededSlack(0.9, 10 * SECOND), nobody)[1:]
+    )
+
+
+def test_more_sources_than_slots_are_watched_as_far_as_there_is_room() -> None:
+    rng = np.random.default_rng(3)
+    rows = 20_000
+    batch = Batch.of(rng.integers(0, 2, rows), np.arange(rows) * 100, source=rng.integers(0, 5000, rows))
+    policy = PerSource(0.9, SECOND)
+    join = QJoin(Equality(), 1000, policy)
+    join.process(batch)
+
+    again = PerSource(0.9, SECOND)
+    again.begin(1000)
+    again.restore(policy.snapshot())
+
+    assert again.snapshot() == policy.snapshot()
+    assert np.count_nonzero(policy.watch[0]["seen"]) <= 2 * 1024
+
+
+@pytest.mark.parametrize("wrong", [{"gaps": -1.0}, {"seen": -1}, {"gone_us": -1}, {"recall": 1.0}])
+def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        PerSource(**{"recall": 0.9, "period_us": 100, **wrong})  # type: ignore[arg-type]
