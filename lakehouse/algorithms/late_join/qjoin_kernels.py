@@ -95,7 +95,7 @@ def join_rows(
     entries, order, values, heads, ends = ring
     (grid, needed, watch), (pairs, trace, refused) = need, out
     idle, ahead_of_arrival, ahead_of_streams, window = rules
-    found, traced, is_compared = 0, 0, len(comparisons) > 0
+    found, traced, is_compared, is_watched = 0, 0, len(comparisons) > 0, watch[0].shape[1] > 0
     (kind, first, second), x, y = shape, 0.0, 0.0
     inside, slots = np.uint64(entries.shape[1] - 1), len(heads)
     for at in range(start, len(side)):
@@ -143,7 +143,12 @@ def join_rows(
                     values[mine, where, column] = numbers[at, column]
                 state[KEPT_SINCE] += 1
         sides[mine, UNUSABLE] += not usable[at]
-        _advance(mine, ts, came, source[at], idle, window, sides, state, watch)
+        is_later = _advance(mine, ts, came, idle, sides, state)
+        if is_watched:
+            # Before horizons rise: a jump of T must not pass sources that are silent.
+            is_later |= _watch(watch, int(mine), source[at], ts, sides, state)
+        if is_later:
+            raise_horizons(window, sides, state)
         if state[TIME] >= state[NEXT_CHOICE]:
             return at + 1, found, traced
     return len(side), found, traced
@@ -206,18 +211,8 @@ def _keep(
 
 
 @njit(cache=True)
-def _advance(
-    mine: Any,
-    event: int,
-    arrival: int,
-    source: int,
-    idle: int,
-    window: int,
-    sides: Any,
-    state: Any,
-    watch: Any,
-) -> None:
-    """Move the side's newest time, T and both horizons; none of them ever falls."""
+def _advance(mine: Any, event: int, arrival: int, idle: int, sides: Any, state: Any) -> Any:
+    """Move the side's newest time and T, which never fall; tell if T has moved."""
     state[PROCESSED] += 1
     if state[FIRST_ARRIVAL] == NO_TIME:
         state[FIRST_ARRIVAL] = arrival
@@ -231,11 +226,7 @@ def _advance(
         sides[other, IDLE_TIME] = max(sides[other, IDLE_TIME], time)
     is_later = time > state[TIME]
     state[TIME] = max(state[TIME], time)
-    if watch[0].shape[1]:
-        # Before horizons rise: a jump of T must not pass sources that are silent.
-        is_later |= _watch(watch, int(mine), source, event, sides, state)
-    if is_later:
-        raise_horizons(window, sides, state)
+    return is_later
 
 
 @njit(cache=True)
