@@ -11,6 +11,7 @@ disk.py       the same by a real file system that is full or read-only
 damage.py     files of the home are deleted, emptied or halved
 writers.py    several processes run jobs on one home at once
 clocks.py     the clock jumps by a day
+upgrade.py    homes that earlier versions wrote, taken on by this one
 bounds.py     random ranges over a published version against all rows
 readers.py    answers asked without pause beside publishes
 inputs.py     hostile files through the real ingest

@@ -47,6 +47,7 @@ ROWS: Mapping[str, tuple[str, str]] = {
         "{tried}",
     ),
     "clocks": ("the clock jumps by a day, forwards or back, between runs or in the midst of one", "{tried}"),
+    "upgrade": ("homes that earlier versions wrote, taken on by this one: content differs", "{tried}"),
     "bounds": ("ranges over a published version against all rows: truths outside their interval", "{tried}"),
     "readers": (
         "answers asked beside {publishes} publishes and the removal of old versions: torn",
@@ -79,6 +80,7 @@ CARD: Mapping[str, tuple[str, str]] = {
     "damage": ("state deleted, emptied, halved", "{tried} files, {broke} went unnoticed"),
     "writers": ("two to eight writers at once, one of them dies", "{tried} times, {broke} differ after"),
     "clocks": ("clock a day ahead or behind", "{tried} times, {broke} differ after"),
+    "upgrade": ("homes of earlier versions, taken on", "{tried}, {broke} differ after"),
     "readers": ("reads beside {publishes} publishes", "{reads}, {broke} torn"),
     "bounds": ("random ranges", "{tried}, {broke} outside their interval"),
     "inputs": ("hostile files", "{tried}, {broke} stopped a stream"),

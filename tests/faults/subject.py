@@ -26,6 +26,8 @@ from tests.queries.laws import EXAMPLES, asked
 from tests.queries.multiway.streams import NAMES, T0, some_rows
 
 ROWS = 60
+# The parts of the rows that a lakehouse has taken when it is made.
+TAKEN = (0, 2)
 STREAM = """
 [streams.{name}]
 event_time = {{ column = "ts", unit = "ms" }}
@@ -75,7 +77,7 @@ def made(folder: Path) -> Path:
     config = folder / "tidemark.toml"
     streams = "".join(STREAM.format(name=name) for name in NAMES)
     config.write_text(f'home = "var"\n{streams}', encoding="utf-8")
-    for part in (0, 2):
+    for part in TAKEN:
         land(folder, part)
         run_jobs(config)
     return config

@@ -23,7 +23,7 @@ OTHERS = ("errors", "disk", "writers", "clocks", "readers")
 
 
 @pytest.mark.parametrize(
-    "part", ["kills", "damage", *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)]
+    "part", ["kills", "damage", "upgrade", *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)]
 )
 def test_nothing_breaks(part: str) -> None:
     found = import_module(f"tests.faults.{part}").run(True, silent)
