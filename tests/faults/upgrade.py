@@ -19,6 +19,7 @@ from typing import Any
 from tests.faults import subject
 from tests.faults.lab import Lab, Verdict, labs_for
 from tests.faults.report import Progress
+from tests.queries.multiway.streams import NAMES
 
 HOMES = Path(__file__).parent / "homes"
 
@@ -37,7 +38,7 @@ def judged(lab: Lab, kept: Path) -> Verdict:
     lab.restore()
     lake = lab.config.parent
     shutil.rmtree(lake / "var")
-    for name in subject.NAMES:
+    for name in NAMES:
         for part in subject.TAKEN:
             (lake / "landing" / name / f"{part}.ndjson").unlink()
     with tarfile.open(kept) as archive:
