@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
-from lakehouse.home.table_log import read_columns
+from lakehouse.home.table_log import read_parts
 from lakehouse.spark import tables
 from lakehouse.streams.sources.lines import Layout, NumberedLines, layouts_of
 from lakehouse.streams.sources.manifest import Manifest
@@ -32,15 +34,36 @@ _KEPT = ("record", "message")
 
 
 def waiting_records(layout: Home, stream: Stream, store: ManifestStore) -> dict[str, int]:
-    """Return how many rejected records of each reason no requeue has taken yet, by the ledger of finished batches."""
+    """Return how many rejected records of each reason no requeue has taken yet, by the ledger of finished batches.
+
+    Cost: one pass over two columns of the ledger.
+    """
     requeues = [manifest for manifest in store.manifests if manifest.kind == "requeue"]
     finished = ("batch", 1, read_extent(layout, stream.name).batch)
     waiting = Counter[str]()
-    for batch, reasons in read_columns(layout.ledger(stream.name), ("batch", "reasons"), finished):
-        for reason, records in reasons or ():
-            if not any(_takes_record(manifest, batch, reason) for manifest in requeues):
-                waiting[reason] += records
+    for rows in read_parts(layout.ledger(stream.name), ("batch", "reasons"), finished):
+        rejected = _by_reason(rows)
+        for manifest in requeues:
+            rejected = rejected.filter(pc.invert(_takes_records(manifest, rejected)))
+        counted = rejected.group_by("reason").aggregate([("records", "sum")])
+        waiting.update(
+            dict(zip(*(counted[name].to_pylist() for name in ("reason", "records_sum")), strict=True))
+        )
     return dict(+waiting)
+
+
+def _by_reason(rows: pa.Table) -> pa.Table:
+    """Return a row for each batch and reason of the ledger: how many records were rejected."""
+    rows = rows.combine_chunks()
+    reasons = rows["reasons"].combine_chunks()
+    keys, items = (pa.ListArray.from_arrays(reasons.offsets, part) for part in (reasons.keys, reasons.items))
+    return pa.table(
+        {
+            "batch": rows["batch"].take(pc.list_parent_indices(keys)),
+            "reason": pc.list_flatten(keys),
+            "records": pc.list_flatten(items),
+        }
+    )
 
 
 def partly_read(spark: SparkSession, layout: Home, stream: Stream) -> set[str]:
@@ -86,10 +109,14 @@ def _takes(manifest: Manifest) -> Column:
     return takes & F.col("reason").isin(*manifest.reasons) if manifest.reasons else takes
 
 
-def _takes_record(manifest: Manifest, batch: int, reason: str) -> bool:
+def _takes_records(manifest: Manifest, rejected: pa.Table) -> pa.ChunkedArray:
     """Whether a requeue manifest takes the records of a batch and reason, as ``_takes``."""
-    is_meant = reason in manifest.reasons if manifest.reasons else True
-    return batch < manifest.batch and is_meant and reason not in NEVER_READ
+    takes = pc.and_not(
+        pc.less(rejected["batch"], manifest.batch), pc.is_in(rejected["reason"], pa.array(NEVER_READ))
+    )
+    if not manifest.reasons:
+        return takes
+    return pc.and_(takes, pc.is_in(rejected["reason"], pa.array(manifest.reasons, pa.string())))
 
 
 def _taken(store: ManifestStore, before_batch: int | None) -> Column:

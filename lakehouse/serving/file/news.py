@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from lakehouse.home.layout import Home
-from lakehouse.home.table_log import files_between
+from lakehouse.home.table_log import files_between, newest_version
 from lakehouse.serving.file.previous import published_streams
 from lakehouse.serving.file.snapshot import ChangedNodes, StreamSnapshot
 from lakehouse.serving.file.versions import current_version, hold_current
@@ -91,8 +91,8 @@ def _appended(actions: Actions, writer: str) -> int | None:
 
 def _backwards(table: Path) -> Iterator[tuple[int, Actions]]:
     """Yield each commit's number and what it did, newest first, as far back as the log has every one."""
-    log = table / "_delta_log"
-    number = max((int(path.stem) for path in log.glob("*.json") if path.stem.isdigit()), default=-1)
+    log, newest = table / "_delta_log", newest_version(table)
+    number = -1 if newest is None else newest
     while number >= 0 and (commit := log / f"{number:020d}.json").exists():
         lines = commit.read_text(encoding="utf-8").splitlines()
         yield number, [json.loads(line) for line in lines if line]
