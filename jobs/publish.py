@@ -24,6 +24,11 @@ from lakehouse.declare.settings import Settings, load_settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from lakehouse.home.layout import Home
+    from lakehouse.serving.file.publish import Published
+    from lakehouse.serving.file.query_snapshot import QuerySnapshot
+    from lakehouse.serving.file.snapshot import StreamSnapshot
+
 log = logging.getLogger(__name__)
 
 
@@ -45,7 +50,7 @@ def run(
     from lakehouse.queries.runtime.publish import queries_to_publish
     from lakehouse.serving.file.news import is_due, with_changes
     from lakehouse.serving.file.previous import published_queries
-    from lakehouse.serving.file.publish import drift, is_current, publish, shared_batches
+    from lakehouse.serving.file.publish import is_current, publish, shared_batches
     from lakehouse.spark import tables
 
     layout = settings.layout
@@ -70,17 +75,36 @@ def run(
                     for one in snapshots
                 ]
             done = publish(layout, snapshots, keep, queries)
-            if anew or is_due(layout, snapshots):
-                whole = [with_nodes(settings, spark, one, scratch / f"{one.name}-anew") for one in snapshots]
-                if differs := drift(layout, whole):
-                    log.error("version %s is made anew: %s", done.version, differs)
+            # What was made of the same is not made anew for its age.
+            if anew or (done.is_new and is_due(layout)):
+                whole = [
+                    one if one.nodes else with_nodes(settings, spark, one, scratch / f"{one.name}-anew")
+                    for one in snapshots
+                ]
                 queries, changed = queries_to_publish(*asked)
-                done = publish(layout, whole, keep, queries, anew=True)
+                done = _made_anew(layout, whole, keep, queries, done.version)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
     figures = ("version", "is_new", "nodes", "bytes", "totals_compared")
     shown = {name: getattr(done, name) for name in figures}
     return shown | {"queries": len(queries), "queries_left_out": changed}
+
+
+def _made_anew(
+    layout: Home, whole: Sequence[StreamSnapshot], keep: int, queries: Sequence[QuerySnapshot], version: int
+) -> Published:
+    """Publish without sharing; say where the current version differs from what it should be, which then is replaced."""
+    from lakehouse.serving.file.publish import drift, publish
+    from lakehouse.serving.file.rows_drift import rows_drift
+    from lakehouse.serving.file.versions import hold_version
+
+    differs = drift(layout, whole)
+    with hold_version(layout.serving, version):
+        done = publish(layout, whole, keep, queries, anew=True)
+        differs = differs or rows_drift(layout, version, done.version)
+    if differs:
+        log.error("version %s was made anew as %s: %s", version, done.version, differs)
+    return done
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -63,7 +63,7 @@ def asked(home: Path, measure: str, agg: str, exact: bool) -> Answer:
 
 
 def test_what_spark_rolled_up_is_what_analysts_are_answered(
-    spark: SparkSession, lakehouse_of: Callable[[str], Settings]
+    spark: SparkSession, lakehouse_of: Callable[[str], Settings], caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = lakehouse_of(declared() + QUIET)
     land(settings, "a.ndjson", [reading(second) for second in range(400, 1500)])
@@ -84,6 +84,7 @@ def test_what_spark_rolled_up_is_what_analysts_are_answered(
     made_anew = [(2, False), (3, True)]
     assert [shared[:1], published_nodes(settings)[:1]] == [[one] for one in made_anew]
     assert published_nodes(settings)[1:] == shared[1:]
+    assert "was made anew" not in caplog.text
     assert not list(settings.layout.serving.glob(".*"))
     for agg in AGGREGATES:
         found, exact = asked(settings.home, "temp", agg, False), asked(settings.home, "temp", agg, True)

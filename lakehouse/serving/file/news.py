@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from lakehouse.serving.file.versions import current_version, hold_current
 from lakehouse.serving.sandbox.locked import connect_locked
 
 Actions = list[dict[str, Any]]
-# How long versions share nodes before all are made anew, sorted, and compared with what was shared.
+# How long versions share nodes and rows before all are made anew, sorted, and compared with what was shared.
 ANEW_S = 24 * 3600
 
 
@@ -42,14 +42,14 @@ def with_changes(home: Home, one: StreamSnapshot, shared: Mapping[str, int]) -> 
     return replace(one, changed=ChangedNodes(after, nodes, ledger))
 
 
-def is_due(home: Home, snapshots: Sequence[StreamSnapshot]) -> bool:
-    """Return whether a version that shares nodes was made, and all were made anew longer ago than ``ANEW_S``."""
-    made_us = _made_anew_us(home) if any(one.changed for one in snapshots) else None
+def is_due(home: Home) -> bool:
+    """Return whether all that the current version shares with those before was made anew longer ago than ``ANEW_S``."""
+    made_us = _made_anew_us(home)
     return made_us is not None and time.time() - made_us / 1e6 > ANEW_S
 
 
 def _made_anew_us(home: Home) -> int | None:
-    """Return when all nodes of the current version were last made anew, None where there is none of today's form."""
+    """Return when all of the current version was last made anew, None where there is none of today's form."""
     if current_version(home.serving) is None:
         return None
     with hold_current(home.serving) as held, connect_locked(held.path) as connection:

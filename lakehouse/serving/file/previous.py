@@ -44,17 +44,19 @@ def attach_previous(connection: duckdb.DuckDBPyConnection, folder: Path, version
     segments = segments_of(path)
     attach(connection, folder, segments)
     connection.execute(f"ATTACH {text(str(path))} AS previous (READ_ONLY)")
-    streams, rows = published_streams(connection, "previous."), _published_rows(connection)
+    streams, rows = published_streams(connection, "previous."), published_rows(connection, "previous")
     return Previous(of_nodes(segments), streams, of_rows(segments), rows)
 
 
-def _published_rows(connection: duckdb.DuckDBPyConnection) -> Mapping[str, RowsBefore]:
-    """Return the tables of rows of ``previous`` by name; none where its tables are of an earlier form."""
-    listed = "SELECT 1 FROM duckdb_tables() WHERE database_name = 'previous' AND table_name = 'row_tables'"
+def published_rows(connection: duckdb.DuckDBPyConnection, database: str) -> Mapping[str, RowsBefore]:
+    """Return the tables of rows of an attached version by name; none where its tables are of an earlier form."""
+    listed = (
+        f"SELECT 1 FROM duckdb_tables() WHERE database_name = {text(database)} AND table_name = 'row_tables'"
+    )
     if connection.execute(listed).fetchone() is None:
         return {}
     columns = "name, basis, batches, repairs, from_us, shown, log_version"
-    rows = connection.execute(f"SELECT {columns} FROM previous.row_tables").fetchall()
+    rows = connection.execute(f"SELECT {columns} FROM {database}.row_tables").fetchall()
     return {found[0]: RowsBefore(*found) for found in rows}
 
 

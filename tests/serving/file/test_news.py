@@ -13,7 +13,8 @@ from deltalake.transaction import CommitProperties, Transaction
 
 from lakehouse.home.layout import Home
 from lakehouse.home.table_commits import open_table
-from lakehouse.serving.file.news import nodes_since, with_changes
+from lakehouse.serving.file import news
+from lakehouse.serving.file.news import is_due, nodes_since, with_changes
 from lakehouse.serving.file.publish import publish, shared_batches
 from lakehouse.serving.file.snapshot import StreamSnapshot
 from lakehouse.serving.sandbox.sandbox import open_published
@@ -156,3 +157,16 @@ def test_a_ledger_that_is_not_there_tells_nothing_and_one_without_news_is_not_as
 
     assert with_changes(home, told, {"forever": 1}) is None
     assert with_changes(home, told, {"forever": 2}) is not None
+
+
+def test_all_is_made_anew_when_the_last_time_is_a_day_ago_whatever_is_shared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path / "home")
+    found = [is_due(home)]
+    publish(home, [whole("flat", batches(5, 1)[0], tmp_path / "stream")])
+    found.append(is_due(home))
+    monkeypatch.setattr(news, "ANEW_S", 0)
+    found.append(is_due(home))
+
+    assert found == [False, False, True]
