@@ -13,6 +13,6 @@ if __name__ == "__main__":
     run_parts(
         __doc__,
         __package__,
-        ("space", "error", "intervals", "aaquery", "speed", "serving", "publishing"),
+        ("space", "error", "intervals", "aaquery", "speed", "serving", "publishing", "publish_history"),
         only_in_full=("ingest",),
     )
