@@ -49,7 +49,7 @@ def run(
     """
     from lakehouse.queries.runtime.publish import queries_to_publish
     from lakehouse.serving.file.news import is_due, with_changes
-    from lakehouse.serving.file.previous import published_queries
+    from lakehouse.serving.file.previous import kept_open, published_queries
     from lakehouse.serving.file.publish import is_current, publish, shared_batches
     from lakehouse.spark import tables
 
@@ -59,6 +59,7 @@ def run(
         # Snapshots and nodes must be of one time: a build or a fold between them would move horizons under nodes.
         for path in (layout.serving, *(layout.rollup(name) for name in settings.streams)):
             leases.enter_context(tables.lease(path))
+        leases.enter_context(kept_open(layout))
         snapshots = [snapshot_of(settings, spark, stream) for stream in settings.streams.values()]
         if not unchecked:
             refuse_unchecked(settings, snapshots)
@@ -75,8 +76,7 @@ def run(
                     for one in snapshots
                 ]
             done = publish(layout, snapshots, keep, queries)
-            # What was made of the same is not made anew for its age.
-            if anew or (done.is_new and is_due(layout)):
+            if anew or is_due(done):
                 whole = [
                     one if one.nodes else with_nodes(settings, spark, one, scratch / f"{one.name}-anew")
                     for one in snapshots

@@ -16,10 +16,8 @@ from urllib.parse import unquote
 
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import files_between, newest_version
-from lakehouse.serving.file.previous import published_streams
+from lakehouse.serving.file.publish import Published
 from lakehouse.serving.file.snapshot import ChangedNodes, StreamSnapshot
-from lakehouse.serving.file.versions import current_version, hold_current
-from lakehouse.serving.sandbox.locked import connect_locked
 
 Actions = list[dict[str, Any]]
 # How long versions share nodes and rows before all are made anew, sorted, and compared with what was shared.
@@ -42,21 +40,9 @@ def with_changes(home: Home, one: StreamSnapshot, shared: Mapping[str, int]) -> 
     return replace(one, changed=ChangedNodes(after, nodes, ledger))
 
 
-def is_due(home: Home) -> bool:
-    """Return whether all that the current version shares with those before was made anew longer ago than ``ANEW_S``."""
-    made_us = _made_anew_us(home)
-    return made_us is not None and time.time() - made_us / 1e6 > ANEW_S
-
-
-def _made_anew_us(home: Home) -> int | None:
-    """Return when all of the current version was last made anew, None where there is none of today's form."""
-    if current_version(home.serving) is None:
-        return None
-    with hold_current(home.serving) as held, connect_locked(held.path) as connection:
-        if not published_streams(connection):
-            return None
-        row = connection.execute("SELECT anew_us FROM publication").fetchone()
-    return None if row is None else int(row[0])
+def is_due(done: Published) -> bool:
+    """Return whether a new version shares what was made anew longer ago than ``ANEW_S``."""
+    return done.is_new and time.time() - done.anew_us / 1e6 > ANEW_S
 
 
 def nodes_since(table: Path, stream: str, after: int, through: int) -> list[Path] | None:

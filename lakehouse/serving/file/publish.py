@@ -39,13 +39,17 @@ from lakehouse.serving.sandbox.locked import connect_locked
 
 @dataclass(frozen=True)
 class Published:
-    """What a publish did; ``is_new`` is False when the current version already said the same."""
+    """What a publish did; ``is_new`` is False when the current version already said the same.
+
+    ``anew_us``: when all that it shares with earlier versions was last made anew.
+    """
 
     version: int
     is_new: bool
     nodes: int
     bytes: int
     totals_compared: int
+    anew_us: int
     removed: tuple[int, ...] = ()
 
 
@@ -153,6 +157,8 @@ def _published(
     folder: Path, version: int, *, is_new: bool, compared: int = 0, removed: Sequence[int] = ()
 ) -> Published:
     with connect_locked(database_path(folder, version)) as connection:
-        row = connection.execute("SELECT ifnull(sum(nodes), 0) FROM streams").fetchone()
+        counted = "(SELECT ifnull(sum(nodes), 0)::BIGINT FROM streams)"
+        row = connection.execute(f"SELECT {counted}, anew_us FROM publication").fetchone()
+    assert row is not None
     size = sum(path.stat().st_size for path in files_of_version(folder, version))
-    return Published(version, is_new, int(row[0]) if row else 0, size, compared, tuple(removed))
+    return Published(version, is_new, row[0], size, compared, row[1], tuple(removed))
