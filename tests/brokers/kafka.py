@@ -61,7 +61,7 @@ class Message:
     key: bytes | None = None
     partition: int = 0
     time_ms: int = 0
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 @dataclass

@@ -13,31 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.algorithms.packets import made
+from tests.streams.hostile_network import FRAME, blocks, classic, netflow, zeek_logs
+from tests.streams.hostile_values import BYTES, NUMBERS, T0, TIMES, Inputs
 
-T0 = 1_600_000_000
-Inputs = dict[str, bytes]
-NUMBERS = (
-    *("9" * 100_000, "1e400", "-1e400", "1e-400", "0x1F", "1_000", "+1", "--1", "1.", ".5", "0" * 5000 + "1"),
-    *("NaN", "Infinity", "-inf", "1d", "9223372036854775808", "-9223372036854775809", "1,5", "\u0661\u0662"),
-)
-TIMES = (
-    *("0", "-62135596800", "-62167219200", "253402300799", "253402300800", "1e18", "99999999999999999999"),
-    *("0000-01-01T00:00:00Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z", "10000-01-01T00:00:00Z"),
-    *("2016-12-31T23:59:60Z", "2021-03-28T02:30:00", "2021-10-31T02:30:00", "2020-02-30T00:00:00Z", "T10:00"),
-    *("2020-01-01T00:00:00+99:99", "2020-01-01", "1600000000.0000000001", "now", "", " ", "\u2007"),
-)
-BYTES = (
-    *(
-        b"\xff\xfe\x00",
-        b"\xc0\xaf",
-        b"\xed\xa0\x80",
-        b"\xf4\x90\x80\x80",
-        b"\x00",
-        b"\x00" * 1000,
-        b"\xef\xbb\xbf",
-    ),
-    *(b"\x1b[2J", b"\x0b\x0c", b"\xe2\x80\xae", b"\r", b"\x1a", b"\xff\xfe" + "a".encode("utf-16-le")),
-)
 NESTED = 20_000
 
 
@@ -174,6 +152,7 @@ def zeek() -> Inputs:
     # A damaged head is another layout, which takes Spark a while.
     found |= dict(damaged(head + row * 3, ".log", 5, 3))
     found |= {name: head + rows for name, rows in damaged(row * 3, ".row.log", 20, 7)}
+    found |= zeek_logs(names.encode().split(), row)
     return found | dict(bombs(".log", head + row))
 
 
@@ -195,17 +174,19 @@ def nfdump() -> Inputs:
         "none.csv": b"Summary\n",
         "empty.csv": b"",
     }
+    found |= netflow(head, row)
     return found | dict(truncated(head + row, ".csv", 3)) | dict(damaged(head + row * 3, ".csv", 20, 4))
 
 
 def pcap() -> Inputs:
     """Return captures of packets."""
-    frame = made.ethernet(made.ipv4(body=made.tcp(40000, 443, 2)))
+    frame = FRAME
     whole = made.pcap([(T0 + n, n, frame) for n in range(2)])
     times = (0, 2**31 - 1, 2**32 - 1)
     found: Inputs = {"good.pcap": made.pcap([(T0 + 60 + n, n, frame) for n in range(50)])}
     found |= {f"time{n}.pcap": made.pcap([(second, 2**32 - 1, frame)]) for n, second in enumerate(times)}
     found |= {f"short{size:02d}.pcap": made.pcap([(T0, 0, frame[:size])]) for size in range(len(frame))}
+    found |= classic() | blocks()
     found |= dict(truncated(whole, ".pcap")) | dict(damaged(whole, ".pcap", 60, 5))
     return found | dict(bombs(".pcap", whole))
 
@@ -247,6 +228,40 @@ def messages() -> list[bytes | None]:
     """Return values of messages that should be JSON, the good ones first."""
     files = {name: content for name, content in ndjson().items() if not name.endswith(".gz")}
     return [*files.pop("good.ndjson").splitlines(), None, *files.values()]
+
+
+Envelope = tuple[bytes | None, bytes | None, int, tuple[tuple[str, bytes | None], ...]]
+
+
+def envelopes() -> list[Envelope]:
+    """Return messages as value, key, time and headers, the good ones first: what stands beside values is odd too."""
+    dice = random.Random(9)
+    beside = (
+        *BYTES,
+        *(text.encode() for text in (*NUMBERS[1:], *TIMES)),
+        None,
+        b"",
+        b"k" * 100_000,
+        b"\xff" * 9,
+    )
+    values = [value for value in messages()[50:] if value is None or len(value) < 200_000]
+    names = ("trace", "Trace", "", "\0", "a" * 1000, "\u202e", "$key")
+    found: list[Envelope] = [
+        (json.dumps(reading(ts=T0 + n)).encode(), b"k", (T0 + n) * 1000, (("trace", b"1.5"),))
+        for n in range(50)
+    ]
+    times = (0, 1, T0 * 1000, 2**31, 2**53, 253402300799999, 253402300800000)
+    for number, text in enumerate(beside):
+        found.append(
+            (json.dumps(reading(ts=T0 + number)).encode(), text, 1, (("trace", text), ("trace", b"1.5")))
+        )
+        found.append(
+            (json.dumps(reading(ts=T0 + number)).encode(), b"k", 1, (("trace", b"1.5"), ("trace", text)))
+        )
+    for _ in range(60):
+        headers = tuple((dice.choice(names), dice.choice(beside)) for _ in range(dice.choice((0, 1, 3, 200))))
+        found.append((dice.choice(values), dice.choice(beside), dice.choice(times), headers))
+    return found
 
 
 def avro(good: bytes) -> list[bytes]:

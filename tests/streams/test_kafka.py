@@ -548,6 +548,11 @@ def test_no_hostile_message_stops_a_stream(kafka: Broker, lake: Make, tmp_path: 
     )
     kafka.send("hostile-avro", [Message(value) for value in hostile.avro(avro(1, ("x", 1.5), ("y", None)))])
 
+    kafka.create("hostile-envelopes", 1, {"message.timestamp.after.max.ms": str(2**63 - 1)})
+    kafka.send(
+        "hostile-envelopes",
+        [Message(value, key, 0, time, headers) for value, key, time, headers in hostile.envelopes()],
+    )
     counts = lake("hostile-json").ingest()
 
     assert counts["received"] == counts["accepted"] + counts["quarantined"] > 150 and counts["accepted"] >= 50
@@ -556,3 +561,25 @@ def test_no_hostile_message_stops_a_stream(kafka: Broker, lake: Make, tmp_path: 
     counts = stream.ingest()
     assert counts["received"] == counts["accepted"] + counts["quarantined"] > 150 and counts["accepted"] >= 2
     assert read_set_aside(stream.settings.layout) == []
+    beside = 'key = { path = "$key" }\ntrace = { path = "$headers.trace", type = "double", optional = true }'
+    stream = lake("hostile-envelopes", columns=f'{beside}\nsent = {{ path = "$timestamp", type = "int" }}')
+    shutil.rmtree(stream.settings.layout.root)
+    counts = stream.ingest()
+    assert counts["received"] == counts["accepted"] + counts["quarantined"] == len(hostile.envelopes())
+    assert len(stream.rows("raw", "batch")) == counts["accepted"] >= 10
+    assert len(stream.rows("quarantine", "batch")) == counts["quarantined"] >= 40
+    assert read_set_aside(stream.settings.layout) == []
+
+
+def test_a_message_of_a_time_that_spark_cannot_hold_is_set_aside_and_the_stream_goes_on(
+    kafka: Broker, lake: Make
+) -> None:
+    kafka.create("timeless", 1, {"message.timestamp.after.max.ms": str(2**63 - 1)})
+    stream = lake("timeless")
+    kafka.send("timeless", [sent(1), Message(reading(2), time_ms=2**62), sent(3)])
+    for _ in range(2):
+        with pytest.raises(Exception, match="long overflow"):
+            stream.ingest()
+
+    assert stream.ingest()["accepted"] == 2
+    assert [each.place for each in read_set_aside(stream.settings.layout)] == ["timeless/0 offset 1"]

@@ -25,7 +25,7 @@ from tests import readings
 from tests.faults.inputs import READINGS
 from tests.readings_lake import Lake
 from tests.streams import hostile
-from tests.streams.hostile import BYTES
+from tests.streams.hostile_values import BYTES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lakehouse.algorithms.packets.capture_kernels import BAD, STOP, walk_pcap, walk_pcapng
+from lakehouse.algorithms.packets.capture_kernels import BAD, STOP, room_for_packets, walk_pcap, walk_pcapng
 
 Ints = npt.NDArray[np.int64]
 NO_TIME = -(2**63)
@@ -27,7 +27,8 @@ _PCAP = {b"\xa1\xb2\xc3\xd4": (">", 6), b"\xa1\xb2\x3c\x4d": (">", 9)}
 _PCAP |= {magic[::-1]: ("<", digits) for magic, (_, digits) in list(_PCAP.items())}
 _SECTION_MAGIC = b"\x0a\x0d\x0d\x0a"
 _BYTE_ORDER = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
-_RESOLUTION, _OFFSET = 9, 14
+_RESOLUTION, _OFFSET, _BINARY = 9, 14, 0x80
+_FARTHEST_S = 2**62 // 1_000_000
 
 
 class NoCapture(ValueError):
@@ -62,11 +63,16 @@ class Damage:
 
 @dataclass(frozen=True)
 class _Interface:
+    """``clock``: how fine its ticks are, as pcapng writes it: a power of ten, with the highest of 8 bits of two."""
+
     link: int
     snaplen: int
-    digits: int = 6
-    is_binary: bool = False
-    offset_s: int = 0
+    clock: int = 6
+    offset_us: int = 0
+
+
+_UNDESCRIBED = _Interface(UNKNOWN_LINK, 0)
+_NOTHING: Ints = np.empty((2, 0), np.int64)
 
 
 class Capture:
@@ -140,25 +146,30 @@ class Capture:
         if state == BAD:
             self._broken(content, end, "no packet is that long")
         start, captured, length, seconds, fraction = columns
-        time_us = seconds * 1_000_000 + fraction // 10 ** (interface.digits - 6)
+        time_us = seconds * 1_000_000 + fraction // 10 ** (interface.clock - 6)
         link = np.full(len(start), interface.link, np.int64)
         return ([Packets(buffer, start, captured, length, time_us, link)] if len(start) else []), end
 
     def _pcapng(self, content: bytes) -> tuple[list[Packets], int]:
         buffer = np.frombuffer(content, np.uint8)
-        found: list[Packets] = []
-        at = 0
+        # One array for all packets of the piece: there may be as many interfaces as packets.
+        out, count, at = room_for_packets(len(buffer)), 0, 0
+        timed = [_NOTHING]
         while True:
             snaplen = self._interfaces[0].snaplen if self._interfaces else 0
-            at, state, columns = walk_pcapng(buffer, at, self._order == ">", LARGEST, snaplen)
-            if len(columns[0]):
-                found.append(self._timed(buffer, columns))
+            before = count
+            count, at, state = walk_pcapng(buffer, at, self._order == ">", LARGEST, snaplen, out, before)
+            if count > before:
+                timed.append(self._timed(*out[3:, before:count]))
             if state == BAD:
                 self._broken(content, at, "no block is like this")
             after = self._described(content, at) if state == STOP else at
             if after == at:
-                return found, at
+                break
             at = after
+        start, captured, length = out[:3, :count]
+        time_us, link = np.concatenate(timed, axis=1)
+        return ([Packets(buffer, start, captured, length, time_us, link)] if count else []), at
 
     def _described(self, content: bytes, at: int) -> int:
         """Take in a section or an interface; return where it ends, or ``at`` while there is too little of it."""
@@ -185,28 +196,34 @@ class Capture:
 
     def _interface(self, block: bytes) -> _Interface:
         link, _, snaplen = struct.unpack_from(f"{self._order}HHI", block, 8)
-        digits, is_binary, offset_s, at = 6, False, 0, 16
+        clock, offset_s, at = 6, 0, 16
         while at + 4 <= len(block) - 4:
             code, size = struct.unpack_from(f"{self._order}HH", block, at)
             value = block[at + 4 : at + 4 + size]
             if code == _RESOLUTION and size == 1:
-                digits, is_binary = value[0] & 0x7F, bool(value[0] & 0x80)
+                clock = value[0]
             elif code == _OFFSET and size == 8:
                 (offset_s,) = struct.unpack(f"{self._order}q", value)
             at += 4 + size + (-size % 4)
-        return _Interface(link, snaplen, digits, is_binary, offset_s)
+        # A clock that is further off than microseconds can tell is off all the same.
+        return _Interface(link, snaplen, clock, 1_000_000 * max(-_FARTHEST_S, min(offset_s, _FARTHEST_S)))
 
-    def _timed(self, buffer: npt.NDArray[np.uint8], columns: tuple[Ints, ...]) -> Packets:
-        start, captured, length, ticks, number = columns
-        time_us = np.full(len(start), NO_TIME, np.int64)
-        link = np.full(len(start), UNKNOWN_LINK, np.int64)
-        for place, interface in enumerate(self._interfaces):
-            # A packet without a time of its own is of the first interface, told as -1.
-            mine = (number == place) | ((number == -1) if place == 0 else False)
-            link[mine] = interface.link
-            timed = mine & (number >= 0)
-            time_us[timed] = _microseconds(ticks[timed].view(np.uint64), interface)
-        return Packets(buffer, start, captured, length, time_us, link)
+    def _timed(self, ticks: Ints, number: Ints) -> Ints:
+        """Return times and link types of packets; cost: Python per interface that has one, and per kind of clock."""
+        # A packet without a time of its own is of the first interface, told as -1.
+        places, which = np.unique(np.maximum(number, 0), return_inverse=True)
+        known = len(self._interfaces)
+        of = [self._interfaces[place] if place < known else _UNDESCRIBED for place in places.tolist()]
+        clock, offset_us, link = (
+            np.array([getattr(each, name) for each in of], np.int64)[which]
+            for name in ("clock", "offset_us", "link")
+        )
+        time_us = np.full(len(ticks), NO_TIME, np.int64)
+        has_time = (number >= 0) & (number < known)
+        for kind in np.unique(clock[has_time]).tolist():
+            mine = has_time & (clock == kind)
+            time_us[mine] = _microseconds(ticks[mine].view(np.uint64), kind) + offset_us[mine]
+        return np.stack([time_us, link])
 
     def _broken(self, content: bytes, at: int, why: str) -> None:
         told = f"{why}, at byte {self._position + at}; the file cannot be followed from there"
@@ -217,15 +234,16 @@ class Capture:
         return int(value)
 
 
-def _microseconds(ticks: npt.NDArray[np.uint64], interface: _Interface) -> Ints:
-    """Microseconds of an interface's ticks, rounded down; what does not fit wraps, to be seen as out of bounds."""
-    if not interface.is_binary:
-        power = interface.digits - 6
+def _microseconds(ticks: npt.NDArray[np.uint64], clock: int) -> Ints:
+    """Microseconds of a clock's ticks, rounded down; what does not fit wraps, to be seen as out of bounds."""
+    digits = clock & ~_BINARY
+    if not clock & _BINARY:
+        power = digits - 6
         scaled = ticks // np.uint64(10 ** min(power, 19)) if power >= 0 else ticks * np.uint64(10**-power)
-        return scaled.view(np.int64) + interface.offset_s * 1_000_000
-    bits = np.uint64(min(interface.digits, 63))
+        return scaled.view(np.int64)
+    bits = np.uint64(min(digits, 63))
     # Twenty bits are kept free, to multiply by a million.
     less = np.uint64(max(int(bits) - 44, 0))
     fraction = (ticks & ((np.uint64(1) << bits) - np.uint64(1))) >> less
     micros = (fraction * np.uint64(1_000_000)) >> (bits - less)
-    return ((ticks >> bits) * np.uint64(1_000_000) + micros).view(np.int64) + interface.offset_s * 1_000_000
+    return ((ticks >> bits) * np.uint64(1_000_000) + micros).view(np.int64)

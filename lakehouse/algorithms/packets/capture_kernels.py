@@ -1,6 +1,6 @@
 """Compiled walks over the records of a buffer: where each packet lies, until one is not complete.
 
-Both return where they stopped, why, and five columns with one place per packet met on the way.
+Both tell where they stopped, why, and five columns with one place per packet met on the way.
 """
 
 from __future__ import annotations
@@ -18,20 +18,15 @@ _SECTION, _INTERFACE, _OLD, _SIMPLE, _ENHANCED = 0x0A0D0D0A, 1, 2, 3, 6
 Walked = tuple[int, int, tuple[Any, ...]]
 
 
+def room_for_packets(size: int) -> Any:
+    """Return a table for the packets of so many bytes: five rows, a column for each packet that there can be."""
+    return np.empty((5, size // 16 + 1), np.int64)
+
+
 def walk_pcap(buffer: Any, at: int, is_big: bool, largest: int) -> Walked:
     """Return start, captured bytes, length, seconds and fraction of the packets from ``at`` on; cost O(packets)."""
-    out = np.empty((5, (len(buffer) - at) // 16 + 1), np.int64)
+    out = room_for_packets(len(buffer) - at)
     count, end, state = _walk_pcap(buffer, at, is_big, largest, out)
-    return int(end), int(state), tuple(out[:, :count])
-
-
-def walk_pcapng(buffer: Any, at: int, is_big: bool, largest: int, snaplen: int) -> Walked:
-    """Return start, captured bytes, length, ticks and interface of the packets from ``at`` on; cost O(blocks).
-
-    Stops at a section or an interface. ``snaplen`` is the first interface's, 0 for none: a simple block needs it.
-    """
-    out = np.empty((5, (len(buffer) - at) // 16 + 1), np.int64)
-    count, end, state = _walk_pcapng(buffer, at, is_big, largest, snaplen, out)
     return int(end), int(state), tuple(out[:, :count])
 
 
@@ -54,9 +49,21 @@ def _walk_pcap(buffer: Any, at: int, is_big: bool, largest: int, out: Any) -> An
     return count, at, MORE
 
 
+def walk_pcapng(
+    buffer: Any, at: int, is_big: bool, largest: int, snaplen: int, out: Any, before: int
+) -> tuple[int, int, int]:
+    """Write start, captured bytes, length, ticks and interface of the packets from ``at`` on into columns of ``out``.
+
+    ``before``: how many columns are taken. Return how many are taken then, where the walk stopped, and why; it stops at
+    a section or an interface. ``snaplen`` is the first interface's, 0 for none: a simple block needs it. O(blocks).
+    """
+    count, end, state = _walk_pcapng(buffer, at, is_big, largest, snaplen, out, before)
+    return int(count), int(end), int(state)
+
+
 @njit(cache=True)
-def _walk_pcapng(buffer: Any, at: int, is_big: bool, largest: int, snaplen: int, out: Any) -> Any:
-    count, end = 0, len(buffer)
+def _walk_pcapng(buffer: Any, at: int, is_big: bool, largest: int, snaplen: int, out: Any, count: int) -> Any:
+    end = len(buffer)
     while end - at >= 12:
         kind, total = _u32(buffer, at, is_big), _u32(buffer, at + 4, is_big)
         if kind == _SECTION:

@@ -7,7 +7,7 @@ import glob
 import gzip
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -101,8 +101,7 @@ def _fields(path: str, source: Source) -> tuple[tuple[str, ...] | None, Columns]
         return packet_fields(path), {}
     line = next(_head(path), "")
     fields = next(csv.reader([line], delimiter=source.separator, quotechar=source.quote), [])
-    if len(fields) > _MOST_FIELDS:
-        raise ValueError(f"its first line has {len(fields)} fields; expected at most {_MOST_FIELDS}")
+    _require_few(fields)
     if source.format == "nfdump":
         names = field_names(fields)
         return names, dict.fromkeys(names, "text")
@@ -111,6 +110,12 @@ def _fields(path: str, source: Source) -> tuple[tuple[str, ...] | None, Columns]
         return names, dict.fromkeys(names, "text")
     places = tuple(str(position) for position in range(len(fields)))
     return places, {f"field {place}": "text" for place in places}
+
+
+def _require_few(fields: Sequence[str]) -> None:
+    """Refuse a header of more fields than a table should have."""
+    if len(fields) > _MOST_FIELDS:
+        raise ValueError(f"its header has {len(fields)} fields; expected at most {_MOST_FIELDS}")
 
 
 def _zeek_fields(path: str) -> tuple[tuple[str, ...] | None, Columns]:
@@ -123,6 +128,7 @@ def _zeek_fields(path: str) -> tuple[tuple[str, ...] | None, Columns]:
         _require_usual(line)
         if line.startswith("#fields"):
             fields = tuple(line.split("\t")[1:])
+            _require_few(fields)
         if line.startswith("#types") and fields:
             return fields, dict(zip(fields, line.split("\t")[1:], strict=False))
     return fields, dict.fromkeys(fields or (), "text")
