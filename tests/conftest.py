@@ -24,8 +24,9 @@ DATA = Path(__file__).parents[2] / "shared" / "data"
 # Seconds that groups of tests took on two cores, by `python -m tests.durations`; others are taken to need so many.
 DURATIONS = Path(__file__).parent / "durations.json"
 UNTIMED = {"slow": 40, "airflow": 20, "spark": 15}
-# The part of a property's examples that `--few-examples` leaves.
+# The part of a property's examples that `--few-examples` leaves, and how many at least.
 FEW = 4
+FEWEST = 3
 # Whose tests share no more than a session: each of them may run in a process of its own.
 APART = ("tests/end_to_end/test_query_crashes.py", "tests/benchmarks/test_quick.py")
 # Whose cases share what they set up with the other tests of that case.
@@ -84,8 +85,7 @@ def _try_fewer(test: object) -> None:
     place = "_hypothesis_internal_use_settings"
     if getattr(test, "is_hypothesis_test", False):
         own = getattr(test, place, None) or examples()
-        # A property that tries fewer than ten by itself keeps its own number.
-        fewer = max(own.max_examples // FEW, 10)
+        fewer = max(own.max_examples // FEW, FEWEST)
         setattr(test, place, examples(own, max_examples=min(fewer, own.max_examples)))
 
 

@@ -383,8 +383,8 @@ def test_answers_and_alarms_that_came_since_make_the_version_of_all(
         anew = Home(tmp_path / f"anew-{step}")
         publish(anew, [], queries=[facts])
 
-        for table in ("revisions_busy", "answers_busy", "alarm_changes_busy", "alarms_busy", "queries"):
-            with open_published(shared) as one, open_published(anew) as other:
+        with open_published(shared) as one, open_published(anew) as other:
+            for table in ("revisions_busy", "answers_busy", "alarm_changes_busy", "alarms_busy", "queries"):
                 asked_of = f"FROM {table} ORDER BY ALL"
                 assert (
                     one.connection.execute(asked_of).fetchall()

@@ -193,7 +193,7 @@ def _tree(stream: RandomStream, measure: str) -> DsmgaTree:
 
 
 def test_python_and_sql_give_the_same_answer(lakehouse: Lakehouse) -> None:
-    (found,) = ask(lakehouse.home, "deep", "temp", "avg", 411, 2777, {"device": "a"})
+    (found,) = ask(lakehouse.reader, "deep", "temp", "avg", 411, 2777, {"device": "a"})
 
     row = lakehouse.reader.connection.execute(
         "SELECT value, low, high, exact, rows, nodes_read, finest_granularity_us, as_of_version FROM "
@@ -206,16 +206,16 @@ def test_python_and_sql_give_the_same_answer(lakehouse: Lakehouse) -> None:
 def test_nodes_read_stay_within_the_bound(lakehouse: Lakehouse) -> None:
     levels = STREAMS["deep"].levels
 
-    (found,) = ask(lakehouse.home, "deep", "*", "count", 121, 2999)
+    (found,) = ask(lakehouse.reader, "deep", "*", "count", 121, 2999)
 
     fan_out = [coarse.width_us // fine.width_us for fine, coarse in pairwise(levels)]
     assert found.nodes_read <= sum(2 * (k - 1) for k in fan_out) + 3000 // levels[-1].width_us + 2
 
 
 def test_the_coarsest_grouping_that_holds_the_keys_answers(lakehouse: Lakehouse) -> None:
-    over_all = ask(lakehouse.home, "deep", "*", "count", 0, 3000)
-    by_device = ask(lakehouse.home, "deep", "*", "count", 0, 3000, by=["device"])
-    in_zone = ask(lakehouse.home, "deep", "*", "count", 0, 3000, {"zone": 1}, ["device"])
+    over_all = ask(lakehouse.reader, "deep", "*", "count", 0, 3000)
+    by_device = ask(lakehouse.reader, "deep", "*", "count", 0, 3000, by=["device"])
+    in_zone = ask(lakehouse.reader, "deep", "*", "count", 0, 3000, {"zone": 1}, ["device"])
 
     assert over_all[0].grouping == []
     assert by_device[0].grouping == ["device"]
@@ -223,7 +223,7 @@ def test_the_coarsest_grouping_that_holds_the_keys_answers(lakehouse: Lakehouse)
 
 
 def test_answers_come_in_the_order_of_their_keys_with_the_missing_one_last(lakehouse: Lakehouse) -> None:
-    found = ask(lakehouse.home, "deep", "*", "count", 0, 3000, by=["device"])
+    found = ask(lakehouse.reader, "deep", "*", "count", 0, 3000, by=["device"])
 
     assert [part.key["device"] for part in found] == ["a", "b", "it's, {odd}=1", None]
 
@@ -232,8 +232,8 @@ def test_an_answer_is_final_once_the_newest_time_is_past_it_by_latest(lakehouse:
     newest = STREAMS["deep"].newest_us or 0
     latest = STREAMS["deep"].latest_us
 
-    before = ask(lakehouse.home, "deep", "*", "count", 0, newest - latest)
-    after = ask(lakehouse.home, "deep", "*", "count", 0, newest - latest + 1)
+    before = ask(lakehouse.reader, "deep", "*", "count", 0, newest - latest)
+    after = ask(lakehouse.reader, "deep", "*", "count", 0, newest - latest + 1)
 
     assert before[0].final
     assert not after[0].final
@@ -242,8 +242,8 @@ def test_an_answer_is_final_once_the_newest_time_is_past_it_by_latest(lakehouse:
 def test_what_a_limited_top_level_forgot_opens_the_sides(lakehouse: Lakehouse) -> None:
     kept = STREAMS["limited"].horizons[-1]
 
-    (reaching,) = ask(lakehouse.home, "limited", "hits", "sum", 0, 1200)
-    (inside,) = ask(lakehouse.home, "limited", "hits", "sum", kept, 1200)
+    (reaching,) = ask(lakehouse.reader, "limited", "hits", "sum", 0, 1200)
+    (inside,) = ask(lakehouse.reader, "limited", "hits", "sum", kept, 1200)
 
     assert (reaching.low, reaching.high, reaching.exact) == (None, None, False)
     assert (reaching.rows_high, inside.rows_high) == (None, inside.rows)
@@ -256,7 +256,7 @@ def test_the_sides_of_an_average_of_whole_numbers_hold_a_quotient_that_no_double
     points = []
     for end in range(120, 2881, 120):
         (total,), (rows,), (mean,) = (
-            ask(lakehouse.home, "deep", "hits", name, 0, end) for name in ("sum", "count", "avg")
+            ask(lakehouse.reader, "deep", "hits", name, 0, end) for name in ("sum", "count", "avg")
         )
         assert total.value is not None and mean.low is not None and mean.high is not None
         truth = Fraction(total.value) / rows.rows
@@ -270,7 +270,7 @@ def test_the_sides_of_an_average_of_whole_numbers_hold_a_quotient_that_no_double
 
 @pytest.mark.parametrize(("agg", "expected"), [("sum", 0.0), ("count", 0.0), ("avg", None), ("min", None)])
 def test_no_rows_sum_to_zero_and_have_no_mean(lakehouse: Lakehouse, agg: str, expected: float | None) -> None:
-    (found,) = ask(lakehouse.home, "deep", "hits", agg, 10**9, 10**9 + 5)
+    (found,) = ask(lakehouse.reader, "deep", "hits", agg, 10**9, 10**9 + 5)
 
     assert (found.value, found.low, found.high, found.exact, found.rows) == (
         expected,
@@ -282,11 +282,11 @@ def test_no_rows_sum_to_zero_and_have_no_mean(lakehouse: Lakehouse, agg: str, ex
 
 
 def test_no_rows_by_key_is_no_answer(lakehouse: Lakehouse) -> None:
-    assert ask(lakehouse.home, "deep", "hits", "sum", 10**9, 10**9 + 5, by=["device"]) == []
+    assert ask(lakehouse.reader, "deep", "hits", "sum", 10**9, 10**9 + 5, by=["device"]) == []
 
 
 def test_a_stream_without_rows_answers_zero(lakehouse: Lakehouse) -> None:
-    (found,) = ask(lakehouse.home, "empty", "*", "count", 0, 100)
+    (found,) = ask(lakehouse.reader, "empty", "*", "count", 0, 100)
 
     assert (found.value, found.exact, found.final) == (0.0, True, False)
 
@@ -324,7 +324,7 @@ def test_what_does_not_exist_is_named_with_what_does(
     } | change
 
     with pytest.raises(AskError, match=expected.replace("?", r"\?").replace("*", r"\*")):
-        ask(lakehouse.home, **asked)
+        ask(lakehouse.reader, **asked)
 
 
 def test_keys_of_no_common_grouping_are_refused_with_those_declared(

@@ -78,7 +78,7 @@ def _but_sides(bucket: Bucket) -> tuple[int, int, bool, int]:
 def test_buckets_without_a_row_of_their_key_are_there_too(lakehouse: Lakehouse) -> None:
     times = {row.event_us for row in STREAMS["sparse"].rows if row.device == "a"}
 
-    (found, *_) = series_by(lakehouse.home, "sparse", "*", "count", ["device"], 0, 2000, 500)
+    (found, *_) = series_by(lakehouse.reader, "sparse", "*", "count", ["device"], 0, 2000, 500)
 
     assert (found.key, len(found.buckets)) == ({"device": "a"}, 500)
     for bucket in found.buckets:
@@ -89,16 +89,16 @@ def test_buckets_without_a_row_of_their_key_are_there_too(lakehouse: Lakehouse) 
 def test_keys_can_be_named_and_the_first_ones_taken(lakehouse: Lakehouse) -> None:
     asked: dict[str, Any] = {"stream": "deep", "measure": "temp", "agg": "max", "points": 3}
 
-    first = series_by(lakehouse.home, **asked, by=["zone", "device"], where={"device": "b"}, limit=2)
+    first = series_by(lakehouse.reader, **asked, by=["zone", "device"], where={"device": "b"}, limit=2)
 
     assert [one.key for one in first] == [{"zone": "0", "device": "b"}, {"zone": "1", "device": "b"}]
-    whole = series_by(lakehouse.home, **asked, by=["device"])
+    whole = series_by(lakehouse.reader, **asked, by=["device"])
     assert [one.key["device"] for one in whole] == ["a", "b", "it's, {odd}=1", None]
 
 
 def test_no_key_has_rows_where_there_are_none(lakehouse: Lakehouse) -> None:
-    assert series_by(lakehouse.home, "deep", "temp", "avg", ["device"], "2100-01-01", "2100-01-02") == []
-    assert series_by(lakehouse.home, "empty", "temp", "avg", ["device"]) == []
+    assert series_by(lakehouse.reader, "deep", "temp", "avg", ["device"], "2100-01-01", "2100-01-02") == []
+    assert series_by(lakehouse.reader, "empty", "temp", "avg", ["device"]) == []
 
 
 def test_more_keys_than_can_be_drawn_are_refused_with_what_to_do(
@@ -110,14 +110,14 @@ def test_more_keys_than_can_be_drawn_are_refused_with_what_to_do(
     with pytest.raises(
         AskError, match=r"at most 3 keys.* by \['device'\]: narrow with where, or .* limit of up to 3"
     ):
-        series_by(lakehouse.home, **asked)
+        series_by(lakehouse.reader, **asked)
     with pytest.raises(AskError, match="from 1 to that, found 4"):
-        series_by(lakehouse.home, **asked, limit=4)
-    assert len(series_by(lakehouse.home, **asked, limit=3)) == 3
+        series_by(lakehouse.reader, **asked, limit=4)
+    assert len(series_by(lakehouse.reader, **asked, limit=3)) == 3
 
 
 def test_a_range_of_all_time_is_cut_without_overflow(lakehouse: Lakehouse) -> None:
-    found = series(lakehouse.home, "deep", "*", "count", "0001-01-02", "9999-12-30", 10_000)
+    found = series(lakehouse.reader, "deep", "*", "count", "0001-01-02", "9999-12-30", 10_000)
 
     assert len(found.buckets) == 10_000
     assert sum(bucket.rows for bucket in found.buckets) == len(STREAMS["deep"].rows)
@@ -126,7 +126,7 @@ def test_a_range_of_all_time_is_cut_without_overflow(lakehouse: Lakehouse) -> No
 def test_without_a_range_all_that_came_in_is_shown(lakehouse: Lakehouse) -> None:
     rows = STREAMS["deep"].rows
 
-    found = series(lakehouse.home, "deep", "hits", "sum", points=7, where={"device": "a"})
+    found = series(lakehouse.reader, "deep", "hits", "sum", points=7, where={"device": "a"})
 
     assert found.question.start_us == min(row.event_us for row in rows)
     assert found.question.end_us == max(row.event_us for row in rows) + 1
@@ -134,7 +134,7 @@ def test_without_a_range_all_that_came_in_is_shown(lakehouse: Lakehouse) -> None
 
 
 def test_a_stream_without_rows_has_an_empty_bucket(lakehouse: Lakehouse) -> None:
-    (bucket,) = series(lakehouse.home, "empty", "temp", "avg").buckets
+    (bucket,) = series(lakehouse.reader, "empty", "temp", "avg").buckets
 
     assert (bucket.value, bucket.rows) == (None, 0)
 
@@ -151,7 +151,7 @@ def test_what_cannot_be_drawn_is_refused(lakehouse: Lakehouse, change: dict[str,
     asked: dict[str, Any] = {"stream": "deep", "measure": "temp", "agg": "avg", "points": 5} | change
 
     with pytest.raises(AskError, match=expected):
-        series(lakehouse.home, **asked)
+        series(lakehouse.reader, **asked)
 
 
 @pytest.mark.parametrize("aggregate", ["sum", "count", "avg", "min", "max"])
@@ -162,7 +162,7 @@ def test_the_macro_gives_every_aggregate_by_key(lakehouse: Lakehouse, aggregate:
     ).fetchall()
 
     for device, _, value, low, high, start, end in rows:
-        (alone,) = ask(lakehouse.home, "deep", "price", aggregate, start, end, {"device": device})
+        (alone,) = ask(lakehouse.reader, "deep", "price", aggregate, start, end, {"device": device})
         assert all(close(a, b) for a, b in ((value, alone.value), (low, alone.low), (high, alone.high)))
     assert {row[1] for row in rows} == {1, 2, 3, 4}
 

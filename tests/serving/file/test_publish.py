@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +30,20 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> StreamSnapshot:
     return STREAMS["pair"].write(tmp_path_factory.mktemp("pair"))
 
 
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory, snapshot: StreamSnapshot) -> Path:
+    """A home with one version of the stream, for copies: a publish takes half a second."""
+    folder = tmp_path_factory.mktemp("published") / "home"
+    publish(Home(folder), [snapshot])
+    return folder
+
+
+@pytest.fixture
+def home(tmp_path: Path, published: Path) -> Home:
+    """A home whose version 1 has the stream."""
+    return Home(shutil.copytree(published, tmp_path / "home"))
+
+
 def changed(snapshot: StreamSnapshot, number: int) -> StreamSnapshot:
     return replace(snapshot, quarantine={"malformed": number})
 
@@ -41,10 +56,7 @@ def test_the_first_publish_is_version_one(tmp_path: Path, snapshot: StreamSnapsh
     assert sorted(path.name for path in (tmp_path / "serving").glob(".*")) == []
 
 
-def test_the_same_again_makes_no_new_version(tmp_path: Path, snapshot: StreamSnapshot) -> None:
-    home = Home(tmp_path)
-    publish(home, [snapshot])
-
+def test_the_same_again_makes_no_new_version(home: Home, snapshot: StreamSnapshot) -> None:
     again = publish(home, [snapshot])
 
     assert (again.version, again.is_new) == (1, False)
@@ -56,17 +68,12 @@ def test_the_same_again_makes_no_new_version(tmp_path: Path, snapshot: StreamSna
     "change", [{"batch": 99}, {"definition": "other"}, {"latest_us": 1}, {"quarantine": {"clock": 2}}]
 )
 def test_whatever_readers_would_see_makes_a_new_version(
-    tmp_path: Path, snapshot: StreamSnapshot, change: dict[str, object]
+    home: Home, snapshot: StreamSnapshot, change: dict[str, object]
 ) -> None:
-    home = Home(tmp_path)
-    publish(home, [snapshot])
-
     assert publish(home, [replace(snapshot, **change)]).version == 2  # type: ignore[arg-type]
 
 
-def test_old_versions_go_and_those_being_read_stay(tmp_path: Path, snapshot: StreamSnapshot) -> None:
-    home = Home(tmp_path)
-    publish(home, [snapshot])
+def test_old_versions_go_and_those_being_read_stay(home: Home, snapshot: StreamSnapshot) -> None:
     with open_published(home) as reader:
         for number in range(1, 5):
             publish(home, [changed(snapshot, number)], keep_versions=2)
@@ -86,10 +93,8 @@ def test_old_versions_go_and_those_being_read_stay(tmp_path: Path, snapshot: Str
     ],
 )
 def test_a_total_that_differs_refuses_the_publish_and_the_pointer_stays(
-    tmp_path: Path, snapshot: StreamSnapshot, field: str, by: float, message: str
+    home: Home, snapshot: StreamSnapshot, field: str, by: float, message: str
 ) -> None:
-    home = Home(tmp_path)
-    publish(home, [changed(snapshot, 7)])
     totals = [
         replace(t, **{field: getattr(t, field) + by})
         if (t.level, t.grouping, t.measure) == (1, 0, "temp")
@@ -98,7 +103,7 @@ def test_a_total_that_differs_refuses_the_publish_and_the_pointer_stays(
     ]
 
     with pytest.raises(PublishRefused, match=message):
-        publish(home, [replace(snapshot, totals=totals)])
+        publish(home, [replace(changed(snapshot, 7), totals=totals)])
 
     assert (current_version(home.serving), versions(home.serving)) == (1, [1])
     assert list(home.serving.glob(".draft*")) == []
@@ -140,19 +145,18 @@ def test_killed_anywhere_the_next_publish_ends_in_one_whole_version(
     assert ask(tmp_path, "pair", "*", "count", 0, 1000)[0].as_of_version == done.version
 
 
-def test_readers_in_a_loop_always_see_one_whole_version(tmp_path: Path, snapshot: StreamSnapshot) -> None:
+def test_readers_in_a_loop_always_see_one_whole_version(home: Home, snapshot: StreamSnapshot) -> None:
     """Version v holds v records in quarantine: a torn read would show another number."""
-    home = Home(tmp_path)
-    publish(home, [changed(snapshot, 1)])
+    publish(home, [changed(snapshot, 2)])
     seen: list[tuple[int, int]] = []
 
     with reading(home, seen), reading(home, seen):
-        for number in range(2, 12):
+        for number in range(3, 9):
             publish(home, [changed(snapshot, number)], keep_versions=1)
 
     assert {version == records for version, records in seen} == {True}
     assert len({version for version, _ in seen}) > 2
-    assert versions(home.serving)[-1] == 11
+    assert versions(home.serving)[-1] == 8
 
 
 @contextmanager
@@ -177,10 +181,8 @@ def reading(home: Home, seen: list[tuple[int, int]]) -> Iterator[None]:
         thread.join()
 
 
-def test_streams_may_come_and_go(tmp_path: Path, snapshot: StreamSnapshot) -> None:
-    home = Home(tmp_path / "home")
+def test_streams_may_come_and_go(tmp_path: Path, home: Home, snapshot: StreamSnapshot) -> None:
     other = RandomStream("other", STREAMS["flat"].levels, random_rows(9, 40, 300)).write(tmp_path / "other")
-    publish(home, [snapshot])
 
     publish(home, [other, snapshot])
     both = ask(home, "other", "*", "count", 0, 300)[0].value
@@ -191,10 +193,8 @@ def test_streams_may_come_and_go(tmp_path: Path, snapshot: StreamSnapshot) -> No
         assert reader.connection.execute("SELECT stream FROM streams").fetchall() == [("other",)]
 
 
-def test_every_table_and_column_says_what_it_is(tmp_path: Path, snapshot: StreamSnapshot) -> None:
-    publish(Home(tmp_path), [snapshot])
-
-    with open_published(tmp_path) as reader:
+def test_every_table_and_column_says_what_it_is(published: Path) -> None:
+    with open_published(published) as reader:
         bare = reader.connection.execute(
             "SELECT table_name, column_name FROM duckdb_columns() WHERE comment IS NULL AND NOT internal "
             "AND table_name NOT IN (SELECT view_name FROM duckdb_views())"
