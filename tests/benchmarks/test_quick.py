@@ -58,10 +58,20 @@ PRINTED: dict[str, dict[str, set[str]]] = {
     },
     "late_join": {
         "streams": {"stream_D1", "stream_D2"},
-        "figures": {"wait_ratio_to_k_slack", "memory_ratio_to_k_slack", "periods", "periods_met"},
+        "figures": {
+            *("wait_ratio_to_k_slack", "memory_ratio_to_k_slack", "periods", "periods_met"),
+            "per_source_periods_met",
+        },
         "figures_d2": {"d2_wait_ratio_to_k_slack", "d2_memory_ratio_to_k_slack", "d2_periods_met"},
+        "figures_one_ball": {"one_ball_periods_met", "one_ball_per_source_periods_met"},
         "sweeps": {"sweeps"},
-        "real": {"real_periods", "real_periods_met", "real_memory_ratio_to_k_slack", "real_skipped"},
+        "real": {
+            "real_periods",
+            "real_periods_met",
+            "real_memory_ratio_to_k_slack",
+            "real_skipped",
+            "real_per_source_periods_met",
+        },
         "speed": {"equality_tuples_per_s", "distance_times_real_time"},
         "repair": {"repair_cost_ratio"},
         "state": {"state_whole_s", "state_segments_s", "state_segments_bytes", "state_cold_s"},

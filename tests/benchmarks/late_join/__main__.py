@@ -13,6 +13,16 @@ if __name__ == "__main__":
     run_parts(
         __doc__,
         __package__,
-        ("streams", "figures", "figures_d2", "sweeps", "real", "speed", "repair", "state"),
+        (
+            "streams",
+            "figures",
+            "figures_d2",
+            "figures_one_ball",
+            "sweeps",
+            "real",
+            "speed",
+            "repair",
+            "state",
+        ),
         only_in_full=("repair_files", "spark_join", "spark_overhead"),
     )

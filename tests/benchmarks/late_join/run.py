@@ -15,6 +15,7 @@ from lakehouse.algorithms.late_join.conditions import Condition
 from lakehouse.algorithms.late_join.contract import Batch, Pairs
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.policy_paper import PaperSlack, Reading
+from lakehouse.algorithms.late_join.policy_per_source import PerSource
 from lakehouse.algorithms.late_join.qjoin import CHUNK, QJoin
 from tests.benchmarks.late_join.streams import SECOND, in_event_order
 from tests.oracles.late_join.audit import periods_of
@@ -60,6 +61,10 @@ def _needed(case: Case, recall: float) -> Join:
     return qjoin(case, NeededSlack(recall, case.period_us, case.step_us, granularity_us=grain_us(case)))
 
 
+def _by_source(case: Case, recall: float) -> Join:
+    return qjoin(case, PerSource(recall, case.period_us, case.step_us, granularity_us=grain_us(case)))
+
+
 def _paper(case: Case, recall: float, reading: Reading) -> Join:
     grain = grain_us(case)
     return qjoin(case, PaperSlack(recall, case.period_us, case.step_us, grain, grain, reading))
@@ -76,6 +81,7 @@ def _modelled(case: Case, recall: float) -> Join:
 
 METHODS: dict[str, Callable[[Case, float], Join]] = {
     "needed slack": _needed,
+    "per source": _by_source,
     "paper, all history": partial(_paper, reading="history"),
     "paper, last L": partial(_paper, reading="recent"),
     "MP-K-slack": _largest,

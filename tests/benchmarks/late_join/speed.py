@@ -2,8 +2,9 @@
 
 Seconds are of the processor's time that this process used. Keys are drawn evenly, three rows of ten are late. What
 decides the speed of equal keys is how many rows are held, in or beyond the processor's caches, and how many pairs
-come out; the number of keys does not. DuckDB joins the same rows at once and in no order, by key and by window of
-time (each right row in three windows); it has no rows to hold, and waits until the last row is there.
+come out; the number of keys does not. Rows come from 40 sources, which one of the policies watches. DuckDB joins the
+same rows at once and in no order, by key and by window of time (each right row in three windows); it has no rows to
+hold, and waits until the last row is there.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pyarrow as pa
 from lakehouse.algorithms.late_join.conditions import Condition, Distance, Equality
 from lakehouse.algorithms.late_join.contract import Batch
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
+from lakehouse.algorithms.late_join.policy_per_source import PerSource
 from lakehouse.algorithms.late_join.qjoin import CHUNK, QJoin
 from tests.benchmarks import page
 from tests.benchmarks.late_join.streams import SECOND, recording
@@ -25,7 +27,8 @@ from tests.oracles.late_join.constant_slack import ConstantSlack
 
 # Rows held by both sides, and partners of a row.
 SIZES = ((1400, 0.5), (1400, 5.0), (52_000, 0.5), (52_000, 5.0))
-SPACING_US, SLACK_US = 10, 5000
+SPACING_US, SLACK_US, SOURCES = 10, 5000, 40
+POLICIES = ("constant", "needed_slack", "per_source")
 DISTANCE_S = 30.0
 PEER = """
     WITH near AS (SELECT *, unnest([ts // $w - 1, ts // $w, ts // $w + 1]) AS part FROM r)
@@ -64,7 +67,7 @@ def _equal_keys(rows: int, held: int, partners: float, rounds: int) -> dict[str,
     """Return the seconds of each policy, and of DuckDB, for a stream of which so many rows are held."""
     window_us = held * SPACING_US - SLACK_US
     batch = keyed(rows, round(window_us / (2 * SPACING_US) / partners))
-    taken = {name: _best(batch, Equality(), window_us, name, rounds) for name in ("constant", "needed_slack")}
+    taken = {name: _best(batch, Equality(), window_us, name, rounds) for name in POLICIES}
     return taken | {"duckdb": _in_duckdb(batch, window_us, min(rounds, 2))}
 
 
@@ -91,7 +94,8 @@ def keyed(rows: int, keys: int) -> Batch:
     rng = np.random.default_rng(8)
     late = np.where(rng.random(rows) < 0.3, rng.exponential(2000.0, rows), 0.0).astype(np.int64)
     event = np.arange(rows) * 10
-    return Batch.of(rng.integers(0, 2, rows), event - late, arrival_us=event, key=rng.integers(0, keys, rows))
+    side, key, source = (rng.integers(0, below, rows) for below in (2, keys, SOURCES))
+    return Batch.of(side, event - late, arrival_us=event, key=key, source=source)
 
 
 def _best(batch: Batch, condition: Condition, window_us: int, policy: str, rounds: int) -> float:
@@ -99,11 +103,9 @@ def _best(batch: Batch, condition: Condition, window_us: int, policy: str, round
     taken = []
     for _ in range(rounds + 1):
         slack = SLACK_US if isinstance(condition, Equality) else max(window_us // 20, SLACK_US)
-        join = QJoin(
-            condition,
-            window_us,
-            ConstantSlack(slack, slack) if policy == "constant" else NeededSlack(0.95, 60 * SECOND),
-        )
+        counting = PerSource if policy == "per_source" else NeededSlack
+        own = ConstantSlack(slack, slack) if policy == "constant" else counting(0.95, 60 * SECOND)
+        join = QJoin(condition, window_us, own)
         started = time.process_time()
         for at in range(0, len(batch), CHUNK):
             join.process(batch[at : at + CHUNK])

@@ -58,26 +58,30 @@ class Disorder(NamedTuple):
 
 
 @cache
-def recording(name: str, seconds: float | None = None, rate: float = 1.0) -> Batch:
-    """Return a recording's rows in arrival order; optionally its first seconds only, or a share of its rate."""
+def recording(name: str, seconds: float | None = None, rate: float = 1.0, balls: int = BALLS) -> Batch:
+    """Return a recording's rows in arrival order; optionally its first seconds only, or a share of its rate.
+
+    Fewer balls send as many rows together.
+    """
     spec = RECORDINGS[name]
     rng = np.random.default_rng(spec.seed)
     length = min(seconds or spec.seconds, spec.seconds)
-    sensor, at_s = _sent(rng, spec.tuples_per_s * rate, length)
-    side = (sensor >= BALLS).astype(np.int8)
-    held = _held_back(rng, sensor, at_s, length)
+    sensor, at_s = _sent(rng, spec.tuples_per_s * rate, length, balls)
+    side = (sensor >= balls).astype(np.int8)
+    held = _held_back(rng, sensor, at_s, length, balls)
     straggling = _straggling(rng, spec, len(at_s))
     delay = _delays(rng, spec, side, at_s, held, straggling)
     arrival = at_s + delay
     order = np.argsort(arrival, kind="stable")
     event_us = START_US + (at_s * SECOND).astype(np.int64)
-    x, y = _places(rng, sensor, at_s, length)
+    x, y = _places(rng, sensor, at_s, length, balls)
     return Batch.of(
         side[order],
         event_us[order],
         arrival_us=START_US + (arrival[order] * SECOND).astype(np.int64),
         row=order,
         key=sensor[order],
+        source=sensor[order],
         numbers=np.column_stack([x, y])[order],
     )
 
@@ -101,7 +105,7 @@ def disorder(batch: Batch) -> Disorder:
 def in_event_order(batch: Batch) -> Batch:
     """Return the same rows with none late, so that every pair is found online."""
     ordered = batch[np.argsort(batch.event_us, kind="stable")]
-    columns = {name: getattr(ordered, name) for name in ("row", "key", "missing", "numbers")}
+    columns = {name: getattr(ordered, name) for name in ("row", "key", "missing", "numbers", "source")}
     return Batch.of(ordered.side, ordered.event_us, arrival_us=ordered.event_us, **columns)
 
 
@@ -115,8 +119,8 @@ def figures(quick: bool) -> dict[str, Any]:
     return {f"stream_{name}": each._asdict() for name, each in found.items()}
 
 
-def _sent(rng: Any, rate: float, length: float) -> tuple[Any, Any]:
-    shares = [BALL_SHARE / BALLS] * BALLS + [(1 - BALL_SHARE) / PLAYER_SENSORS] * PLAYER_SENSORS
+def _sent(rng: Any, rate: float, length: float, balls: int) -> tuple[Any, Any]:
+    shares = [BALL_SHARE / balls] * balls + [(1 - BALL_SHARE) / PLAYER_SENSORS] * PLAYER_SENSORS
     rates = rate * np.array(shares)
     times = [(np.arange(int(each * length)) + rng.random()) / each for each in rates]
     sensor = np.repeat(np.arange(len(rates)), [len(each) for each in times])
@@ -125,11 +129,11 @@ def _sent(rng: Any, rate: float, length: float) -> tuple[Any, Any]:
     return sensor[order], at_s[order]
 
 
-def _held_back(rng: Any, sensor: Any, at_s: Any, length: float) -> npt.NDArray[np.float64]:
+def _held_back(rng: Any, sensor: Any, at_s: Any, length: float, balls: int) -> npt.NDArray[np.float64]:
     """Return how long each row waits for its sensor to send again; silences come in episodes."""
     held = np.zeros(len(at_s))
     episodes = np.cumsum(rng.exponential(20.0, int(length / 10) + 1))
-    for number in range(BALLS + PLAYER_SENSORS):
+    for number in range(balls + PLAYER_SENSORS):
         mine = np.flatnonzero(sensor == number)
         count = rng.poisson(length / 8)
         begins = np.sort(rng.choice(episodes, count) + rng.exponential(2.0, count))
@@ -168,18 +172,18 @@ def _total_lateness(at_s: Any) -> float:
     return float((np.maximum.accumulate(at_s) - at_s).sum())
 
 
-def _places(rng: Any, sensor: Any, at_s: Any, length: float) -> tuple[Any, Any]:
+def _places(rng: Any, sensor: Any, at_s: Any, length: float, balls: int) -> tuple[Any, Any]:
     """Return metres: balls wander over the pitch, players about their homes and drawn to the first ball."""
     ticks = np.arange(int(length * 10) + 2)
-    tracks = [np.array([_wander(rng, len(ticks), span, 4.0) for span in PITCH]) for _ in range(BALLS)]
+    tracks = [np.array([_wander(rng, len(ticks), span, 4.0) for span in PITCH]) for _ in range(balls)]
     xs, ys = np.empty(len(at_s)), np.empty(len(at_s))
     homes = rng.random((PLAYERS, 2)) * PITCH
     for home in homes:
         own = np.array([_wander(rng, len(ticks), 30.0, 6.0) - 15.0 for _ in range(2)])
         tracks.append(home[:, None] * 0.8 + own + 0.2 * tracks[0])
-    for number in range(BALLS + PLAYER_SENSORS):
+    for number in range(balls + PLAYER_SENSORS):
         mine = sensor == number
-        track = tracks[number if number < BALLS else BALLS + number % PLAYERS]
+        track = tracks[number if number < balls else balls + number % PLAYERS]
         xs[mine], ys[mine] = (np.interp(at_s[mine] * 10, ticks, line) for line in track)
     return xs, ys
 
