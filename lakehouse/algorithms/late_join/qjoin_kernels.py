@@ -91,13 +91,11 @@ def join_rows(
     It stops where the next choice of slack is due, a ring is full, or the next row may have more pairs than fit.
     """
     side, event, arrival, row, cells, numbers, usable, source = rows
-    shape, reach, offsets, comparisons = plan
-    entries, order, values, heads, ends = ring
+    (shape, reach, offsets, comparisons), (entries, order, values, heads, ends) = plan, ring
     (grid, needed, watch), (pairs, trace, refused) = need, out
     idle, ahead_of_arrival, ahead_of_streams, window = rules
-    found, traced, is_compared, is_watched = 0, 0, len(comparisons) > 0, watch[0].shape[1] > 0
-    (kind, first, second), x, y = shape, 0.0, 0.0
-    inside, slots = np.uint64(entries.shape[1] - 1), len(heads)
+    (kind, first, second), x, y, found, traced, slots = shape, 0.0, 0.0, 0, 0, len(heads)
+    inside, is_compared, is_watched = np.uint64(entries.shape[1] - 1), comparisons.size > 0, watch[0].size > 0
     for at in range(start, len(side)):
         mine, ts, came = np.uint64(side[at]), event[at], arrival[at]
         other = np.uint64(1) - mine
@@ -144,10 +142,7 @@ def join_rows(
                 state[KEPT_SINCE] += 1
         sides[mine, UNUSABLE] += not usable[at]
         is_later = _advance(mine, ts, came, idle, sides, state)
-        if is_watched:
-            # Before horizons rise: a jump of T must not pass sources that are silent.
-            is_later |= _watch(watch, int(mine), source[at], ts, sides, state)
-        if is_later:
+        if is_later | (is_watched and _watch(watch, int(mine), source[at], ts, sides, state)):
             raise_horizons(window, sides, state)
         if state[TIME] >= state[NEXT_CHOICE]:
             return at + 1, found, traced
@@ -231,7 +226,10 @@ def _advance(mine: Any, event: int, arrival: int, idle: int, sides: Any, state: 
 
 @njit(cache=True)
 def _watch(watch: Any, mine: int, source: int, event: int, sides: Any, state: Any) -> Any:
-    """Note the row's source; where a look is due, hold rows for silent ones; tell if there was one."""
+    """Note the row's source; where a look is due, hold rows for silent ones; tell if there was one.
+
+    Called before horizons rise: a jump of T must not pass sources that are silent.
+    """
     is_due = hear(watch, mine, source, event, state[TIME], sides[1 - mine, SLACK])
     if is_due:
         hold_for_silent(watch, sides, state)
