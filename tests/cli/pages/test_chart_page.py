@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lakehouse.cli.charts.picture import Picture, picture_of
-from lakehouse.cli.pages.chart_page import POLICY, chart, chart_page
+from lakehouse.cli.pages.chart_page import chart, chart_page, policy
 from lakehouse.web.assets import chart_script
 from tests.cli.charts.test_terminal_chart import by_device, series
 
@@ -55,11 +55,15 @@ def test_names_from_the_stream_and_values_of_keys_stay_text() -> None:
     assert is_harmless(page(picture_of(by_device(EVIL, "b"))))
 
 
-def test_a_page_may_load_and_send_nothing() -> None:
-    found = Tags(page(picture_of([series((1.0, 0.0, 2.0))]))).found
+def test_a_page_may_load_and_send_nothing_and_run_its_own_scripts_alone() -> None:
+    text = page(picture_of([series((1.0, 0.0, 2.0))]))
 
-    policies = [a["content"] for _, a in found if a.get("http-equiv") == "Content-Security-Policy"]
-    assert policies == [POLICY] and POLICY.startswith("default-src 'none'") and "http" not in POLICY
+    (said,) = [a["content"] for _, a in Tags(text).found if a.get("http-equiv") == "Content-Security-Policy"]
+    scripts = re.findall(r"<script(?: type=\"module\")?>(.*?)</script>", text, re.S)
+    assert len(scripts) == 2 and said == policy(*scripts)
+    of_scripts = next(part for part in said.split("; ") if part.startswith("script-src"))
+    assert said.startswith("default-src 'none'") and "http" not in said
+    assert "unsafe" not in of_scripts and of_scripts.count("'sha256-") == 2
 
 
 def test_its_script_imports_nothing() -> None:
@@ -82,10 +86,22 @@ def test_a_browser_draws_the_chart_and_tells_of_what_is_pointed_at(tmp_path: Pat
 
     seen = opened(tmp_path, shown, "point(charts[0], 0.5); see({tip: tip(0), rows: rows(0)});")
 
-    assert (seen["faults"], seen["drawn"]) == ([], [True])
+    assert (seen["faults"], seen["forbidden"], seen["drawn"]) == ([], [], [True])
     assert seen["title"].startswith("avg(temp) of </script>")
     assert "14 [13, 16] bounded, 5 rows" in seen["tip"]
     assert seen["rows"] == 30
+
+
+@in_a_browser
+def test_a_browser_runs_no_script_that_was_put_into_the_page(tmp_path: Path) -> None:
+    shown = page(picture_of([series(*[(float(i), float(i), float(i)) for i in range(3)])]))
+    foreign = "<script src='https://example.org/a.js'></script><script src='data:text/javascript,stolen()'></script>"
+    parts = EVIL.removeprefix("</script>") + foreign
+
+    seen = opened(tmp_path, shown.replace('<div id="sheet">', f'{parts}<div id="sheet">'), "see({});")
+
+    assert (seen["title"], seen["drawn"]) == ("avg(temp) of s, per 1m", [True])
+    assert sorted(seen["forbidden"]) == ["img-src", "script-src-attr", *["script-src-elem"] * 3]
 
 
 @in_a_browser
@@ -110,7 +126,7 @@ def test_the_legend_shows_and_hides_keys(tmp_path: Path) -> None:
 
     seen = opened(tmp_path, page(picture_of(by_device(EVIL, "second", None))), probe)
 
-    assert seen["faults"] == []
+    assert seen["faults"] == seen["forbidden"] == []
     assert f"{EVIL}: 0 [-1, 1]" in seen["all"] and "second: 10 [9, 11]" in seen["all"]
     assert "second" not in seen["fewer"] and ": 20 [19, 21]" in seen["fewer"]
     assert (seen["pressed"], seen["again"]) == ("false", seen["all"])
@@ -120,6 +136,8 @@ def opened(folder: Path, text: str, probe: str) -> dict[str, Any]:
     """Open a page, run a probe once its charts are drawn, and return what that has seen, every error and the title."""
     script = """<script>
         const faults = []; addEventListener("error", (event) => faults.push(event.message));
+        const forbidden = [];
+        addEventListener("securitypolicyviolation", (event) => forbidden.push(event.effectiveDirective));
         const charts = document.getElementsByClassName("chart");
         const point = (chart, share) => {
             const box = chart.getBoundingClientRect();
@@ -132,7 +150,7 @@ def opened(folder: Path, text: str, probe: str) -> dict[str, Any]:
         const isDrawn = (chart) => chart.querySelector(".tip") !== null && chart.firstElementChild.shadowRoot !== null;
         const see = (seen) => {
             const drawn = [...charts].map((chart) => chart.firstElementChild.getBoundingClientRect().width > 300);
-            document.body.dataset.seen = JSON.stringify({faults, drawn, title: document.title, ...seen});
+            document.body.dataset.seen = JSON.stringify({faults, forbidden, drawn, title: document.title, ...seen});
         };
         addEventListener("load", () => {
             const waiting = setInterval(() => {
@@ -142,7 +160,7 @@ def opened(folder: Path, text: str, probe: str) -> dict[str, Any]:
             }, 20);
         });
     </script>""".replace("PROBE", probe)
-    # The page forbids nothing that stands in itself, and a probe is put into it.
+    # The policy holds from where it stands on; the probe is put before it.
     (folder / "chart.html").write_text(text.replace("<head>", f"<head>{script}"), encoding="utf-8")
     quiet = (
         "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
