@@ -86,10 +86,16 @@ def kept_open(home: Home) -> Iterator[None]:
 
 
 def published_queries(home: Home) -> Mapping[str, dict[str, Any]]:
-    """Return the rows of ``queries`` of the current version by name, without those columns that are lists."""
+    """Return the rows of ``queries`` of the current version by name, without those columns that are lists.
+
+    None where its tables are of an earlier form.
+    """
     if current_version(home.serving) is None:
         return {}
     with hold_current(home.serving) as held, connect_locked(held.path) as connection:
+        listed = "SELECT 1 FROM duckdb_columns() WHERE table_name = 'queries' AND column_name = 'table_id'"
+        if connection.execute(listed).fetchone() is None:
+            return {}
         found = connection.execute('SELECT * EXCLUDE ("groups") FROM queries')
         columns = [column[0] for column in found.description]
         rows = [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
