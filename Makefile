@@ -10,6 +10,8 @@ READY := $(VENV)/.ready
 CODE := lakehouse jobs dags quality infra tests
 BENCHMARKS := cluster ingest ingest_steps small_batch query_batch commits maintenance fold start rollup late_join multiway_join join_aggregate scheduling sources web
 FAST := not spark and not airflow and not slow and not long
+# Where memory has two gigabytes for files that need not last, the quick tests wait for no disk.
+IN_MEMORY := df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 2000000 { print "/dev/shm" }'
 # Each process of the whole suite starts a Spark of its own, so two; tests/conftest.py says what stays in one of them.
 TOGETHER := --dist loadscope --no-loadscope-reorder
 
@@ -46,7 +48,8 @@ test: setup ## Run the test suite
 
 .PHONY: test-fast
 test-fast: setup ## Run the tests that need no JVM, no Airflow and no long wait
-	@$(BIN)/python -m pytest -m "$(FAST)" --few-examples -n logical $(TOGETHER)
+	@TMPDIR=$${TMPDIR:-$$($(IN_MEMORY) || true)} $(BIN)/python -m pytest -m "$(FAST)" --few-examples \
+		-o tmp_path_retention_policy=failed -n logical $(TOGETHER)
 
 .PHONY: test-long
 test-long: setup ## Run what the suite tests on a tenth, at its full size

@@ -35,6 +35,11 @@ BY_CASE = re.compile(r"tests/queries/test_laws.py::.*(\[\w+\])")
 COMPILED = re.compile(r"(?:lakehouse/algorithms|tests/algorithms|tests/oracles)/(\w+)/")
 
 
+# How long an example takes says how busy the machine is; a test that hangs is ended by pytest's own limit.
+examples.register_profile("tidemark", deadline=None)
+examples.load_profile("tidemark")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let `make test-fast` ask for fewer examples of each property."""
     parser.addoption("--few-examples", action="store_true", help=f"try 1 of {FEW} examples of each property")

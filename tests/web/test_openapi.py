@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
+import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 
@@ -12,19 +13,22 @@ from hypothesis import HealthCheck, given, settings
 APART = ("/events", "duckdb")
 
 
-def test_nothing_that_fits_the_description_is_a_failure_of_the_server(address: str) -> None:
+def test_nothing_that_fits_the_description_is_a_failure_of_the_server(
+    address: str, request: pytest.FixtureRequest
+) -> None:
     description = schemathesis.openapi.from_url(f"{address}/openapi.json")
     found: list[Any] = list(description.get_all_operations())
     operations = [one.ok() for one in found]
     tried = [one for one in operations if not any(part in one.path for part in APART)]
 
     assert len(tried) > 20
+    cases = 3 if request.config.getoption("--few-examples") else 12
     for operation in tried:
-        _try(operation)
+        _try(operation, cases)
 
 
-def _try(operation: Any) -> None:
-    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+def _try(operation: Any, cases: int) -> None:
+    @settings(max_examples=cases, deadline=None, suppress_health_check=list(HealthCheck))
     @given(operation.as_strategy())
     def answers(case: Any) -> None:
         found = case.call()

@@ -395,7 +395,7 @@ def test_layout_comments_and_case_change_no_definition_nor_does_one_line(
 
     assert _parsed(text).definition() == _parsed(WHOLE).definition()
     statement = _parsed(text).statement
-    assert statement.split() == [word for word in words if word != ";"]
+    assert statement.split() == " ".join(words).removesuffix(";").split()
     assert _parsed(statement).definition() == _parsed(WHOLE).definition()
 
 
@@ -441,7 +441,7 @@ def test_what_results_do_not_depend_on_does_not(old: str, new: str) -> None:
 
 
 def test_a_definition_is_one_line_and_so_is_the_statement() -> None:
-    query = _on("r.id = s.id\n  AND r.kind = 'a\n --  b' -- a comment")
+    query = _on("r.id = s.id\n  AND r.kind = 'a\n --  b' -- a comment\n")
 
     assert "\n" not in query.definition()
     assert f"ON r.id = s.id AND r.kind = 'a\\n --  b' {TAIL.strip()}" in query.statement
