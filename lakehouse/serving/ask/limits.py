@@ -22,7 +22,7 @@ _AGAIN_S = 0.02
 def limited(published: PublishedReader, timeout_s: float | None) -> Iterator[None]:
     """Stop what is read from a version meanwhile, once it has taken so many seconds; None: somebody else watches it.
 
-    Cost: a thread that waits, a tenth of a millisecond.
+    Cost: a thread that waits, a quarter of a millisecond.
 
     Raises:
         AskError: when it took longer, or needed more memory than a reader may have.

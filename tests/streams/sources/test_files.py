@@ -74,6 +74,19 @@ def test_zeek_header_names_the_fields(tmp_path: Path) -> None:
     assert store.manifests[0].files[0].fields == ("ts", "uid")
 
 
+@pytest.mark.parametrize(
+    ("format", "head"), [("zeek", b"#fields" + b"\tn" * 5001), ("csv", b"n," * 5000 + b"n")]
+)
+def test_a_header_of_very_many_fields_is_refused_with_their_number(
+    tmp_path: Path, format: str, head: bytes
+) -> None:
+    (tmp_path / "wide.log").write_bytes(head + b"\n1\n")
+    store = ManifestStore(tmp_path / "landing")
+    store.add_files(source(tmp_path, format=format))
+    told = store.manifests[0].files[0].unreadable or ""
+    assert told.endswith("its header has 5001 fields; expected at most 5000")
+
+
 def test_file_that_is_no_gzip_is_handed_out_with_what_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "a.gz").write_text("this is not gzip")
     store = ManifestStore(tmp_path / "landing")
