@@ -26,7 +26,7 @@ from lakehouse.streams.sources.messages import with_message
 # Files with such a record were not read to their end.
 _PARTLY_READ = ("unreadable_file", "truncated_file")
 # Reading the same bytes again gives the same result.
-NEVER_READ = (*_PARTLY_READ, "too_long", "tombstone")
+NEVER_READ = (*_PARTLY_READ, "too_long", "tombstone", "other_header")
 
 _PLACE = ("source_file", "source_line")
 # A record, and what its message holds beside it.

@@ -24,6 +24,7 @@ from lakehouse.declare.stream import Source
 from lakehouse.streams.sources.manifest import LandedFile
 from lakehouse.streams.sources.nfdump import without_remarks
 from lakehouse.streams.sources.split import NUMBERED, numbered_lines
+from lakehouse.streams.sources.zeek import without_headers
 
 Layout = tuple[str, ...] | None
 _LINE = "source_line bigint, layout int, record binary, fault string"
@@ -194,9 +195,11 @@ def _records(path: str, source: Source) -> Iterator[pa.RecordBatch]:
 
         return numbered_packets(path)
     if source.format == "nfdump":
-        return without_remarks(numbered_lines(path, True, False, source.max_record_bytes))
+        return without_remarks(numbered_lines(path, True, source.max_record_bytes))
+    if source.format == "zeek":
+        return without_headers(numbered_lines(path, False, source.max_record_bytes))
     has_header = source.format == "csv" and source.header != "none"
-    return numbered_lines(path, has_header, source.format == "zeek", source.max_record_bytes)
+    return numbered_lines(path, has_header, source.max_record_bytes)
 
 
 def _located(lines: pa.RecordBatch, file: int, layout: int) -> pa.RecordBatch:

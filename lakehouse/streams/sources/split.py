@@ -27,18 +27,19 @@ _BOM = b"\xef\xbb\xbf"
 _NEWLINE, _RETURN = 10, 13
 
 
-def numbered_lines(path: str, skip_header: bool, skip_hash: bool, longest: int) -> Iterator[pa.RecordBatch]:
+def numbered_lines(path: str, skip_header: bool, longest: int) -> Iterator[pa.RecordBatch]:
     """Yield (source_line int64 from 1, record binary, fault string) of a plain or gzip file, without line ends.
 
-    Blank lines hold no record and are passed over; so are the first line with ``skip_header`` and lines that start
-    with ``#`` with ``skip_hash``. A gzip file that ends too early or is damaged yields what could be read and one
-    more record with the fault ``truncated_file``. Of a line of more than ``longest`` bytes, its end apart, the first
-    KEPT_BYTES come with the fault ``too_long``. Memory: some blocks and the longest line, however far a file inflates.
+    Blank lines hold no record and are passed over; so is the first line with ``skip_header``. A gzip file that ends too
+    early or is damaged yields what could be read and one more record with the fault ``truncated_file``. Of a line of
+    more than ``longest`` bytes, its end apart, the first KEPT_BYTES come with the fault ``too_long``.
+
+    Memory: some blocks and the longest line, however far a file inflates.
     """
     number = 0
     for block, fault in _whole_line_blocks(path, longest):
         for batch, count in _batches(block, number, fault, longest):
-            yield _without(batch, skip_header, skip_hash)
+            yield _without(batch, skip_header)
             number += count
 
 
@@ -179,7 +180,7 @@ def _with_too_long(batch: pa.RecordBatch, longest: int) -> pa.RecordBatch:
     return pa.record_batch(columns, schema=NUMBERED)
 
 
-def _without(batch: pa.RecordBatch, skip_header: bool, skip_hash: bool) -> pa.RecordBatch:
+def _without(batch: pa.RecordBatch, skip_header: bool) -> pa.RecordBatch:
     lines = batch.column(1)
     keep = pc.not_equal(pc.binary_length(lines), 0)
     # A line of spaces and tabs alone is as blank as an empty one.
@@ -190,6 +191,4 @@ def _without(batch: pa.RecordBatch, skip_header: bool, skip_hash: bool) -> pa.Re
         keep = pc.and_(keep, pc.invert(blank))
     if skip_header:
         keep = pc.and_(keep, pc.not_equal(batch.column(0), 1))
-    if skip_hash:
-        keep = pc.and_(keep, pc.not_equal(start, b"#"))
     return batch.filter(keep)

@@ -12,6 +12,7 @@ from lakehouse.streams.sources.files import landed
 from lakehouse.streams.sources.nfdump import without_remarks
 from lakehouse.streams.sources.packets import numbered_packets
 from lakehouse.streams.sources.split import numbered_lines
+from lakehouse.streams.sources.zeek import without_headers
 from tests.streams import hostile
 
 LONGEST = 1_000_000
@@ -44,7 +45,8 @@ def records(path: Path, format: str) -> list[tuple[int, bytes, str | None]]:
     batches = (
         numbered_packets(str(path))
         if format == "pcap"
-        else numbered_lines(str(path), format == "nfdump", format == "zeek", LONGEST)
+        else {"nfdump": without_remarks, "zeek": without_headers}[format](
+            numbered_lines(str(path), format == "nfdump", LONGEST)
+        )
     )
-    batches = without_remarks(batches) if format == "nfdump" else batches
     return [row for batch in batches for row in zip(*batch.to_pydict().values(), strict=True)]

@@ -16,10 +16,8 @@ LINE = st.binary(max_size=12).map(
 )
 
 
-def read(
-    path: Path, skip_header: bool = False, skip_hash: bool = False, longest: int = 1000
-) -> list[tuple[int, bytes, str | None]]:
-    batches = split.numbered_lines(str(path), skip_header, skip_hash, longest)
+def read(path: Path, skip_header: bool = False, longest: int = 1000) -> list[tuple[int, bytes, str | None]]:
+    batches = split.numbered_lines(str(path), skip_header, longest)
     return [row for batch in batches for row in zip(*batch.to_pydict().values(), strict=True)]
 
 
@@ -68,12 +66,6 @@ def test_gzip_members_one_after_the_other_are_one_file(tmp_path: Path) -> None:
     path = tmp_path / "two.gz"
     path.write_bytes(gzip.compress(b"a\nb") + gzip.compress(b"c\nd\n"))
     assert [record for _, record, _ in read(path)] == [b"a", b"bc", b"d"]
-
-
-def test_zeek_comments_are_passed_over(tmp_path: Path) -> None:
-    path = tmp_path / "conn.log"
-    path.write_bytes(b"#fields\tts\n1.0\n#close\n")
-    assert read(path, skip_hash=True) == [(2, b"1.0", None)]
 
 
 @settings(max_examples=60, deadline=None)
