@@ -324,6 +324,7 @@ def measure_columns(stream: Stream, measure: str) -> list[str]:
     types = {
         "n": "bigint",
         "sum": total,
+        **({"carry": "double"} if total == "double" else {}),
         "min": value,
         "max": value,
         "first_us": "bigint",

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +26,7 @@ from pyspark.sql.types import StructType
 from lakehouse.algorithms.rollup.levels import horizons
 from lakehouse.declare.stream import Stream
 from lakehouse.spark.tables import rollup_schema
-from lakehouse.streams import counters
+from lakehouse.streams import counters, sums
 
 _PLACE = ["level", "start_us"]
 _TIMES = (("first_us", "min"), ("last_us", "max"))
@@ -195,7 +196,9 @@ class NodeFolder:
         wanted = [("batch", "batch", "max")] if "batch" in nodes.column_names else []
         wanted += [("rows", "rows", "sum")] + [(name, name, combine) for name, combine in _TIMES]
         for name in self.stream.measures:
-            parts = (("n", "sum"), ("sum", "sum"), ("min", "min"), ("max", "max"), *_TIMES)
+            wanted.append((f"{name}__n", f"{name}__n", "sum"))
+            wanted += self._sums(name)
+            parts = (("min", "min"), ("max", "max"), *_TIMES)
             wanted += [(f"{name}__{part}", f"{name}__{part}", combine) for part, combine in parts]
         return self._folded(nodes, by, wanted, nodes if meters and self.stream.counters else None)
 
@@ -223,7 +226,8 @@ class NodeFolder:
             columns[f"{name}__value"] = value
             columns[f"{name}__sum"] = value.cast(total)
             columns[f"{name}__seen"] = pc.if_else(pc.is_valid(value), rows["event_us"], None)
-            wanted += [(f"{name}__n", f"{name}__value", "count"), (f"{name}__sum", f"{name}__sum", "sum")]
+            wanted.append((f"{name}__n", f"{name}__value", "count"))
+            wanted += self._sums(name, lifted=True)
             wanted += [(f"{name}__{part}", f"{name}__value", part) for part in ("min", "max")]
             wanted += [(f"{name}__{part}", f"{name}__seen", combine) for part, combine in _TIMES]
         placed = pa.table(columns)
@@ -231,6 +235,17 @@ class NodeFolder:
         return self._folded(
             placed.filter(is_kept), [*place, *keys], wanted, self._readings(rows.filter(is_kept))
         )
+
+    @cached_property
+    def _doubles(self) -> tuple[str, ...]:
+        kinds = ((name, self.schema.field(f"{name}__sum").type) for name in self.stream.measures)
+        return tuple(name for name, kind in kinds if pa.types.is_floating(kind))
+
+    def _sums(self, name: str, lifted: bool = False) -> list[tuple[str, str, str]]:
+        """Return how a measure's sums combine; those of doubles in two columns."""
+        if name in self._doubles:
+            return sums.wanted(name, lifted)
+        return [(f"{name}__sum", f"{name}__sum", "sum")]
 
     def _readings(self, rows: pa.Table) -> pa.Table | None:
         """Return each row's readings as nodes of one reading; None where there are no counters."""
@@ -258,12 +273,13 @@ class NodeFolder:
         self, nodes: pa.Table, by: list[str], wanted: list[tuple[str, str, str]], metered: pa.Table | None
     ) -> pa.Table:
         if metered is None:
-            return _folded(nodes, by, wanted)
+            return sums.totalled(_folded(nodes, by, wanted), self._doubles)
         order = counters.order(nodes, by)
         nodes, metered = nodes.take(order), metered.take(order)
         run = counters.runs(nodes, by)
         # Groups come in no order of their own.
-        found = _folded(nodes.append_column("run", pa.array(run)), ["run"], wanted).sort_by("run")
+        found = _folded(nodes.append_column("run", pa.array(run)), ["run"], wanted)
+        found = sums.totalled(found, self._doubles).sort_by("run")
         firsts = nodes.select(by).take(pa.array(np.flatnonzero(np.diff(run, prepend=-1))))
         joined = [counters.joined(metered, run, name) for name in self.stream.counters]
         return _beside(firsts, found.drop_columns("run"), *joined)
@@ -273,7 +289,9 @@ class NodeFolder:
             kind = nodes.schema.field(f"{name}__sum").type
             if not pa.types.is_decimal(kind) or not nodes.num_rows:
                 continue
-            sizes = [pc.abs(nodes[f"{name}__{part}"].cast(pa.float64())) for part in ("min", "max")]
+            sizes = [
+                pc.abs(nodes[f"{name}__{part}"].cast(pa.float64(), safe=False)) for part in ("min", "max")
+            ]
             most = pc.max(pc.multiply(pc.max_element_wise(*sizes), nodes[f"{name}__n"].cast(pa.float64())))
             if (most.as_py() or 0) >= 10.0 ** (_DECIMALS - kind.scale):
                 raise OverflowError(

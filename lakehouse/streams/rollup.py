@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.declare.columns import sql_type
 from lakehouse.declare.stream import Stream
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
@@ -22,7 +23,7 @@ from lakehouse.home.marker import read_marker
 from lakehouse.home.rollup_schema import RollupSchema
 from lakehouse.home.table_commits import arrow_schema, fitted, open_table
 from lakehouse.home.table_log import read_parts
-from lakehouse.spark import tables
+from lakehouse.spark import sums, tables
 from lakehouse.streams.fold import fold
 from lakehouse.streams.nodes import (
     folded_with_counters,
@@ -146,7 +147,11 @@ def combined(nodes: DataFrame, stream: Stream) -> DataFrame:
     """Return one row per node of partial ones, without their batches."""
     if stream.counters:
         return folded_with_counters(nodes, stream)
-    return nodes.groupBy(*_NODE, *stream.grouping_keys).agg(*_combined(stream))
+    by = [*_NODE, *stream.grouping_keys]
+    folded = nodes.groupBy(*by).agg(*_combined(stream))
+    doubles = [column for name in doubles_of(stream) for column in sums.totalled(name)]
+    collected = [f"{name}__{part}" for name in doubles_of(stream) for part in ("pairs", "known")]
+    return folded.select("*", *doubles).drop(*collected)
 
 
 def over_keys(nodes: DataFrame, stream: Stream, grouping: tuple[str, ...]) -> DataFrame:
@@ -155,6 +160,12 @@ def over_keys(nodes: DataFrame, stream: Stream, grouping: tuple[str, ...]) -> Da
     # Over several meters there is no counter.
     left_out += stream.counter_columns if left_out else ()
     return nodes.withColumns({key: F.lit(None).cast(nodes.schema[key].dataType) for key in left_out})
+
+
+def doubles_of(stream: Stream) -> list[str]:
+    """Return the measures whose sums are rounded, and kept in two columns."""
+    # A double with decimals is kept as a decimal, whose sums are exact.
+    return [name for name in stream.measures if sql_type(stream.all_columns[name]) == "double"]
 
 
 def totals(nodes: DataFrame, stream: Stream) -> DataFrame:
@@ -188,10 +199,12 @@ def _combined(stream: Stream) -> list[Column]:
         F.max("last_us").alias("last_us"),
     ]
     for name in stream.measures:
-        scale = stream.all_columns[name].scale
-        total = F.sum(f"{name}__sum")
-        total = total if scale is None else total.cast(f"decimal(38,{scale})")
-        parts += [F.sum(f"{name}__n").alias(f"{name}__n"), total.alias(f"{name}__sum")]
+        parts.append(F.sum(f"{name}__n").alias(f"{name}__n"))
+        if name in doubles_of(stream):
+            parts += sums.collected(name)
+        else:
+            total = F.sum(f"{name}__sum").cast(f"decimal(38,{stream.all_columns[name].scale})")
+            parts.append(total.alias(f"{name}__sum"))
         for part, combine in (("min", F.min), ("max", F.max), ("first_us", F.min), ("last_us", F.max)):
             parts.append(combine(f"{name}__{part}").alias(f"{name}__{part}"))
     return parts

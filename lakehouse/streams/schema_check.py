@@ -6,6 +6,7 @@ import logging
 from dataclasses import replace
 
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from lakehouse.declare.stream import Stream
 from lakehouse.home.corrections import raw_from, read_corrections
@@ -14,6 +15,8 @@ from lakehouse.home.ledger import read_extent
 from lakehouse.home.marker import read_marker
 from lakehouse.home.rollup_schema import RollupSchema, declared_schema, read_rollup_schema
 from lakehouse.home.schema_change import compare_schemas, same_but_keeps
+from lakehouse.home.table_commits import add_columns, open_table
+from lakehouse.spark.tables import rollup_schema
 
 log = logging.getLogger(__name__)
 
@@ -44,9 +47,19 @@ def require_current(spark: SparkSession, layout: Home, stream: Stream) -> Rollup
             f"as {stream.definition()}; `tidemark plan {stream.name}` tells what that means, "
             f"`tidemark rebuild {stream.name}` builds them again"
         )
+    _add_carries(layout, stream)
     if now.levels == schema.levels:
         return schema
     return _keep_otherwise(spark, layout, stream, schema)
+
+
+def _add_carries(layout: Home, stream: Stream) -> None:
+    """Give a table that an earlier Tidemark made the columns that it lacks; its nodes have no carries."""
+    path = layout.rollup(stream.name)
+    there = {column.name for column in open_table(path).schema().fields}
+    lacking = [column for column in rollup_schema(stream) if column.name not in there]
+    if lacking:
+        add_columns(path, StructType(lacking).json())
 
 
 def set_properties(spark: SparkSession, layout: Home, stream: Stream, schema: RollupSchema) -> None:

@@ -17,11 +17,11 @@ CASE WHEN any_value(is_exact) THEN CAST(
 AS DOUBLE) ELSE ifnull(fsum(total) FILTER (at_least = n), 0) END AS certain,
 ifnull(sum(n) FILTER (at_least = n), 0) AS certain_n,
 ifnull(bool_and(at_least = at_most AND part_low = part_high) FILTER (is_open), true) AS is_settled,
-ifnull(sum(least(greatest(total * share, part_low), part_high)) FILTER (is_open), 0) AS open_sum,
+ifnull(fsum(least(greatest(total * share, part_low), part_high)) FILTER (is_open), 0) AS open_sum,
 list(cut_sums(n, total, lowest, highest, at_least, at_most)) FILTER (is_open) AS cuts,
 min(lowest) FILTER (at_most > 0) AS bottom,
 max(highest) FILTER (at_most > 0) AS top,
-2.220446049250313e-16 * (sum(n) + 8) * sum(magnitude) AS rounding
+{sum_rounding} * sum(magnitude) AS rounding
 -- [steps]
 settled AS (
     SELECT * REPLACE (ifnull(is_settled, true) AS is_settled) FROM joined
@@ -35,8 +35,8 @@ settled AS (
             ELSE -largest_ratio(-certain, certain_n, mirrored(cuts), -top, -bottom, rounding) / divisor END AS ratio_low,
         CASE WHEN is_settled THEN (certain + open_sum) / nullif(rows_low * divisor, 0)
             ELSE largest_ratio(certain, certain_n, uppers(cuts), bottom, top, rounding) / divisor END AS ratio_high,
-        CASE WHEN (certain + open_sum) * 1048576 % nullif(rows_low * divisor, 0) = 0 THEN 0
-            ELSE 4.440892098500626e-16 * abs(ratio_low) END AS rest
+        CASE WHEN (certain + open_sum) * {short_quotient} % nullif(rows_low * divisor, 0) = 0 THEN 0
+            ELSE {quotient_rounding} * abs(ratio_low) END AS rest
     FROM settled
 ), bounded AS (
     SELECT

@@ -39,7 +39,7 @@ met AS (
     FROM met
 ), meters AS (
     SELECT
-        bucket, key_json, any_value(is_exact) AS is_exact,
+        bucket, key_json, series_rank, any_value(is_exact) AS is_exact,
         count(*) AS nodes_read, min(width_us) AS finest_granularity_us, sum(n) AS n, max(highest) AS highest,
         sum(CASE WHEN starts_in AND ends_in THEN n WHEN starts_in OR ends_in THEN 1 ELSE 0 END) AS rows_low,
         sum(CASE WHEN starts_in AND ends_in THEN n WHEN starts_in OR ends_in THEN n - 1 ELSE n - 2 END) AS rows_high,
@@ -53,14 +53,14 @@ met AS (
         ifnull(sum(grown + drops_high) FILTER (NOT (starts_in AND ends_in)), 0) AS open_high,
         ifnull(sum((grown + drops_low) * share) FILTER (NOT (starts_in AND ends_in)), 0) AS open_value,
         bool_and(starts_in AND ends_in) AS is_whole
-    FROM chained GROUP BY bucket, key_json, series_rank
+    FROM (FROM chained ORDER BY series_rank, start_us) GROUP BY bucket, key_json, series_rank
 ), bounded AS (
     SELECT
         *, known + inner_low + falls AS at_least, known + inner_high + falls + open_high AS at_most,
         -- Whole numbers of digits add up exactly as doubles while none comes to 2^50.
-        CASE WHEN is_exact AND all_drops + open_high + 2 * highest < 1125899906842624 THEN 0
+        CASE WHEN is_exact AND all_drops + open_high + 2 * highest < {whole_terms} THEN 0
             WHEN all_drops = 0 AND is_whole AND NOT is_exact THEN 0
-            ELSE 2.220446049250313e-16 * (8 + CASE WHEN all_drops = 0 THEN 0 ELSE n END)
+            ELSE {eps} * (8 + CASE WHEN all_drops = 0 THEN 0 ELSE n END)
                 * (all_drops + 2 * highest) END AS rounding
     FROM meters
 ), grouped AS (
@@ -69,11 +69,12 @@ met AS (
         min(finest_granularity_us) AS finest_granularity_us,
         CAST(sum(rows_low) AS BIGINT) AS rows_low, CAST(sum(rows_high) AS BIGINT) AS rows_high,
         sum(rows_spread) AS rows_spread,
-        sum(at_least) AS at_least, sum(at_most) AS at_most, sum(at_least + open_value) AS spread,
+        sum(at_least) AS at_least, sum(at_most) AS at_most,
+        sum(at_least + open_value) AS spread,
         bool_and(at_least = at_most) AS is_point,
-        sum(rounding) + CASE WHEN count(*) = 1 OR bool_and(is_exact) AND sum(at_most) < 1125899906842624 THEN 0
-            ELSE 2.220446049250313e-16 * (8 + count(*)) * sum(at_most) END AS rounding
-    FROM bounded GROUP BY bucket, key_json
+        sum(rounding) + CASE WHEN count(*) = 1 OR bool_and(is_exact) AND sum(at_most) < {whole_terms} THEN 0
+            ELSE {eps} * (8 + count(*)) * sum(at_most) END AS rounding
+    FROM (FROM bounded ORDER BY series_rank) GROUP BY bucket, key_json
 )
 -- [by_meter]
 true

@@ -96,8 +96,8 @@ CREATE MACRO reads_of(asked, first_rank := 0, last_rank := 4611686018427387904) 
         first_slot + series_rank AS slot,
         unnest(list_filter(
             list_distinct([
-                ifnull(floor_to(a_us, parent_width_us), -4611686018427387904),
-                ifnull(floor_to(b_us, parent_width_us), -4611686018427387904)
+                ifnull(floor_to(a_us, parent_width_us), {kept_forever_us}),
+                ifnull(floor_to(b_us, parent_width_us), {kept_forever_us})
             ]),
             lambda parent: parent < a_us OR parent > b_us - parent_width_us AND parent < b_us
         )) AS parent_us,
@@ -110,7 +110,7 @@ CREATE MACRO reads_of(asked, first_rank := 0, last_rank := 4611686018427387904) 
 
 CREATE MACRO nodes_inside(reads) AS TABLE
     SELECT
-        key_json, is_exact,
+        key_json, is_exact, nodes.slot,
         width_us, start_us, n, total, exact_total, wide_total, lowest, highest, magnitude,
         CASE
             WHEN first_us >= a_us AND last_us < b_us THEN n
@@ -122,7 +122,8 @@ CREATE MACRO nodes_inside(reads) AS TABLE
             WHEN first_us >= a_us AND last_us < b_us THEN n
             WHEN last_us < a_us OR first_us >= b_us THEN 0
             WHEN first_us >= a_us OR last_us < b_us THEN n - 1
-            ELSE n
+            -- The first and the last are two, and neither is inside.
+            ELSE n - 2
         END AS at_most,
         (least(b_us, start_us + width_us) - greatest(a_us, start_us)) / width_us AS share,
         bucket

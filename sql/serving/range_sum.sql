@@ -2,8 +2,8 @@
 --
 -- Purpose:    value is the certain sum and each cut node's share of its sum; low and high add the extremes.
 --
--- Adding N doubles in any order errs by at most eps/2 * N * sum|x|, and so does any other way to add them: eps * N *
--- magnitude holds both. Whole numbers below 2^53 are exact, so exact measures need it only above.
+-- Each node's sum is its values' nearest double, and few are added here: what rounding can do does not grow with their
+-- number, see rounding.py. Whole numbers below 2^53 are exact, so exact measures need it only above.
 -- Parameters: stream_name, measure_name, range_start, range_end, edges, keys, by: see range_nodes
 -- Usage:      FROM range_sum('telemetry', 'temp', '2020-07-13T06:00', '2020-07-13T09:30', keys := {device: 'a'});
 
@@ -16,17 +16,16 @@ CASE WHEN any_value(is_exact) THEN CAST(
 AS DOUBLE) ELSE ifnull(fsum(CASE WHEN at_least = n THEN total END), 0) END AS certain,
 -- A FILTER would copy all columns for each aggregate.
 bool_or(is_open) AS is_open,
-sum(CASE WHEN is_open THEN part_low ELSE 0 END) AS open_low,
-sum(CASE WHEN is_open THEN part_high ELSE 0 END) AS open_high,
-sum(CASE WHEN is_open THEN least(greatest(total * share, part_low), part_high) ELSE 0 END) AS open_sum,
-sum(magnitude) AS magnitude,
-2.220446049250313e-16 * (sum(n) + 8) AS unit
+fsum(CASE WHEN is_open THEN part_low ELSE 0 END) AS open_low,
+fsum(CASE WHEN is_open THEN part_high ELSE 0 END) AS open_high,
+fsum(CASE WHEN is_open THEN least(greatest(total * share, part_low), part_high) ELSE 0 END) AS open_sum,
+sum(magnitude) AS magnitude
 -- [steps]
 ended AS (
     SELECT
         *,
-        CASE WHEN is_exact AND (NOT is_open OR magnitude < 9007199254740992) THEN 0
-            ELSE unit * magnitude END AS rounding
+        CASE WHEN is_exact AND (NOT is_open OR magnitude < {whole_doubles}) THEN 0
+            ELSE {sum_rounding} * magnitude END AS rounding
     FROM joined
 )
 -- [value]

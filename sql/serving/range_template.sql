@@ -9,6 +9,9 @@
 --             stream_name, measure_name, range_start, range_end, edges, keys, by: see range_nodes
 -- Usage:      FROM range_sum('telemetry', 'temp', '2020-07-13T06:00', '2020-07-13T09:30', keys := {device: 'a'});
 --
+-- Doubles are added in one order, so that a range has one answer, however many are asked for at once.
+-- Words in braces that no part has are numbers of lakehouse/algorithms/rollup/rounding.py.
+--
 -- Answer: key, value, low, high, exact, rows (about so many), rows_low, rows_high (null where the last level has forgotten
 -- some), nodes_read, finest_granularity_us, as_of_version, grouping, final (rows later than the stream's `latest` apart, no row can still change it).
 
@@ -26,7 +29,7 @@ grouped AS (
         CAST(sum(at_least) AS BIGINT) AS rows_low, CAST(sum(at_most) AS BIGINT) AS rows_high,
         sum(least(greatest(n * share, at_least), at_most)) AS rows_spread,
         {folds}
-    FROM {nodes}(reads)
+    FROM (FROM {nodes}(reads) ORDER BY slot, start_us)
     GROUP BY bucket, key_json
 )
 -- [steps]

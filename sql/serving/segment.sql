@@ -13,8 +13,8 @@ CREATE TABLE segment.series (
 COMMENT ON TABLE segment.series IS 'One row per stream, grouping and combination of its keys'' values.';
 
 CREATE TABLE segment.nodes (
-    slot BIGINT, parent_us BIGINT, start_us BIGINT, n BIGINT, total DOUBLE, exact_total BIGINT, wide_total HUGEINT,
-    lowest DOUBLE, highest DOUBLE, magnitude DOUBLE, first_us BIGINT, last_us BIGINT
+    slot BIGINT, parent_us BIGINT, start_us BIGINT, n BIGINT, total DOUBLE, carry DOUBLE, exact_total BIGINT,
+    wide_total HUGEINT, lowest DOUBLE, highest DOUBLE, magnitude DOUBLE, first_us BIGINT, last_us BIGINT
 );
 COMMENT ON TABLE segment.nodes IS 'One row per measure, level, series and node that holds a value; sorted by slot and start.';
 

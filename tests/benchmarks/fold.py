@@ -58,7 +58,7 @@ temp = "double"
 """
 PLACE = (("level", pa.int32()), ("grouping", pa.int32()), ("start_us", pa.int64()), ("batch", pa.int64()))
 REST = (("device", pa.string()), ("rows", pa.int64()), ("first_us", pa.int64()), ("last_us", pa.int64()))
-TEMP = {"n": pa.int64(), "sum": pa.float64(), "min": pa.float64(), "max": pa.float64()}
+TEMP = {"n": pa.int64(), "sum": pa.float64(), "carry": pa.float64(), "min": pa.float64(), "max": pa.float64()}
 TEMP |= {"first_us": pa.int64(), "last_us": pa.int64()}
 SCHEMA = pa.schema([*PLACE, *REST, *((f"temp__{part}", kind) for part, kind in TEMP.items())])
 _NAMES = pa.array([f"device-{number:04d}" for number in range(DEVICES)])
@@ -76,7 +76,8 @@ def nodes(level: int, minutes: np.ndarray[Any, Any], devices: np.ndarray[Any, An
     start = T0 + minutes // width * width * MINUTE
     size, one = len(minutes), np.ones(len(minutes), np.int64)
     value = (minutes * 31 + devices) % 1000 / 10.0
-    values = {"n": one, "sum": value, "min": value, "max": value, "first_us": start, "last_us": start}
+    values = {"n": one, "sum": value, "carry": np.zeros(size), "min": value, "max": value}
+    values |= {"first_us": start, "last_us": start}
     columns = [
         np.full(size, level, np.int32),
         np.zeros(size, np.int32),

@@ -99,6 +99,7 @@ PRINTED: dict[str, dict[str, set[str]]] = {
         "space": {"base_slots", "nodes", "nodes_bound"},
         "error": {"bytes_ratio", "p95_relative_error", "histories_absent"},
         "intervals": {"interval_trials", "interval_violations"},
+        "widths": {"interval_widths", "sure_intervals_wrong"},
         "aaquery": {"aaquery_error_paper", "aaquery_error_ours"},
         "speed": {"inserts_per_s", "queries_per_s", "peers_per_s"},
         "serving": {"serving_rows", "range_sum_p95_ms", "raw_scan_over_range_sum"},

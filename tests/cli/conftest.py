@@ -30,7 +30,7 @@ ROWS = f"""
 _NODES = """
     SELECT {level} AS level, {grouping} AS grouping, {device} AS device, event_us - event_us % {width} AS start_us,
         count(*) AS rows, min(event_us) AS first_us, max(event_us) AS last_us, count(temp) AS temp__n,
-        sum(temp) AS temp__sum, min(temp) AS temp__min, max(temp) AS temp__max,
+        fsum(temp) AS temp__sum, 0.0 AS temp__carry, min(temp) AS temp__min, max(temp) AS temp__max,
         min(event_us) AS temp__first_us, max(event_us) AS temp__last_us
     FROM ({rows}) GROUP BY ALL
 """

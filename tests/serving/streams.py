@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, Level, horizons
 from lakehouse.serving.file.snapshot import PublishedMeasure, StreamSnapshot, Total
+from lakehouse.serving.file.sums import create_macros, pairs
 
 MEASURES = (
     PublishedMeasure("temp", "double"),
@@ -93,6 +94,7 @@ class RandomStream:
         write_delta(_with_places(table), folder / "raw")
         with duckdb.connect() as connection:
             connection.register("rows_of_stream", table)
+            create_macros(connection)
             nodes = self._nodes(connection, folder / "nodes")
             _write_ledger(connection, folder / "ledger")
             return self._facts(folder, _totals(connection, nodes))
@@ -139,13 +141,13 @@ class RandomStream:
 
 def _node_columns(measure: PublishedMeasure) -> str:
     name, seen = measure.name, f"FILTER ({measure.name} IS NOT NULL)"
-    total = (
-        f"sum({name})"
-        if measure.decimals is None
-        else f"CAST(sum({name}) AS DECIMAL(38, {measure.decimals}))"
-    )
+    if measure.decimals is None:
+        pair = f"totalled({pairs(name, 'NULL::DOUBLE')})"
+        total = f"({pair}).total AS {name}__sum, ({pair}).carry AS {name}__carry"
+    else:
+        total = f"CAST(sum({name}) AS DECIMAL(38, {measure.decimals})) AS {name}__sum"
     return (
-        f"count({name}) AS {name}__n, {total} AS {name}__sum, min({name}) AS {name}__min, max({name}) AS {name}__max, "
+        f"count({name}) AS {name}__n, {total}, min({name}) AS {name}__min, max({name}) AS {name}__max, "
         f"min(event_us) {seen} AS {name}__first_us, max(event_us) {seen} AS {name}__last_us"
     )
 

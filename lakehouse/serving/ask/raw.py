@@ -6,7 +6,6 @@ a statement of anybody else. Names of columns come from the published catalogue,
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from typing import Any
 
 import duckdb
 
+from lakehouse.algorithms.rollup.rounding import QUOTIENT_ROUNDING, SUM_ROUNDING
 from lakehouse.declare.timestamps import iso_timestamp
 from lakehouse.home.corrections import RETRACT, raw_from, read_corrections
 from lakehouse.home.layout import Home
@@ -200,7 +200,7 @@ def _answer(
         INCREASE: float(total or 0) if n else None,
     }
     value = values[question.aggregate]
-    bound = sys.float_info.epsilon * (n + 8) * (magnitude or 0) if is_rounded else 0.0
+    bound = SUM_ROUNDING * (magnitude or 0) if is_rounded else 0.0
     bound = {"sum": bound, INCREASE: bound, "avg": _avg_bound(total, n, bound)}.get(question.aggregate, 0.0)
     low_side, high_side = (None, None) if value is None else (value - bound, value + bound)
     key = dict(zip(question.by, key_values, strict=True))
@@ -211,7 +211,7 @@ def _avg_bound(total: float | None, n: int, bound: float) -> float:
     """Return how far an average may be off: by what the sum may, and by the rounding of its division."""
     if not n or total is None or (not bound and Fraction(total / n) * n == Fraction(total)):
         return 0.0
-    return bound / n + 2 * sys.float_info.epsilon * abs(total / n)
+    return bound / n + QUOTIENT_ROUNDING * abs(total / n)
 
 
 def _values(found: Answer) -> tuple[str | None, ...]:

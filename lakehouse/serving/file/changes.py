@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakehouse.serving.file.node_rows import Numbered, no_nodes, write_rows
+from lakehouse.serving.file.node_rows import Numbered, magnitude_of, no_nodes, write_rows
 from lakehouse.serving.file.segments import BLOCK, NODE_COLUMNS
-from lakehouse.serving.file.snapshot import StreamSnapshot, Total, totals_of
+from lakehouse.serving.file.snapshot import PublishedMeasure, StreamSnapshot, Total, totals_of
+from lakehouse.serving.file.sums import create_macros, is_known, pairs
 from lakehouse.serving.literals import name, parquet
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ _EXACT = "ifnull(CAST({0}.exact_total AS HUGEINT), {0}.wide_total)"
 
 def write_changed(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
     """Write the new rows of the stream's nodes that changed; ``combined`` holds them with what they were before."""
+    create_macros(connection)
     connection.execute(f"CREATE OR REPLACE TEMP TABLE wide AS {_folded(one.stream)}")
     connection.execute("CREATE OR REPLACE TEMP TABLE changed_nodes AS FROM fresh.segment.nodes WITH NO DATA")
     write_rows(connection, one, "changed_")
@@ -75,7 +77,11 @@ def _kept(stream: StreamSnapshot) -> str:
     """Return SQL for the partial nodes that came, without those that their level keeps no longer."""
     assert stream.changed is not None
     kept = [f"level = {n} AND start_us >= {start}" for n, start in enumerate(stream.horizons, start=1)]
-    return f"(SELECT * FROM {parquet(stream.changed.nodes)} WHERE {' OR '.join(kept)})"
+    # Files that an earlier Tidemark wrote have no carries.
+    carries = [f"NULL::DOUBLE AS {name(f'{m.name}__carry')}" for m in stream.measures if not m.is_exact]
+    empty = f"SELECT {', '.join(['NULL::INTEGER AS level', *carries])} WHERE false"
+    nodes = f"SELECT * FROM {parquet(stream.changed.nodes)} UNION ALL BY NAME {empty}"
+    return f"(SELECT * FROM ({nodes}) WHERE {' OR '.join(kept)})"
 
 
 def _folded(stream: StreamSnapshot) -> str:
@@ -85,20 +91,38 @@ def _folded(stream: StreamSnapshot) -> str:
     by = ", ".join(("level", '"grouping"', "start_us", *map(name, stream.key_names)))
     sums = ['CAST(sum("rows") AS BIGINT) AS "rows"', "min(first_us) AS first_us", "max(last_us) AS last_us"]
     for measure in stream.measures:
-        parts = {
-            part: name(f"{measure.name}__{part}")
-            for part in ("n", "sum", "min", "max", "first_us", "last_us")
-        }
-        sums.append(f"CAST(sum({parts['n']}) AS BIGINT) AS {parts['n']}")
-        combined = {"sum": "sum", "min": "min", "max": "max", "first_us": "min", "last_us": "max"}
-        sums += [f"{combine}({parts[part]}) AS {parts[part]}" for part, combine in combined.items()]
+        n, *parts = (name(f"{measure.name}__{part}") for part in ("n", "min", "max", "first_us", "last_us"))
+        sums.append(f"CAST(sum({n}) AS BIGINT) AS {n}")
+        sums += _sums(measure)
+        combine = zip(("min", "max", "min", "max"), parts, strict=True)
+        sums += [f"{how}({part}) AS {part}" for how, part in combine]
     return f"SELECT {by}, {', '.join(sums)} FROM {_kept(stream)} GROUP BY {by}"
 
 
+def _sums(measure: PublishedMeasure) -> list[str]:
+    """Return SQL for a measure's sum over partial nodes; of doubles, its carry too."""
+    total, carry = (name(f"{measure.name}__{part}") for part in ("sum", "carry"))
+    if measure.is_exact:
+        return [f"sum({total}) AS {total}"]
+    whole = f"totalled({pairs(total, carry)})"
+    return [
+        f"({whole}).total AS {total}",
+        f"CASE WHEN {is_known(total, carry)} THEN ({whole}).carry END AS {carry}",
+    ]
+
+
+_MAGNITUDE = magnitude_of(
+    "(n + n_before)", "least_value", "greatest_value", "exact IS NOT NULL OR is_compensated"
+)
 _COMBINED = f"""
     WITH added AS (
         SELECT
             new.*, before.n IS NULL AS is_new, ifnull(before.n, 0) AS n_before, before.total AS total_before,
+            added(
+                {{total: new.total, carry: ifnull(new.carry, 0.0)}},
+                {{total: ifnull(before.total, 0.0), carry: ifnull(before.carry, 0.0)}}
+            ) AS sums,
+            new.carry IS NOT NULL AND (before.n IS NULL OR before.carry IS NOT NULL) AS is_compensated,
             {_EXACT.format("before")} AS exact_before,
             {_EXACT.format("new")} + ifnull(exact_before, 0) AS exact,
             least(new.lowest, before.lowest) AS least_value, greatest(new.highest, before.highest) AS greatest_value,
@@ -107,11 +131,12 @@ _COMBINED = f"""
     )
     SELECT
         slot, parent_us, start_us, n + n_before AS n,
-        CASE WHEN exact IS NULL THEN total + ifnull(total_before, 0) ELSE CAST(exact AS DOUBLE) END AS total,
+        CASE WHEN exact IS NULL THEN sums.total ELSE CAST(exact AS DOUBLE) END AS total,
+        CASE WHEN exact IS NULL AND is_compensated THEN sums.carry END AS carry,
         TRY_CAST(exact AS BIGINT) AS exact_total,
         CASE WHEN TRY_CAST(exact AS BIGINT) IS NULL THEN exact END AS wide_total,
         least_value AS lowest, greatest_value AS highest,
-        ifnull((n + n_before) * greatest(abs(least_value), abs(greatest_value)), 0) AS magnitude,
+        ifnull({_MAGNITUDE}, 0) AS magnitude,
         first_of_all AS first_us, last_of_all AS last_us,
         is_new, n_before, exact_before, total_before
     FROM added

@@ -1,7 +1,7 @@
 """The statements that make an empty version: its tables, macros and views, from the files of sql/serving.
 
 The macros of the six aggregates differ in a few expressions only. ``range_template.sql`` has the text that they share,
-``range_<aggregate>.sql`` the parts that are filled in.
+``range_<aggregate>.sql`` the parts that are filled in. Numbers of bounds are those of rounding.py.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from lakehouse.algorithms.rollup.rounding import NAMED
 from lakehouse.serving.file.segments import places
 from sql import statement
 
@@ -34,7 +35,7 @@ def tables() -> Iterator[str]:
 
 def macros(segments: Sequence[str] = ()) -> Iterator[str]:
     """Yield the statements of all views and macros over these segments, which are attached, and the file's own."""
-    filled_in = places(segments)
+    filled_in = places(segments) | {f"{{{name}}}": number for name, number in NAMED.items()}
     for file in MACRO_FILES:
         aggregate = file.removeprefix("range_")
         text = range_macros(aggregate) if aggregate in _AGGREGATES else statement(f"serving/{file}")

@@ -67,7 +67,9 @@ def no_nodes(stream: StreamSnapshot) -> str:
     """Return SQL for wide nodes, none of them."""
     names = ["start_us", "rows", "first_us", "last_us"]
     for measure in stream.measures:
-        names += [f"{measure.name}__{part}" for part in ("n", "sum", "min", "max", "first_us", "last_us")]
+        carry = () if measure.is_exact else ("carry",)
+        parts = ("n", "sum", *carry, "min", "max", "first_us", "last_us")
+        names += [f"{measure.name}__{part}" for part in parts]
         names += [f"{measure.name}__{part}" for part in COUNTER_PARTS if measure.is_counter]
     keys = [f"NULL::VARCHAR AS {name(key)}" for key in stream.key_names]
     columns = [f"NULL::BIGINT AS {name(column)}" for column in names]
@@ -156,18 +158,25 @@ def _parent(levels: Sequence[Level]) -> str:
 def node_columns(measure: PublishedMeasure) -> str:
     """Return the columns of ``nodes`` from ``n`` on, of wide nodes."""
     if measure.name == ROWS:
-        return '"rows", NULL, NULL, NULL, NULL, NULL, 0, first_us, last_us'
+        return '"rows", NULL, NULL, NULL, NULL, NULL, NULL, 0, first_us, last_us'
     n, total, low, high, first, last = (
         name(f"{measure.name}__{part}") for part in ("n", "sum", "min", "max", "first_us", "last_us")
     )
-    exact = wide = "NULL"
-    if measure.decimals is not None:
+    exact = wide = carry = "NULL"
+    if measure.decimals is None:
+        carry = name(f"{measure.name}__carry")
+    else:
         exact, low, high = (_unscaled(column, measure.decimals) for column in (total, low, high))
         total, exact = exact, f"TRY_CAST({exact} AS BIGINT)"
         wide = f"CASE WHEN {exact} IS NULL THEN {total} END"
     total, low, high = (f"CAST({column} AS DOUBLE)" for column in (total, low, high))
-    magnitude = f"{n} * greatest(abs({low}), abs({high}))"
-    return f"{n}, {total}, {exact}, {wide}, {low}, {high}, {magnitude}, {first}, {last}"
+    magnitude = magnitude_of(n, low, high, "true" if measure.is_exact else f"{carry} IS NOT NULL")
+    return f"{n}, {total}, {carry}, {exact}, {wide}, {low}, {high}, {magnitude}, {first}, {last}"
+
+
+def magnitude_of(n: str, low: str, high: str, is_compensated: str) -> str:
+    """Return SQL for what the rounding of a node's sum is in proportion to: n times more where it was added plainly."""
+    return f"{n} * greatest(abs({low}), abs({high})) * CASE WHEN {is_compensated} THEN 1 ELSE {n} END"
 
 
 def _counter_columns(measure: PublishedMeasure) -> tuple[str, str]:

@@ -28,7 +28,9 @@ BLOCK = 2**32
 # Ends the names of segments of rows.
 ROWS = "r"
 _PLACE = "slot, parent_us, start_us, n"
-NODE_COLUMNS = f"{_PLACE}, total, exact_total, wide_total, lowest, highest, magnitude, first_us, last_us"
+NODE_COLUMNS = (
+    f"{_PLACE}, total, carry, exact_total, wide_total, lowest, highest, magnitude, first_us, last_us"
+)
 COUNTER_COLUMNS = f"{_PLACE}, first_us, last_us, first_reading, last_reading, highest, drops_low, drops_high"
 COLUMNS = {"nodes": NODE_COLUMNS, "counter_nodes": COUNTER_COLUMNS}
 _NEWEST = (

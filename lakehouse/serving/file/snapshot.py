@@ -17,7 +17,7 @@ from sql import statement
 
 ROWS = "*"
 # Counts up with every change of how nodes are stored that the tables do not show.
-_STORED = 1
+_STORED = 2
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,16 @@ if __name__ == "__main__":
     run_parts(
         __doc__,
         __package__,
-        ("space", "error", "intervals", "aaquery", "speed", "serving", "publishing", "publish_history"),
+        (
+            "space",
+            "error",
+            "intervals",
+            "widths",
+            "aaquery",
+            "speed",
+            "serving",
+            "publishing",
+            "publish_history",
+        ),
         only_in_full=("ingest",),
     )

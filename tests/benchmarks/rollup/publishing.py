@@ -150,7 +150,7 @@ def _write_nodes(path: Path, first: int, end: int) -> None:
             parts.append(
                 f"""SELECT {number} AS level, {grouping} AS "grouping", {device} AS device, {start} AS start_us,
                 count(*) AS "rows", min(at_us) AS first_us, max(at_us) AS last_us,
-                count(*) AS temp__n, sum(v) AS temp__sum, min(v) AS temp__min, max(v) AS temp__max,
+                count(*) AS temp__n, fsum(v) AS temp__sum, 0.0 AS temp__carry, min(v) AS temp__min, max(v) AS temp__max,
                 min(at_us) AS temp__first_us, max(at_us) AS temp__last_us
                 FROM (SELECT *, m * {MINUTE_US} + {START_US} AS at_us, (hash(m, d) % 1000) / 100.0 AS v
                     FROM range({first}, {end}) AS t(m), range({DEVICES}) AS u(d)) GROUP BY ALL"""

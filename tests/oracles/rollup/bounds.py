@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from lakehouse.algorithms.rollup.rounding import EPS as EPS
 from tests.oracles.rollup.contract import Aggregate, Answer, Answers
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     Bools = npt.NDArray[np.bool_]
     RowRange = tuple[Ints, Ints]
 
-EPS = float(np.finfo(np.float64).eps)
 _ROUNDS = 64
 
 
@@ -117,9 +117,10 @@ def row_range(cut: CutNodes) -> RowRange:
     # A remainder's last time is where its time ends, which is no row's; a lone row is its first.
     last_is_a_row = ~cut.remainder | (cut.n == 1)
     some_in = first_in | (last_in & last_is_a_row)
-    some_out = last_in | (first_in & last_is_a_row)
+    # A range inside the node may leave out both its first and its last row: they are two.
+    out = (~first_in).astype(np.int64) + (~last_in & last_is_a_row)
     least = np.where(first_in & last_in, cut.n, np.where(some_in & ~outside, 1, 0))
-    most = np.where(first_in & last_in, cut.n, np.where(outside, 0, cut.n - some_out))
+    most = np.where(outside, 0, cut.n - out)
     return least.astype(np.int64), most.astype(np.int64)
 
 
@@ -280,7 +281,10 @@ def _min(inside: Inside, cut: CutNodes, rows: RowRange) -> _Sides:
     all_in = (rows[0] == cut.n) & ~cut.remainder
     reached = np.where(all_in, cut.min, cut.max)[rows[0] > 0]
     high = min([inside.min, *reached.tolist()])
-    return _Sides(low, low, None if high == math.inf else high, low == high)
+    # A node that is inside by half or more is thought to have its least value there.
+    half = 2 * (cut.to_us - cut.from_us) >= cut.width_us
+    likely = min([high, *cut.min[half].tolist()])
+    return _Sides(low if likely == math.inf else likely, low, None if high == math.inf else high, low == high)
 
 
 def _max(inside: Inside, cut: CutNodes, rows: RowRange) -> _Sides:

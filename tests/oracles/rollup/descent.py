@@ -54,9 +54,10 @@ class Descent:
 
     def answer(self, aggregate: Aggregate) -> Answer:
         """Answer from what was collected."""
-        return answer(aggregate, self._inside(), CutNodes.of(self.cuts), self.nodes_read, self.finest_us)
+        return answer(aggregate, self.inside(), CutNodes.of(self.cuts), self.nodes_read, self.finest_us)
 
-    def _inside(self) -> Inside:
+    def inside(self) -> Inside:
+        """Return all rows surely inside, as one."""
         folds = self.folds
         return Inside(
             n=sum(fold.n for fold in folds),

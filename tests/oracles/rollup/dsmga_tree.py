@@ -15,6 +15,7 @@ from tests.oracles.rollup.level_stack import LevelStack, batch_of
 if TYPE_CHECKING:
     from lakehouse.algorithms.rollup.levels import Level
     from tests.oracles.rollup.contract import Aggregate, Answer, Answers, Node, Times, Values
+    from tests.oracles.rollup.descent import Descent
 
 
 class DsmgaTree:
@@ -87,10 +88,14 @@ class DsmgaTree:
     def query(self, start_us: int, end_us: int, aggregate: Aggregate) -> Answer:
         """Answer one aggregate over ``[start_us, end_us)``; an end before the start is an empty range."""
         oldest = int(self._stack.horizons[-1])
-        known = self._stack.read(max(start_us, oldest), end_us).answer(aggregate)
+        known = self.descent(start_us, end_us).answer(aggregate)
         if self._earliest_us is not None and max(start_us, self._earliest_us) < min(end_us, oldest):
             return with_forgotten_rows(known, aggregate)
         return known
+
+    def descent(self, start_us: int, end_us: int) -> Descent:
+        """Return what answers a range: the rows surely inside, and the nodes that it cuts."""
+        return self._stack.read(max(start_us, int(self._stack.horizons[-1])), end_us)
 
     def query_batch(self, starts: Times, ends: Times, aggregate: Aggregate) -> Answers:
         """Answer one aggregate over every ``[starts[i], ends[i])``: as ``query`` would, many times faster.

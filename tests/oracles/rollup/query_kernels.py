@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from lakehouse.algorithms.rollup.rounding import EPS
 from tests.oracles.rollup.node_kernels import HEAD, TAIL, find, fold_range, plus
 
-EPS = float(np.finfo(np.float64).eps)
 ROUNDS = 64
 INSIDE = np.dtype(
     [
@@ -191,13 +191,13 @@ def _set_rows(cut: Any, start: int, end: int) -> None:
     outside = cut.last_us < start or cut.first_us >= end
     last_is_a_row = not cut.remainder or cut.n == 1
     some_in = first_in or (last_in and last_is_a_row)
-    some_out = last_in or (first_in and last_is_a_row)
+    out = (0 if first_in else 1) + (1 if not last_in and last_is_a_row else 0)
     if first_in and last_in:
         cut.least, cut.most = cut.n, cut.n
     elif outside:
         cut.least, cut.most = 0, 0
     else:
-        cut.least, cut.most = (1 if some_in else 0), (cut.n - 1 if some_out else cut.n)
+        cut.least, cut.most = (1 if some_in else 0), cut.n - out
 
 
 @njit(cache=True)
@@ -367,11 +367,14 @@ def _avg(inside: Any, cuts: Any, met: int, sure: int, rows: float) -> Any:
 
 @njit(cache=True)
 def _min(sure_min: float, cuts: Any, met: int, sign: float) -> Any:
-    low, high = sure_min, sure_min
+    low, high, likely = sure_min, sure_min, np.inf
     for index in range(met):
         cut = cuts[index]
         least, greatest = (cut.min, cut.max) if sign > 0 else (-cut.max, -cut.min)
         low = min(low, least)
+        if cut.share >= 0.5:
+            likely = min(likely, least)
         if cut.least > 0:
             high = min(high, least if cut.least == cut.n and not cut.remainder else greatest)
-    return low, (np.nan if high == np.inf else high), low, low == high
+    likely = min(likely, high)
+    return low, (np.nan if high == np.inf else high), (low if likely == np.inf else likely), low == high

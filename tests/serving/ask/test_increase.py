@@ -54,7 +54,7 @@ class Meters:
             for number in range(len(LEVELS)):
                 for node in tree.nodes(number):
                     parts = {f"{name}__{part}": node[part].item() for part in COLUMNS}
-                    least = {f"{name}__min": 0.0, f"{name}__sum": 0.0}
+                    least = {f"{name}__min": 0.0, f"{name}__sum": 0.0, f"{name}__carry": 0.0}
                     place = {
                         "level": number + 1,
                         "grouping": 0,

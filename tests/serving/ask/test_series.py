@@ -11,9 +11,10 @@ from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import AskError, Question
 from lakehouse.serving.ask.series import Bucket, buckets, buckets_by, series, series_by
-from tests.serving.ask.test_ask import close, questions
+from tests.serving.ask.test_ask import questions
 from tests.serving.conftest import STREAMS, Lakehouse
 
+SIDES = ("value", "low", "high")
 FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -29,8 +30,7 @@ def test_each_bucket_is_what_its_range_alone_answers(
     assert len(found) == min(points, question.end_us - question.start_us)
     for bucket in found:
         (alone,) = answer(connection, _part(question, bucket))
-        assert (bucket.exact, bucket.rows) == (alone.exact, alone.rows)
-        assert all(close(getattr(bucket, side), getattr(alone, side)) for side in ("value", "low", "high"))
+        assert all(getattr(bucket, part) == getattr(alone, part) for part in ("exact", "rows", *SIDES))
 
 
 def _part(question: Question, bucket: Bucket) -> Question:
@@ -68,7 +68,7 @@ def test_a_keys_series_is_what_is_answered_where_the_key_has_that_value(
         assert len(one.buckets) == len(alone.buckets)
         for ours, theirs in zip(one.buckets, alone.buckets, strict=True):
             assert _but_sides(ours) == _but_sides(theirs)
-            assert all(close(getattr(ours, side), getattr(theirs, side)) for side in ("value", "low", "high"))
+            assert all(getattr(ours, side) == getattr(theirs, side) for side in SIDES)
 
 
 def _but_sides(bucket: Bucket) -> tuple[int, int, bool, int]:
@@ -163,7 +163,7 @@ def test_the_macro_gives_every_aggregate_by_key(lakehouse: Lakehouse, aggregate:
 
     for device, _, value, low, high, start, end in rows:
         (alone,) = ask(lakehouse.reader, "deep", "price", aggregate, start, end, {"device": device})
-        assert all(close(a, b) for a, b in ((value, alone.value), (low, alone.low), (high, alone.high)))
+        assert (value, low, high) == (alone.value, alone.low, alone.high)
     assert {row[1] for row in rows} == {1, 2, 3, 4}
 
 

@@ -1,0 +1,43 @@
+"""How far sums of doubles can be off, and up to where they are exact: once, for every engine of the rollup.
+
+``sql/serving`` has these numbers as places of their names in braces; the trees in ``tests/oracles`` import them.
+
+A sum is kept as two doubles (sums.py), so that adding N values of size at most M in any order and grouping loses at
+most ``3 N u^2`` of ``N M``, with u = EPS / 2: nothing beside one EPS for any N that fits in memory. What is left is a
+number of roundings that does not depend on N:
+
+    1 u    the sum of each node is read as one double
+    6 u    bounds of a cut node: two products, a difference, a sum, and the k at which they bend
+    3 u    Kahan's sum over the nodes read, and over the cut ones
+    5 u    the additions at the end, the division by what digits are in, and the nearest double to the truth
+
+Together 15 u; SUM_ROUNDING is 8 EPS. A node that was added plainly is off by up to n u of its own magnitude: it is
+published with n times that magnitude.
+Source: Joldes, Muller, Popescu, "Tight and rigorous error bounds for basic building blocks of double-word arithmetic",
+ACM TOMS 44(2), 2017, algorithm 6; Higham, Accuracy and Stability of Numerical Algorithms, section 4.3 (Kahan).
+"""
+
+from __future__ import annotations
+
+from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
+
+EPS = 2.0**-52
+# Times the magnitude n * max(|m|, |M|), summed over the nodes read.
+SUM_ROUNDING = 8 * EPS
+# A quotient of two numbers that are exact is off by half of EPS; both sides are moved by twice EPS.
+QUOTIENT_ROUNDING = 2 * EPS
+# Whole numbers below are exact as doubles, and so are their sums and differences while those stay below.
+WHOLE_DOUBLES = 2**53
+# Below this, sums of a few terms that are each below stay exact.
+WHOLE_TERMS = 2**50
+# A quotient that is a multiple of 2^-20 has no more digits than a double, where dividend and divisor are whole.
+SHORT_QUOTIENT = 2**20
+NAMED: dict[str, str] = {
+    "eps": repr(EPS),
+    "sum_rounding": repr(SUM_ROUNDING),
+    "quotient_rounding": repr(QUOTIENT_ROUNDING),
+    "whole_doubles": str(WHOLE_DOUBLES),
+    "whole_terms": str(WHOLE_TERMS),
+    "short_quotient": str(SHORT_QUOTIENT),
+    "kept_forever_us": str(KEPT_FOREVER_US),
+}

@@ -1,0 +1,68 @@
+"""Sums of doubles in a rollup's nodes, in Arrow, as two columns: the sum and what rounding cut off it.
+
+{m}__sum      the double nearest to the sum
+{m}__carry    what is left; null where an earlier Tidemark added some of the values, plainly
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse.algorithms.rollup.sums import sum_runs
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+def wanted(name: str, lifted: bool) -> list[tuple[str, str, str]]:
+    """Return what a group keeps of a measure's sums, for ``totalled``; ``lifted``: its values, which have no carry."""
+    parts = ("sum",) if lifted else ("sum", "carry")
+    return [(f"{name}__{part}", f"{name}__{part}", "list") for part in parts]
+
+
+def totalled(groups: pa.Table, measures: Sequence[str]) -> pa.Table:
+    """Return groups with the lists of each measure's sums added up: a sum and a carry each.
+
+    Cost: one pass.
+    """
+    for name in measures:
+        place = groups.schema.get_field_index(f"{name}__sum")
+        has_carry = f"{name}__carry" in groups.column_names
+        carries = groups[f"{name}__carry"] if has_carry else None
+        sums, rests = _added(groups[f"{name}__sum"], carries)
+        groups = groups.set_column(place, f"{name}__sum", sums)
+        if has_carry:
+            groups = groups.drop_columns([f"{name}__carry"])
+        groups = groups.add_column(place + 1, f"{name}__carry", rests)
+    return groups
+
+
+def _added(totals: pa.ChunkedArray, carries: pa.ChunkedArray | None) -> tuple[pa.Array, pa.Array]:
+    lists = _whole(totals)
+    values = lists.values
+    rests = _whole(carries).values if carries is not None else pa.repeat(0.0, len(values))
+    size = len(lists)
+    sums, left, state = np.empty(size), np.empty(size), np.empty(size, np.int8)
+    pairs = (_filled(values), _filled(rests), _is_there(values), _is_there(rests))
+    sum_runs(lists.offsets.to_numpy(), *pairs, sums, left, state)
+    return pa.array(sums, mask=state == 0), pa.array(left, mask=state < 2)
+
+
+def _whole(lists: pa.ChunkedArray) -> pa.ListArray:
+    found = lists.combine_chunks()
+    return found if isinstance(found, pa.Array) else pa.concat_arrays(found.chunks)
+
+
+def _filled(values: pa.Array) -> npt.NDArray[np.float64]:
+    found: npt.NDArray[np.float64] = pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _is_there(values: pa.Array) -> npt.NDArray[np.bool_]:
+    found: npt.NDArray[np.bool_] = values.is_valid().to_numpy(zero_copy_only=False)
+    return found
