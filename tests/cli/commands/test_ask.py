@@ -45,8 +45,8 @@ def test_a_range_that_cuts_nodes_holds_the_truth_inside_its_interval(
     assert answer["low"] <= truth <= answer["high"]
 
 
-def test_by_a_key_there_is_an_array_with_one_answer_each(tidemark: Tidemark, published_home: Path) -> None:
-    ended = tidemark("--home", published_home, "ask", "telemetry", "temp", "--by", "device", "--json")
+def test_by_a_key_there_is_an_array_with_one_answer_each(called: Tidemark, published_home: Path) -> None:
+    ended = called("--home", published_home, "ask", "telemetry", "temp", "--by", "device", "--json")
 
     answers = json.loads(ended.stdout)
     assert {answer["key"]["device"]: answer["value"] for answer in answers} == {
@@ -55,18 +55,18 @@ def test_by_a_key_there_is_an_array_with_one_answer_each(tidemark: Tidemark, pub
     }
 
 
-def test_the_first_answers_alone_can_be_asked_for(tidemark: Tidemark, published_home: Path) -> None:
+def test_the_first_answers_alone_can_be_asked_for(called: Tidemark, published_home: Path) -> None:
     words = ("ask", "telemetry", "--by", "device", "--limit", "1", "--json")
 
-    (answer,) = json.loads(tidemark("--home", published_home, *words).stdout)
+    (answer,) = json.loads(called("--home", published_home, *words).stdout)
 
     assert (answer["key"], answer["grouping"]) == ({"device": "sensor-1"}, ["device"])
 
 
 def test_one_key_can_be_asked_for_and_a_stream_alone_is_counted(
-    tidemark: Tidemark, published_home: Path
+    called: Tidemark, published_home: Path
 ) -> None:
-    one = tidemark("--home", published_home, "ask", "telemetry", "--where", "device=sensor-2", "--json")
+    one = called("--home", published_home, "ask", "telemetry", "--where", "device=sensor-2", "--json")
 
     answer = json.loads(one.stdout)
     assert (answer["measure"], answer["agg"], answer["value"]) == ("*", "count", 90)
@@ -81,8 +81,8 @@ def test_a_key_that_no_row_has_is_said_to_be_unknown_with_those_that_there_are(
     assert ended.stderr == "no row of telemetry has device 'sensor-3'; there are: sensor-1, sensor-2\n"
 
 
-def test_the_table_shows_the_interval_and_how_it_was_found(tidemark: Tidemark, published_home: Path) -> None:
-    ended = tidemark("--home", published_home, "ask", "telemetry", "temp", "--by", "device")
+def test_the_table_shows_the_interval_and_how_it_was_found(called: Tidemark, published_home: Path) -> None:
+    ended = called("--home", published_home, "ask", "telemetry", "temp", "--by", "device")
 
     lines = [line.split() for line in ended.stdout.splitlines() if line.strip()]
     assert lines[0] == ["sum(temp)", "of", "telemetry"]

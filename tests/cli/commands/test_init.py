@@ -25,30 +25,30 @@ def test_init_writes_a_right_configuration_and_an_empty_home(tidemark: Tidemark,
     assert list((tmp_path / "var").iterdir()) == []
 
 
-def test_a_configuration_that_is_there_is_kept_unless_forced(tidemark: Tidemark, tmp_path: Path) -> None:
+def test_a_configuration_that_is_there_is_kept_unless_forced(called: Tidemark, tmp_path: Path) -> None:
     (tmp_path / "tidemark.toml").write_text("# mine")
 
-    refused = tidemark("init")
+    refused = called("init")
     assert (refused.returncode, (tmp_path / "tidemark.toml").read_text()) == (2, "# mine")
     assert "--force replaces it" in refused.stderr
 
-    assert tidemark("init", "--force").returncode == 0
+    assert called("init", "--force").returncode == 0
     assert "[streams.telemetry]" in (tmp_path / "tidemark.toml").read_text()
 
 
-def test_a_chosen_home_is_written_into_the_configuration(tidemark: Tidemark, tmp_path: Path) -> None:
+def test_a_chosen_home_is_written_into_the_configuration(called: Tidemark, tmp_path: Path) -> None:
     home = tmp_path / 'a "quoted" \\ home'
 
-    ended = tidemark("--config", "site/tidemark.toml", "--home", home, "init")
+    ended = called("--config", "site/tidemark.toml", "--home", home, "init")
 
     assert ended.returncode == 0
     assert load_settings(tmp_path / "site" / "tidemark.toml").home == home
     assert home.is_dir()
 
 
-def test_the_configuration_reads_what_simulate_writes(tidemark: Tidemark, tmp_path: Path) -> None:
-    tidemark("init")
-    tidemark("simulate", "--rows", "50", "--files", "2")
+def test_the_configuration_reads_what_simulate_writes(called: Tidemark, tmp_path: Path) -> None:
+    called("init")
+    called("simulate", "--rows", "50", "--files", "2")
 
     for stream in load_settings(tmp_path / "tidemark.toml").streams.values():
         landed = Path(stream.source.path)

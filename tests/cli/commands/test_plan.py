@@ -21,10 +21,10 @@ def test_the_plan_of_an_empty_home_is_what_is_declared(tidemark: Tidemark) -> No
     assert lines.count(["raw", "forever", "-", "0", "0"]) == 2
 
 
-def test_an_undeclared_stream_is_refused(tidemark: Tidemark) -> None:
-    tidemark("init")
+def test_an_undeclared_stream_is_refused(called: Tidemark) -> None:
+    called("init")
 
-    ended = tidemark("plan", "rivers")
+    ended = called("plan", "rivers")
 
     assert (ended.returncode, ended.stderr) == (
         2,

@@ -18,7 +18,7 @@ def test_a_chart_is_drawn_as_text_for_a_pipe(tidemark: Tidemark, published_home:
     assert "●" in ended.stdout and "\x1b" not in ended.stdout
 
 
-def test_the_same_as_json_has_every_bucket(tidemark: Tidemark, published_home: Path) -> None:
+def test_the_same_as_json_has_every_bucket(called: Tidemark, published_home: Path) -> None:
     words = (
         "plot",
         "telemetry",
@@ -31,7 +31,7 @@ def test_the_same_as_json_has_every_bucket(tidemark: Tidemark, published_home: P
         "--json",
     )
 
-    found = json.loads(tidemark("--home", published_home, *words).stdout)
+    found = json.loads(called("--home", published_home, *words).stdout)
 
     assert (found["agg"], found["measure"], found["grouping"]) == ("count", "*", [])
     assert [bucket["value"] for bucket in found["buckets"]] == [60, 60, 60]
@@ -40,10 +40,10 @@ def test_the_same_as_json_has_every_bucket(tidemark: Tidemark, published_home: P
     ]
 
 
-def test_a_page_can_be_written(tidemark: Tidemark, published_home: Path, tmp_path: Path) -> None:
+def test_a_page_can_be_written(called: Tidemark, published_home: Path, tmp_path: Path) -> None:
     words = ("plot", "telemetry", "temp", "--agg", "sum", "--html", "chart.html")
 
-    ended = tidemark("--home", published_home, *words)
+    ended = called("--home", published_home, *words)
 
     assert (ended.returncode, ended.stdout) == (0, "wrote chart.html\n")
     (chart,) = charts_of((tmp_path / "chart.html").read_text(encoding="utf-8"))
@@ -106,9 +106,9 @@ def test_one_page_holds_every_key(called: Tidemark, published_home: Path, tmp_pa
     ],
 )
 def test_what_cannot_be_drawn_is_refused_with_the_reason(
-    tidemark: Tidemark, published_home: Path, words: tuple[str, ...], code: int, told: str
+    called: Tidemark, published_home: Path, words: tuple[str, ...], code: int, told: str
 ) -> None:
-    ended = tidemark("--home", published_home, "plot", *words)
+    ended = called("--home", published_home, "plot", *words)
 
     assert (ended.returncode, ended.stdout) == (code, "")
     assert told in ended.stderr

@@ -10,19 +10,19 @@ def test_without_a_configuration_it_says_how_to_get_one(tidemark: Tidemark) -> N
     assert "`tidemark init` writes one" in ended.stderr
 
 
-def test_an_undeclared_stream_is_refused_before_anything_starts(tidemark: Tidemark) -> None:
-    tidemark("init")
+def test_an_undeclared_stream_is_refused_before_anything_starts(called: Tidemark) -> None:
+    called("init")
 
-    ended = tidemark("rebuild", "rivers")
+    ended = called("rebuild", "rivers")
 
     assert ended.returncode == 2
     assert ended.stderr == "tidemark: no stream 'rivers'; declared: flows, telemetry\n"
 
 
-def test_a_range_that_ends_before_it_begins_is_refused(tidemark: Tidemark) -> None:
-    tidemark("init")
+def test_a_range_that_ends_before_it_begins_is_refused(called: Tidemark) -> None:
+    called("init")
 
-    ended = tidemark("rebuild", "telemetry", "--from", "2026-01-02", "--to", "2026-01-01")
+    ended = called("rebuild", "telemetry", "--from", "2026-01-02", "--to", "2026-01-01")
 
     assert ended.returncode == 2
     assert "--from 2026-01-02 is not before --to 2026-01-01" in ended.stderr

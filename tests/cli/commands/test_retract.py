@@ -32,11 +32,11 @@ WHO = ("--by", "ann", "--why", "broken probe")
     ],
 )
 def test_what_is_asked_wrongly_is_refused_before_anything_starts(
-    tidemark: Tidemark, arguments: tuple[str, ...], told: str
+    called: Tidemark, arguments: tuple[str, ...], told: str
 ) -> None:
-    tidemark("init")
+    called("init")
 
-    ended = tidemark("retract", *arguments)
+    ended = called("retract", *arguments)
 
     assert ended.returncode == 2
     assert told in ended.stderr

@@ -20,25 +20,25 @@ def test_without_a_configuration_it_says_how_to_get_one(tidemark: Tidemark) -> N
     assert "`tidemark init` writes one" in ended.stderr
 
 
-def test_an_undeclared_stream_is_refused_before_anything_starts(tidemark: Tidemark) -> None:
-    tidemark("init")
+def test_an_undeclared_stream_is_refused_before_anything_starts(called: Tidemark) -> None:
+    called("init")
 
-    ended = tidemark("run", "--stream", "rivers")
+    ended = called("run", "--stream", "rivers")
 
     assert ended.returncode == 2
     assert ended.stderr == "tidemark: no stream 'rivers'; declared: flows, telemetry\n"
 
 
 def test_a_query_that_is_not_registered_or_lacks_a_stream_is_refused(
-    tidemark: Tidemark, tmp_path: Path
+    called: Tidemark, tmp_path: Path
 ) -> None:
-    tidemark("init")
+    called("init")
     of_two = "SELECT COUNT(*) FROM flows [1 HOUR] f, telemetry [1 HOUR] t WHERE f.event_us = t.event_us EVERY 1 HOUR"
     (tmp_path / "queries").mkdir(exist_ok=True)
     (tmp_path / "queries" / "both.sql").write_text(of_two)
 
-    unknown = tidemark("run", "--query", "bot")
-    lacking = tidemark("run", "--stream", "flows", "--query", "both")
+    unknown = called("run", "--query", "bot")
+    lacking = called("run", "--stream", "flows", "--query", "both")
 
     assert (unknown.returncode, lacking.returncode) == (2, 2)
     assert unknown.stderr.startswith("tidemark: no query 'bot'; registered: ") and "both" in unknown.stderr

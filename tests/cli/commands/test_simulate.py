@@ -32,8 +32,8 @@ def test_files_land_beside_the_configuration_with_the_truth_about_them(
         assert sorted(path.name for path in (landing / stream).iterdir()) == truth["files"]
 
 
-def test_options_reach_the_rows(tidemark: Tidemark, tmp_path: Path) -> None:
-    ended = tidemark(
+def test_options_reach_the_rows(called: Tidemark, tmp_path: Path) -> None:
+    ended = called(
         *(
             "simulate",
             "--stream",
@@ -77,8 +77,8 @@ def test_what_cannot_be_simulated_is_refused_and_nothing_is_written(
     assert not (tmp_path / "landing").exists()
 
 
-def test_a_table_tells_what_was_written(tidemark: Tidemark) -> None:
-    lines = tidemark("simulate", "--rows", "2000", "--stream", "telemetry").stdout.splitlines()
+def test_a_table_tells_what_was_written(called: Tidemark) -> None:
+    lines = called("simulate", "--rows", "2000", "--stream", "telemetry").stdout.splitlines()
 
     assert lines[1].startswith("written to ")
     assert ["telemetry", "8", "2,024"] in [line.split()[:3] for line in lines]

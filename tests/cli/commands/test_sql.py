@@ -22,22 +22,20 @@ def test_rows_are_a_table_json_or_csv(tidemark: Tidemark, published_home: Path) 
     assert lines == [["stream", "quoted", "nothing"], ["telemetry", 'a, "b"', ""]]
 
 
-def test_a_macro_says_what_ask_says(tidemark: Tidemark, published_home: Path) -> None:
+def test_a_macro_says_what_ask_says(called: Tidemark, published_home: Path) -> None:
     words = ("'telemetry', 'temp', TIMESTAMP '2026-01-01 00:00:30', TIMESTAMP '2026-01-01 00:10:00'",)
-    rows = tidemark(
+    rows = called(
         "--home", published_home, "sql", f"SELECT value, low, high FROM range_sum({words[0]})", "--json"
     )
     range_ = ("--from", "2026-01-01T00:00:30", "--to", "2026-01-01T00:10")
-    asked = json.loads(
-        tidemark("--home", published_home, "ask", "telemetry", "temp", *range_, "--json").stdout
-    )
+    asked = json.loads(called("--home", published_home, "ask", "telemetry", "temp", *range_, "--json").stdout)
 
     (row,) = json.loads(rows.stdout)
     assert row == {name: asked[name] for name in ("value", "low", "high")}
 
 
-def test_more_rows_than_the_limit_are_told(tidemark: Tidemark, published_home: Path) -> None:
-    ended = tidemark("--home", published_home, "sql", "SELECT * FROM range(5)", "--limit", "2", "--json")
+def test_more_rows_than_the_limit_are_told(called: Tidemark, published_home: Path) -> None:
+    ended = called("--home", published_home, "sql", "SELECT * FROM range(5)", "--limit", "2", "--json")
 
     assert len(json.loads(ended.stdout)) == 2
     assert "only the first 2 rows" in ended.stderr
@@ -57,8 +55,8 @@ def test_what_is_not_a_harmless_select_fails_with_a_message(
     assert "Traceback" not in ended.stderr
 
 
-def test_one_form_of_output_is_chosen(tidemark: Tidemark, published_home: Path) -> None:
-    assert tidemark("--home", published_home, "sql", QUERY, "--csv", "--json").returncode == 2
+def test_one_form_of_output_is_chosen(called: Tidemark, published_home: Path) -> None:
+    assert called("--home", published_home, "sql", QUERY, "--csv", "--json").returncode == 2
 
 
 def test_names_that_come_again_are_numbered() -> None:
