@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -42,6 +43,28 @@ def hostile(settings: Settings) -> Aggregated:
     answers += [Answer(50, group=("",), value=float("inf"))]
     alarms = [Alarm("a", 5, group=(HOSTILE,)), Alarm("b", 5, 10, group=(HOSTILE,), state="cleared")]
     return run_by_hand(settings, answers=answers, alarms=alarms)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Folders of a usual and of a hostile query, published once."""
+    found = {name: tmp_path_factory.mktemp(name) for name in ("usual", "hostile")}
+    published(declare(found["usual"]))
+    settings = declare(found["hostile"])
+    published(settings, hostile(settings))
+    return found
+
+
+@pytest.fixture
+def usual_folder(folders: dict[str, Path], tmp_path: Path) -> Path:
+    """A test's folder with what two batches and a repair leave, published."""
+    return Path(shutil.copytree(folders["usual"], tmp_path, dirs_exist_ok=True))
+
+
+@pytest.fixture
+def hostile_folder(folders: dict[str, Path], tmp_path: Path) -> Path:
+    """A test's folder with what ``hostile`` writes, published."""
+    return Path(shutil.copytree(folders["hostile"], tmp_path, dirs_exist_ok=True))
 
 
 def squeezed(text: str) -> list[str]:
@@ -191,32 +214,24 @@ def test_a_page_shows_each_output_revisions_and_memory(called: Tidemark, tmp_pat
     [("explain", "busy"), ("plot", "--query", "busy"), ("plot", "--query", "busy", "--value", "warmth")],
 )
 def test_values_of_groups_stay_text_and_huge_numbers_are_drawn(
-    called: Tidemark, tmp_path: Path, words: tuple[str, ...]
+    called: Tidemark, hostile_folder: Path, words: tuple[str, ...]
 ) -> None:
-    settings = declare(tmp_path)
-    published(settings, hostile(settings))
-
     printed = called(*words).stdout
     ended = called(*words, "--html", "page.html")
 
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    page = (hostile_folder / "page.html").read_text(encoding="utf-8")
     assert ended.returncode == 0 and "\x1b" not in printed and "\x1b" not in ended.stdout
     assert is_harmless(page)
     assert "DROP TABLE" in json.dumps(charts_of(page))
 
 
-def test_numbers_that_json_does_not_know_are_null(called: Tidemark, tmp_path: Path) -> None:
-    settings = declare(tmp_path)
-    published(settings, hostile(settings))
-
+def test_numbers_that_json_does_not_know_are_null(called: Tidemark, hostile_folder: Path) -> None:
     text = called("plot", "--query", "busy", "--value", "warmth", "--group", "place=", "--json").stdout
 
     assert "Infinity" not in text and '"value": null' in text
 
 
-def test_a_chart_of_answers_is_drawn_as_text_for_a_pipe(called: Tidemark, tmp_path: Path) -> None:
-    published(declare(tmp_path))
-
+def test_a_chart_of_answers_is_drawn_as_text_for_a_pipe(called: Tidemark, usual_folder: Path) -> None:
     lines = called("plot", "--query", "busy", "--group", "place=hall").stdout.splitlines()
 
     assert lines[0] == "n of busy by place, place=hall, per 5s"
@@ -228,8 +243,7 @@ def test_a_chart_of_answers_is_drawn_as_text_for_a_pipe(called: Tidemark, tmp_pa
     assert lines[-1] == "╌ may still change"
 
 
-def test_the_same_as_json_has_every_group_and_bucket(called: Tidemark, tmp_path: Path) -> None:
-    published(declare(tmp_path))
+def test_the_same_as_json_has_every_group_and_bucket(called: Tidemark, usual_folder: Path) -> None:
     words = (
         "plot",
         "--query",
@@ -255,14 +269,12 @@ def test_the_same_as_json_has_every_group_and_bucket(called: Tidemark, tmp_path:
 
 
 @in_a_browser
-def test_a_page_of_answers_marks_what_may_still_change(called: Tidemark, tmp_path: Path) -> None:
-    settings = declare(tmp_path)
-    published(settings, hostile(settings))
+def test_a_page_of_answers_marks_what_may_still_change(called: Tidemark, hostile_folder: Path) -> None:
     ended = called("plot", "--query", "busy", "--html", "shown.html")
-    page = (tmp_path / "shown.html").read_text(encoding="utf-8")
+    page = (hostile_folder / "shown.html").read_text(encoding="utf-8")
     probe = "const text = document.querySelector('.legend').innerText; point(charts[0], 0.5); see({text, tip: tip(0)});"
 
-    seen = opened(tmp_path, page, probe)
+    seen = opened(hostile_folder, page, probe)
 
     assert (ended.returncode, ended.stdout) == (0, "wrote shown.html\n")
     assert (seen["faults"], seen["title"]) == ([], "n of busy by place, per 5s")
@@ -286,10 +298,8 @@ def test_a_page_of_answers_marks_what_may_still_change(called: Tidemark, tmp_pat
     ],
 )
 def test_what_cannot_be_drawn_is_refused_with_the_reason(
-    called: Tidemark, tmp_path: Path, words: tuple[str, ...], code: int, told_of: str
+    called: Tidemark, usual_folder: Path, words: tuple[str, ...], code: int, told_of: str
 ) -> None:
-    published(declare(tmp_path))
-
     ended = called("plot", *words)
 
     assert (ended.returncode, ended.stdout) == (code, "")
@@ -301,8 +311,7 @@ def test_what_cannot_be_drawn_is_refused_with_the_reason(
     [["queries"], ["explain", "busy", "--html", "x.html"], ["plot", "--query", "busy"]],
     ids=" ".join,
 )
-def test_neither_an_engine_nor_a_compiler_is_loaded(command: list[str], tmp_path: Path) -> None:
-    published(declare(tmp_path))
+def test_neither_an_engine_nor_a_compiler_is_loaded(command: list[str], usual_folder: Path) -> None:
     program = (
         "import sys; from lakehouse.cli.app import call; code = call(sys.argv[1:]);"
         "heavy = ('pyspark', 'airflow', 'pandas', 'numba', 'great_expectations', 'rich');"
@@ -311,7 +320,7 @@ def test_neither_an_engine_nor_a_compiler_is_loaded(command: list[str], tmp_path
 
     ended = subprocess.run(
         [sys.executable, "-c", program, *command],
-        cwd=tmp_path,
+        cwd=usual_folder,
         env={"PYTHONPATH": str(Path(__file__).parents[3])},
         capture_output=True,
         text=True,
