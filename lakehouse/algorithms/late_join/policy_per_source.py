@@ -8,8 +8,11 @@ back finds its partners when it comes. Beside that, slack need only cover what i
     edge_z     max over time of min(T, least time that a silent source of the other side reached) - w
     H_z        max(H_z, edge_z - d_z)          d_z: least slacks with which the past met the recall from the edges
 
+A source whose silences hold nothing back, such as one that has nothing to say at night, or that has sent its rows to
+another bucket, is not waited for after five of them, until one holds rows back.
+
 Guarantee: none for the future; a silence that is longer than ``gone_us`` is not waited for. Cost: that of
-``NeededSlack``, and O(1) a row. Memory: 48 bytes a source that is known, ``SLOTS`` a side at most; of more, those
+``NeededSlack``, and O(1) a row. Memory: 56 bytes a source that is known, ``SLOTS`` a side at most; of more, those
 heard longest ago are forgotten.
 
 Source: ours.

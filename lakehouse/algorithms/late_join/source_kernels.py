@@ -2,7 +2,8 @@
 
 A source is heard at stream time T when a row of it comes. It is *silent* when it has not been heard for longer than
 ``GAPS`` of its usual gaps and the slack beside, until it is heard again and a share of the silence has passed, in which
-what it held back comes. It is gone, and forgotten, when it has not been heard for a set time.
+what it held back comes. It is gone, and forgotten, when it has not been heard for a set time. A source of which most
+of the last silences held nothing back, the first row behind them being fresh, is not waited for until one does.
 
 Slots are found by hash among ``PROBED`` neighbours; where all are taken the source that was heard longest ago makes
 room. A look at all sources of a side is due after as many rows as a ``ROWS_A_LOOK``-th of them: a row costs O(1).
@@ -25,6 +26,7 @@ SOURCE = np.dtype(
         ("until", np.int64),
         ("gap", np.float64),
         ("seen", np.int64),
+        ("backlog", np.float64),
     ],
     align=True,
 )
@@ -36,6 +38,8 @@ KNOWN, SINCE = range(2)
 PROBED = 8
 ROWS_A_LOOK = 16
 FAR_AHEAD = 2**61
+# The share of a source's last silences, about so many, that must have held rows back for it to be waited for.
+WAITED_FOR, SILENCES = 0.3, 4
 
 
 @njit(cache=True)
@@ -51,12 +55,14 @@ def hear(watch: Any, side: int, source: int, event: int, time: int, slack: int) 
     known = records[side, slot]
     if known.seen == 0 or known.id != source:
         known.id, known.heard, known.reached, known.until = source, time, event, NO_TIME
-        known.gap, known.seen = 0.0, 1
+        known.gap, known.seen, known.backlog = 0.0, 1, 1.0
     else:
         silence = time - known.heard
         limit = settings[GAPS] * known.gap + slack
         if known.seen >= settings[SEEN] and silence > limit:
             known.until = time + np.int64(settings[DRAIN] * silence)
+            held_back = 1.0 if time - event > silence // 2 else 0.0
+            known.backlog += (held_back - known.backlog) / SILENCES
         if time >= known.until:
             known.reached = max(known.reached, event)
         # The mean of the first rows, then of about the last sixteen; a silence counts as a long gap.
@@ -84,7 +90,7 @@ def look(watch: Any, side: int, time: int, slack: int) -> Any:
             listed[side, at] = listed[side, totals[side, KNOWN]]
             continue
         is_silent = known.seen >= settings[SEEN] and silence > settings[GAPS] * known.gap + slack
-        if is_silent or time < known.until:
+        if known.backlog > WAITED_FOR and (is_silent or time < known.until):
             hold = min(hold, known.reached)
         at += 1
     return hold

@@ -62,6 +62,24 @@ def test_once_the_silence_is_over_rows_are_held_no_longer_than_without_it() -> N
     assert silent.horizons_us == steady.horizons_us
 
 
+def test_a_source_whose_silences_hold_nothing_back_is_not_waited_for_until_one_does() -> None:
+    """The last of eight sources is silent for seven of every eight seconds; until 80 s nothing is held back."""
+    event = np.arange(24_000) * 5_000
+    source, second = np.arange(24_000) % 8, event // SECOND
+    is_silent = (source == 7) & (second % 8 < 7)
+    arrival = np.where(is_silent, (second // 8 * 8 + 7) * SECOND, event)
+    order = np.argsort(arrival, kind="stable")
+    batch = Batch.of(source % 2, event, arrival_us=arrival, source=source)[order]
+    batch = batch[(~is_silent | (second >= 80))[order]]
+    join, waits = QJoin(Equality(), SECOND // 100, PerSource(0.9, 10 * SECOND)), []
+
+    for second_us in range(0, 120 * SECOND, SECOND):
+        join.process(batch[batch.arrival_us // SECOND * SECOND == second_us])
+        waits.append(join.slacks_us[0] > 2 * SECOND)
+
+    assert all(waits[12:15]) and not any(waits[48:87]) and all(waits[92:95])
+
+
 def test_a_source_that_is_gone_is_not_waited_for() -> None:
     batch = stream_with_a_silence(15 * SECOND)
     waited, gone = (
