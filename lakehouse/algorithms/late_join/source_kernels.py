@@ -3,7 +3,7 @@
 A source is heard at stream time T when a row of it comes. It is *silent* when it has not been heard for longer than
 ``GAPS`` of its usual gaps and the slack beside, until it is heard again and a share of the silence has passed, in which
 what it held back comes. It is gone, and forgotten, when it has not been heard for a set time. A source of which most
-of the last silences held nothing back, the first row behind them being fresh, is not waited for until one does.
+of the last silences held nothing back, so that no row in that share was late, is not waited for until one does.
 
 Slots are found by hash among ``PROBED`` neighbours; where all are taken the source that was heard longest ago makes
 room. A look at all sources of a side is due after as many rows as a ``ROWS_A_LOOK``-th of them: a row costs O(1).
@@ -38,7 +38,7 @@ KNOWN, SINCE = range(2)
 PROBED = 8
 ROWS_A_LOOK = 16
 FAR_AHEAD = 2**61
-# The share of a source's last silences, about so many, that must have held rows back for it to be waited for.
+# A silence takes one of so many parts of a source's backlog, rows held back make it 1; below a share nobody waits.
 WAITED_FOR, SILENCES = 0.3, 4
 
 
@@ -61,8 +61,10 @@ def hear(watch: Any, side: int, source: int, event: int, time: int, slack: int) 
         limit = settings[GAPS] * known.gap + slack
         if known.seen >= settings[SEEN] and silence > limit:
             known.until = time + np.int64(settings[DRAIN] * silence)
-            held_back = 1.0 if time - event > silence // 2 else 0.0
-            known.backlog += (held_back - known.backlog) / SILENCES
+            known.backlog -= known.backlog / SILENCES
+        if time < known.until and time - event > limit:
+            # Late beyond the silence's threshold: it was held back, though a fresh row may have come before it.
+            known.backlog = 1.0
         if time >= known.until:
             known.reached = max(known.reached, event)
         # The mean of the first rows, then of about the last sixteen; a silence counts as a long gap.
