@@ -45,7 +45,7 @@ from tests.benchmarks.rollup.serving import (
 )
 
 ROWS, QUICK_ROWS = 10**7, 10**5
-REQUESTS, QUICK_REQUESTS = 10**5, 3_000
+REQUESTS, QUICK_REQUESTS = 10**6, 3_000
 LISTENERS, QUICK_LISTENERS = 10_000, 300
 
 
