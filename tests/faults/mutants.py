@@ -59,7 +59,8 @@ def run(quick: bool, progress: Progress) -> dict[str, Any]:
             if case is None:
                 broken.append(f"{name}: no kill showed it")
                 continue
-            told[name] = f"{case.point}, passage {case.number + 1}: {verdict}"
+            # Of a traceback the error alone: the lines before it name files of this machine.
+            told[name] = f"{case.point}, passage {case.number + 1}: {verdict.strip().splitlines()[-1]}"
             # The same kill with every guard on must show nothing.
             kept = [case._replace(is_off=False)]
             broken += [f"{case.point}: {found}" for _, found in labs.tried(judged, kept) if found]
