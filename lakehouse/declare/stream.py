@@ -253,6 +253,12 @@ class Stream(_Part):
         return self.columns | {n: c for n, c in implied.items() if n not in self.columns}
 
     @property
+    def rounded(self) -> tuple[str, ...]:
+        """The measures whose sums are rounded, which nodes keep in two columns; sums of the others are exact."""
+        columns = self.all_columns
+        return tuple(name for name in self.measures if columns[name].scale is None)
+
+    @property
     def identity_is_record(self) -> bool:
         """Whether records are the same only when all their bytes are."""
         return self.identity == ("*",)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 
@@ -16,8 +18,15 @@ def collected(name: str) -> list[Column]:
     ]
 
 
-def totalled(name: str) -> list[Column]:
-    """Return the sum and the carry of what was collected."""
+def totalled(groups: DataFrame, measures: Sequence[str]) -> DataFrame:
+    """Return groups with what was collected of each measure's sums added up: a sum and a carry each."""
+    added = [column for name in measures for column in _totalled(name)]
+    return groups.select("*", *added).drop(
+        *(f"{name}__{part}" for name in measures for part in ("pairs", "known"))
+    )
+
+
+def _totalled(name: str) -> list[Column]:
     pairs = F.col(f"{name}__pairs")
     first = F.get(pairs, F.lit(0))
     rest = F.slice(pairs, F.lit(2), F.size(pairs))

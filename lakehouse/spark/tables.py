@@ -320,11 +320,10 @@ def replace_rollup(table: Path, stream: Stream, rows: DataFrame, properties: Map
 def measure_columns(stream: Stream, measure: str) -> list[str]:
     """Return the columns of one measure in a rollup table, with their types."""
     value = sql_type(stream.all_columns[measure])
-    total = value if value == "double" else f"decimal(38,{stream.all_columns[measure].scale})"
+    exact = {"sum": f"decimal(38,{stream.all_columns[measure].scale})"}
     types = {
         "n": "bigint",
-        "sum": total,
-        **({"carry": "double"} if total == "double" else {}),
+        **({"sum": "double", "carry": "double"} if measure in stream.rounded else exact),
         "min": value,
         "max": value,
         "first_us": "bigint",

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -236,14 +235,9 @@ class NodeFolder:
             placed.filter(is_kept), [*place, *keys], wanted, self._readings(rows.filter(is_kept))
         )
 
-    @cached_property
-    def _doubles(self) -> tuple[str, ...]:
-        kinds = ((name, self.schema.field(f"{name}__sum").type) for name in self.stream.measures)
-        return tuple(name for name, kind in kinds if pa.types.is_floating(kind))
-
     def _sums(self, name: str, lifted: bool = False) -> list[tuple[str, str, str]]:
         """Return how a measure's sums combine; those of doubles in two columns."""
-        if name in self._doubles:
+        if name in self.stream.rounded:
             return sums.wanted(name, lifted)
         return [(f"{name}__sum", f"{name}__sum", "sum")]
 
@@ -273,13 +267,13 @@ class NodeFolder:
         self, nodes: pa.Table, by: list[str], wanted: list[tuple[str, str, str]], metered: pa.Table | None
     ) -> pa.Table:
         if metered is None:
-            return sums.totalled(_folded(nodes, by, wanted), self._doubles)
+            return sums.totalled(_folded(nodes, by, wanted), self.stream.rounded)
         order = counters.order(nodes, by)
         nodes, metered = nodes.take(order), metered.take(order)
         run = counters.runs(nodes, by)
         # Groups come in no order of their own.
         found = _folded(nodes.append_column("run", pa.array(run)), ["run"], wanted)
-        found = sums.totalled(found, self._doubles).sort_by("run")
+        found = sums.totalled(found, self.stream.rounded).sort_by("run")
         firsts = nodes.select(by).take(pa.array(np.flatnonzero(np.diff(run, prepend=-1))))
         joined = [counters.joined(metered, run, name) for name in self.stream.counters]
         return _beside(firsts, found.drop_columns("run"), *joined)

@@ -14,7 +14,6 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.declare.columns import sql_type
 from lakehouse.declare.stream import Stream
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
@@ -147,11 +146,8 @@ def combined(nodes: DataFrame, stream: Stream) -> DataFrame:
     """Return one row per node of partial ones, without their batches."""
     if stream.counters:
         return folded_with_counters(nodes, stream)
-    by = [*_NODE, *stream.grouping_keys]
-    folded = nodes.groupBy(*by).agg(*_combined(stream))
-    doubles = [column for name in doubles_of(stream) for column in sums.totalled(name)]
-    collected = [f"{name}__{part}" for name in doubles_of(stream) for part in ("pairs", "known")]
-    return folded.select("*", *doubles).drop(*collected)
+    folded = nodes.groupBy(*_NODE, *stream.grouping_keys).agg(*_combined(stream))
+    return sums.totalled(folded, stream.rounded)
 
 
 def over_keys(nodes: DataFrame, stream: Stream, grouping: tuple[str, ...]) -> DataFrame:
@@ -160,12 +156,6 @@ def over_keys(nodes: DataFrame, stream: Stream, grouping: tuple[str, ...]) -> Da
     # Over several meters there is no counter.
     left_out += stream.counter_columns if left_out else ()
     return nodes.withColumns({key: F.lit(None).cast(nodes.schema[key].dataType) for key in left_out})
-
-
-def doubles_of(stream: Stream) -> list[str]:
-    """Return the measures whose sums are rounded, and kept in two columns."""
-    # A double with decimals is kept as a decimal, whose sums are exact.
-    return [name for name in stream.measures if sql_type(stream.all_columns[name]) == "double"]
 
 
 def totals(nodes: DataFrame, stream: Stream) -> DataFrame:
@@ -200,7 +190,7 @@ def _combined(stream: Stream) -> list[Column]:
     ]
     for name in stream.measures:
         parts.append(F.sum(f"{name}__n").alias(f"{name}__n"))
-        if name in doubles_of(stream):
+        if name in stream.rounded:
             parts += sums.collected(name)
         else:
             total = F.sum(f"{name}__sum").cast(f"decimal(38,{stream.all_columns[name].scale})")

@@ -57,9 +57,17 @@ class BatchMetrics:
 
 def read_batch_metrics(layout: Home, query: str, names: Sequence[str]) -> BatchMetrics:
     """Return these columns of ``queries``, the first two batch and bucket or side, and the repairs."""
-    # In this order: what a repair has looked at is then among the batches.
-    repairs = _rows(layout.repairs(query), REPAIRS, ("repair",))
-    return BatchMetrics(_rows(layout.queries(query), names, names[:2]), repairs)
+    return _read(layout, query, names, names[:2], (0, 0))
+
+
+def read_metrics_after(
+    layout: Home, query: str, names: Sequence[str], batch: int, repair: int
+) -> BatchMetrics:
+    """Return these columns of ``queries``, the first batch, and the repairs, of those with greater numbers.
+
+    Files whose statistics rule them out are not opened. Within a batch rows are in no order.
+    """
+    return _read(layout, query, names, names[:1], (batch, repair))
 
 
 def is_finished(batches: int, repairs: int) -> str:
@@ -72,6 +80,16 @@ def is_open(repaired: int, batches: int) -> str:
     return f"(what = 'missed' AND batch > {repaired} AND batch <= {batches})"
 
 
-def _rows(table: Path, names: Sequence[str], order: Sequence[str]) -> list[Facts]:
-    rows = [dict(zip(names, row, strict=True)) for row in read_columns(table, names)]
+def _read(
+    layout: Home, query: str, names: Sequence[str], order: Sequence[str], after: tuple[int, int]
+) -> BatchMetrics:
+    # In this order: what a repair has looked at is then among the batches.
+    repairs = _rows(layout.repairs(query), REPAIRS, ("repair",), after[1])
+    return BatchMetrics(_rows(layout.queries(query), names, order, after[0]), repairs)
+
+
+def _rows(table: Path, names: Sequence[str], order: Sequence[str], after: int) -> list[Facts]:
+    """Return the rows with a number, their first column, that is greater; all have one from 1 on."""
+    found = read_columns(table, names, (names[0], after + 1, None) if after else None)
+    rows = [dict(zip(names, row, strict=True)) for row in found]
     return sorted(rows, key=lambda row: tuple(row[name] for name in order))

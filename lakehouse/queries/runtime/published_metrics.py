@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from lakehouse.declare.stream import instant_us
 from lakehouse.home.layout import Home
-from lakehouse.home.table_log import bounds, read_columns, table_id
-from lakehouse.queries.runtime.batch_metrics import REPAIRS, Facts
+from lakehouse.home.table_log import bounds, table_id
+from lakehouse.queries.runtime.batch_metrics import BatchMetrics, Facts, read_metrics_after
 
 _SUMS = {name: name for name in ("rows", "missed", "refused", "unusable")}
 # What a query has before anything is finished, beside its sums.
@@ -56,31 +55,24 @@ def read_published_metrics(
     if before is None or not _goes_on(layout, query, before, kinds.nothing | {"table_id": metrics_are_in}):
         before = kinds.nothing
     names = ("batch", *dict.fromkeys((*kinds.all_sums.values(), "time_us", *kinds.newest)))
-    # In this order: what a repair has looked at is then among the batches.
-    repairs = _rows_after(layout.repairs(query), REPAIRS, before["repairs"])
-    rows = _rows_after(layout.queries(query), names, before["batches"])
-    return {**folded(before, rows, repairs, kinds), "table_id": metrics_are_in}
+    new = read_metrics_after(layout, query, names, before["batches"], before["repairs"])
+    return {**folded(before, new, kinds), "table_id": metrics_are_in}
 
 
-def folded(before: Facts, rows: Sequence[Facts], repairs: Sequence[Facts], kinds: KindsMetrics) -> Facts:
+def folded(before: Facts, new: BatchMetrics, kinds: KindsMetrics) -> Facts:
     """Return what is published after more finished batches and repairs; in any parts, it is that of all at once."""
-    last = max(repairs, key=lambda repair: repair["repair"], default=None)
-    newest = (time for row in rows for name in kinds.newest for time in _times(row[name]))
+    newest = (time for row in new.rows for name in kinds.newest for time in _times(row[name]))
+    committed = new.repairs[-1]["committed_at"] if new.repairs else None
     return {
-        "batches": max((row["batch"] for row in rows), default=before["batches"]),
-        **{
-            column: before[column] + sum(row[name] or 0 for row in rows)
-            for column, name in kinds.all_sums.items()
-        },
-        "time_us": greatest([before["time_us"], *(row["time_us"] for row in rows)]),
+        "batches": new.finished or before["batches"],
+        **{column: before[column] + new.total(name) for column, name in kinds.all_sums.items()},
+        "time_us": greatest([before["time_us"], *(row["time_us"] for row in new.rows)]),
         "newest_us": greatest([before["newest_us"], *newest]),
-        "repairs": before["repairs"] if last is None else last["repair"],
-        "repaired_through": max(
-            (repair["through"] for repair in repairs), default=before["repaired_through"]
-        ),
-        "repaired_us": before["repaired_us"] if last is None else instant_us(last["committed_at"]),
-        "repaired": before["repaired"] + sum(repair["found"] for repair in repairs),
-        "gone": before["gone"] + sum(repair["gone"] for repair in repairs),
+        "repairs": new.last_repair or before["repairs"],
+        "repaired_through": max(before["repaired_through"], new.repaired),
+        "repaired_us": before["repaired_us"] if committed is None else instant_us(committed),
+        "repaired": before["repaired"] + new.total_repaired("found"),
+        "gone": before["gone"] + new.total_repaired("gone"),
     }
 
 
@@ -99,9 +91,3 @@ def _goes_on(layout: Home, query: str, before: Facts, needed: Facts) -> bool:
         return False
     ends = ((layout.queries(query), "batch", "batches"), (layout.repairs(query), "repair", "repairs"))
     return all((bounds(table, (name,))[0][1] or 0) >= before[counted] for table, name, counted in ends)
-
-
-def _rows_after(table: Path, names: Sequence[str], number: int) -> list[Facts]:
-    """Return the rows with a number, their first column, that is greater."""
-    found = read_columns(table, names, (names[0], number + 1, None))
-    return [dict(zip(names, row, strict=True)) for row in found]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from lakehouse.home.layout import Home
 from lakehouse.home.table_commits import append_arrow, create_table, open_table
+from lakehouse.queries.runtime.batch_metrics import BatchMetrics
 from lakehouse.queries.runtime.published_metrics import KindsMetrics, folded, read_published_metrics
 
 KINDS = KindsMetrics({"rows_found": "pairs", "late": "absent"}, ["newest_us", "left_us"])
@@ -107,8 +108,11 @@ def test_what_is_folded_in_parts_is_what_all_of_it_comes_to(steps: list[Step], c
         for taken in ((batches, repairs), new):
             taken[what == "repair"].extend(rows)
         if place in cuts:
-            known, new = folded(known, *new, KINDS), _no_rows()
-    found, whole = folded(known, *new, KINDS), folded(KINDS.nothing, batches, repairs, KINDS)
+            known, new = folded(known, BatchMetrics(*new), KINDS), _no_rows()
+    found, whole = (
+        folded(known, BatchMetrics(*new), KINDS),
+        folded(KINDS.nothing, BatchMetrics(batches, repairs), KINDS),
+    )
 
     assert found == whole
     assert whole["rows_found"] == sum(row["pairs"] or 0 for row in batches)
