@@ -65,8 +65,7 @@ def published_streams(
     connection: duckdb.DuckDBPyConnection, schema: str = ""
 ) -> Mapping[str, PublishedStream]:
     """Return the streams of a version by name; none where its tables are of an earlier form."""
-    described = connection.execute(f"DESCRIBE {schema}streams").fetchall()
-    if "basis" not in {row[0] for row in described}:
+    if "basis" not in _columns_of(connection, f"{schema}streams"):
         return {}
     rows = connection.execute(
         f"SELECT stream, stream_id, basis, batch, series_count FROM {schema}streams"
@@ -93,10 +92,13 @@ def published_queries(home: Home) -> Mapping[str, dict[str, Any]]:
     if current_version(home.serving) is None:
         return {}
     with hold_current(home.serving) as held, connect_locked(held.path) as connection:
-        listed = "SELECT 1 FROM duckdb_columns() WHERE table_name = 'queries' AND column_name = 'table_id'"
-        if connection.execute(listed).fetchone() is None:
+        if "table_id" not in _columns_of(connection, "queries"):
             return {}
         found = connection.execute('SELECT * EXCLUDE ("groups") FROM queries')
         columns = [column[0] for column in found.description]
         rows = [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
     return {row["query"]: row for row in rows}
+
+
+def _columns_of(connection: duckdb.DuckDBPyConnection, table: str) -> set[str]:
+    return {row[0] for row in connection.execute(f"DESCRIBE {table}").fetchall()}
