@@ -84,10 +84,12 @@ def test_only_the_newest_results_of_each_stream_are_kept(checked_home: Settings)
     ]
 
 
-def test_judging_again_in_this_process_takes_less_than_two_seconds(checked_home: Settings) -> None:
+def test_judging_again_in_this_process_takes_less_than_two_seconds_of_a_processor(
+    checked_home: Settings,
+) -> None:
     judge(checked_home, "telemetry", [_totals(), _raw(0)])
 
-    started = time.perf_counter()
+    started = time.process_time()
     judge(checked_home, "telemetry", [_totals(), _raw(0)])
 
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2

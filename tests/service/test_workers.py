@@ -108,7 +108,7 @@ def test_what_does_not_end_in_time_is_told_as_cut_off() -> None:
     may_end.set()
 
     assert [each.name for each in running.cut_off] == ["endless"]
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 20
 
 
 def test_what_follows_wakes_as_soon_as_another_lane_has_worked() -> None:

@@ -115,7 +115,7 @@ def test_a_question_that_takes_too_long_is_stopped(lakehouse: Lakehouse) -> None
         found = client.get("/latest/sql.json", params={"q": endless})
 
         assert found.status_code in (400, 504)
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 60
         assert client.get("/latest/ask.json", params=ASK).status_code == 200
 
 

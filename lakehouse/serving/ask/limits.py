@@ -44,14 +44,15 @@ def limited(published: PublishedReader, timeout_s: float | None) -> Iterator[Non
         if watcher is not None:
             watcher.start()
         yield
-    except duckdb.InterruptException:
-        if not stopped_after:
+    except duckdb.Error as error:
+        # What an interrupt meets between two steps of a statement is told as another error than an interrupt.
+        if stopped_after:
+            raise AskError(
+                f"stopped after {stopped_after[0]:.3g} s: narrow the range, ask for fewer keys or points, or give it "
+                "more time (--timeout, in Python timeout_s)"
+            ) from None
+        if not isinstance(error, duckdb.OutOfMemoryException):
             raise
-        raise AskError(
-            f"stopped after {stopped_after[0]:.3g} s: narrow the range, ask for fewer keys or points, or give it more "
-            "time (--timeout, in Python timeout_s)"
-        ) from None
-    except duckdb.OutOfMemoryException:
         raise AskError(
             "stopped: the question needs more memory than it may have: narrow the range, ask for fewer keys or points"
         ) from None
