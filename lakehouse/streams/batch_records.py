@@ -14,6 +14,7 @@ from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
 from lakehouse.spark import tables
 from lakehouse.streams.quarantine import requeued_lines
+from lakehouse.streams.sources.few_messages import read_few
 from lakehouse.streams.sources.fields import with_fields
 from lakehouse.streams.sources.lines import LineSet, NumberedLines, read_lines
 from lakehouse.streams.sources.manifest import Manifest
@@ -61,12 +62,16 @@ class StreamTables:
 
 @dataclass(frozen=True)
 class BatchRecords:
-    """The records of one manifest, and how far the stream had come before them."""
+    """The records of one manifest, and how far the stream had come before them.
+
+    ``one_by_one``: its messages are read without Spark's reader, since one has a time that this cannot hold.
+    """
 
     tables: StreamTables
     manifest: Manifest
     store: ManifestStore
     before: Progress
+    one_by_one: bool = False
 
     @property
     def stream(self) -> Stream:
@@ -80,7 +85,8 @@ class BatchRecords:
         if self.manifest.kind == "requeue":
             return requeued_lines(spark, self.tables.layout, stream, self.store, self.manifest)
         if self.manifest.kind == "kafka":
-            return read_messages(spark, self.manifest.ranges, stream.source)
+            read = read_few if self.one_by_one else read_messages
+            return read(spark, self.manifest.ranges, stream.source)
         return read_lines(spark, self.manifest.files, stream.source)
 
     @property

@@ -2,7 +2,9 @@
 
     tried TRIES times -> split: two manifests behind it hold its halves, each tried once -> ... -> set aside
 
-Halves are batches like others, so what is not the culprit is taken in on the way. A batch that is split or set aside
+Halves are batches like others, so what is not the culprit is taken in on the way. Where the cause is known to be a
+message whose time Spark's reader cannot hold, a batch is halved at once, and one of few messages is read without that
+reader: nothing is set aside. A batch that is split or set aside
 stays in the ledger, with no rows; what it had appended is removed. Failures of what is around it do not count.
 """
 
@@ -24,6 +26,7 @@ from lakehouse.spark import tables
 from lakehouse.spark.session import is_running
 from lakehouse.streams.batch_records import BatchRecords
 from lakehouse.streams.ingest import commit, writer_of
+from lakehouse.streams.sources.few_messages import TooMany, is_of_time
 from lakehouse.streams.sources.kafka import without_secrets
 from lakehouse.streams.sources.manifest import SET_ASIDE, SPLIT, halves
 from lakehouse.streams.topics import why_unread
@@ -85,18 +88,29 @@ def _tried(records: BatchRecords, before: Attempts) -> dict[str, Any] | Attempts
     target = records.tables
     name = target.stream.name
     try:
-        return commit(records)
+        return _committed(records)
     except Exception as error:
         failure = _why(records, error)
+        is_last = isinstance(error, TooMany)
         counts = not _is_around(records, error, failure)
     except BaseException:
         end_attempt(target.layout, name, before, None)
         raise
     text = error_text(failure)[:_LONGEST_ERROR] if counts else None
     after = end_attempt(target.layout, name, before, text)
-    if text is None or after.failed < _tries(records) or not is_running(target.spark):
+    tries = 1 if is_last else _tries(records)
+    if text is None or after.failed < tries or not is_running(target.spark):
         raise failure
     return after
+
+
+def _committed(records: BatchRecords) -> dict[str, Any]:
+    try:
+        return commit(records)
+    except Exception as error:
+        if records.manifest.kind != "kafka" or not is_of_time(error):
+            raise
+    return commit(replace(records, one_by_one=True))
 
 
 def _why(records: BatchRecords, error: Exception) -> Exception:

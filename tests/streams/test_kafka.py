@@ -25,6 +25,7 @@ from lakehouse.streams import batch_records
 from lakehouse.streams.batch_records import REJECTED, BatchRecords, StreamTables
 from lakehouse.streams.drain import open_store
 from lakehouse.streams.ingest import BatchTables
+from lakehouse.streams.sources import few_messages
 from lakehouse.streams.sources.kafka import Broker as KafkaBroker
 from lakehouse.streams.sources.kafka import BrokerFailed, VariableMissing
 from lakehouse.streams.sources.manifest import OffsetRange
@@ -571,15 +572,43 @@ def test_no_hostile_message_stops_a_stream(kafka: Broker, lake: Make, tmp_path: 
     assert read_set_aside(stream.settings.layout) == []
 
 
-def test_a_message_of_a_time_that_spark_cannot_hold_is_set_aside_and_the_stream_goes_on(
+TIMELESS = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+
+
+def test_a_message_of_a_time_that_spark_cannot_hold_is_quarantined_with_its_bytes_in_the_first_run(
     kafka: Broker, lake: Make
 ) -> None:
-    kafka.create("timeless", 1, {"message.timestamp.after.max.ms": str(2**63 - 1)})
+    kafka.create("timeless", 2, TIMELESS)
     stream = lake("timeless")
-    kafka.send("timeless", [sent(1), Message(reading(2), time_ms=2**62), sent(3)])
-    for _ in range(2):
-        with pytest.raises(Exception, match="long overflow"):
-            stream.ingest()
+    bad = Message(reading(2), b"a key", time_ms=2**62, headers=(("trace", b"\xff"), ("none", None)))
+    bare = Message(reading(4), partition=1, time_ms=2**63 - 1)
+    kafka.send("timeless", [sent(1), bad, Message(None, time_ms=2**61), bare, sent(3, 1)])
+    kafka.send_and_end("timeless", [sent(5)], commit=False)
+    kafka.send_and_end("timeless", [sent(6)], commit=True)
 
-    assert stream.ingest()["accepted"] == 2
-    assert [each.place for each in read_set_aside(stream.settings.layout)] == ["timeless/0 offset 1"]
+    assert balance(stream.ingest()) == (6, 3, 3, 0)
+    first, last, tombstone = stream.rows("quarantine", *REJECTED)
+    assert first[0] == last[0] == "bad_arrival_time" and first[2:5] == (reading(2), "kafka:timeless/0", 1)
+    assert first[6] == (b"a key", 2**62, [("trace", b"\xff"), ("none", None)])
+    assert tombstone[0] == "tombstone" and last[2] == reading(4) and last[6] == (None, 2**63 - 1, None)
+    assert read_set_aside(stream.settings.layout) == []
+    # A tombstone has nothing that could be put through again.
+    assert stream.requeue()["quarantined"] == 2
+
+
+def test_a_time_that_nobody_asks_for_costs_no_message(kafka: Broker, lake: Make) -> None:
+    kafka.create("nanoseconds", 1, TIMELESS)
+    received = 'arrival_time = { column = "got", unit = "s" }'
+    stream = lake("nanoseconds", stream=received)
+    few = few_messages.MOST_MESSAGES
+    # A producer that counts nanoseconds, among others: more messages than are read one by one.
+    times = [int((T0 + second) * 1000) * (10**6 if second > few else 1) for second in range(2 * few)]
+    got = [Message(reading(second, got=T0 + second), time_ms=time) for second, time in enumerate(times)]
+    kafka.send("nanoseconds", got)
+
+    counts = stream.ingest()
+
+    assert counts["accepted"] == counts["received"] == 2 * few
+    assert counts["batches"] == 3
+    assert read_set_aside(stream.settings.layout) == []
+    assert [event // US - T0 for (event,) in stream.rows("raw", "event_us")] == list(range(2 * few))

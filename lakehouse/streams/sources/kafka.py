@@ -1,4 +1,4 @@
-"""What a Kafka broker has: partitions and offsets, asked with Kafka's own client in Spark's JVM."""
+"""What a Kafka broker has: partitions, offsets and messages, asked with Kafka's own client in Spark's JVM."""
 
 from __future__ import annotations
 
@@ -62,9 +62,7 @@ class Broker:
         self._jvm = cast(Any, spark._jvm)
         self._kafka = self._jvm.org.apache.kafka
         self._source = source
-        properties = self._jvm.java.util.Properties()
-        for name, value in (_ASKING | client_options(source)).items():
-            properties.put(name, value)
+        properties = _properties(self._jvm, _ASKING | client_options(source))
         self._admin = self._asked(lambda: self._kafka.clients.admin.AdminClient.create(properties))
 
     def __enter__(self) -> Broker:
@@ -123,12 +121,68 @@ class Broker:
         return {place: int(found.get(key).offset()) for place, key in named.items()}
 
     def _asked(self, ask: Callable[[], T], what: str = "") -> T:
-        try:
-            return ask()
-        except Exception as error:
-            told = ": ".join(part for part in (what, without_secrets(_cause(error), self._source)) if part)
-        # Raised here, so that no traceback shows what the client itself said.
-        raise BrokerFailed(f"Kafka at {', '.join(self._source.servers)}: {told}")
+        return _asked(self._source, ask, what)
+
+
+class Consumer:
+    """Kafka's reading client for one source, at one partition at a time, without a group; use it in a ``with``."""
+
+    def __init__(self, spark: SparkSession, source: Source) -> None:
+        self._jvm, self._source = cast(Any, spark._jvm), source
+        kafka = self._jvm.org.apache.kafka
+        bytes_of = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+        reading = {"key.deserializer": bytes_of, "value.deserializer": bytes_of}
+        # Offsets are those of manifests: one that is gone is an error.
+        reading |= {"enable.auto.commit": "false", "auto.offset.reset": "none"}
+        properties = _properties(self._jvm, _ASKING | client_options(source) | reading)
+        self._client = _asked(source, lambda: kafka.clients.consumer.KafkaConsumer(properties))
+        self._place = kafka.common.TopicPartition
+        self._at: Any = None
+
+    def __enter__(self) -> Consumer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.close()
+
+    def go_to(self, topic: str, partition: int, offset: int) -> None:
+        """Read a partition from an offset on."""
+        self._at = self._place(topic, partition)
+        places = self._jvm.java.util.ArrayList()
+        places.add(self._at)
+        self._client.assign(places)
+        self._client.seek(self._at, offset)
+
+    def position(self) -> int:
+        """Return the offset that is read next; markers of transactions are passed over."""
+        return int(_asked(self._source, lambda: self._client.position(self._at)))
+
+    def poll(self) -> list[Any]:
+        """Return some messages that come next, as the client's records, none where none came within a second.
+
+        Raises:
+            BrokerFailed: when it does not answer, refuses, or no longer has them.
+        """
+        second = self._jvm.java.time.Duration.ofSeconds(1)
+        return list(_asked(self._source, lambda: self._client.poll(second).records(self._at)))
+
+
+def _properties(jvm: Any, options: Mapping[str, str]) -> Any:
+    found = jvm.java.util.Properties()
+    for name, value in options.items():
+        found.put(name, value)
+    return found
+
+
+def _asked(source: Source, ask: Callable[[], T], what: str = "") -> T:
+    try:
+        return ask()
+    except Exception as error:
+        told = ": ".join(part for part in (what, without_secrets(_cause(error), source)) if part)
+    # Raised here, so that no traceback shows what the client itself said.
+    raise BrokerFailed(f"Kafka at {', '.join(source.servers)}: {told}")
 
 
 def _cause(error: Exception) -> str:

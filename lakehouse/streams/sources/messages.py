@@ -19,6 +19,7 @@ from lakehouse.streams.sources.lines import LINES, NumberedLines
 from lakehouse.streams.sources.manifest import OffsetRange
 
 SCHEME = "kafka:"
+TOMBSTONE = "tombstone: the message has no value"
 MESSAGE = "struct<key: binary, timestamp_ms: bigint, headers: array<struct<key: string, value: binary>>>"
 
 
@@ -37,7 +38,7 @@ def read_messages(spark: SparkSession, ranges: Sequence[OffsetRange], source: So
         F.col("offset").alias("source_line"),
         F.lit(0).alias("layout"),
         F.col("value").alias("record"),
-        F.when(F.col("value").isNull(), F.lit("tombstone: the message has no value")).alias("fault"),
+        F.when(F.col("value").isNull(), F.lit(TOMBSTONE)).alias("fault"),
         _message().alias("message"),
     )
     return NumberedLines(frame, layouts)
