@@ -33,7 +33,7 @@ def serve(
     log_json: Annotated[
         bool, typer.Option("--log-json", help="Log lines as JSON [$TIDEMARK_LOG=json].")
     ] = False,
-) -> int:
+) -> NoReturn:
     """Take in what lands, roll up, run queries and publish, without pause.
 
     Beside Airflow, whose DAGs for that step aside; repair, checks and maintenance stay theirs. A stream that fails is
@@ -56,13 +56,11 @@ def serve(
         _answer(globals_of(context), web)
     try:
         with reporting(logged):
-            done = serve_streams.run(settings, stream, every_s, publish_s)
+            serve_streams.run(settings, stream, every_s, publish_s)
     except WorkerEnded:
         logging.getLogger(__name__).exception("the service cannot go on")
         _leave(1)
-    if done["cut_off"]:
-        _leave(0)
-    return 0
+    _leave(0)
 
 
 def _show_metrics(layout: Home, address: str) -> None:
@@ -86,6 +84,11 @@ def _answer(options: Globals, bind: str) -> None:
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process now: threads of works that are still running would keep it, and are safe to kill."""
+    """End the process now, without taking the interpreter down.
+
+    Threads of works that are cut off would keep it, and are safe to kill. Threads of metrics, answers and libraries
+    still run after an orderly stop too, and one that is in compiled code then crashes the process.
+    """
+    logging.shutdown()
     sys.stdout.flush()
     os._exit(code)
