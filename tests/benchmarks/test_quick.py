@@ -104,7 +104,12 @@ PRINTED: dict[str, dict[str, set[str]]] = {
         "speed": {"inserts_per_s", "queries_per_s", "peers_per_s"},
         "serving": {"serving_rows", "range_sum_p95_ms", "raw_scan_over_range_sum"},
         "publishing": {"publish_changed_p95_s", "publish_anew_s", "changed_mb", "range_sum_changed_p95_ms"},
-        "publish_history": {"publish_s_at_10", "publish_cpu_s_at_100", "metrics_all_cpu_s_at_100"},
+        "publish_history": {
+            "publish_s_at_10",
+            "publish_cpu_s_at_100",
+            "metrics_all_cpu_s_at_100",
+            "macros_copied_cpu_s",
+        },
     },
     "scheduling": {
         "figures": {"peak_tuples", "mean_delay_ms", "deadline_misses", "not_lowest"},

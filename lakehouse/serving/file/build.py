@@ -15,8 +15,9 @@ import duckdb
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
 from lakehouse.declare.durations import format_duration
+from lakehouse.serving.file.bound_macros import create_macros
 from lakehouse.serving.file.changes import combined_of, write_changed
-from lakehouse.serving.file.macros import LAST_FILE, macros, tables
+from lakehouse.serving.file.macros import tables, views
 from lakehouse.serving.file.merge import ROW_GROUP, Stored, open_fresh, settle
 from lakehouse.serving.file.node_rows import Numbered, load_wide, write_rows
 from lakehouse.serving.file.previous import Previous
@@ -85,12 +86,12 @@ def write_tables(
     take_queries(store, queries)
     store.settle()
     store.show()
+    create_macros(connection, folder, is_shared=bool(stored.segments))
     with _transaction(connection):
         _show_ledger(connection, store, ledgers)
         write_queries(connection, store, queries)
-        for created in macros(stored.segments):
+        for created in views(stored.segments):
             connection.execute(created)
-        connection.execute(statement(f"serving/{LAST_FILE}"))
         _write_publication(connection, version, fingerprint(streams, queries), previous)
     return stored, store
 

@@ -7,21 +7,22 @@ The macros of the six aggregates differ in a few expressions only. ``range_templ
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from lakehouse.algorithms.rollup.rounding import NAMED
-from lakehouse.serving.file.segments import places
+from lakehouse.serving.file.segments import NEWEST, places
 from sql import statement
 
 TABLE_FILES = ("tables", "segment", "queries")
 _AGGREGATES = ("sum", "count", "avg", "min", "max", "increase")
-MACRO_FILES = (
-    *("node_views", "timestamps", "ratios", "range_nodes", "range_parts"),
-    *(f"range_{aggregate}" for aggregate in _AGGREGATES),
-    *("range_aggregate", "range_series", "completeness", "views"),
-)
-# Run after all tables are there: it reads those of the queries.
+VIEW_FILES = ("node_views", "views")
+# Run last: it reads what queries answered, where a connection may have nothing else.
 LAST_FILE = "answer_series"
+MACRO_FILES = (
+    *("timestamps", "ratios", "range_nodes", "range_parts"),
+    *(f"range_{aggregate}" for aggregate in _AGGREGATES),
+    *("range_aggregate", "range_series", "completeness", LAST_FILE),
+)
 # Filled in by what a version has of them.
 ROW_FILES = ("row_tables", "ledger", "steps", "query_views")
 _PART = re.compile(r"^-- \[(\w+)\]\n", re.MULTILINE)
@@ -33,15 +34,26 @@ def tables() -> Iterator[str]:
         yield statement(f"serving/{file}")
 
 
-def macros(segments: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the statements of all views and macros over these segments, which are attached, and the file's own."""
-    filled_in = places(segments) | {f"{{{name}}}": number for name, number in NAMED.items()}
+def views(segments: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the statements of the views over these segments, which are attached, and the file's own nodes."""
+    for file in VIEW_FILES:
+        yield _filled(statement(f"serving/{file}"), places(segments))
+
+
+def macros(*, is_shared: bool = False) -> Iterator[str]:
+    """Yield the statements of all macros, which read the views; ``is_shared``: there are segments beside the file."""
+    filled_in = {"{newest}": NEWEST if is_shared else ""}
+    filled_in |= {f"{{{name}}}": number for name, number in NAMED.items()}
     for file in MACRO_FILES:
         aggregate = file.removeprefix("range_")
         text = range_macros(aggregate) if aggregate in _AGGREGATES else statement(f"serving/{file}")
-        for place, words in filled_in.items():
-            text = text.replace(place, words)
-        yield text
+        yield _filled(text, filled_in)
+
+
+def _filled(text: str, filled_in: Mapping[str, str]) -> str:
+    for place, words in filled_in.items():
+        text = text.replace(place, words)
+    return text
 
 
 def range_macros(aggregate: str) -> str:

@@ -33,7 +33,8 @@ NODE_COLUMNS = (
 )
 COUNTER_COLUMNS = f"{_PLACE}, first_us, last_us, first_reading, last_reading, highest, drops_low, drops_high"
 COLUMNS = {"nodes": NODE_COLUMNS, "counter_nodes": COUNTER_COLUMNS}
-_NEWEST = (
+# Of nodes that several segments hold the newest, among those that a macro reads.
+NEWEST = (
     "QUALIFY row_number() OVER (PARTITION BY reads.bucket, reads.slot, start_us ORDER BY segment DESC) = 1"
 )
 
@@ -66,8 +67,8 @@ def schemas(segments: Sequence[str]) -> list[str]:
 
 
 def places(segments: Sequence[str]) -> dict[str, str]:
-    """Return what is filled in where statements of ``sql/serving`` leave places for a version's segments."""
-    found = {"{newest}": _NEWEST if segments else ""}
+    """Return what is filled in where views of ``sql/serving`` leave places for a version's segments."""
+    found: dict[str, str] = {}
     for table, view in (("nodes", "node_segments"), ("counter_nodes", "counter_segments")):
         stored = [f"{schema}.{table}" for schema in schemas(segments)]
         numbered = (f"SELECT {n} AS segment, {COLUMNS[table]} FROM {one}" for n, one in enumerate(stored))

@@ -11,7 +11,7 @@ from typing import Any
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, Level
 from lakehouse.declare.stream import Stream
-from lakehouse.serving.file.macros import LAST_FILE, ROW_FILES, macros, tables
+from lakehouse.serving.file.macros import ROW_FILES, macros, tables, views
 from lakehouse.serving.file.query_snapshot import QuerySnapshot
 from sql import statement
 
@@ -157,8 +157,9 @@ def fingerprint(streams: Sequence[StreamSnapshot], queries: Sequence[QuerySnapsh
     filled = sorted({file for query in queries for file in query.statements})
     for created in (
         *tables(),
+        *views(),
         *macros(),
-        *(statement(f"serving/{file}") for file in (*filled, *ROW_FILES, LAST_FILE)),
+        *(statement(f"serving/{file}") for file in (*filled, *ROW_FILES)),
     ):
         digest.update(created.encode())
     for stream in sorted(streams, key=lambda stream: stream.name):

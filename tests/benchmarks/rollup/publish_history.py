@@ -5,6 +5,7 @@ leaves them: one file each, behind a log with commits of up to 10,000 batches, w
 checkpoint. There are a pair, and a row of metrics per bucket, for each batch, and a repair for every hundredth. It is
 published once; then one batch of each comes at a time and ``jobs.publish`` is timed: medians, in seconds of the clock
 and of processors. ``metrics_all``: only to read what all metrics of the query come to, as a first publish does.
+``macros``: an empty version whose process binds its macros, and one that copies what was bound.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ import pyarrow.parquet as pq
 from jobs import publish
 from jobs.stream_snapshots import snapshot_of
 from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.home.layout import Home
 from lakehouse.home.table_commits import append_arrow, arrow_schema, fitted, open_table, write_arrow
 from lakehouse.queries.pairs.tables import create_tables
 from lakehouse.queries.runtime.batch_manifest import definition_of, require_same, written_as
 from lakehouse.queries.runtime.publish import queries_to_publish
+from lakehouse.serving.file import bound_macros
 from lakehouse.serving.file import publish as published_file
 from lakehouse.spark import tables
 from lakehouse.spark.session import build_session
@@ -72,7 +75,23 @@ def figures(quick: bool) -> dict[str, Any]:
         with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
             taken = _measured(Path(name), history, QUICK_BATCHES if quick else BATCHES)
         found |= {f"{figure}_at_{history}": value for figure, value in taken.items()}
-    return found
+    return found | _macros()
+
+
+def _macros() -> dict[str, float]:
+    """Return the seconds of an empty version, medians of a few."""
+    found: dict[str, list[tuple[float, float]]] = {"bound": [], "copied": []}
+    for _ in range(5):
+        bound_macros.bound.cache_clear()
+        for taken in found.values():
+            with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
+                home = Home(Path(name))
+                taken.append(_taken(lambda home=home: published_file.publish(home, [])))  # type: ignore[misc]
+    return {
+        f"macros_{name}_{clock}": round(statistics.median(one[place] for one in taken), 3)
+        for name, taken in found.items()
+        for place, clock in enumerate(("s", "cpu_s"))
+    }
 
 
 def _measured(folder: Path, history: int, batches: int) -> dict[str, float]:

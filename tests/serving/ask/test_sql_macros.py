@@ -5,7 +5,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from lakehouse.serving.file.macros import MACRO_FILES, TABLE_FILES
+from lakehouse.serving.file.macros import MACRO_FILES, TABLE_FILES, VIEW_FILES
 from sql import statement
 from tests.serving.conftest import Lakehouse
 
@@ -104,7 +104,7 @@ def test_the_view_of_all_nodes_shows_every_row_once_per_level(lakehouse: Lakehou
     assert seen == [(len(lakehouse.streams["deep"].rows),)]
 
 
-@pytest.mark.parametrize("name", [*TABLE_FILES, *MACRO_FILES])
+@pytest.mark.parametrize("name", [*TABLE_FILES, *VIEW_FILES, *MACRO_FILES])
 def test_every_file_says_purpose_parameters_and_usage(name: str) -> None:
     head = statement(f"serving/{name}").split("\n\n")[0]
 
