@@ -66,7 +66,7 @@ def examine(config: Path | None = None, home: Path | None = None) -> list[Findin
     """
     findings = [_python(), _java(), *_versions(), _jars(), _class_archive()]
     findings += [_port(AIRFLOW_PORT), _config(config, home), *_home(config, home)]
-    return [*findings, *_spark(config, home)]
+    return [*findings, *_control(config, home), *_spark(config, home)]
 
 
 def _python() -> Finding:
@@ -171,6 +171,28 @@ def _config(config: Path | None, home: Path | None) -> Finding:
         return Finding("configuration", "wrong", str(error), f"mend {path}")
     streams = ", ".join(settings.streams) or "none"
     return Finding("configuration", "ok", f"{path}; streams: {streams}")
+
+
+def _control(config: Path | None, home: Path | None) -> Iterator[Finding]:
+    """Say which database keeps the home's leases, and whether it answers; nothing where the kernel's locks do."""
+    from lakehouse.declare.settings import load_settings
+
+    try:
+        control = load_settings(config, home).control
+    except ConfigError:
+        return
+    if control is None:
+        return
+    from lakehouse.home.control.database import ControlUnreachable
+    from lakehouse.home.control.schema import ControlNewer
+    from lakehouse.home.control.session import examined
+
+    try:
+        yield Finding("control", "ok", examined(control.get_secret_value()))
+    except (ControlUnreachable, ControlNewer) as error:
+        yield Finding(
+            "control", "wrong", str(error), "start that database, or mend its URL in TIDEMARK_CONTROL"
+        )
 
 
 def _spark(config: Path | None, home: Path | None) -> Iterator[Finding]:

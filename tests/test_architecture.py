@@ -62,6 +62,8 @@ ONLY_IN = {
     "pyspark": ("lakehouse/spark", "lakehouse/streams", "lakehouse/queries", "quality", "jobs"),
     "delta": ("lakehouse/spark", "lakehouse/streams"),
     "deltalake": ("lakehouse/home", "lakehouse/spark"),
+    "sqlalchemy": ("lakehouse/home/control",),
+    "psycopg": ("lakehouse/home/control",),
     "duckdb": ("lakehouse/serving", "lakehouse/queries", "lakehouse/web"),
     "fastapi": ("lakehouse/web",),
     "starlette": ("lakehouse/web",),

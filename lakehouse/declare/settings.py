@@ -19,6 +19,7 @@ from lakehouse.declare.problems import ConfigError, Problem
 from lakehouse.declare.refusals import problems_of, stream_refusals
 from lakehouse.declare.spark_settings import SparkSettings as SparkSettings
 from lakehouse.declare.stream import Kept, Microseconds, Source, Stream
+from lakehouse.home.control.place import use as use_control
 from lakehouse.home.layout import Home
 from lakehouse.home.older_folders import rename_older_folders
 from lakehouse.queries.kind import Query, kinds
@@ -35,6 +36,7 @@ _LEAST_HISTORY_US = parse_duration("10m")
 _PATHS = ("path", "schema_file", "ca", "cert", "key")
 _SECTIONS = (
     "home",
+    "control",
     "streams",
     "spark",
     "tables",
@@ -135,14 +137,28 @@ class AlertSettings(BaseModel):
     secret: SecretStr | None = None
 
 
+def _control(url: SecretStr) -> SecretStr:
+    if not _CONTROL.fullmatch(url.get_secret_value()):
+        raise ValueError('a URL such as "postgresql+psycopg://USER@HOST/DATABASE"')
+    return url
+
+
+_CONTROL = re.compile(r"postgresql\+psycopg://[^\s/]*/[^\s/?]+(\?\S*)?")
+
+
 class Settings(BaseSettings):
-    """Everything a job or command needs to know; paths are absolute."""
+    """Everything a job or command needs to know; paths are absolute.
+
+    ``control``: the URL of the database that keeps the home's leases, which is best given as TIDEMARK_CONTROL and never
+    shown; without one the kernel's locks do.
+    """
 
     model_config = SettingsConfigDict(
         env_prefix="TIDEMARK_", env_nested_delimiter="__", extra="forbid", frozen=True
     )
 
     home: Path = Path("var")
+    control: Annotated[SecretStr, AfterValidator(_control)] | None = None
     config: Path | None = None
     spark: SparkSettings = SparkSettings()
     tables: TableSettings = TableSettings()
@@ -230,6 +246,7 @@ def load_settings(config: Path | None = None, home: Path | None = None) -> Setti
             "home", str(error), "a home of an earlier version that can be written, to rename its folders"
         )
         raise ConfigError(str(path), [older]) from error
+    use_control(where, settings.control.get_secret_value() if settings.control else None)
     lineage = settings.lineage
     if lineage.file:
         lineage = lineage.model_copy(update={"file": (path.parent / lineage.file.expanduser()).resolve()})

@@ -12,31 +12,48 @@ from typing import IO, Any
 
 @contextmanager
 def replacing(
-    path: Path, *, durable: bool = False, mode: int = 0o666, beside: Path | None = None
+    path: Path,
+    *,
+    durable: bool = False,
+    mode: int = 0o666,
+    beside: Path | None = None,
+    is_new: bool = False,
 ) -> Iterator[IO[bytes]]:
     """Give a file to write; it takes the place of ``path`` when the block ends without an error.
 
     A ``durable`` file is on disk before it has its name, and the name before this returns. ``mode`` are its
     permissions, less the process's mask. The draft lies in the same folder unless ``beside`` names another of the same
-    file system.
+    file system. ``is_new``: nothing may have this name yet.
+
+    Raises:
+        FileExistsError: when a file that should be new is there.
     """
     folder = beside or path.parent
     for needed in {folder, path.parent}:
         needed.mkdir(parents=True, exist_ok=True)
-    draft = folder / f".{path.name}.{os.getpid()}"
+    # Machines that share the folder may have processes of the same number.
+    draft = folder / f".{path.name}.{os.uname().nodename}.{os.getpid()}"
     with open(draft, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
         yield file
         if durable:
             file.flush()
             os.fsync(file.fileno())
-    draft.replace(path)
+    if is_new:
+        try:
+            os.link(draft, path)
+        finally:
+            draft.unlink()
+    else:
+        draft.replace(path)
     if durable:
         sync(path.parent)
 
 
-def write_text(path: Path, text: str, *, durable: bool = False, mode: int = 0o666) -> None:
-    """Replace a file by this text."""
-    with replacing(path, durable=durable, mode=mode) as file:
+def write_text(
+    path: Path, text: str, *, durable: bool = False, mode: int = 0o666, is_new: bool = False
+) -> None:
+    """Replace a file by this text, or write one that is new."""
+    with replacing(path, durable=durable, mode=mode, is_new=is_new) as file:
         file.write(text.encode("utf-8"))
 
 

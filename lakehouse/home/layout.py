@@ -24,6 +24,7 @@
     identities/<stream>/  hashes of identities, to find repeats: a cache   jobs/ingest
     manifests/<stream>/   manifests: which files make up a batch
     batch_manifests/<query>/  which ingest batches make up a batch of a query, which of its batches a repair
+    control.json          the home's identity in a control store, where a database keeps its leases
     runs/                 the last outcome of each job, small JSON
     runs/live/            signs of life of bridges and collectors
     attempts/             how often the batch that a stream takes in now has failed   jobs/ingest

@@ -1,19 +1,25 @@
 """A lease on a table, so that one process at a time writes it; whoever changes a table by other means takes it too.
 
-The file that is locked says who holds it. Folders of a home are their owner's alone, so no other user can.
+On one machine a lease is the kernel's lock on a file, which says who holds it. Folders of a home are their owner's
+alone, so no other user can. Where several machines share the home, it is a lock in the database of the control store.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import socket
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
+
+from lakehouse.home.control.place import Place, place_of
+from lakehouse.home.control.session import LeaseLost
+from lakehouse.home.seal import seal_tables
 
 _ASK_AGAIN_S = 0.2
 # Of a holder's command line.
@@ -30,7 +36,45 @@ def lease(table: Path, timeout_s: float = 0) -> Iterator[None]:
 
     Raises:
         LeaseHeld: when another process holds it, and goes on holding it for ``timeout_s``.
+        LeaseLost: when the database of a control store has ended this process's session meanwhile.
+        ControlUnreachable: when that database does not answer.
     """
+    place = place_of(table)
+    with _in_database(place, timeout_s) if place else _by_the_kernel(table, timeout_s):
+        yield
+
+
+@contextmanager
+def _in_database(place: Place, timeout_s: float) -> Iterator[None]:
+    session, end = place.session, time.monotonic() + timeout_s
+    while (
+        taken := session.take(place.home, place.name, _this_process(f" on {socket.gethostname()}"))
+    ) is None:
+        if time.monotonic() >= end:
+            holder = session.holder(place.home, place.name)
+            told = f": {holder}" if holder else ""
+            raise LeaseHeld(
+                f"{place.root / place.name}: another process writes this table now{told}; wait for it, or stop it"
+            )
+        time.sleep(_ASK_AGAIN_S)
+    try:
+        if not taken.is_clean:
+            seal_tables(place, taken.fence)
+    except BaseException:
+        session.give_back(place.home, place.name, is_clean=False)
+        raise
+    try:
+        yield
+    except BaseException:
+        # What went wrong is told, not that the lease is lost too.
+        with suppress(LeaseLost):
+            session.give_back(place.home, place.name)
+        raise
+    session.give_back(place.home, place.name)
+
+
+@contextmanager
+def _by_the_kernel(table: Path, timeout_s: float) -> Iterator[None]:
     table.parent.mkdir(parents=True, exist_ok=True)
     path = _file(table)
     end = time.monotonic() + timeout_s
@@ -57,6 +101,9 @@ def files_of(table: Path) -> Path:
 
 def is_held(table: Path) -> bool:
     """Return whether a process holds a table now; asking holds it for an instant only."""
+    place = place_of(table)
+    if place is not None:
+        return place.session.is_held(place.home, place.name)
     try:
         with _file(table).open() as file:
             # Shared, so that any number can ask at once.
@@ -72,10 +119,10 @@ def _file(table: Path) -> Path:
     return table.parent / f".{table.name}.lease"
 
 
-def _this_process() -> str:
+def _this_process(where: str = "") -> str:
     command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
     since = datetime.now(UTC).isoformat(sep=" ", timespec="seconds")
-    return f"process {os.getpid()} ({command[:_LONGEST]}, since {since})"
+    return f"process {os.getpid()}{where} ({command[:_LONGEST]}, since {since})"
 
 
 def _holder(file: TextIO) -> str:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from lakehouse.home.crashpoint import crash_point
+from lakehouse.home.seal import fences, require_leases
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,14 +49,17 @@ class DataFile:
 
 
 def open_table(table: Path) -> DeltaTable:
-    """Return the newest version of a table.
+    """Return the newest version of a table, whose leases this process still has if it took any.
 
     Raises:
         deltalake.exceptions.TableNotFoundError: when there is none.
+        LeaseLost: when it lost them; what a commit is prepared on is read before that is asked (seal.py).
     """
     from deltalake import DeltaTable
 
-    return DeltaTable(str(table))
+    known = DeltaTable(str(table))
+    require_leases(table)
+    return known
 
 
 def create_table(
@@ -118,7 +122,9 @@ def commit(
 
     Raises:
         deltalake.exceptions.CommitFailedError: when somebody else has removed one of the files.
+        LeaseLost: when another process has taken the lease meanwhile.
     """
+    from deltalake.exceptions import CommitFailedError
     from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction
 
     crash_point("table.files-written")
@@ -136,14 +142,21 @@ def commit(
     ]
     removes = [RemoveAction(path, is_change, now) for path in removed]
     transactions = [Transaction(*writer)] if writer else None
-    known.create_write_transaction(
-        [*removes, *adds],
-        "append",
-        known.schema(),
-        known.metadata().partition_columns,
-        # Delta's own writer lets a blind append pass beside what it does.
-        commit_properties=CommitProperties({"isBlindAppend": not removes}, MOST_TRIES, transactions),
-    )
+    try:
+        known.create_write_transaction(
+            [*removes, *adds],
+            "append",
+            known.schema(),
+            known.metadata().partition_columns,
+            # Delta's own writer lets a blind append pass beside what it does.
+            commit_properties=CommitProperties(
+                {"isBlindAppend": not removes, **fences(table)}, MOST_TRIES, transactions
+            ),
+        )
+    except CommitFailedError:
+        # A successor has sealed the table: that is told rather than the conflict.
+        require_leases(table)
+        raise
 
 
 def append(table: Path, rows: Sequence[Mapping[str, Any]], writer: tuple[str, int] | None = None) -> None:

@@ -23,6 +23,7 @@ from lakehouse.declare.stream import COUNTER_PARTS, Stream
 from lakehouse.home.lease import LeaseHeld as LeaseHeld
 from lakehouse.home.lease import files_of
 from lakehouse.home.lease import lease as lease
+from lakehouse.home.seal import require_leases
 from lakehouse.home.table_commits import (
     DataFile,
     add_columns,
@@ -314,7 +315,10 @@ def replace_rollup(table: Path, stream: Stream, rows: DataFrame, properties: Map
     writer = ordered.writeTo(f"delta.`{table}`").using("delta")
     for name, value in told.items():
         writer = writer.tableProperty(name, value)
+    require_leases(table)
     writer.createOrReplace()
+    # Spark read what its commit is prepared on after the first question, so it is asked again.
+    require_leases(table)
 
 
 def measure_columns(stream: Stream, measure: str) -> list[str]:

@@ -17,6 +17,8 @@ from dataclasses import replace
 from typing import Any
 
 from lakehouse.home.attempts import Attempts, begin_attempt, end_attempt, read_attempts
+from lakehouse.home.control.database import ControlUnreachable
+from lakehouse.home.control.session import LeaseLost
 from lakehouse.home.damaged import DamagedFile
 from lakehouse.home.heartbeats import TIMEOUT_S
 from lakehouse.home.integrity import why_failed
@@ -127,7 +129,8 @@ def _is_around(records: BatchRecords, error: Exception, failure: Exception) -> b
         if str(failure) != said:
             return True
     is_lacking = isinstance(error, OSError) and error.errno in _AROUND
-    if is_lacking or isinstance(error, LeaseHeld) or any(said in str(error) for said in _SAID_AROUND):
+    is_other = isinstance(error, LeaseHeld | LeaseLost | ControlUnreachable)
+    if is_lacking or is_other or any(said in str(error) for said in _SAID_AROUND):
         return True
     layout, name = records.tables.layout, records.stream.name
     own = (layout.raw(name), layout.quarantine(name), layout.ledger(name))

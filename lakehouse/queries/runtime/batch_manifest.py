@@ -22,6 +22,7 @@ from lakehouse.home.damaged import RESTORE, naming
 from lakehouse.home.folded_file import RECENT, FoldedFile
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import Entry, read_extent
+from lakehouse.home.seal import is_shared, require_leases
 from lakehouse.home.table_log import bounds
 
 if TYPE_CHECKING:
@@ -136,8 +137,10 @@ def _read(text: str) -> BatchManifest:
 
 
 def write_manifest(folder: Path, kind: Kind, manifest: BatchManifest) -> None:
-    """Write a manifest down, whole or not at all."""
-    write_text(_file(folder, kind, manifest.number), json.dumps(asdict(manifest)), durable=True)
+    """Write a manifest down, whole or not at all; where several machines may, none takes the place of another."""
+    require_leases(folder)
+    text = json.dumps(asdict(manifest))
+    write_text(_file(folder, kind, manifest.number), text, durable=True, is_new=is_shared(folder))
 
 
 def definition_of(query: Query, buckets: int) -> str:

@@ -70,7 +70,7 @@ def publish(
         if not anew and is_current(home, streams, queries):
             return _published(folder, current_version(folder) or 0, is_new=False)
         version = next_version(folder)
-        draft = folder / f".draft-{version:08d}-{os.getpid()}.duckdb"
+        draft = folder / f".draft-{version:08d}-{os.uname().nodename}-{os.getpid()}.duckdb"
         try:
             previous = None if anew else current_version(folder)
             nodes, rows, compared = _write(folder, version, draft, streams, queries, previous)

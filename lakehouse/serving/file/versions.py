@@ -23,6 +23,7 @@ from pathlib import Path
 from types import TracebackType
 
 from lakehouse.home.atomic_files import sync, write_text
+from lakehouse.home.seal import require_leases
 
 _RETRIES = 50
 
@@ -203,6 +204,7 @@ def place(folder: Path, version: int, written: Path, segments: Sequence[str] = (
 
 def point_to(folder: Path, version: int) -> None:
     """Make a version the current one, atomically and durably."""
+    require_leases(folder)
     write_text(folder / "current", f"{version:08d}\n", durable=True)
 
 

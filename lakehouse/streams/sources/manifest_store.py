@@ -23,6 +23,7 @@ from lakehouse.home.atomic_files import write_text
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.damaged import naming
 from lakehouse.home.folded_file import RECENT
+from lakehouse.home.seal import is_shared, require_leases
 from lakehouse.streams.sources.drift import schema_changes
 from lakehouse.streams.sources.file_names import on_disk
 from lakehouse.streams.sources.files import Found, groups, landed, matching
@@ -132,7 +133,7 @@ class ManifestStore:
         Killed in the midst of it, fewer manifests are left: what they held is unread again.
         """
         self._withdraw(batch)
-        self._add(Manifest(batch, "lost", ranges=ranges))
+        self._add(Manifest(batch, "lost", ranges=ranges), is_new=False)
 
     def put_in_place(self, manifest: Manifest, *parts: Manifest) -> None:
         """Write a manifest in place of that of its batch, and behind it parts of that one; later ones come after them.
@@ -142,7 +143,7 @@ class ManifestStore:
         later = self.behind(manifest.batch)
         self._withdraw(manifest.batch)
         crash_point("split.withdrawn")
-        self._add(manifest)
+        self._add(manifest, is_new=False)
         for each in (*parts, *later):
             self._add(replace(each, batch=self.last_batch + 1))
 
@@ -218,14 +219,18 @@ class ManifestStore:
                 before = file.columns
         return tuple(changes)
 
-    def _add(self, manifest: Manifest) -> None:
-        self._write(manifest)
+    def _add(self, manifest: Manifest, *, is_new: bool = True) -> None:
+        # A writer that was paused must not put its manifest in place of one that its successor wrote meanwhile.
+        self._write(manifest, is_new=is_new and is_shared(self.folder))
         self.manifests.append(manifest)
         self._files |= {file.path: file for file in manifest.files}
         crash_point("ingest.manifest-written")
 
-    def _write(self, manifest: Manifest) -> None:
-        write_text(manifest_file(self.folder, manifest.batch), manifest.to_json(), durable=True)
+    def _write(self, manifest: Manifest, *, is_new: bool = False) -> None:
+        require_leases(self.folder)
+        write_text(
+            manifest_file(self.folder, manifest.batch), manifest.to_json(), durable=True, is_new=is_new
+        )
 
 
 def _as_it_is(file: LandedFile, source: Source) -> LandedFile:

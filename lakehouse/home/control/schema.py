@@ -1,0 +1,73 @@
+"""The tables of a control store, and how those of an earlier version become those of today.
+
+    tidemark_schema    one row: the version of the tables
+    tidemark_leases    a row for each lease that was ever taken, with the number of its last holder
+
+A version is a step of ``STEPS``, which is never changed once it was released; a later one adds its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+# ``holder`` is null where the last holder has given the lease back.
+STEPS = (
+    (
+        "CREATE TABLE tidemark_leases (home TEXT NOT NULL, name TEXT NOT NULL, fence BIGINT NOT NULL, holder TEXT, "
+        "PRIMARY KEY (home, name))",
+    ),
+)
+# One process changes the tables at a time; any number that no lease has by chance.
+_CHANGING = 7_305_190_428_113_220_608
+
+
+class ControlNewer(RuntimeError):
+    """The tables of the control store are of a later version than this one knows."""
+
+
+def bring_up_to_date(connection: Connection) -> None:
+    """Create the tables, or take them from their version to today's; nothing where they are.
+
+    Raises:
+        ControlNewer: when they are of a later version.
+    """
+    from sqlalchemy import text
+
+    if version_of(connection) == len(STEPS):
+        return
+    connection.execute(text("BEGIN"))
+    try:
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _CHANGING})
+        connection.execute(text("CREATE TABLE IF NOT EXISTS tidemark_schema (version BIGINT NOT NULL)"))
+        # Again: another process may have done it meanwhile.
+        for step in STEPS[version_of(connection) :]:
+            for statement in step:
+                connection.execute(text(statement))
+        connection.execute(text("DELETE FROM tidemark_schema"))
+        connection.execute(text("INSERT INTO tidemark_schema VALUES (:version)"), {"version": len(STEPS)})
+    except BaseException:
+        connection.execute(text("ROLLBACK"))
+        raise
+    connection.execute(text("COMMIT"))
+
+
+def version_of(connection: Connection) -> int:
+    """Return the version of the tables, 0 where there are none.
+
+    Raises:
+        ControlNewer: when it is later than the last that is known here.
+    """
+    from sqlalchemy import text
+
+    if connection.execute(text("SELECT to_regclass('tidemark_schema')")).scalar() is None:
+        return 0
+    found = int(connection.execute(text("SELECT max(version) FROM tidemark_schema")).scalar() or 0)
+    if found > len(STEPS):
+        raise ControlNewer(
+            f"the control store has tables of version {found}, and this Tidemark knows them up to version "
+            f"{len(STEPS)}: run the newer Tidemark that made them"
+        )
+    return found

@@ -1,0 +1,62 @@
+"""How a writer that was paused and lost its lease is kept from committing: whoever comes after it seals its tables.
+
+A seal is a commit that changes a table's properties. Delta's rules refuse every commit that was prepared on an earlier
+version, by whatever engine. A writer reads the version that its commit is prepared on first, and asks whether it holds
+its lease then (``require_leases``). If it does, a successor can only come later, and so does its seal. So of a writer
+that was paused, either the question or the commit fails, and nothing that it writes is ever read.
+
+A lease that was given back needs none: seals are made after deaths, lost sessions and killed databases only.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lakehouse.home.control.place import Place, place_of
+
+PROPERTY = "tidemark.sealed"
+_FILES = ".files"
+# Others may commit to the table at the time.
+_TRIES = 100
+
+
+def require_leases(path: Path) -> None:
+    """Make sure that a process which took leases of this home has them still; nothing where the kernel keeps them.
+
+    Raises:
+        LeaseLost: when it does not.
+    """
+    place = place_of(path)
+    if place is not None:
+        place.session.require()
+
+
+def is_shared(path: Path) -> bool:
+    """Return whether several machines may write this home: a database keeps its leases."""
+    return place_of(path) is not None
+
+
+def fences(path: Path) -> dict[str, str]:
+    """Return what a commit says of the leases that its process holds: the number of each."""
+    place = place_of(path)
+    held = place.session.held.items() if place is not None else ()
+    told = ", ".join(f"{name} {fence}" for (_, name), fence in sorted(held))
+    return {"tidemark.fence": told} if told else {}
+
+
+def seal_tables(place: Place, fence: int) -> list[Path]:
+    """Seal every table that the holder of a lease may have written; return them.
+
+    Those are the tables of the same stream or query. Others that write them meanwhile must try again.
+    """
+    from deltalake import CommitProperties, DeltaTable
+
+    own = place.name.removesuffix(_FILES)
+    folders = sorted(place.root.glob(f"*/{Path(own).name}")) if "/" in own else [place.root / own]
+    sealed = [folder for folder in folders if (folder / "_delta_log").is_dir()]
+    told = {PROPERTY: f"{place.name} {fence}"}
+    for table in sealed:
+        known = DeltaTable(str(table))
+        properties = CommitProperties({"tidemark.fence": told[PROPERTY]}, _TRIES)
+        known.alter.set_table_properties(told, raise_if_not_exists=False, commit_properties=properties)
+    return sealed

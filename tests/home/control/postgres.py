@@ -1,0 +1,112 @@
+"""A real Postgres that tests start, stop and kill, on the loopback and in a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+PASSWORD = "never-to-be-said"
+_USERS = ("postgres", "nobody")
+
+
+def _programs() -> Path:
+    """Return where the server's programs are; the test is skipped where there are none."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    if found:
+        return found[-1].parent
+    path = shutil.which("initdb")
+    if path is None:
+        pytest.skip("no PostgreSQL: Debian's package postgresql has it")
+    return Path(path).parent
+
+
+class Postgres:
+    """A server with one database and one user, whose password it asks for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.programs = _programs()
+        self.folder = folder
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self.process: subprocess.Popen[bytes] | None = None
+        self._as_user: dict[str, str] = {}
+        if os.getuid() == 0:
+            # The server refuses to be root's.
+            user = next(
+                user for user in _USERS if subprocess.run(["id", user], capture_output=True).returncode == 0
+            )
+            shutil.chown(folder, user)
+            self._as_user = {"user": user}
+        self._make()
+
+    @property
+    def url(self) -> str:
+        return f"postgresql+psycopg://tidemark:{PASSWORD}@127.0.0.1:{self.port}/postgres"
+
+    def _make(self) -> None:
+        secret = self.folder / "password"
+        secret.write_text(PASSWORD)
+        secret.chmod(0o644)
+        words: list[str] = [f"{self.programs}/initdb", f"--pgdata={self.folder}/db", "--username=tidemark"]
+        words += [f"--pwfile={secret}", "--auth=scram-sha-256", "--no-sync", "--encoding=UTF8", "--locale=C"]
+        subprocess.run(words, check=True, capture_output=True, cwd=self.folder, **self._as_user)  # type: ignore[call-overload]
+
+    def start(self) -> None:
+        """Start it, and wait until it takes connections."""
+        words = [self.programs / "postgres", "-D", self.folder / "db", "-p", str(self.port)]
+        for option in ("listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off"):
+            words += ["-c", option]
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(words, stderr=log, cwd=self.folder, **self._as_user)  # type: ignore[call-overload]
+        ready = [f"{self.programs}/pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)]
+        end = time.monotonic() + 60
+        while subprocess.run(ready, check=False).returncode:
+            assert time.monotonic() < end, (self.folder / "log").read_text()
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """Kill it with all its sessions, as a machine that loses power would."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(30)
+        # Its children end when they see that; a new server waits for them.
+        end = time.monotonic() + 30
+        while _answers(self.port):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """Stop it at once."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGQUIT)
+            self.process.wait(30)
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextmanager
+def running() -> Iterator[Postgres]:
+    """Start a server; stop it and delete its folder afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="tidemark-postgres-"))
+    try:
+        server = Postgres(folder)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
