@@ -1,20 +1,24 @@
 """Where the workers of a cluster keep compiled kernels: by the archive's content, so that each is compiled once.
 
 Numba keeps what it compiles by the path of the source. That of an archive is another one in each application of Spark,
-so its own rule would compile everything again for each, which takes longer than most batches.
+so its own rule would compile everything again for each, which takes longer than most batches. Each version of the code
+has a folder of its own; a version that is new to a worker removes those that none has used for ``KEPT_DAYS``.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from numba.core.caching import _CacheLocator
 
+KEPT_DAYS = 30
 _ARCHIVE = re.compile(r".*/(tidemark-[0-9a-f]{16})\.zip/(.*)\.py")
 
 
@@ -46,10 +50,25 @@ class ArchivedKernels(_CacheLocator):
         for root in _roots():
             folder = root / found[1] / found[2].replace("/", ".")
             with suppress(OSError):
-                folder.mkdir(parents=True, exist_ok=True)
+                _begin(folder.parent)
+                folder.mkdir(exist_ok=True)
             if os.access(folder, os.W_OK):
                 return cls(kernel, folder)
         return None
+
+
+def _begin(version: Path) -> None:
+    """Note that a version is used; where it is new, remove those that have not been for long."""
+    if version.is_dir():
+        os.utime(version)
+        return
+    version.mkdir(parents=True, exist_ok=True)
+    for other in version.parent.glob("tidemark-*"):
+        # Another worker may remove it meanwhile.
+        with suppress(FileNotFoundError):
+            if other.stat().st_mtime < time.time() - KEPT_DAYS * 86_400:
+                # A process that still runs it compiles again what it needs, and makes the folder again.
+                shutil.rmtree(other, ignore_errors=True)
 
 
 def _roots() -> list[Path]:
