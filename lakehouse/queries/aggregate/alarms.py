@@ -17,6 +17,7 @@ from lakehouse.algorithms.join_aggregate.alarms import OPEN_US, Followed, Runs, 
 from lakehouse.home.table_log import most_rows
 from lakehouse.queries.aggregate.answers import coded
 from lakehouse.queries.aggregate.query import AggregateQuery
+from lakehouse.queries.aggregate.standing_alarms import near, newest, standing_alarms
 from lakehouse.queries.aggregate.tables import group_types
 from lakehouse.queries.runtime.bucket_answers import Rows, fit_here
 from lakehouse.spark import tables
@@ -54,7 +55,8 @@ def changes(
 ) -> Rows:
     """Return a row for each alarm that is new, or other than its newest row says.
 
-    An alarm is named after what raised it, so that one which was withdrawn and is raised again has a new name.
+    An alarm is named after what raised it, so that one which was withdrawn and is raised again has a new name. Cost:
+    the answers since ``changed.from_us``, and the alarms that stand.
     """
     groups = group_types(query, streams)
     shown = ", ".join(f"`{name}` {kind}" for name, kind in groups.items())
@@ -62,8 +64,10 @@ def changes(
     schema = schema_of(f"alarm string, {shown}{', ' if shown else ''}{times}")
     work = _follower(query, to_arrow_schema(schema), changed)
     since = "tick_us", changed.from_us, None
-    if fit_here(most_rows(answers, since) + most_rows(alarms)):
-        told = work(tables.read_between(alarms), tables.read_between(answers, since))
+    lateness_us = query.slack_us + max(streams[side.stream].latest for side in query.sides)
+    standing = standing_alarms(alarms, changed.from_us, changed.last_us - lateness_us)
+    if standing is not None and fit_here(most_rows(answers, since) + standing.num_rows):
+        told = work(standing, tables.read_between(answers, since))
         return named_here(told, query, found, batch)
     rows = tables.read(spark, answers).where(F.col("tick_us") >= changed.from_us)
     place = F.pmod(F.xxhash64(F.lit(""), *(F.col(name) for name in groups)), F.lit(places)).alias("_place")
@@ -93,25 +97,14 @@ def named(told: DataFrame, query: AggregateQuery, found: str, batch: int) -> Dat
     return told.withColumn("alarm", F.coalesce("alarm", name))
 
 
-def _newest(rows: pa.Table, keys: list[str], version: str) -> pa.Table:
-    """Return the row of the highest version for each key."""
-    codes = coded(rows, keys)
-    order = np.lexsort((rows[version].to_numpy(), codes))
-    is_last = np.ones(len(order), np.bool_)
-    is_last[:-1] = codes[order][1:] != codes[order][:-1]
-    return rows.take(pa.array(order[is_last]))
-
-
 def _follower(
     query: AggregateQuery, schema: pa.Schema, changed: Changed
 ) -> Callable[[pa.Table, pa.Table], pa.Table]:
     names = [group.name for group in query.groups]
 
     def follow(alarms: pa.Table, answers: pa.Table) -> pa.Table:
-        cleared_us = pc.field("cleared_us")
-        is_near = cleared_us.is_null() | (cleared_us >= changed.from_us)
-        known = _newest(alarms, ["alarm"], "change").filter((pc.field("state") != "withdrawn") & is_near)
-        holding = _newest(answers, ["tick_us", *names], "revision").filter(pc.field("holds"))
+        known = near(alarms, changed.from_us)
+        holding = newest(answers, ["tick_us", *names], "revision").filter(pc.field("holds"))
         both = pa.concat_tables([known.select(["raised_us", *names]), _moments(holding, names)])
         group = coded(both, names)
         order = pa.array(np.lexsort((known["raised_us"].to_numpy(), group[: known.num_rows])))
