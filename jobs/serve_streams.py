@@ -19,6 +19,7 @@ from lakehouse.declare.settings import Settings
 from lakehouse.home.attempts import forgive_attempt
 from lakehouse.home.heartbeats import SERVICE, Heartbeat, iso, served_by, write_heartbeat
 from lakehouse.home.lease import LeaseHeld, lease
+from lakehouse.home.seal import require_leases
 from lakehouse.service.notify import notify
 from lakehouse.service.stopping import Stop, until_signalled
 from lakehouse.service.workers import STOPS_WITHIN_S, Service
@@ -46,6 +47,7 @@ def run(
     Raises:
         AlreadyServed: when another process serves this home.
         WorkerEnded: when Spark or a worker has ended; start again.
+        LeaseLost: when the database of the control store has ended this process's session; start again.
         KeyError: when a stream is not declared.
     """
     names = [settings.stream(name).name for name in streams or settings.streams]
@@ -75,6 +77,9 @@ def _serve(
     served = ServiceTasks(settings, spark, streams, every_s, publish_s)
 
     def tell(state: str) -> None:
+        if state == "running":
+            # Another service may have taken over from one that was paused: this one ends, and is started again.
+            require_leases(settings.layout.service)
         _tell(settings, state, every_s, served.snapshot())
 
     service = Service(served.workers, every_s, tell, lambda: is_running(spark), stop)

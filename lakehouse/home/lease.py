@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TextIO
 
 from lakehouse.home.control.place import Place, place_of
-from lakehouse.home.control.session import LeaseLost
 from lakehouse.home.seal import seal_tables
 
 _ASK_AGAIN_S = 0.2
@@ -46,6 +45,8 @@ def lease(table: Path, timeout_s: float = 0) -> Iterator[None]:
 
 @contextmanager
 def _in_database(place: Place, timeout_s: float) -> Iterator[None]:
+    from lakehouse.home.control.session import LeaseLost
+
     session, end = place.session, time.monotonic() + timeout_s
     while (
         taken := session.take(place.home, place.name, _this_process(f" on {socket.gethostname()}"))

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import json
 import os
-import uuid
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lakehouse.home.atomic_files import write_json
-from lakehouse.home.control.session import Session, session_of
+
+if TYPE_CHECKING:
+    from lakehouse.home.control.session import Session
 
 NAME = "control.json"
 VARIABLE = "TIDEMARK_CONTROL"
@@ -56,6 +58,9 @@ def place_of(path: Path) -> Place | None:
                 raise ControlNotNamed(
                     f"a database keeps the leases of {root} ({root / NAME}): give its URL as {VARIABLE}"
                 )
+            # Most homes have no database: what speaks to one is loaded here.
+            from lakehouse.home.control.session import session_of
+
             return Place(root, _id(root), path.relative_to(root).as_posix(), session_of(url))
     return None
 
@@ -64,8 +69,9 @@ def _id(root: Path) -> str:
     """Return a home's identity, which the first process gives it."""
     path = root / NAME
     if not path.exists():
-        draft = root / f".{NAME}.{uuid.uuid4().hex}"
-        write_json(draft, {"id": uuid.uuid4().hex}, durable=True)
+        own = os.urandom(16).hex()
+        draft = root / f".{NAME}.{own}"
+        write_json(draft, {"id": own}, durable=True)
         # Whoever comes second takes what is there.
         with suppress(FileExistsError):
             os.link(draft, path)

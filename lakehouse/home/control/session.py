@@ -69,8 +69,14 @@ class Session:
                 return None
             if not self._ask(lambda: self._value("SELECT pg_try_advisory_lock(:key)", key=_key(home, name))):
                 return None
-            before = self._value(_HOLDER, home=home, name=name)
-            fence = int(self._value(_TAKE, home=home, name=name, holder=holder))
+            try:
+                before = self._value(_HOLDER, home=home, name=name)
+                fence = int(self._value(_TAKE, home=home, name=name, holder=holder))
+            except ControlUnreachable:
+                # The lock goes with the session, now or when the leases are given back that it holds.
+                if not self.held:
+                    self._close()
+                raise
             self.held[home, name] = fence
             if len(self.held) == 1:
                 self._ended = threading.Event()
@@ -120,14 +126,11 @@ class Session:
             if not self.held:
                 return
             try:
-                if self._is_lost:
-                    raise ControlUnreachable("the session has ended")
                 self._value("SELECT 1")
             except ControlUnreachable as error:
                 raise self._lost(error) from None
 
     def _lost(self, error: ControlUnreachable) -> LeaseLost:
-        self._is_lost = True
         held = ", ".join(f"{name} (number {fence})" for (_, name), fence in self.held.items())
         return LeaseLost(
             f"this process has lost its leases on {held}: {error}; what it had not committed is not written: "
@@ -157,8 +160,17 @@ class Session:
     def _run(self, statement: str, **values: Any) -> Any:
         from sqlalchemy import text
 
-        with told(self.url):
-            return self._open().execute(text(statement), values)
+        if self._is_lost:
+            raise ControlUnreachable(
+                f"control store {masked(self.url)}: it has ended the session of this process"
+            )
+        try:
+            with told(self.url):
+                return self._open().execute(text(statement), values)
+        except ControlUnreachable:
+            # Whatever went wrong: who holds leases must not go on as if nothing had.
+            self._is_lost = bool(self.held)
+            raise
 
     def _open(self) -> Connection:
         from sqlalchemy import text
@@ -190,8 +202,11 @@ _OPENING = threading.Lock()
 
 def session_of(url: str) -> Session:
     """Return this process's session with a control store; a forked child has its own."""
+    own = (os.getpid(), url)
     with _OPENING:
-        return _SESSIONS.setdefault((os.getpid(), url), Session(url))
+        if own not in _SESSIONS:
+            _SESSIONS[own] = Session(url)
+        return _SESSIONS[own]
 
 
 def examined(url: str) -> str:

@@ -20,15 +20,9 @@ from lakehouse.home.control import place
 from lakehouse.home.control.database import ControlUnreachable, connect
 from lakehouse.home.control.schema import STEPS, ControlNewer, bring_up_to_date, version_of
 from lakehouse.home.control.session import examined
-from tests.home.control.postgres import PASSWORD, Postgres, running
+from tests.home.control.postgres import PASSWORD, Postgres
 
 ROOT = Path(__file__).parents[3]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Postgres]:
-    with running() as started:
-        yield started
 
 
 @pytest.fixture
