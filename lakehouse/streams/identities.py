@@ -18,6 +18,7 @@ from lakehouse.declare.stream import Stream
 from lakehouse.home.identity_index import LARGE, Hashes, IdentityIndex
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_ledger
+from lakehouse.home.table_log import read_parts
 from lakehouse.spark import tables
 from lakehouse.spark.row_hash import xxhash64
 from lakehouse.streams.batch_records import ORIGIN, StreamTables
@@ -85,6 +86,21 @@ def open_index(target: StreamTables, batch: int) -> IdentityIndex:
             _index_again(target, index, *part)
     index.merge()
     return index
+
+
+def index_stored(target: StreamTables, batch: int) -> None:
+    """Make what the index has of a batch of what raw holds of it, without Spark: rows of a batch, not of many."""
+    stream = target.stream
+    names = ("event_us", *identity_columns(stream))
+    hashes, times = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
+    for rows in read_parts(target.layout.raw(stream.name), names, ("batch", batch, batch)):
+        found, has_all = hashes_of(rows, stream)
+        hashes.append(found[has_all])
+        times.append(rows["event_us"].to_numpy()[has_all])
+    unique, moments = np.unique(np.concatenate(hashes)), np.concatenate(times)
+    ends = (int(moments.min()), int(moments.max())) if len(moments) else (0, 0)
+    numbers = np.full(len(unique), batch, np.uint32)
+    index_before(target.layout, stream, batch).add(batch, batch, unique, numbers, ends)
 
 
 def _definition(stream: Stream) -> str:

@@ -5,12 +5,12 @@
 
 Raw and quarantine are appended first, the ledger last. A batch is finished when its ledger row is there; readers of
 raw and quarantine look at finished batches only. Each append is skipped when it was already made, so a batch that
-died anywhere is simply run again.
+died anywhere is simply run again; held_batch counts it should its source be another by then.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from lakehouse.spark import tables
 from lakehouse.streams.batch_records import BatchRecords, StreamTables
 from lakehouse.streams.batch_stats import BatchStats, empty_stats, observed_columns, observed_stats
 from lakehouse.streams.buffered_batch import BufferedBatch
+from lakehouse.streams.held_batch import as_held
 from lakehouse.streams.lateness import lateness_in_order, written_lateness_by_arrival
 from lakehouse.streams.small_batch import SmallBatch, judged_here
 from lakehouse.streams.sources.lines import lines_in
@@ -43,6 +44,8 @@ class BatchTables:
 
     target: StreamTables
     batch: int
+    # Those that an earlier attempt had appended to.
+    had: set[str] = field(default_factory=set)
 
     def append_raw(self, rows: DataFrame | pa.Table) -> list[Path] | None:
         """Append accepted rows; return the files written, None when that was done before."""
@@ -56,6 +59,11 @@ class BatchTables:
         """Append rejected records."""
         self._append(rejected, "quarantine")
         crash_point("ingest.quarantine-appended")
+
+    def has_quarantine(self) -> bool:
+        """Whether an earlier attempt has appended rejected records: there are none to be found any more, perhaps."""
+        name = self.target.stream.name
+        return tables.is_appended(self.target.layout.quarantine(name), writer_of(name), self.batch)
 
     def append_ledger(self, entry: dict[str, Any]) -> None:
         """Append the ledger row, which finishes the batch."""
@@ -75,16 +83,21 @@ class BatchTables:
         name = self.target.stream.name
         path = getattr(self.target.layout, table)(name)
         if isinstance(rows, pa.Table):
-            numbered = rows.append_column("batch", pa.repeat(pa.scalar(self.batch), rows.num_rows))
-            return tables.append_arrow_once(numbered, path, writer_of(name), self.batch)
-        numbered = rows.withColumn("batch", F.lit(self.batch).cast("bigint"))
-        return tables.append_once(numbered, path, writer_of(name), self.batch)
+            arrow = rows.append_column("batch", pa.repeat(pa.scalar(self.batch), rows.num_rows))
+            written = tables.append_arrow_once(arrow, path, writer_of(name), self.batch)
+        else:
+            numbered = rows.withColumn("batch", F.lit(self.batch).cast("bigint"))
+            written = tables.append_once(numbered, path, writer_of(name), self.batch)
+        if written is None:
+            self.had.add(table)
+        return written
 
 
 def commit(records: BatchRecords) -> dict[str, Any]:
     """Append a batch's records to raw, quarantine and ledger; return the ledger row."""
     target = BatchTables(records.tables, records.manifest.batch)
-    entry = _ledger_row(records, _written(records, target))
+    stats = _written(records, target)
+    entry = _ledger_row(records, as_held(records, stats) if target.had else stats)
     target.append_ledger(entry)
     return entry
 
@@ -135,7 +148,8 @@ def _buffered(judged: SmallBatch | BufferedBatch, target: BatchTables) -> BatchS
     try:
         stats = judged.stats
         crash_point("ingest.batch-parsed")
-        steps = [lambda: target.append_quarantine(judged.rejected)] if stats.reasons else []
+        is_quarantine = stats.reasons or target.has_quarantine()
+        steps = [lambda: target.append_quarantine(judged.rejected)] if is_quarantine else []
         tables.side_by_side(lambda: target.append_raw(judged.accepted), *steps)
         return stats
     finally:

@@ -34,7 +34,7 @@ from lakehouse.streams.sources.plain_lines import can_be_plain, read_plain
 from lakehouse.streams.sources.rows import typed_rows
 from lakehouse.streams.sources.split import NUMBERED
 
-# The rows of a batch take about six times the bytes of its files in memory.
+# The rows of a batch take about six times the bytes of its files in memory, and where rows are compared its lines once.
 SMALL_BYTES = 128 * 1024 * 1024
 # Lines that are not plain are read one by one, or by one core of Spark; with more of them it had better read all.
 OTHER_BYTES = 4 * 1024 * 1024
@@ -198,38 +198,50 @@ class SmallBatch:
     @cached_property
     def _read(self) -> tuple[pa.Table, pa.Table]:
         """The rows of plain lines, and all other lines."""
+        rows, others, _ = self._parts
+        return rows, others
+
+    @cached_property
+    def _parts(self) -> tuple[pa.Table, pa.Table, list[tuple[str, pa.RecordBatch]]]:
+        """The rows of plain lines, all other lines, and, where rows are compared, the lines of each file."""
         stream, files, room = self.records.stream, self.records.manifest.files, _Room()
         plain = [_with_path(read_plain(_NO_LINES, stream.source.fields, stream).rows, "")]
-        others = [unreadable_lines(files)]
+        others, lines = [unreadable_lines(files)], list[tuple[str, pa.RecordBatch]]()
         # Arrow and numpy let other threads run while they work.
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for part in pool.map(
-                lambda f: self._read_file(f, room), (f for f in files if f.unreadable is None)
+            readable = [f for f in files if f.unreadable is None]
+            for file, part in zip(
+                readable, pool.map(lambda f: self._read_file(f, room), readable), strict=True
             ):
-                plain += [rows for rows, _ in part]
-                others += [lines for _, lines in part]
-        return pa.concat_tables(plain), pa.concat_tables(others)
+                plain += [rows for rows, _, _ in part]
+                others += [odd for _, odd, _ in part]
+                lines += [(file.path, read) for _, _, read in part if stream.identity]
+        return pa.concat_tables(plain), pa.concat_tables(others), lines
 
-    def _read_file(self, file: LandedFile, room: _Room) -> list[tuple[pa.Table, pa.Table]]:
-        """Return, by piece of a file, the rows of plain lines, and all other lines."""
+    def _read_file(self, file: LandedFile, room: _Room) -> list[tuple[pa.Table, pa.Table, pa.RecordBatch]]:
+        """Return, by piece of a file, the rows of plain lines, all other lines, and the lines themselves."""
         stream, layout = self.records.stream, layouts_of(self.records.manifest.files).index(file.fields)
         parts = []
         for lines in records_of(file.path, stream.source):
             found = read_plain(lines, file.fields, stream, file.path)
             others = _located(lines.filter(pa.array(~found.is_plain)), file, layout)
             room.take(_bytes(lines.column("record")), _bytes(others["record"]))
-            parts.append((_with_path(found.rows, file.path), others))
+            parts.append((_with_path(found.rows, file.path), others, lines))
         return parts
 
     def _conflicts(self) -> Iterator[pa.Table]:
-        """Yield the conflicts of each file; usable rows do not hold the bytes of their record: they are read again."""
+        """Yield the conflicts of each piece of a file, with the bytes that were judged: it may hold others by now."""
         repeats = self.repeats
         if repeats is None:
             return
         found = repeats.filter(pc.equal(repeats["verdict"], CONFLICT))
-        for path in pc.unique(found["source_file"]).to_pylist():
-            places = found.filter(pc.equal(found["source_file"], path)).select(["source_line", "source_item"])
-            for lines in records_of(path, self.records.stream.source):
+        of_file = {
+            path: found.filter(pc.equal(found["source_file"], path)).select(["source_line", "source_item"])
+            for path in pc.unique(found["source_file"]).to_pylist()
+        }
+        for path, lines in self._parts[2]:
+            if path in of_file:
+                places = of_file[path]
                 at = pc.index_in(places["source_line"], lines.column("source_line"))
                 taken = lines.take(at.combine_chunks().drop_null())
                 items = places["source_item"].filter(at.is_valid())
