@@ -55,7 +55,7 @@ PRINTED: dict[str, dict[str, set[str]]] = {
         "peers": {"peers"},
         "fire": {"fires"},
         "state": {"state_whole_s", "state_segments_s", "state_segments_bytes", "state_hour"},
-        "alarm_history": {"alarms_kept_cpu_s_at_1000", "alarms_all_cpu_s_at_1000"},
+        "alarm_history": {"alarms_kept_cpu_s_at_1000", "alarms_publish_cpu_s_at_1000"},
     },
     "late_join": {
         "streams": {"stream_D1", "stream_D2"},

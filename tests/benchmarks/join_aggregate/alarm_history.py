@@ -1,14 +1,16 @@
-"""What following alarms costs a batch behind many alarms that ended: ``alarms.changes``, in a process without Spark.
+"""What alarms cost a batch, and a publish, behind many that ended: in a process without Spark.
 
 Each alarm of the history was raised and cleared; their changes lie in one file, as maintenance leaves them. Then a
 tick comes at a time, with answers of ten groups that take turns: five alarms are raised, five cleared. Medians, in
 seconds of processors. ``kept``: as a batch does; ``all``: where the file of standing alarms is missing, and made again.
+``publish``: a version of the query alone, which has all alarms and shares them with the one before.
 """
 
 from __future__ import annotations
 
 import statistics
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,9 @@ import pyarrow as pa
 from lakehouse.home.table_commits import append_arrow, arrow_schema, fitted, open_table
 from lakehouse.queries.aggregate import alarms
 from lakehouse.queries.aggregate.tables import create_tables
+from lakehouse.queries.runtime.batch_manifest import definition_of, require_same, written_as
+from lakehouse.queries.runtime.publish import queries_to_publish
+from lakehouse.serving.file.publish import publish
 from tests.benchmarks.parts import cpu_s
 from tests.queries.answered import START_US, declare, query_of
 
@@ -45,38 +50,38 @@ def _measured(folder: Path, history: int, batches: int) -> dict[str, float]:
     settings = declare(folder, busy=TEXT)
     query, layout = query_of(TEXT, settings.streams), settings.layout
     create_tables(layout, query, settings.streams)
-    table, answers = layout.alarms("busy"), layout.answers("busy")
-    _append(table, _ended(history), 0)
-    taken: dict[str, list[float]] = {"kept": [], "all": []}
+    require_same(layout.batch_manifests("busy"), "busy", definition_of(query, 8), written_as(query, 8))
+    layout.serving.mkdir(parents=True)
+    _append(layout.alarms("busy"), _ended(history), 0)
+    taken: dict[str, list[float]] = {"kept": [], "all": [], "publish": []}
     for batch in range(1, batches + 1):
         tick_us = START_US + (history + batch) * EVERY_US
         holds = np.arange(GROUPS) % 2 == batch % 2
         told = {"tick_us": tick_us, "place": [f"p{place}" for place in range(GROUPS)], "holds": holds}
-        _append(answers, told | {"revision": 0, "found": "online", "batch": batch}, batch)
-        changed, rows = alarms.Changed(tick_us, tick_us), None
-        for name, seconds in taken.items():
-            kept = table / "_standing.parquet"
-            content = kept.read_bytes() if name == "all" else b""
-            if content:
-                kept.unlink()
-            before = cpu_s()
-            # Spark is asked for nothing where rows are few.
-            rows = alarms.changes(
-                None,  # type: ignore[arg-type]
-                query,
-                settings.streams,
-                table,
-                answers,
-                changed,
-                "online",
-                batch,
-                8,
-            )
-            seconds.append(cpu_s() - before)
-            if content:
-                kept.write_bytes(content)
-        _append(table, rows, batch, found="online", batch=batch)
+        _append(layout.answers("busy"), told | {"revision": 0, "found": "online", "batch": batch}, batch)
+        # Spark is asked for nothing where rows are few.
+        own = (None, query, settings.streams, layout.alarms("busy"), layout.answers("busy"))
+        how = (alarms.Changed(tick_us, tick_us), "online", batch, 8)
+        rows = _timed(taken["kept"], lambda own=own, how=how: alarms.changes(*own, *how))
+        kept = layout.alarms("busy") / "_standing.parquet"
+        content = kept.read_bytes()
+        kept.unlink()
+        _timed(taken["all"], lambda own=own, how=how: alarms.changes(*own, *how))
+        kept.write_bytes(content)
+        _append(layout.alarms("busy"), rows, batch, found="online", batch=batch)
+        figures = dict.fromkeys(("rows", "late", "missed", "refused", "unusable", "answered", "revised"), 1)
+        told = {"batch": np.array([batch]), "bucket": -1, "time_us": tick_us} | figures
+        _append(layout.queries("busy"), told, batch)
+        queries, _ = queries_to_publish(layout, settings.registered, settings.streams, None)
+        _timed(taken["publish"], lambda queries=queries: publish(layout, [], queries=queries))
     return {name: round(statistics.median(seconds[1:]), 4) for name, seconds in taken.items()}
+
+
+def _timed(seconds: list[float], work: Callable[..., Any]) -> Any:
+    before = cpu_s()
+    found = work()
+    seconds.append(cpu_s() - before)
+    return found
 
 
 def _ended(history: int) -> dict[str, Any]:
