@@ -11,8 +11,8 @@ import pytest
 
 from jobs import ingest
 from lakehouse.declare.settings import Settings
-from lakehouse.spark import tables
 from tests.readings import declared
+from tests.table_rows import table_rows
 from tests.taking_in import take_in
 
 if TYPE_CHECKING:
@@ -47,8 +47,7 @@ class Lake:
 
     def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
         """Return some columns of raw, quarantine or ledger, in order of the first ones."""
-        frame = tables.read(self.spark, getattr(self.settings.layout, table)(self.stream))
-        return sorted((tuple(row) for row in frame.select(*columns).collect()), key=repr)
+        return sorted(table_rows(getattr(self.settings.layout, table)(self.stream), *columns), key=repr)
 
 
 @pytest.fixture

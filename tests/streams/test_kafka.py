@@ -589,8 +589,10 @@ def test_a_message_of_a_time_that_spark_cannot_hold_is_quarantined_with_its_byte
     assert balance(stream.ingest()) == (6, 3, 3, 0)
     first, last, tombstone = stream.rows("quarantine", *REJECTED)
     assert first[0] == last[0] == "bad_arrival_time" and first[2:5] == (reading(2), "kafka:timeless/0", 1)
-    assert first[6] == (b"a key", 2**62, [("trace", b"\xff"), ("none", None)])
-    assert tombstone[0] == "tombstone" and last[2] == reading(4) and last[6] == (None, 2**63 - 1, None)
+    headers = [{"key": "trace", "value": b"\xff"}, {"key": "none", "value": None}]
+    assert first[6] == {"key": b"a key", "timestamp_ms": 2**62, "headers": headers}
+    assert tombstone[0] == "tombstone" and last[2] == reading(4)
+    assert last[6] == {"key": None, "timestamp_ms": 2**63 - 1, "headers": None}
     assert read_set_aside(stream.settings.layout) == []
     # A tombstone has nothing that could be put through again.
     assert stream.requeue()["quarantined"] == 2

@@ -21,7 +21,7 @@ from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.run import AggregateRun
 from lakehouse.queries.registered import parse_query
 from lakehouse.queries.runtime.repair import drain_repairs
-from lakehouse.spark import tables
+from tests.table_rows import arrow_rows, named_rows
 from tests.taking_in import take_in
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Streams:
 
     def answers(self, query: str) -> list[tuple[Any, ...]]:
         """Return the newest answers that hold, sorted."""
-        found = tables.read(self.spark, self.settings.layout.answers(query)).toArrow()
+        found = arrow_rows(self.settings.layout.answers(query))
         shown = [each.name for each in self.settings.of_kind(AggregateQuery)[query].measures if each.is_shown]
         groups = [each.name for each in self.settings.of_kind(AggregateQuery)[query].groups]
         columns = ", ".join(["tick_us // 1000", *groups, *shown])
@@ -214,7 +214,7 @@ def test_after_repair_every_tick_is_that_of_all_rows_and_has_each_revision_once(
         assert len(expected) > 20
         assert same(after, expected), run.query.name
 
-    found = tables.read(streams.spark, streams.settings.layout.answers("totals")).collect()
+    found = named_rows(streams.settings.layout.answers("totals"))
     revisions: dict[int, list[int]] = {}
     for row in found:
         revisions.setdefault(row["tick_us"], []).append(row["revision"])
@@ -233,7 +233,7 @@ def test_alarms_are_the_runs_of_ticks_at_which_having_holds(streams: Streams) ->
     assert same(streams.answers("fires"), expected)
     held = {(place, kind, tick) for tick, place, kind, _ in expected}
     raised = {(p, k, t) for p, k, t in held if (p, k, t - 1000) not in held}
-    found = tables.read(streams.spark, streams.settings.layout.alarms("fires")).collect()
+    found = named_rows(streams.settings.layout.alarms("fires"))
     newest: dict[str, Any] = {}
     for row in found:
         if row["alarm"] not in newest or newest[row["alarm"]]["change"] < row["change"]:

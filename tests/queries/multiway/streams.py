@@ -16,7 +16,7 @@ import pyarrow as pa
 from lakehouse.declare.settings import Settings
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.multiway.run import MultiwayRun
-from lakehouse.spark import tables
+from tests.table_rows import table_rows
 from tests.taking_in import take_in
 
 if TYPE_CHECKING:
@@ -99,9 +99,8 @@ class Streams:
 
     def results(self, query: str, found: str = "") -> Counter[tuple[int, ...]]:
         """Return the times of the rows of all results, or of those that were found so."""
-        frame = tables.read(self.spark, self.settings.layout.multiway(query))
-        frame = frame.where(f"found = '{found}'") if found else frame
-        return Counter(tuple(row["times_us"]) for row in frame.select("times_us").collect())
+        rows = table_rows(self.settings.layout.multiway(query), "times_us", "found")
+        return Counter(tuple(times) for times, how in rows if found in ("", how))
 
     def expected(self, query: MultiwayQuery, columns: str = "times_us") -> list[tuple[Any, ...]]:
         """Return all results, by what the query means, as another engine finds them; by default their times."""

@@ -14,9 +14,9 @@ from jobs import build_rollups, maintain, maintain_queries
 from lakehouse.declare.settings import Settings
 from lakehouse.home.table_log import read_rows
 from lakehouse.queries.runtime.repair import drain_repairs
-from lakehouse.spark import tables
 from tests.queries.limits import limited
 from tests.queries.multiway.streams import FOUR, NAMES, THREE, Streams, some_rows, streams_of
+from tests.table_rows import table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,9 +97,9 @@ def test_results_show_the_columns_asked_for_and_the_time_of_their_newest_row(str
     run.drain()
 
     shown = [output.name for output in run.query.outputs]
-    frame = tables.read(streams.spark, streams.settings.layout.multiway("three"))
-    found = [tuple(row) for row in frame.select("event_us", *shown, "found", "batch").collect()]
-    ids = [tuple(row["row_ids"]) for row in frame.select("row_ids").collect()]
+    table = streams.settings.layout.multiway("three")
+    found = table_rows(table, "event_us", *shown, "found", "batch")
+    ids = [tuple(row_ids) for (row_ids,) in table_rows(table, "row_ids")]
     expected = streams.expected(run.query, f"list_max(times_us), {', '.join(shown)}, 'online', 1")
     assert len(expected) > 10
     assert Counter(found) == Counter(expected)
@@ -139,11 +139,11 @@ def test_maintaining_drops_what_no_row_can_meet_any_more_and_changes_no_result(s
     kept = streams.settings.model_copy(update={"streams": streams.settings.streams | {"doors": declared}})
     only = kept.model_copy(update={"registered": {"three": run.query}})
     windows = streams.settings.layout.windows("three")
-    held = tables.read(streams.spark, windows).count()
+    held = len(table_rows(windows))
 
     waits = maintain.run(only, streams.spark, "doors")
     maintain_queries.run(only, streams.spark, "three")
-    left = tables.read(streams.spark, windows).count()
+    left = len(table_rows(windows))
     streams.land(some_rows(7, 2, 40))
     run.drain()
     drain_repairs(run)

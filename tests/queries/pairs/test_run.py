@@ -23,8 +23,8 @@ from lakehouse.queries.runtime.batch_manifest import (
     write_manifest,
 )
 from lakehouse.queries.runtime.repair import drain_repairs
-from lakehouse.spark import tables
 from tests.queries.limits import limited
+from tests.table_rows import named_rows, table_rows
 from tests.taking_in import take_in
 
 if TYPE_CHECKING:
@@ -90,16 +90,14 @@ class Streams:
 
     def pairs(self, query: str, *columns: str) -> list[tuple[Any, ...]]:
         """Return some columns of all pairs."""
-        frame = tables.read(self.spark, self.settings.layout.pairs(query)).select(*columns)
-        return sorted((tuple(row) for row in frame.collect()), key=repr)
+        return sorted(table_rows(self.settings.layout.pairs(query), *columns), key=repr)
 
     def policies(self, query: str) -> list[tuple[Any, ...]]:
         """Return what the policies of all buckets know."""
-        states = tables.read(self.spark, self.settings.layout.states(query)).where("part = 'policy'")
-        newest = max(row["batch"] for row in states.select("batch").distinct().collect())
-        return sorted(
-            tuple(row) for row in states.where(f"batch = {newest}").select("bucket", "content").collect()
-        )
+        states = table_rows(self.settings.layout.states(query), "part", "batch", "bucket", "content")
+        policies = [row for part, *row in states if part == "policy"]
+        newest = max(batch for batch, *_ in policies)
+        return sorted(tuple(row) for batch, *row in policies if batch == newest)
 
     def heard(self, query: str) -> dict[int, int]:
         """Return how many rows each bucket has had of the sources that its policy watches."""
@@ -217,7 +215,7 @@ def test_a_batch_is_told_of_the_repairs_that_its_plan_names_and_chooses_slack_by
     for each in (run, untold):
         each.drain()
 
-    missed = tables.read(streams.spark, streams.settings.layout.needed_slack("ids")).collect()
+    missed = named_rows(streams.settings.layout.needed_slack("ids"))
     plans = [
         require_manifest(streams.settings.layout.batch_manifests("ids"), "batch", number)
         for number in (1, 2, 3)
