@@ -11,6 +11,8 @@ disk.py       the same by a real file system that is full or read-only
 damage.py     files of the home are deleted, emptied or halved
 writers.py    several processes run jobs on one home at once
 clocks.py     the clock jumps by a day
+sources.py    landed files are cut, replaced or removed while they are taken in
+heap.py       large batches in a JVM with little memory
 upgrade.py    homes that earlier versions wrote, taken on by this one
 bounds.py     random ranges over a published version against all rows
 readers.py    answers asked without pause beside publishes

@@ -120,7 +120,7 @@ def _run(work: Callable[[], Any], folder: Path | None, at_step: AtStep, sender: 
 
 def hook_of(folder: str, steps: list[str], at_step: AtStep, is_on: list[bool]) -> Callable[[str, Any], None]:
     def hook(event: str, told: Any) -> None:
-        if is_on[0] and (what := _step(event, told, folder)):
+        if is_on[0] and (what := step_of(event, told, folder)):
             # What is done at a step is none.
             is_on[0] = False
             try:
@@ -132,7 +132,7 @@ def hook_of(folder: str, steps: list[str], at_step: AtStep, is_on: list[bool]) -
     return hook
 
 
-def _step(event: str, told: Any, folder: str) -> str:
+def step_of(event: str, told: Any, folder: str) -> str:
     """Return what a change below the folder is, nothing for any other event."""
     if event == _NAMED:
         return f"at {told[0]}"

@@ -18,7 +18,7 @@ HEAD = """\
 Faults are put into the real jobs over real tables, the jobs are run again, and every table, query and
 answer is compared with that of a run without faults, by a hash that knows no order, and no table of a query may hold a
 row twice. `make faults` writes this page, `python -m tests.faults PART` one part of it, hence the dates
-([tests/faults](../../tests/faults/__init__.py)); a few kills, damages and mutants run with every build.
+([tests/faults](../../tests/faults/__init__.py)); a few kills, damages, changed files and mutants run with every build.
 
 | fault | tried | broke | on |
 |---|---|---|---|
@@ -47,6 +47,16 @@ ROWS: Mapping[str, tuple[str, str]] = {
         "{tried}",
     ),
     "clocks": ("the clock jumps by a day, forwards or back, between runs or in the midst of one", "{tried}"),
+    "sources": (
+        "a landed file is cut, emptied, replaced, removed or unreadable, or its folder goes, at one of the {moments} "
+        "moments of an ingest, whose process goes on or dies there: drawn of {cases} cases",
+        "{tried}",
+    ),
+    "heap": (
+        "rows in large batches through ingest, rollup, join and publish in a JVM of 512 MB, against one of 3 GB; "
+        "run {runs} of all jobs ended well",
+        "{tried} rows",
+    ),
     "upgrade": ("homes that earlier versions wrote, taken on by this one: content differs", "{tried}"),
     "bounds": ("ranges over a published version against all rows: truths outside their interval", "{tried}"),
     "readers": (

@@ -166,15 +166,15 @@ def content(config: Path) -> Content:
     layout, found = settings.layout, {}
     for name, stream in settings.streams.items():
         raw = read_rows(layout.raw(name))
-        found[f"raw {name}"] = _digest([row[c] for c in ("event_us", *stream.all_columns)] for row in raw)
+        found[f"raw {name}"] = digest([row[c] for c in ("event_us", *stream.all_columns)] for row in raw)
         refused = read_rows(layout.quarantine(name))
-        found[f"quarantine {name}"] = _digest([row["reason"], row["record"]] for row in refused)
+        found[f"quarantine {name}"] = digest([row["reason"], row["record"]] for row in refused)
         ledger = read_rows(layout.ledger(name))
-        found[f"ledger {name}"] = _digest([[sum(row[c] or 0 for row in ledger) for c in COUNTS]])
+        found[f"ledger {name}"] = digest([[sum(row[c] or 0 for row in ledger) for c in COUNTS]])
     for name in settings.registered:
         table = getattr(layout, QUERIES[name].table)(name)
         rows = asked(QUERIES[name].found, found=pa.Table.from_pylist(read_rows(table)))
-        found[f"query {name}"] = _digest(rows.elements())
+        found[f"query {name}"] = digest(rows.elements())
     return found | _answers(config)
 
 
@@ -206,11 +206,12 @@ def _answers(config: Path) -> Content:
                     f"'{day}', '{day}'::DATE + 1, \"by\" := {by})"
                 )
                 rows = published.connection.execute(text).fetchall()
-                found[f"answers {name} by {by}"] = _digest(rows)
+                found[f"answers {name} by {by}"] = digest(rows)
     return found
 
 
-def _digest(rows: Iterable[Iterable[Any]]) -> str:
+def digest(rows: Iterable[Iterable[Any]]) -> str:
+    """Return a hash of rows that knows no order, and how many they are."""
     told = sorted(repr([f"{v:.9g}" if isinstance(v, float) else v for v in row]) for row in rows)
     return f"{hashlib.sha256(chr(10).join(told).encode()).hexdigest()[:16]} ({len(told)} rows)"
 

@@ -19,11 +19,18 @@ def one_laboratory() -> Iterator[None]:
         yield
 
 
-OTHERS = ("errors", "disk", "writers", "clocks", "readers")
+OTHERS = ("errors", "disk", "writers", "clocks", "readers", "heap")
 
 
 @pytest.mark.parametrize(
-    "part", ["kills", "damage", "upgrade", *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)]
+    "part",
+    [
+        "kills",
+        "damage",
+        "sources",
+        "upgrade",
+        *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS),
+    ],
 )
 def test_nothing_breaks(part: str) -> None:
     found = import_module(f"tests.faults.{part}").run(True, silent)
