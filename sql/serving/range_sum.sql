@@ -19,7 +19,8 @@ bool_or(is_open) AS is_open,
 fsum(CASE WHEN is_open THEN part_low ELSE 0 END) AS open_low,
 fsum(CASE WHEN is_open THEN part_high ELSE 0 END) AS open_high,
 fsum(CASE WHEN is_open THEN least(greatest(total * share, part_low), part_high) ELSE 0 END) AS open_sum,
-sum(magnitude) AS magnitude
+-- A node whose rows all lie outside adds nothing, and so no rounding.
+sum(CASE WHEN at_most > 0 THEN magnitude ELSE 0 END) AS magnitude
 -- [steps]
 ended AS (
     SELECT

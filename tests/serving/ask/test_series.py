@@ -4,7 +4,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from lakehouse.serving.ask.ask import ask
@@ -52,6 +52,7 @@ def test_buckets_follow_each_other_and_are_of_one_length(
 
 @FEW
 @given(questions(by=True), st.integers(1, 12))
+@example(Question("deep", "temp", "sum", 0, 2, {}, ("device",)), 2)
 def test_a_keys_series_is_what_is_answered_where_the_key_has_that_value(
     lakehouse: Lakehouse, question: Question, points: int
 ) -> None:
