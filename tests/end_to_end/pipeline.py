@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from jobs import build_rollups, ingest, maintain, publish
 from lakehouse.declare.settings import Settings, load_settings
-from lakehouse.spark import tables
 from lakehouse.spark.session import build_session
 from lakehouse.streams import rollup
+from tests.table_rows import table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,17 +35,20 @@ def digest(rows: Iterable[Any]) -> str:
 def logical_content(spark: SparkSession, settings: Settings, name: str) -> dict[str, str]:
     """Return a hash per table over what must not differ: not batches, files, lines, times of day or lateness."""
     layout, stream = settings.layout, settings.streams[name]
-    raw = tables.read(spark, layout.raw(name)).select("event_us", *stream.all_columns)
-    quarantine = tables.read(spark, layout.quarantine(name)).select("reason", "record", "source_item")
+    raw = table_rows(layout.raw(name), "event_us", *stream.all_columns)
+    quarantine = table_rows(layout.quarantine(name), "reason", "record", "source_item")
     counts = [
         f"sum({c})" for c in ("records", "received", "requeued", "accepted", "quarantined", "duplicates")
     ]
-    ledger = tables.read(spark, layout.ledger(name)).selectExpr(*counts, "max(newest_us)")
-    nodes = rollup.folded_nodes(spark, layout, stream)
-    frames = {"raw": raw, "quarantine": quarantine, "ledger": ledger, "rollup": nodes}
-    return {table: digest(frame.collect()) for table, frame in frames.items()} | {
-        "answers": answers(settings, name)
+    ledger = table_rows(layout.ledger(name), *counts, "max(newest_us)")
+    nodes = rollup.folded_nodes(spark, layout, stream).collect()
+    found: dict[str, Iterable[Any]] = {
+        "raw": raw,
+        "quarantine": quarantine,
+        "ledger": ledger,
+        "rollup": nodes,
     }
+    return {table: digest(rows) for table, rows in found.items()} | {"answers": answers(settings, name)}
 
 
 def answers(settings: Settings, name: str) -> str:

@@ -28,9 +28,9 @@ from lakehouse.home.lease import is_held, lease
 from lakehouse.home.table_log import read_rows
 from lakehouse.queries.runtime.batch_manifest import finished
 from lakehouse.queries.selection.query import SelectionQuery
-from lakehouse.spark import tables
 from tests import killing
 from tests.readings import declared
+from tests.table_rows import arrow_rows, named_rows, table_rows
 from tests.taking_in import take_in
 
 if TYPE_CHECKING:
@@ -126,15 +126,11 @@ def kill(spark: SparkSession, settings: Settings, point: str, query: str) -> Non
 
 def require_pairs(
     settings: Settings,
-    spark: SparkSession,
     rows: list[dict[str, Any]],
     is_let_through: Callable[[dict[str, Any]], bool] = lambda row: True,
 ) -> None:
     """Require every pair once; ``is_let_through``: what WHERE says of the left row."""
-    found = tables.read(spark, settings.layout.pairs("pairs")).select(
-        "left_us", "right_us", "one", "other", "found"
-    )
-    pairs = [tuple(row) for row in found.collect()]
+    pairs = table_rows(settings.layout.pairs("pairs"), "left_us", "right_us", "one", "other", "found")
     kept = kept_of(rows)
     expected = Counter(
         (round(a["ts"] * 10**6), round(b["ts"] * 10**6), a["temp"], b["temp"])
@@ -147,11 +143,9 @@ def require_pairs(
     assert {pair[4] for pair in pairs} == {"online", "repair"}
 
 
-def require_results(
-    settings: Settings, spark: SparkSession, rows: list[dict[str, Any]], where: str = "true"
-) -> None:
+def require_results(settings: Settings, rows: list[dict[str, Any]], where: str = "true") -> None:
     """Require every result of three once; ``where``: what the query says besides."""
-    found = tables.read(spark, settings.layout.multiway("three")).collect()
+    found = named_rows(settings.layout.multiway("three"))
     kept = pa.Table.from_pylist([row | {"us": round(row["ts"] * 10**6)} for row in kept_of(rows)])
     with duckdb.connect() as connection:
         connection.register("kept", kept)
@@ -165,12 +159,10 @@ def require_results(
     )
 
 
-def require_answers(
-    settings: Settings, spark: SparkSession, rows: list[dict[str, Any]], where: str = "true"
-) -> None:
+def require_answers(settings: Settings, rows: list[dict[str, Any]], where: str = "true") -> None:
     """Require the answers of all rows, and an alarm where each spell begins; ``where``: what the query says."""
-    answers = tables.read(spark, settings.layout.answers("hot")).toArrow()
-    alarms = tables.read(spark, settings.layout.alarms("hot")).toArrow()
+    answers = arrow_rows(settings.layout.answers("hot"))
+    alarms = arrow_rows(settings.layout.alarms("hot"))
     with duckdb.connect() as connection:
         kept = pa.Table.from_pylist([row | {"us": round(row["ts"] * 10**6)} for row in kept_of(rows)])
         last = max(pc.max(kept["us"]).as_py() // 2_000_000, 0) * 2_000_000
@@ -211,7 +203,7 @@ def test_a_round_killed_at_every_step_and_run_again_does_everything_once(
     again = [run_queries.run(settings, spark, name)["batches"] for name in TIED]
 
     assert again == [0] * len(TIED)
-    require_all(settings, spark, rows)
+    require_all(settings, rows)
 
 
 def test_jobs_of_two_tied_queries_at_once_do_everything_once(
@@ -235,7 +227,7 @@ def test_jobs_of_two_tied_queries_at_once_do_everything_once(
     assert [job.returncode for job in jobs] == [0, 0], told
     # One of the two did all, also for the other.
     assert sorted(json.loads(figures)["batches"] for figures, _ in told) == [0, 1]
-    require_all(settings, spark, rows)
+    require_all(settings, rows)
 
 
 def register_tied(tmp_path: Path, lakehouse_of: Callable[[str], Settings]) -> Settings:
@@ -248,12 +240,12 @@ def register_tied(tmp_path: Path, lakehouse_of: Callable[[str], Settings]) -> Se
     return lakehouse_of(declared())
 
 
-def require_all(settings: Settings, spark: SparkSession, rows: list[dict[str, Any]]) -> None:
+def require_all(settings: Settings, rows: list[dict[str, Any]]) -> None:
     """Require of all tied queries that they are complete, and that each operator of each batch is told of once."""
-    require_pairs(settings, spark, rows, lambda left: left["count"] % 2 == 0)
-    require_results(settings, spark, rows, "b.count % 2 = 0")
-    require_answers(settings, spark, rows, "b.count % 2 = 0")
-    found = tables.read(spark, settings.layout.selection("warm")).collect()
+    require_pairs(settings, rows, lambda left: left["count"] % 2 == 0)
+    require_results(settings, rows, "b.count % 2 = 0")
+    require_answers(settings, rows, "b.count % 2 = 0")
+    found = named_rows(settings.layout.selection("warm"))
     assert Counter((row["event_us"], row["temp"]) for row in found) == Counter(
         (round(row["ts"] * 10**6), row["temp"])
         for row in kept_of(rows)

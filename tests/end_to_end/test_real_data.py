@@ -24,6 +24,7 @@ from lakehouse.serving.sandbox.sandbox import open_published
 from lakehouse.spark import tables
 from tests.conftest import compile_plans
 from tests.end_to_end.truth import rows_of, truths
+from tests.table_rows import named_rows, table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -102,10 +103,9 @@ def raw(data: Path, rooms: Path) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def ledger(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
-    rows = tables.read(spark, settings.layout.ledger(stream)).collect()
-    assert len(rows) == 1
-    return rows[0].asDict()
+def ledger(settings: Settings, stream: str) -> dict[str, Any]:
+    (row,) = named_rows(settings.layout.ledger(stream))
+    return row
 
 
 @pytest.mark.parametrize(
@@ -128,21 +128,19 @@ def ledger(settings: Settings, spark: SparkSession, stream: str) -> dict[str, An
     ],
 )
 def test_ledger_tells_what_the_set_is_known_to_hold(
-    settings: Settings, spark: SparkSession, stream: str, expected: dict[str, int]
+    settings: Settings, stream: str, expected: dict[str, int]
 ) -> None:
-    found = ledger(settings, spark, stream)
+    found = ledger(settings, stream)
     assert {name: found[name] for name in expected} == expected
     assert found["received"] == found["accepted"] + found["quarantined"] + found["duplicates"]
 
 
-def test_straggler_of_eighteen_hours_is_in_the_ledger_and_in_the_rollups(
-    settings: Settings, spark: SparkSession
-) -> None:
-    assert ledger(settings, spark, "conn")["max_lateness_us"] // 10**6 == 64430
+def test_straggler_of_eighteen_hours_is_in_the_ledger_and_in_the_rollups(settings: Settings) -> None:
+    assert ledger(settings, "conn")["max_lateness_us"] // 10**6 == 64430
 
 
-def test_gateways_with_wrong_clocks_are_in_quarantine(settings: Settings, spark: SparkSession) -> None:
-    reasons = ledger(settings, spark, "lora")["reasons"]
+def test_gateways_with_wrong_clocks_are_in_quarantine(settings: Settings) -> None:
+    reasons = ledger(settings, "lora")["reasons"]
     assert set(reasons) == {"clock", "no_event_time", "no_items"}
     assert reasons["clock"] >= 804 and reasons["no_items"] == 436
 
@@ -270,13 +268,10 @@ def test_the_interval_of_every_range_holds_the_truth(
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_pairs_found_online_and_by_repair_are_all_pairs_of_the_real_rows(
-    settings: Settings, spark: SparkSession, query: str
+    settings: Settings, query: str
 ) -> None:
     joined, layout = settings.of_kind(PairsQuery)[query], settings.layout
-    pairs = tables.read(spark, layout.pairs(query)).select(
-        "left_us", "right_us", "left_row", "right_row", "found"
-    )
-    found = [tuple(row) for row in pairs.collect()]
+    found = table_rows(layout.pairs(query), "left_us", "right_us", "left_row", "right_row", "found")
     expected = true_pairs(settings, query, QUERIES[query])
 
     assert len(expected) > 1000
@@ -297,17 +292,13 @@ def true_pairs(settings: Settings, query: str, condition: str) -> list[tuple[int
         return connection.execute(asked).fetchall()
 
 
-def test_pairs_whose_one_side_a_predicate_chooses_are_all_of_the_real_rows(
-    settings: Settings, spark: SparkSession
-) -> None:
-    pairs = (
-        tables.read(spark, settings.layout.pairs("probed_then_used")).select("left_us", "right_us").collect()
-    )
-    operators = tables.read(spark, settings.layout.operators("probed_then_used")).collect()
+def test_pairs_whose_one_side_a_predicate_chooses_are_all_of_the_real_rows(settings: Settings) -> None:
+    pairs = table_rows(settings.layout.pairs("probed_then_used"), "left_us", "right_us")
+    operators = named_rows(settings.layout.operators("probed_then_used"))
 
     expected = true_pairs(settings, "probed_then_used", PROBED_THEN_USED)
     assert len(expected) == 14
-    assert Counter(map(tuple, pairs)) == Counter(expected)
+    assert Counter(pairs) == Counter(expected)
     # Two selections and this one side share the scan.
     assert {row["together"] for row in operators if row["operator"] < 0} == {3}
 
@@ -318,8 +309,8 @@ def test_results_of_three_are_all_that_there_are_and_hardly_a_row_leaves_its_win
     layout = settings.layout
     again = replace(settings.of_kind(MultiwayQuery)["probed_hosts"], name="counted_hosts")
     MultiwayRun(spark, layout, again, settings.streams, joins="pruned").drain()
-    counted = tables.read(spark, layout.multiway("counted_hosts")).select("times_us", "row_ids").collect()
-    rows = tables.read(spark, layout.multiway("probed_hosts")).select("times_us", "row_ids").collect()
+    counted = named_rows(layout.multiway("counted_hosts"))
+    rows = named_rows(layout.multiway("probed_hosts"))
     log = read_log(layout.raw("conn"))
     assert log is not None
     files = [str(path) for path in log.files]
@@ -328,7 +319,7 @@ def test_results_of_three_are_all_that_there_are_and_hardly_a_row_leaves_its_win
         expected = connection.execute(
             f"SELECT a.event_us, b.event_us, c.event_us FROM raw a, raw b, raw c WHERE {PROBED}"
         ).fetchall()
-    moves = [row for row in tables.read(spark, layout.queries("counted_hosts")).collect() if row["side"] >= 0]
+    moves = [row for row in named_rows(layout.queries("counted_hosts")) if row["side"] >= 0]
 
     assert len(expected) == 122
     for found in (rows, counted):
