@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
+from stat import S_ISREG
 
 import pyarrow.parquet
 
@@ -40,9 +41,18 @@ def matching(source: Source) -> Iterator[Found]:
     """
     for path in sorted(glob.glob(source.path, recursive=True)):
         name = os.path.basename(path)
-        if name.startswith(HIDDEN) or name.endswith(UNFINISHED) or not os.path.isfile(path):
+        if name.startswith(HIDDEN) or name.endswith(UNFINISHED):
             continue
-        yield told(os.path.abspath(path)), os.stat(path)
+        if (found := _regular(path)) is not None:
+            yield told(os.path.abspath(path)), found
+
+
+def _regular(path: str) -> os.stat_result | None:
+    """Return what is known of a file; None of what is none, or has gone since it was listed."""
+    with suppress(OSError):
+        found = os.stat(path)
+        return found if S_ISREG(found.st_mode) else None
+    return None
 
 
 def groups(found: Iterable[Found], source: Source) -> Iterator[list[Found]]:

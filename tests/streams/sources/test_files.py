@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.declare.stream import Source
+from lakehouse.streams.sources.files import matching
 from lakehouse.streams.sources.manifest import Manifest
 from lakehouse.streams.sources.manifest_store import ManifestStore
 
@@ -38,6 +39,20 @@ def test_file_is_handed_out_once_however_often_it_is_listed(tmp_path: Path) -> N
 def test_unfinished_and_hidden_names_are_not_taken(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("x\n1\n")
     assert ManifestStore(tmp_path / "landing").add_files(source(tmp_path)) == 0
+
+
+def test_what_is_no_file_or_has_gone_since_it_was_listed_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x\n1\n")
+    (tmp_path / "b").symlink_to(tmp_path / "nothing")
+    (tmp_path / "c").mkdir()
+    os.mkfifo(tmp_path / "d")
+    (tmp_path / "e").write_text("x\n1\n")
+    found = matching(source(tmp_path))
+    first, _ = next(found)
+
+    (tmp_path / "e").unlink()
+
+    assert (Path(first).name, list(found)) == ("a", [])
 
 
 def test_file_still_being_written_waits_until_it_has_settled(tmp_path: Path) -> None:
