@@ -55,6 +55,14 @@ def is_missing(stream: Stream, measure: str) -> Column:
     return value.isNull() | (value < 0) if measure in stream.counters else value.isNull()
 
 
+def missing_in(rows: pa.Table, stream: Stream, measure: str) -> pa.ChunkedArray:
+    """Return the same of rows in Arrow, a truth value each."""
+    missing = rows[measure].is_null()
+    if measure in stream.counters:
+        missing = pc.or_(missing, pc.fill_null(pc.less(rows[measure], 0), False))
+    return missing
+
+
 def observed_stats(
     stream: Stream, found: Mapping[str, Any], reasons: dict[str, int], lateness: Lateness
 ) -> BatchStats:

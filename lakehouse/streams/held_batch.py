@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from lakehouse.declare.stream import Stream
 from lakehouse.home.table_log import files_between, read_columns, read_parts
 from lakehouse.streams.batch_records import BatchRecords
-from lakehouse.streams.batch_stats import BatchStats, empty_stats
+from lakehouse.streams.batch_stats import BatchStats, empty_stats, missing_in
 from lakehouse.streams.identities import index_stored
-from lakehouse.streams.lateness import lateness_in_order, written_lateness_by_arrival
+from lakehouse.streams.lateness import written_lateness
 
 log = logging.getLogger(__name__)
 
@@ -46,8 +46,7 @@ def as_held(records: BatchRecords, read: BatchStats) -> BatchStats:
         *(name, batch),
     )
     rows = held.accepted + sum(reasons.values()) + read.duplicates
-    lateness = lateness_in_order if records.manifest.kind == "files" else written_lateness_by_arrival
-    late = lateness(files_between(target.layout.raw(name), between), records.before.newest_us)
+    late = written_lateness(records, files_between(target.layout.raw(name), between))
     several = max(0, read.records + rows - read.rows)
     return replace(seen, rows=rows, records=several, reasons=reasons, lateness=late)
 
@@ -61,13 +60,12 @@ def _of_raw(records: BatchRecords) -> BatchStats:
         found = replace(
             found,
             accepted=found.accepted + rows.num_rows,
-            missing={m: count + _missing(stream, m, rows[m]) for m, count in found.missing.items()},
+            missing={m: count + _missing(stream, m, rows) for m, count in found.missing.items()},
             low=min((t for t in (found.low, times["min"]) if t is not None), default=None),
             high=max((t for t in (found.high, times["max"]) if t is not None), default=None),
         )
     return found
 
 
-def _missing(stream: Stream, measure: str, values: pa.ChunkedArray) -> int:
-    negative = (pc.sum(pc.less(values, 0)).as_py() or 0) if measure in stream.counters else 0
-    return int(values.null_count + negative)
+def _missing(stream: Stream, measure: str, rows: pa.Table) -> int:
+    return int(pc.sum(missing_in(rows, stream, measure)).as_py() or 0)

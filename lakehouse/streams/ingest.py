@@ -25,7 +25,7 @@ from lakehouse.streams.batch_records import BatchRecords, StreamTables
 from lakehouse.streams.batch_stats import BatchStats, empty_stats, observed_columns, observed_stats
 from lakehouse.streams.buffered_batch import BufferedBatch
 from lakehouse.streams.held_batch import as_held
-from lakehouse.streams.lateness import lateness_in_order, written_lateness_by_arrival
+from lakehouse.streams.lateness import written_lateness
 from lakehouse.streams.small_batch import SmallBatch, judged_here
 from lakehouse.streams.sources.lines import lines_in
 from lakehouse.streams.sources.manifest import SET_ASIDE, SPLIT
@@ -126,10 +126,7 @@ def _streamed(records: BatchRecords, target: BatchTables) -> BatchStats | None:
         return None
     found = seen.get
     reasons = _reject(records, target, written) if found["rows"] > found["accepted"] else {}
-    # Tasks take files in path order, and each writes one file of the table: in this order, rows are as processed.
-    in_order = records.manifest.kind == "files"
-    late = (lateness_in_order if in_order else written_lateness_by_arrival)(written, records.before.newest_us)
-    return observed_stats(records.stream, found, reasons, late)
+    return observed_stats(records.stream, found, reasons, written_lateness(records, written))
 
 
 def _reject(records: BatchRecords, target: BatchTables, written: list[Path]) -> dict[str, int]:

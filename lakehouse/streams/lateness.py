@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakehouse.algorithms.ingest.lateness import NOTHING_LATE, Lateness, measure
-from lakehouse.streams.batch_records import ORIGIN
+from lakehouse.streams.batch_records import ORIGIN, BatchRecords
 from lakehouse.streams.processing_order import processing_order
 
 _PIECE = 1_000_000
@@ -28,7 +28,14 @@ def lateness_of(rows: pa.Table, newest_before_us: int | None, order: bool | None
     return measure(times, newest_before_us)
 
 
-def lateness_in_order(files: list[Path], newest_before_us: int | None) -> Lateness:
+def written_lateness(records: BatchRecords, files: list[Path]) -> Lateness:
+    """Return the lateness of a batch's rows in the files of raw that were written of it."""
+    # Tasks take landed files in path order, and each writes one file: in this order, rows are as processed.
+    measured = _in_order if records.manifest.kind == "files" else _by_arrival
+    return measured(files, records.before.newest_us)
+
+
+def _in_order(files: list[Path], newest_before_us: int | None) -> Lateness:
     """Return the lateness of rows in written files, which, by name, hold them in processing order.
 
     One column is read here, a piece at a time: starting a Spark job would take longer than reading it.
@@ -40,7 +47,7 @@ def lateness_in_order(files: list[Path], newest_before_us: int | None) -> Latene
     return found
 
 
-def written_lateness_by_arrival(files: list[Path], newest_before_us: int | None) -> Lateness:
+def _by_arrival(files: list[Path], newest_before_us: int | None) -> Lateness:
     """Return the lateness of rows of messages in written files, by arrival.
 
     Read and sorted here: starting a Spark job would take longer. Cost: 30 bytes of memory a row.

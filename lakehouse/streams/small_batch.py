@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from lakehouse.algorithms.ingest.duplicates import CONFLICT
 from lakehouse.home.identity_index import Hashes
 from lakehouse.streams.batch_records import BatchRecords
-from lakehouse.streams.batch_stats import BatchStats, counted_stats
+from lakehouse.streams.batch_stats import BatchStats, counted_stats, missing_in
 from lakehouse.streams.duplicates import Hashed, conflict_detail, count_repeats, find_repeats
 from lakehouse.streams.identities import compared, hashes_of
 from lakehouse.streams.lateness import lateness_of
@@ -156,10 +156,7 @@ class SmallBatch:
     def _with_missing(self, rows: pa.Table) -> pa.Table:
         stream = self.records.stream
         for measure in stream.measures:
-            missing = rows[measure].is_null()
-            if measure in stream.counters:
-                missing = pc.or_(missing, pc.fill_null(pc.less(rows[measure], 0), False))
-            rows = rows.append_column(f"missing_{measure}", missing)
+            rows = rows.append_column(f"missing_{measure}", missing_in(rows, stream, measure))
         return rows
 
     @cached_property

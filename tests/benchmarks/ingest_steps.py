@@ -57,7 +57,7 @@ def watched() -> Stopwatch:
     watch.time(buffered_batch.BufferedBatch, "counted", "read, parse, judge, count; rows are held")
     watch.time(buffered_batch.BufferedBatch, "repeats", "repeats")
     watch.time(buffered_batch, "lateness_of", "lateness")
-    watch.time(batches, "lateness_in_order", "lateness")
+    watch.time(batches, "written_lateness", "lateness")
     watch.time(rollup, "append_new", "rollup: ledger, marker")
     watch.time(rollup, "nodes_and_counts", "rollup: plan of nodes")
     watch.time(rollup, "nodes_and_counts_here", "rollup: nodes")

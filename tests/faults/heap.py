@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.faults import subject
 from tests.faults.lab import Verdict, differences
 from tests.faults.report import Progress
 from tests.queries.multiway.streams import T0
@@ -26,23 +27,6 @@ STREAMS = ("doors", "badges")
 ROWS, QUICK_ROWS, FILES, ROOMS = 1_800_000, 20_000, 4, 2_000
 # A batch that fails three times is halved; the runs until its halves are through.
 MOST_RUNS = 6
-STREAM = """
-[streams.{name}]
-event_time = {{ column = "ts", unit = "ms" }}
-arrival_time = {{ column = "received", unit = "ms" }}
-identity = ["room", "ts"]
-duplicates_within = "1d"
-keys = ["room"]
-groupings = [["room"], []]
-measures = ["value"]
-levels = ["1s for 1m", "10s for 10m", "1m forever"]
-[streams.{name}.source]
-path = "../landing/{name}/*"
-format = "{kind}"
-settle = 0
-[streams.{name}.columns]
-room = "string"
-"""
 QUERY = """
 SELECT d.room, d.value AS door, b.value AS badge
 FROM doors [RANGE 2 SECONDS] d JOIN badges b ON d.room = b.room AND b.value >= d.value + 1
@@ -106,7 +90,7 @@ def _with_heap(folder: Path, heap: str, kind: str) -> tuple[int, dict[str, str],
     (folder / "queries").mkdir(parents=True)
     (folder / "queries" / "pairs.sql").write_text(QUERY, encoding="utf-8")
     config = folder / "tidemark.toml"
-    streams = "".join(STREAM.format(name=name, kind=kind) for name in STREAMS)
+    streams = "".join(subject.STREAM.format(name=name, landing="../landing", kind=kind) for name in STREAMS)
     config.write_text(f'home = "var"\n[spark]\ndriver_memory = "{heap}"\n{streams}', encoding="utf-8")
     environment = os.environ | {"TIDEMARK_HOME": str(folder / "var")}
     for number in range(1, MOST_RUNS + 1):
@@ -122,8 +106,6 @@ def _with_heap(folder: Path, heap: str, kind: str) -> tuple[int, dict[str, str],
 
 def _jobs(config: Path) -> dict[str, str]:
     """Run all jobs, and return what the tables hold."""
-    from tests.faults import subject
-
     subject.run_jobs(config)
     return dict(_content(config))
 

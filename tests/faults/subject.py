@@ -39,12 +39,11 @@ groupings = [["room"], []]
 measures = ["value"]
 levels = ["1s for 1m", "10s for 10m", "1m forever"]
 [streams.{name}.source]
-path = "landing/{name}/*"
-format = "ndjson"
+path = "{landing}/{name}/*"
+format = "{kind}"
 settle = 0
 [streams.{name}.columns]
 room = "string"
-floor = "int"
 """
 # Queries that call no predicate of Python, for which Spark would start.
 QUERIES = {
@@ -75,7 +74,9 @@ def made(folder: Path) -> Path:
     for name, example in QUERIES.items():
         (folder / "queries" / f"{name}.sql").write_text(example.text, encoding="utf-8")
     config = folder / "tidemark.toml"
-    streams = "".join(STREAM.format(name=name) for name in NAMES)
+    streams = "".join(
+        STREAM.format(name=name, landing="landing", kind="ndjson") + 'floor = "int"\n' for name in NAMES
+    )
     config.write_text(f'home = "var"\n{streams}', encoding="utf-8")
     for part in TAKEN:
         land(folder, part)

@@ -36,8 +36,9 @@ def tables() -> Iterator[str]:
 
 def views(segments: Sequence[str] = ()) -> Iterator[str]:
     """Yield the statements of the views over these segments, which are attached, and the file's own nodes."""
+    filled_in = places(segments)
     for file in VIEW_FILES:
-        yield _filled(statement(f"serving/{file}"), places(segments))
+        yield _filled(statement(f"serving/{file}"), filled_in)
 
 
 def macros(*, is_shared: bool = False) -> Iterator[str]:
