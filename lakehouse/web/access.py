@@ -14,7 +14,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import parse_qsl
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -158,9 +158,14 @@ def check_all_streams(request: Request, scope: Scope = Scope.READ) -> None:
         raise Problem(403, "Not allowed", "this shows every stream, and the token may see some only")
 
 
+def note(request: Request, asked: Mapping[str, str]) -> None:
+    """Have the line of audit say what the body of a request asked, as it says what its address did."""
+    request.scope["asked"] = dict(asked)
+
+
 def _log(scope: Asgi, status: int, seconds: float) -> None:
     found: Token | None = scope.get("token")
-    asked = dict(parse_qsl(scope["query_string"].decode("latin-1"))[:20])
+    asked = dict([*parse_qsl(scope["query_string"].decode("latin-1")), *scope.get("asked", {}).items()][:20])
     line = {
         "token": found.name if found else None,
         "method": scope["method"],

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 
 from fastapi import FastAPI, Request
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as Asgi
@@ -24,6 +25,8 @@ from lakehouse.web.versions import Versions
 from lakehouse.web.webhooks import Webhooks
 from lakehouse.web.work import ClientLeft, Work
 
+# Ten times the longest statement; more is never read into memory.
+LONGEST_BODY = 1_000_000
 _DESCRIPTION = """
 Answers of a Tidemark home, each with the interval that is sure to hold the truth.
 
@@ -97,7 +100,9 @@ async def _healthy(request: Request) -> Response:
 
 
 class _Guard:
-    """Refuses what no address means (a NUL), ends quietly where the client has gone, and tells what went wrong."""
+    """Refuses what no address means (a NUL) and bodies without end; ends quietly where the client has gone, and tells
+    what went wrong.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -122,10 +127,25 @@ class _Guard:
                 await send(message)
 
         try:
-            await self._app(scope, receive, noting)
+            await self._app(scope, _at_most(LONGEST_BODY, receive), noting)
         except ClientLeft:
             return
         except Exception as error:
             if has_begun:
                 raise
             await response_of(problem_of(error))(scope, receive, send)
+
+
+def _at_most(most: int, receive: Receive) -> Receive:
+    """Return what receives a request whose body is refused with 413 once it is longer than so many bytes."""
+    came = 0
+
+    async def counted() -> Message:
+        nonlocal came
+        message = await receive()
+        came += len(message.get("body", b""))
+        if came > most:
+            raise HTTPException(413, f"a body may have {most:,} bytes")
+        return message
+
+    return counted

@@ -13,7 +13,7 @@ from lakehouse.serving.ask.question import Question
 from lakehouse.serving.ask.series import Series, series, series_by
 from lakehouse.serving.sandbox.guard import LONGEST_STATEMENT
 from lakehouse.serving.sandbox.sandbox import PublishedReader, run_sql
-from lakehouse.web.access import check_all_streams
+from lakehouse.web.access import check_all_streams, note
 from lakehouse.web.formats import Format, Rows, written
 from lakehouse.web.parameters import SeriesQuestion, limits_of, one_more, question, series_question
 from lakehouse.web.responses import Asked, At, answered, respond, versions_of, work_of
@@ -110,6 +110,7 @@ async def sql_of_body(
     at: At = Asked,
 ) -> Response:
     """Return the same for a statement that is longer than an address may be."""
+    note(request, {"q": q})
     return await _sql(request, at, format, q, limit)
 
 

@@ -1,18 +1,20 @@
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import logging
 import stat
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from starlette.testclient import TestClient
 
 from lakehouse.cli.app import call
 from lakehouse.home.layout import Home
-from lakehouse.web.app import WebOptions
+from lakehouse.web.app import LONGEST_BODY, WebOptions, create_app
 from lakehouse.web.tokens import Scope, TokenError, add_token, read_tokens, revoke_token
 from tests.web.conftest import client_of, published
 
@@ -174,3 +176,40 @@ def test_the_command_makes_lists_and_revokes_tokens(
     assert call(["--home", str(tmp_path), "token", "add"]) == 2
     assert call(["--home", str(tmp_path), "web", "--bind", "0.0.0.0:0"]) == 2
     assert "make a token first" in capsys.readouterr().err
+
+
+def test_what_a_body_asks_is_in_the_audit_too(
+    guarded: TestClient, home: Home, caplog: pytest.LogCaptureFixture
+) -> None:
+    token = _with(add_token(home, "poster", [Scope.READ, Scope.SQL], None))
+
+    with caplog.at_level(logging.INFO, logger="tidemark.audit"):
+        guarded.post(
+            "/latest/sql.json?limit=5", content="SELECT 42", headers=token | {"Content-Type": "text/plain"}
+        )
+        guarded.post("/prometheus/api/v1/query", data={"query": "1+1", "time": "4"}, headers=token)
+
+    lines = [record.getMessage() for record in caplog.records if record.name == "tidemark.audit"]
+    asked = [json.loads(line)["asked"] for line in lines]
+    assert asked == [{"limit": "5", "q": "SELECT 42"}, {"query": "1+1", "time": "4"}]
+
+
+@pytest.mark.parametrize("path", ["/latest/sql.json", "/prometheus/api/v1/query"])
+def test_a_body_without_end_is_refused_before_it_is_read(home: Home, path: str) -> None:
+    taken = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal taken
+        while taken < 100_000_000:
+            taken += 100_000
+            yield b"a" * 100_000
+
+    async def posted() -> httpx.Response:
+        transport = httpx.ASGITransport(create_app(home))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            return await client.post(path, content=endless(), headers={"Content-Type": "text/plain"})
+
+    found = asyncio.run(posted())
+
+    assert found.status_code == 413
+    assert taken <= LONGEST_BODY + 200_000

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from lakehouse.declare.durations import parse_duration
 from lakehouse.serving.ask.question import AskError, microseconds
 from lakehouse.serving.sandbox.sandbox import PublishedReader
-from lakehouse.web.access import check_all_streams, check_stream, token
+from lakehouse.web.access import check_all_streams, check_stream, note, token
 from lakehouse.web.formats import json_bytes
 from lakehouse.web.parameters import BEGINNING_US, END_US
 from lakehouse.web.problems import Problem
@@ -185,6 +185,7 @@ async def _given(request: Request) -> Given:
         body = (await request.body()).decode("utf-8", "replace")
         for name, values in parse_qs(body, keep_blank_values=True, max_num_fields=1000).items():
             found[name] = [*found.get(name, []), *values]
+        note(request, {name: ", ".join(values) for name, values in found.items()})
     return found
 
 
