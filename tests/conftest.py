@@ -23,7 +23,7 @@ DATA = Path(__file__).parents[2] / "shared" / "data"
 
 # Seconds that groups of tests took on two cores, by `python -m tests.durations`; others are taken to need so many.
 DURATIONS = Path(__file__).parent / "durations.json"
-UNTIMED = {"slow": 40, "airflow": 20, "spark": 15}
+UNTIMED = {"airflow": 20, "spark": 15, "slow": 5}
 # The part of a property's examples that `--few-examples` leaves, and how many at least.
 FEW = 4
 FEWEST = 3

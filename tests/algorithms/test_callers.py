@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import pytest
+
 from lakehouse.algorithms.join_aggregate.choice import METHODS
 
 ROOT = Path(__file__).parents[2]
@@ -22,6 +24,7 @@ def imported(path: Path) -> set[str]:
     }
 
 
+@pytest.mark.slow
 def test_every_method_has_a_caller_in_the_product() -> None:
     modules = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts): path

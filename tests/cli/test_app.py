@@ -39,6 +39,7 @@ def test_every_command_has_help_with_examples(module: ModuleType, capsys: pytest
     assert all(f"  {example}" in text for example in module.EXAMPLES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", [example for module in COMMANDS for example in module.EXAMPLES])
 def test_every_example_is_a_command_line_that_can_be_read(
     example: str, capsys: pytest.CaptureFixture[str]
@@ -126,6 +127,7 @@ def test_who_stops_reading_early_gets_no_complaint(tidemark: Tidemark, tmp_path:
     assert ended.stderr == b""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [

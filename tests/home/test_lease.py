@@ -22,6 +22,7 @@ with lease(Path(sys.argv[1])):
 """
 
 
+@pytest.mark.slow
 def test_who_waits_in_vain_is_told_of_the_process_that_holds_the_table(tmp_path: Path) -> None:
     table, words = tmp_path / "tables" / "raw", [sys.executable, "-c", HOLDER]
     for _ in range(2):

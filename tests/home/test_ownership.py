@@ -15,6 +15,7 @@ JOB = ("-c", f"from jobs import maintain; maintain.main(['--home', '{{home}}', '
 TASK = ("-c", f"from jobs.scheduled import configured; configured({{{{}}}}); {MAKE}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [TOKEN, JOB, TASK], ids=["command", "job", "task"])
 def test_what_is_made_is_its_owners_alone(tmp_path: Path, words: tuple[str, ...]) -> None:
     home, config = tmp_path / "home", tmp_path / "tidemark.toml"

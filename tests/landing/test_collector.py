@@ -33,6 +33,7 @@ def stop_after(calls: int) -> Any:
     return lambda: next(left, None) is None
 
 
+@pytest.mark.slow
 def test_samples_land_at_their_interval_and_the_end_leaves_nothing_behind(tmp_path: Path) -> None:
     told: list[str] = []
 

@@ -46,6 +46,7 @@ def test_the_address_may_be_of_version_six(tmp_path: Path) -> None:
     assert asked(start_server(Home(tmp_path), "::1", 0), "[::1]", "::1") == 200
 
 
+@pytest.mark.slow
 def test_clients_that_say_nothing_are_let_go_and_more_are_turned_away(port: int) -> None:
     with ExitStack() as silent:
         for _ in range(MOST_AT_ONCE):

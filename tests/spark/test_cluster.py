@@ -35,6 +35,7 @@ def test_the_archive_is_made_once_and_again_where_the_code_is_new(
     assert re.fullmatch(r"tidemark-[0-9a-f]{16}\.zip", first.name)
 
 
+@pytest.mark.slow
 def test_what_tasks_run_and_the_sql_that_they_read_come_from_the_archive(tmp_path: Path) -> None:
     archive = package_archive(tmp_path)
     script = (
@@ -61,6 +62,7 @@ def _packages() -> list[str]:
     return [path for path in sys.path if path.endswith("site-packages")]
 
 
+@pytest.mark.slow
 def test_a_kernel_of_the_archive_is_compiled_once_wherever_the_archive_lies(tmp_path: Path) -> None:
     for name in ("first", "second"):
         (tmp_path / name).mkdir()

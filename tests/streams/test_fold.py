@@ -203,6 +203,7 @@ def check(table: Table) -> None:
         assert [row["start_us"] for row in rows] == sorted(row["start_us"] for row in rows)
 
 
+@pytest.mark.slow
 @given(STEPS)
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_folding_what_is_touched_is_folding_everything(steps: list[Any]) -> None:

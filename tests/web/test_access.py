@@ -135,6 +135,7 @@ def test_without_tokens_only_names_of_the_loopback_are_answered(home: Home) -> N
             assert client.get("/latest/streams.json", headers={"Host": host}).status_code == status, host
 
 
+@pytest.mark.slow
 def test_each_question_leaves_a_line_without_the_token(
     guarded: TestClient, home: Home, caplog: pytest.LogCaptureFixture
 ) -> None:

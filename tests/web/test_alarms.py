@@ -115,6 +115,7 @@ def test_alarms_are_pages_and_alerts(settings: Settings) -> None:
     assert none.json()["data"]["result"] == []
 
 
+@pytest.mark.slow
 def test_an_alarm_that_changes_is_an_event(settings: Settings) -> None:
     found: list[dict[str, object]] = []
     with served(settings.layout) as address:
@@ -137,6 +138,7 @@ def test_an_alarm_that_changes_is_an_event(settings: Settings) -> None:
     assert (found[2]["query"], found[2]["alarm"], found[2]["state"]) == ("busy", "c", "raised")
 
 
+@pytest.mark.slow
 def test_each_change_is_posted_signed_and_again_until_it_is_confirmed(settings: Settings) -> None:
     with receiving() as receiver:
         receiver.failing = 1
@@ -154,6 +156,7 @@ def test_each_change_is_posted_signed_and_again_until_it_is_confirmed(settings: 
         assert json.loads(body)["query"] == "busy"
 
 
+@pytest.mark.slow
 def test_a_server_that_ends_between_delivery_and_note_posts_again_and_loses_nothing(
     settings: Settings,
 ) -> None:
@@ -183,6 +186,7 @@ def test_what_each_batch_did_is_a_row_and_a_query_without_conditions_has_no_oper
     assert elsewhere.status_code == 404
 
 
+@pytest.mark.slow
 @drawn_in_a_browser
 def test_alarms_are_drawn_as_lanes_and_a_group_is_never_markup(
     settings: Settings, browser: webdriver.Chrome

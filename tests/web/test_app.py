@@ -108,6 +108,7 @@ def test_rows_are_limited_and_the_rest_is_said(lakehouse: Lakehouse) -> None:
     assert (len(sql["rows"]), sql["truncated"]) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_question_that_takes_too_long_is_stopped(lakehouse: Lakehouse) -> None:
     endless = "SELECT sum(sin(a.range * b.range)) FROM range(1000000) a, range(1000000) b"
     with client_of(lakehouse.home, WebOptions(Limits(timeout_s=2))) as client:
@@ -119,6 +120,7 @@ def test_a_question_that_takes_too_long_is_stopped(lakehouse: Lakehouse) -> None
         assert client.get("/latest/ask.json", params=ASK).status_code == 200
 
 
+@pytest.mark.slow
 def test_a_client_that_leaves_ends_its_work_and_more_than_can_wait_are_refused(lakehouse: Lakehouse) -> None:
     endless = {"q": "SELECT sum(sin(a.range * b.range)) FROM range(1000000) a, range(1000000) b"}
     options = WebOptions(Limits(timeout_s=60), at_once=1, waiting=1)
@@ -188,6 +190,7 @@ def two_versions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     yield home
 
 
+@pytest.mark.slow
 def test_a_new_version_is_answered_at_once_and_the_old_one_still_is(two_versions: Home) -> None:
     with client_of(two_versions) as client:
         assert client.get("/latest/streams.json").json()["version"] == 2

@@ -20,6 +20,7 @@ from lakehouse.serving.ask.series import series
 from lakehouse.serving.literals import text, text_map, texts
 from tests.serving.conftest import Lakehouse
 
+pytestmark = pytest.mark.slow
 MS = 1_000
 FUNCTIONS = {"sum": "sum", "count": "sum", "min": "min", "max": "max"}
 # Times that the command line and PromQL can both say: whole milliseconds.

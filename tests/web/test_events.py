@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import pytest
 
 from lakehouse.serving.file.publish import publish
 from tests.serving.conftest import STREAMS
@@ -22,6 +23,7 @@ def _events(lines: Iterator[str]) -> Iterator[tuple[str, int]]:
             yield kind, json.loads(value)["version"]
 
 
+@pytest.mark.slow
 def test_each_published_version_is_told_once(tmp_path: Path) -> None:
     home = published(tmp_path, "pair")
     found: list[tuple[str, int]] = []

@@ -47,6 +47,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     return found
 
 
+@pytest.mark.slow
 def test_another_duckdb_attaches_the_version_and_has_its_macros(home: Home) -> None:
     (expected,) = ask(home, "deep", "hits", "sum", 7, 1234)
     with served(home) as address, _reader() as connection:

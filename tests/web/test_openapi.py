@@ -9,6 +9,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 
+pytestmark = pytest.mark.slow
 # Events never end; files of a version are in test_file.py.
 APART = ("/events", "duckdb")
 

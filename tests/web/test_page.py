@@ -34,7 +34,7 @@ VIEWS = {
 drawn_in_a_browser = pytest.mark.skipif(
     BROWSER is None or DRIVER is None, reason="no chromium with its driver here to open the page with"
 )
-pytestmark = drawn_in_a_browser
+pytestmark = [drawn_in_a_browser, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

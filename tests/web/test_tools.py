@@ -57,6 +57,7 @@ def _here(block: str, address: str) -> str:
     )
 
 
+@pytest.mark.slow
 def test_frames_hold_every_bucket_with_its_interval(address: str) -> None:
     (block,) = _blocks("python")
     found: dict[str, object] = {}
@@ -66,6 +67,7 @@ def test_frames_hold_every_bucket_with_its_interval(address: str) -> None:
     assert len(found["frame"]) == 48  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_views_are_read_by_the_dialect_of_sqlalchemy(address: str, tmp_path: Path) -> None:
     (block,) = _blocks("sql")
     (parameters,) = _blocks("json")
@@ -123,6 +125,7 @@ def test_a_tool_asks_by_jdbc(address: str, published_home: Path, tmp_path: Path)
     assert [float(each) for each in found.split()] == [expected.value, expected.low, expected.high]
 
 
+@pytest.mark.slow
 def test_the_notebook_runs_as_it_stands_there(published_home: Path) -> None:
     notebook = json.loads((DOCS / "examples" / "answers.ipynb").read_text(encoding="utf-8"))
     cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]

@@ -94,6 +94,7 @@ def test_sums_keep_within_their_bound_where_float64_loses_them(method: Method, d
     assert_right(case.shape, found, answers_by_definition(case.shape, case.calls))
 
 
+@pytest.mark.slow
 @every_method
 @moderate
 @given(data=st.data(), cuts=CUTS)
@@ -109,6 +110,7 @@ def test_any_cut_of_rows_and_ticks_gives_the_same(
     assert pieces.snapshot() == whole.snapshot()
 
 
+@pytest.mark.slow
 @every_method
 @moderate
 @given(data=st.data())
@@ -122,6 +124,7 @@ def test_rows_at_once_do_what_they_do_one_by_one(method: Method, data: st.DataOb
     assert single.snapshot() == whole.snapshot()
 
 
+@pytest.mark.slow
 @every_method
 @moderate
 @given(data=st.data())
@@ -192,6 +195,7 @@ def test_a_snapshot_is_not_changed_by_later_rows(method: Method, data: st.DataOb
     assert taken == untouched.snapshot()
 
 
+@pytest.mark.slow
 @every_method
 def test_many_rows_are_answered_as_a_few_are(method: Method) -> None:
     rng, n = np.random.default_rng(7), 3000

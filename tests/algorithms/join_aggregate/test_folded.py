@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -63,6 +64,7 @@ def test_an_hour_of_one_key_is_a_row_per_tick_and_side() -> None:
     assert len(online.rows()) <= 2 * 2 * 61
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_held_rows_are_found_by_their_key_until_they_end(data: st.DataObject) -> None:

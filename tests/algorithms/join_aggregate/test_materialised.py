@@ -3,6 +3,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 
 from lakehouse.algorithms.join_aggregate.contract import Aggregate, Rows, Shape
@@ -17,6 +18,7 @@ from tests.algorithms.join_aggregate.streams import (
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(case=cases())
 def test_the_yardstick_answers_by_definition(case: Case) -> None:
@@ -45,6 +47,7 @@ def test_a_rest_that_rounds_to_a_tie_is_below_the_digits_of_high() -> None:
     assert abs(Fraction(found.high.item()) + Fraction(found.low.item()) - 1 - Fraction(2) ** -53) < 2.0**-105
 
 
+@pytest.mark.slow
 def test_most_random_streams_have_results() -> None:
     found = []
 

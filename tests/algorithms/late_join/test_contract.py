@@ -40,6 +40,7 @@ CONDITION = st.sampled_from(sorted(CONDITIONS))
 CUTS = st.lists(st.integers(0, 40), max_size=4)
 
 
+@pytest.mark.slow
 @every_method
 @moderate
 @given(batch=batches(), condition=CONDITION)

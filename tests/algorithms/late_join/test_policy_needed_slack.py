@@ -170,6 +170,7 @@ def joined_and_repaired(batch: Batch, parts: int, is_told: bool) -> Periods:
     return audit(np.concatenate(found), np.concatenate(repaired), policy.period_us, policy.step_us)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_told_what_was_missed_it_meets_the_recall_in_more_periods_of_a_stream_that_drifts(seed: int) -> None:
     batch = drifting_stream(seed)

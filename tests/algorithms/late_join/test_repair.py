@@ -49,6 +49,7 @@ def test_a_partner_processed_later_is_left_to_its_own_log() -> None:
     assert len(missing_pairs(Equality(), 5, ROWS, np.array([0]), np.array([100]))) == 0
 
 
+@pytest.mark.slow
 def test_more_pairs_than_room_are_found_in_several_calls() -> None:
     rng = np.random.default_rng(4)
     batch = Batch.of(rng.integers(0, 2, 4000), rng.permutation(4000), key=rng.integers(0, 5, 4000))

@@ -36,6 +36,7 @@ def random_trip(sites: int, seed: int, is_factorised: bool = False) -> Trip:
     return Trip(0, legs_of(query, 0), counts[0], counts[1:], is_factorised)
 
 
+@pytest.mark.slow
 @every_ordering
 @quick
 @given(trip=trips())

@@ -198,6 +198,7 @@ def test_fewer_slots_than_entries_count_no_less(blocks: list[tuple[int, list[int
     assert not coarse.counts.any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys", [0, 1, 127, 128, 129, 100_000, 1_000_000, 2_000_000])
 def test_a_key_that_a_site_lacks_passes_it_at_most_once_in_eight(keys: int) -> None:
     most = 2**24

@@ -71,6 +71,7 @@ def described(packets: Packets) -> list[Packet]:
     ]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(content=CAPTURES)
 def test_every_packet_is_what_the_yardstick_reads(content: bytes) -> None:

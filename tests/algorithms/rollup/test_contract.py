@@ -84,6 +84,7 @@ def rounding(rows: list[Row]) -> float:
     return EPS * len(finite) * max(finite, default=0.0)
 
 
+@pytest.mark.slow
 @every_method
 @pytest.mark.parametrize("aggregate", AGGREGATES)
 @moderate

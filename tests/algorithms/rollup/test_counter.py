@@ -62,6 +62,7 @@ def whole_numbers(rows: list[Row]) -> list[Row]:
     return [(time_us, None if value is None else float(np.nan_to_num(value) // 1)) for time_us, value in rows]
 
 
+@pytest.mark.slow
 @moderate
 @given(rows=ROWS, cuts=st.lists(st.integers(1, 39), max_size=6), asked=RANGES)
 def test_the_true_increase_never_leaves_the_interval_whatever_the_order_and_the_batches(
@@ -257,6 +258,7 @@ def water() -> tuple[np.ndarray, np.ndarray]:
     return rows[:, 0].astype(np.int64) * SECOND, rows[:, 1]
 
 
+@pytest.mark.slow
 def test_a_house_s_water_meter_is_read_exactly_on_node_edges_and_within_the_interval_elsewhere() -> None:
     times, litres = water()
     hour, day = 3600 * SECOND, 86_400 * SECOND

@@ -48,6 +48,7 @@ def nested_levels(draw: st.DrawFn) -> list[Level]:
     return [Level(width, keep) for width, keep in zip(widths, keeps, strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("aggregate", AGGREGATES)
 @moderate
 @given(rows=ROWS, first=st.integers(-6, 5), nodes=st.integers(1, 6))

@@ -29,6 +29,7 @@ def results(network: Network, outcome: Outcome) -> list[list[tuple[int, int]]]:
     return found
 
 
+@pytest.mark.slow
 @every_policy
 @moderate
 @given(case=cases())

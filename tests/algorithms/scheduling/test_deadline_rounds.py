@@ -78,6 +78,7 @@ def test_short_rounds_shed_never() -> None:
     assert policy.name == "ShortRounds"
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 1000), burst=st.integers(50, 300))
 def test_a_burst_that_can_be_done_in_time_is(seed: int, burst: int) -> None:

@@ -39,6 +39,7 @@ def test_what_cannot_be_bridged_is_told_before_anything_starts(
     assert not (tmp_path / "landing").exists()
 
 
+@pytest.mark.slow
 def test_a_bridge_ends_when_its_time_is_over_though_no_broker_is_there(
     tidemark: Tidemark, tmp_path: Path
 ) -> None:

@@ -3,11 +3,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Tidemark
 
 HOST = '[streams.host]\npreset = "host"\nsource.every = "200ms"\n'
 
 
+@pytest.mark.slow
 def test_this_machine_is_recorded_until_the_time_is_over(tidemark: Tidemark, tmp_path: Path) -> None:
     (tmp_path / "tidemark.toml").write_text(HOST)
 

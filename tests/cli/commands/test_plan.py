@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.cli.conftest import Tidemark
 
 
+@pytest.mark.slow
 def test_the_plan_of_an_empty_home_is_what_is_declared(tidemark: Tidemark) -> None:
     tidemark("init")
 

@@ -139,6 +139,7 @@ def test_what_a_query_left_that_is_registered_no_longer_can_be_forgotten(
     assert json.loads(called("queries", "--json").stdout)["unregistered"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["queries"], ["explain", "replies", "--html", "x.html"]], ids=" ".join)
 def test_neither_an_engine_nor_a_compiler_is_loaded(command: list[str], tmp_path: Path) -> None:
     run_by_hand(declare(tmp_path))

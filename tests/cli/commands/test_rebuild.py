@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from tests.cli.conftest import Tidemark
 
 
@@ -19,6 +21,7 @@ def test_an_undeclared_stream_is_refused_before_anything_starts(called: Tidemark
     assert ended.stderr == "tidemark: no stream 'rivers'; declared: flows, telemetry\n"
 
 
+@pytest.mark.slow
 def test_a_range_that_ends_before_it_begins_is_refused(called: Tidemark) -> None:
     called("init")
 

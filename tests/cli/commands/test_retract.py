@@ -42,6 +42,7 @@ def test_what_is_asked_wrongly_is_refused_before_anything_starts(
     assert told in ended.stderr
 
 
+@pytest.mark.slow
 def test_the_record_is_shown_without_a_jvm(tidemark: Tidemark, tmp_path: Path) -> None:
     tidemark("init")
     folder = tmp_path / "var" / "corrections" / "telemetry"

@@ -12,6 +12,7 @@ from tests.cli.conftest import Tidemark
 QUERY = "SELECT stream, 'a, \"b\"' AS quoted, NULL AS nothing FROM streams"
 
 
+@pytest.mark.slow
 def test_rows_are_a_table_json_or_csv(tidemark: Tidemark, published_home: Path) -> None:
     table = tidemark("--home", published_home, "sql", QUERY).stdout.split()
     objects = json.loads(tidemark("--home", published_home, "sql", QUERY, "--json").stdout)

@@ -80,6 +80,7 @@ def test_the_page_holds_every_bucket_of_every_key() -> None:
     assert {row["key"]["device"] for row in several["rows"]} == {"a", None}
 
 
+@pytest.mark.slow
 @in_a_browser
 def test_a_browser_draws_the_chart_and_tells_of_what_is_pointed_at(tmp_path: Path) -> None:
     shown = page(picture_of([series(*[(float(i), i - 1.0, i + 2.0) for i in range(30)], stream=EVIL)]))
@@ -92,6 +93,7 @@ def test_a_browser_draws_the_chart_and_tells_of_what_is_pointed_at(tmp_path: Pat
     assert seen["rows"] == 30
 
 
+@pytest.mark.slow
 @in_a_browser
 def test_a_browser_runs_no_script_that_was_put_into_the_page(tmp_path: Path) -> None:
     shown = page(picture_of([series(*[(float(i), float(i), float(i)) for i in range(3)])]))
@@ -104,6 +106,7 @@ def test_a_browser_runs_no_script_that_was_put_into_the_page(tmp_path: Path) -> 
     assert sorted(seen["forbidden"]) == ["img-src", "script-src-attr", *["script-src-elem"] * 3]
 
 
+@pytest.mark.slow
 @in_a_browser
 def test_the_arrow_keys_tell_of_each_column(tmp_path: Path) -> None:
     shown = page(picture_of([series(*[(float(i), float(i), float(i)) for i in range(3)])]))
@@ -115,6 +118,7 @@ def test_the_arrow_keys_tell_of_each_column(tmp_path: Path) -> None:
     assert "2 [2, 2] exact" in seen["last"] and "1 [1, 1] exact" in seen["second"]
 
 
+@pytest.mark.slow
 @in_a_browser
 def test_the_legend_shows_and_hides_keys(tmp_path: Path) -> None:
     probe = """

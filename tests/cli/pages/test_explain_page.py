@@ -61,6 +61,7 @@ def test_of_very_many_batches_those_that_held_most_are_drawn() -> None:
     assert [row["batch"] for row in chart["rows"][:3]] == [3, 6, 9]
 
 
+@pytest.mark.slow
 @in_a_browser
 def test_a_browser_draws_each_chart_and_tells_of_what_is_pointed_at(shown: str, tmp_path: Path) -> None:
     probe = "see({tips: [...charts].map((chart, place) => { point(chart, 0.35); return tip(place); })});"

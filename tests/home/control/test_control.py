@@ -33,6 +33,7 @@ def config(tmp_path: Path) -> Iterator[Path]:
     place.use((tmp_path / "var").resolve(), None)
 
 
+@pytest.mark.slow
 def test_tables_are_made_once_by_whoever_comes_first(server: Postgres) -> None:
     def made() -> None:
         with connect(server.url) as connection:

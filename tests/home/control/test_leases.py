@@ -24,6 +24,7 @@ from lakehouse.home.seal import PROPERTY
 from lakehouse.home.table_commits import append_arrow, create_table, open_table
 from tests.home.control.postgres import PASSWORD, Postgres
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]
 COLUMNS = '{"type":"struct","fields":[{"name":"by","type":"string","nullable":true,"metadata":{}}]}'
 # Another machine: it holds the lease, prepares a commit if it is told to, and makes it when it hears a line.

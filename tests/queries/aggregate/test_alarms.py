@@ -58,6 +58,7 @@ def test_spark_gives_the_same_names(query: AggregateQuery, spark: SparkSession, 
     assert min(len(name) for name in here["alarm"].to_pylist()[2:]) < 16
 
 
+@pytest.mark.slow
 @given(GROUPS, st.integers(0, 2**62), st.integers(0, 10**6))
 def test_new_alarms_of_one_run_have_names_of_their_own_and_known_ones_keep_theirs(
     query: AggregateQuery, groups: list[Any], first_us: int, batch: int

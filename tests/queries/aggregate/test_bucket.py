@@ -100,6 +100,7 @@ def runs(draw: Any) -> list[tuple[pa.Table, int | None, int | None]]:
     return calls
 
 
+@pytest.mark.slow
 @METHODS
 @settings(max_examples=30, deadline=None)
 @given(run=runs(), data=st.data())
@@ -119,6 +120,7 @@ def test_processes_that_come_go_and_lag_do_what_one_does(method: str, run: Any, 
         assert found(many.run(rows, data.draw(PROCESSES), **times)) == found(expected)
 
 
+@pytest.mark.slow
 @METHODS
 @settings(max_examples=25, deadline=None)
 @given(run=runs())
@@ -134,6 +136,7 @@ def test_the_state_restored_at_any_point_is_the_state_that_one_process_has(metho
         assert other.bytes == kept.bytes
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(run=runs())
 def test_a_state_that_was_written_whole_is_read_once_and_becomes_segments(run: Any) -> None:

@@ -209,6 +209,7 @@ def test_a_page_shows_each_output_revisions_and_memory(called: Tidemark, tmp_pat
     assert (memory["rows"][1]["held"], memory["rows"][1]["bytes"]) == (42, 1300)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [("explain", "busy"), ("plot", "--query", "busy"), ("plot", "--query", "busy", "--value", "warmth")],
@@ -268,6 +269,7 @@ def test_the_same_as_json_has_every_group_and_bucket(called: Tidemark, usual_fol
     assert json.loads(called(*words, "--limit", "1").stdout) == found[:1]
 
 
+@pytest.mark.slow
 @in_a_browser
 def test_a_page_of_answers_marks_what_may_still_change(called: Tidemark, hostile_folder: Path) -> None:
     ended = called("plot", "--query", "busy", "--html", "shown.html")
@@ -306,6 +308,7 @@ def test_what_cannot_be_drawn_is_refused_with_the_reason(
     assert told_of in ended.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [["queries"], ["explain", "busy", "--html", "x.html"], ["plot", "--query", "busy"]],

@@ -335,6 +335,7 @@ def test_a_query_of_another_meaning_than_its_tables_is_told_and_left_out(
     assert ([facts.name for facts in fewer], left_out) == (["answers"], ["busy"])
 
 
+@pytest.mark.slow
 def test_joins_and_aggregates_stand_beside_each_other(tmp_path: Path, busy: Aggregated) -> None:
     home = Home(tmp_path)
     publish(home, [], queries=[facts_of(home, alarmed(revised(busy))), pairs_of(home, few())])
@@ -362,6 +363,7 @@ def test_joins_and_aggregates_stand_beside_each_other(tmp_path: Path, busy: Aggr
     assert len(joined.rows) == 1 and series.rows == [[3]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("own", "published_us"), [(0, None), (3, 45 * SECOND), (100_000, None)])
 def test_answers_and_alarms_that_came_since_make_the_version_of_all(
     tmp_path: Path, busy: Aggregated, monkeypatch: pytest.MonkeyPatch, own: int, published_us: int | None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -69,6 +70,7 @@ def in_order(rows: list[Change]) -> list[Change]:
     return sorted(rows, key=lambda row: str(row["alarm"]))
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(st.integers(0, 2**32))
 def test_what_stands_is_what_all_changes_come_to(seed: int) -> None:

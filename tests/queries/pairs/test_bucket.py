@@ -104,6 +104,7 @@ def runs(draw: Any) -> tuple[PairsQuery, list[pa.Table]]:
     return query(draw(st.sampled_from(sorted(CONDITIONS))), policy=policy), batches
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(run=runs(), data=st.data())
 def test_processes_that_come_go_and_lag_do_what_one_does(run: Any, data: st.DataObject) -> None:

@@ -383,6 +383,7 @@ WORDS = "SELECT FROM RANGE SECONDS JOIN ON AND WHERE RECALL OVER MINUTE EVERY ID
 GAPS = st.sampled_from([" ", "\n", "\t ", "  \n  ", " /* RECALL 'x [ */ ", " -- it's [RANGE\n"])
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(gaps=st.lists(GAPS, min_size=200, max_size=200), lower=st.sets(st.sampled_from(WORDS.split())))
 def test_layout_comments_and_case_change_no_definition_nor_does_one_line(

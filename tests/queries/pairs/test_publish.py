@@ -140,6 +140,7 @@ def test_scored_periods_tell_whether_the_recall_was_met(tmp_path: Path) -> None:
     assert found == [(100, 0.89, 0.9, True, False), (99, 1.0, 0.9, False, None)]
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=100, deadline=None)
 def test_completeness_is_what_the_audit_says(seed: int) -> None:
@@ -275,6 +276,7 @@ def test_a_query_without_a_finished_batch_has_an_empty_table(tmp_path: Path) -> 
     assert found == [(0, 0, 0, None, 0, 0)]
 
 
+@pytest.mark.slow
 def test_analysts_may_read_all_of_it_beside_streams(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     joined = replace(few(), late=[Logged(10 * SECOND, 0)])

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,6 +33,7 @@ REPAIRED = pa.schema(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(run=runs(), data=st.data())
 def test_online_and_repaired_pairs_are_all_pairs_each_once(run: Any, data: st.DataObject) -> None:

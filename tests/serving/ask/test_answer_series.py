@@ -75,6 +75,7 @@ def random_answers(seed: int) -> tuple[Aggregated, int | None]:
     return told, dice.choice([None, 150 * SECOND])
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 10**6),
     start=st.integers(-30, 150),

@@ -19,6 +19,7 @@ from tests.serving.streams import Row
 FEW = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+@pytest.mark.slow
 @FEW
 @given(questions(), st.integers(1, 12))
 def test_rows_of_each_bucket_and_those_that_were_behind_the_newest_before_them(

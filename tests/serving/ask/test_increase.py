@@ -140,6 +140,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Published]:
 times = st.integers(-20, SPAN + 20)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(name=st.sampled_from(["volume", "pulses"]), one=times, other=times, meter=st.sampled_from(METERS))
 def test_one_meter_is_answered_as_the_pure_tree_does(
@@ -184,6 +185,7 @@ def test_meters_add_up(published: Published, name: str, one: int, other: int) ->
 
 
 # Each example loads DuckDB's reader of Delta tables: a third of a second.
+@pytest.mark.slow
 @settings(deadline=None, max_examples=24)
 @given(name=st.sampled_from(["volume", "pulses"]), one=times, other=times, meter=st.sampled_from(METERS))
 def test_exact_reads_the_readings(

@@ -95,6 +95,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
+@pytest.mark.slow
 def test_an_exact_question_is_stopped_after_its_time_and_the_next_one_is_answered(many: Path) -> None:
     asked = (many, "pair", "temp", "sum", 0, 1000)
     (whole,) = ask(*asked, exact=True)

@@ -154,6 +154,7 @@ def test_what_changed_and_all_of_it_make_the_same_version(seed: int, own: int, s
                     assert plain[0] == plain[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plain", [slice(None), slice(1)])
 def test_partial_nodes_of_an_earlier_tidemark_have_no_carries(tmp_path: Path, plain: slice) -> None:
     first, *later = batches(7, 3)
@@ -186,6 +187,7 @@ def two_versions(folder: Path) -> tuple[list[Row], StreamSnapshot, StreamSnapsho
     return first + second, before, whole("forever", first + second, folder / "2")
 
 
+@pytest.mark.slow
 def test_a_partial_node_that_is_lost_refuses_the_publish(tmp_path: Path) -> None:
     rows, before, after = two_versions(tmp_path)
     home = Home(tmp_path / "home")
@@ -209,6 +211,7 @@ def without_a_node(connection: duckdb.DuckDBPyConnection, one: Any) -> None:
         connection.execute(f"DELETE FROM {table} WHERE slot = (SELECT min(slot) FROM {table})")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "place", ["publish.segment-written", "publish.file-written", "publish.pointer-moved"]
 )
@@ -247,6 +250,7 @@ def test_changes_of_another_version_are_not_taken(tmp_path: Path) -> None:
         publish(Home(tmp_path / "home"), [shared(after, rows, 0, tmp_path / "parts")])
 
 
+@pytest.mark.slow
 def test_a_reader_of_an_old_version_keeps_its_segments(tmp_path: Path) -> None:
     home, count = Home(tmp_path / "home"), "SELECT sum(n)::BIGINT, count(*) FROM nodes"
     arriving = batches(9, 6)

@@ -125,6 +125,7 @@ def publish_news(home: Home, told: StreamSnapshot) -> int:
     return len(changed.changed.ledger)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_merged", [False, True])
 def test_of_a_ledger_a_publish_reads_the_files_that_came_and_shows_all_of_it(
     tmp_path: Path, is_merged: bool

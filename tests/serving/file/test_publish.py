@@ -73,6 +73,7 @@ def test_whatever_readers_would_see_makes_a_new_version(
     assert publish(home, [replace(snapshot, **change)]).version == 2  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_old_versions_go_and_those_being_read_stay(home: Home, snapshot: StreamSnapshot) -> None:
     with open_published(home) as reader:
         for number in range(1, 5):
@@ -121,6 +122,7 @@ def test_a_lost_node_file_refuses_the_publish(tmp_path: Path, snapshot: StreamSn
         publish(Home(tmp_path), [replace(snapshot, nodes=None)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "place", ["publish.segment-written", "publish.file-written", "publish.pointer-moved"]
 )
@@ -145,6 +147,7 @@ def test_killed_anywhere_the_next_publish_ends_in_one_whole_version(
     assert ask(tmp_path, "pair", "*", "count", 0, 1000)[0].as_of_version == done.version
 
 
+@pytest.mark.slow
 def test_readers_in_a_loop_always_see_one_whole_version(home: Home, snapshot: StreamSnapshot) -> None:
     """Version v holds v records in quarantine: a torn read would show another number."""
     publish(home, [changed(snapshot, 2)])

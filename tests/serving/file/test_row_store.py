@@ -69,6 +69,7 @@ class Growing:
         publish(to, [], queries=[replace(snapshot, row_table=self.kept)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own", [0, 5, 100_000])
 @settings(max_examples=6, deadline=None)
 @given(steps=st.lists(st.tuples(st.integers(0, 60), st.booleans(), st.booleans()), min_size=2, max_size=6))

@@ -50,6 +50,7 @@ def shared(growing: Growing, published: Publish) -> int:
     return published()
 
 
+@pytest.mark.slow
 def test_versions_of_the_same_rows_do_not_differ(shared: int, published: Publish, tmp_path: Path) -> None:
     stream = whole("flat", batches(5, 1)[0], tmp_path / "stream")
     versions = [shared, published(stream, anew=True), published(stream, anew=True)]

@@ -132,6 +132,7 @@ def test_what_a_killed_publisher_left_is_removed_by_the_next(tmp_path: Path) -> 
     assert left == ["publish.lock"]
 
 
+@pytest.mark.slow
 def test_a_second_publisher_waits_for_the_first(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from lakehouse.serving.file.versions import publisher\n"

@@ -30,6 +30,7 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("payload", ESCAPES)
 def test_no_statement_gets_out(lakehouse: Lakehouse, outside: Path, seen: list[int], payload: str) -> None:
     before = sorted(outside.iterdir())
@@ -67,6 +68,7 @@ def _attempt(reader: PublishedReader, text: str) -> str:
         cursor.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("payload", BOMBS, ids=lambda text: text[:40])
 def test_what_eats_memory_or_time_is_stopped(lakehouse: Lakehouse, payload: str) -> None:
     began = time.monotonic()
@@ -77,6 +79,7 @@ def test_what_eats_memory_or_time_is_stopped(lakehouse: Lakehouse, payload: str)
     assert time.monotonic() - began < 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -146,6 +149,7 @@ def segmented(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublishedRea
         yield reader
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("payload", SEGMENT_ESCAPES)
 def test_segments_open_no_door(segmented: PublishedReader, outside: Path, payload: str) -> None:
     segment = segment_path(segmented.hold.path.parent, "00000001")

@@ -19,6 +19,7 @@ LONGEST = 1_000_000
 BOMBS = ("zeros", "lines", "parts")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["zeek", "nfdump", "pcap"])
 def test_every_file_is_cut_into_records_that_are_numbered_once(tmp_path: Path, format: str) -> None:
     files = {

@@ -150,6 +150,7 @@ def test_a_file_that_is_no_capture_is_handed_out_with_what_is_wrong(
     assert told in (store.manifests[0].files[0].unreadable or "")
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_capture(tmp_path: Path) -> None:
     """A pipe has no size and cannot be read twice: whatever is held of it shows in memory."""
     paths = [tmp_path / "few.pcap", tmp_path / "many.pcap"]

@@ -98,6 +98,7 @@ def test_a_line_that_is_too_long_is_one_rejected_record_and_the_others_are_read(
         assert fault is None or fault.startswith(f"too_long: the line has {size} bytes")
 
 
+@pytest.mark.slow
 def test_what_inflates_a_thousandfold_needs_the_memory_of_some_blocks(tmp_path: Path) -> None:
     path = tmp_path / "bomb.gz"
     squeezed = zlib.compressobj(9, wbits=31)

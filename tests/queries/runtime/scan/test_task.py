@@ -204,6 +204,7 @@ def test_what_is_no_predicate_stops_its_query_only(
     assert found["readers"][1]["rows"] == 9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "what"),
     [
