@@ -100,9 +100,7 @@ async def _healthy(request: Request) -> Response:
 
 
 class _Guard:
-    """Refuses what no address means (a NUL) and bodies without end; ends quietly where the client has gone, and tells
-    what went wrong.
-    """
+    """Refuses what no address means and bodies without end; ends quietly where the client has gone; tells of errors."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
