@@ -19,6 +19,7 @@ from lakehouse.declare.problems import ConfigError, Problem
 from lakehouse.declare.refusals import problems_of, stream_refusals
 from lakehouse.declare.spark_settings import SparkSettings as SparkSettings
 from lakehouse.declare.stream import Kept, Microseconds, Source, Stream
+from lakehouse.home.control.move_in import move_in
 from lakehouse.home.control.place import use as use_control
 from lakehouse.home.layout import Home
 from lakehouse.home.older_folders import rename_older_folders
@@ -247,6 +248,7 @@ def load_settings(config: Path | None = None, home: Path | None = None) -> Setti
         )
         raise ConfigError(str(path), [older]) from error
     use_control(where, settings.control.get_secret_value() if settings.control else None)
+    move_in(where)
     lineage = settings.lineage
     if lineage.file:
         lineage = lineage.model_copy(update={"file": (path.parent / lineage.file.expanduser()).resolve()})

@@ -24,10 +24,9 @@
     identities/<stream>/  hashes of identities, to find repeats: a cache   jobs/ingest
     manifests/<stream>/   manifests: which files make up a batch
     batch_manifests/<query>/  which ingest batches make up a batch of a query, which of its batches a repair
-    control.json          the home's identity in a control store, where a database keeps its leases
-    runs/                 the last outcome of each job, small JSON
-    runs/live/            signs of life of bridges and collectors
-    attempts/             how often the batch that a stream takes in now has failed   jobs/ingest
+    control.sqlite        outcomes of jobs, failures of batches, where no database keeps them (control/store.py)
+    control.json          the home's identity in a control store, where a database keeps its leases and these rows
+    heartbeats/           signs of life of services, bridges and collectors
     delivered_alarms.json which changes of alarms were delivered       tidemark web
     tokens.json           hashes of the tokens of `tidemark web`     tidemark token
     service/              the heartbeat of `tidemark serve`, and what its Spark says
@@ -153,9 +152,10 @@ class Home:
         """Manifests of a stream: which files make up which ingest batch."""
         return self.root / "manifests" / stream
 
-    def attempts(self, stream: str) -> Path:
-        """How often the batch that a stream takes in now has failed."""
-        return self.root / "attempts" / f"{stream}.json"
+    @property
+    def suspects(self) -> Path:
+        """What to hold while a batch is tried that may end its process; nothing is there but the lease."""
+        return self.root / "suspects"
 
     @property
     def quality(self) -> Path:
@@ -179,11 +179,6 @@ class Home:
     def serving(self) -> Path:
         """Published versions and the pointer to the current one."""
         return self.root / "serving"
-
-    @property
-    def runs(self) -> Path:
-        """The last outcome of each job."""
-        return self.root / "runs"
 
     @property
     def heartbeats(self) -> Path:

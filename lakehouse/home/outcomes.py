@@ -1,22 +1,30 @@
-"""How each job last ended, one small file per job and stream, so that a status needs neither JVM nor scheduler.
+"""How each job last ended, one row by job and stream, so that a status needs neither JVM nor scheduler.
 
-    runs/<job>-<stream>.json    {"job", "stream", "ok", "started", "ended", "seconds", "figures", "error"}
-
-A file is replaced as a whole: a reader sees the outcome before or after, never half of one.
+{"job", "stream", "ok", "started", "ended", "seconds", "figures", "error"}, in the control store
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
-from lakehouse.home.atomic_files import write_json
+from lakehouse.home.control.database import ControlUnreachable
+from lakehouse.home.control.store import store_of
+from lakehouse.home.damaged import DamagedFile
 from lakehouse.home.layout import Home
 
+log = logging.getLogger(__name__)
+_KEEP = (
+    "INSERT INTO tidemark_outcomes VALUES (:home, :job, :stream, :outcome) "
+    "ON CONFLICT (home, job, stream) DO UPDATE SET outcome = excluded.outcome"
+)
+_OF_JOB = "SELECT outcome FROM tidemark_outcomes WHERE home = :home AND job = :job AND stream = :stream"
+_ALL = "SELECT outcome FROM tidemark_outcomes WHERE home = :home ORDER BY job, stream"
+_FORGET = "DELETE FROM tidemark_outcomes WHERE home = :home AND job = :job AND stream = :stream"
 _OF_STACK = re.compile(r"\s+(at \S+\(.*\)|\.\.\. \d+ more)$")
 
 
@@ -30,7 +38,10 @@ def record(
     figures: Mapping[str, Any],
     error: str | None = None,
 ) -> dict[str, Any]:
-    """Write and return one outcome; ``started`` has a time zone. A job over all streams gives ``all`` as its stream."""
+    """Keep and return one outcome; ``started`` has a time zone. A job over all streams gives ``all`` as its stream.
+
+    One that cannot be kept is logged: what it tells of is done, or has failed with an error of its own.
+    """
     outcome = {
         "job": job,
         "stream": stream,
@@ -41,20 +52,32 @@ def record(
         "figures": dict(figures),
         "error": error,
     }
-    write_json(layout.runs / f"{job}-{stream}.json", outcome)
+    # Values that JSON has no type for, such as a path, become text.
+    text = json.dumps(outcome, default=str)
+    try:
+        store_of(layout.root).change(_KEEP, job=job, stream=stream, outcome=text)
+    except (ControlUnreachable, DamagedFile, OSError) as failure:
+        log.error("how %s %s ended could not be kept: %s", job, stream, failure)
     return outcome
 
 
 def last_outcome(layout: Home, job: str, stream: str) -> dict[str, Any] | None:
     """Return how a job last ended for a stream, None where it never did."""
-    path = layout.runs / f"{job}-{stream}.json"
-    return _read(path) if path.exists() else None
+    for (outcome,) in store_of(layout.root).rows(_OF_JOB, job=job, stream=stream):
+        found: dict[str, Any] = json.loads(outcome)
+        return found
+    return None
 
 
 def read_all(layout: Home) -> list[dict[str, Any]]:
-    """Return every job's last outcome, the earliest ended first; a file that is no outcome counts as a failed one."""
-    found = [_read(path) for path in sorted(layout.runs.glob("*.json")) if not path.name.startswith(".")]
+    """Return every job's last outcome, the earliest ended first."""
+    found = (json.loads(outcome) for (outcome,) in store_of(layout.root).rows(_ALL))
     return sorted(found, key=lambda outcome: outcome["ended"])
+
+
+def forget_outcome(layout: Home, job: str, stream: str) -> None:
+    """Forget how a job last ended for a stream."""
+    store_of(layout.root).change(_FORGET, job=job, stream=stream)
 
 
 def error_text(error: BaseException) -> str:
@@ -63,24 +86,6 @@ def error_text(error: BaseException) -> str:
     text = "\n".join(line for line in said.splitlines() if not _OF_STACK.match(line))
     ours = type(error).__module__.partition(".")[0] in ("jobs", "lakehouse", "quality")
     return text if ours and text else f"{type(error).__name__}: {text}".removesuffix(": ")
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        content = {"error": f"{path}: expected the outcome of a job as JSON: {error}"}
-    job, _, stream = path.stem.rpartition("-")
-    blank = {
-        "job": job,
-        "stream": stream,
-        "ok": False,
-        "started": "",
-        "ended": "",
-        "seconds": 0.0,
-        "figures": {},
-    }
-    return blank | {"error": None} | (content if isinstance(content, dict) else {})
 
 
 def _iso(moment: datetime) -> str:

@@ -29,6 +29,9 @@ PRINTED: dict[str, dict[str, set[str]]] = {
     },
     # Its parts start clusters.
     "cluster": {},
+    "control": {
+        "control": {"change_over_file", "change_over_synced_file", "read_800_over_files", "sqlalchemy_ms"}
+    },
     "commits": {
         "commits": {
             "one_row_ms",

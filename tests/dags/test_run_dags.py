@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from jobs import run_dags
 from jobs.outcome import reporting
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.lease import lease
+from lakehouse.home.outcomes import last_outcome
 from tests.dags.one_dag import dag_run
 from tests.readings import write
 
@@ -113,8 +113,8 @@ def test_a_failed_gate_stops_the_publish_with_its_own_words(settings: Settings) 
     assert outcomes[-1]["error"].startswith("stream alpha: 1 check failed, nothing will be published")
     assert "rejected_share is 0.666667, expected at most 0.5" in outcomes[-1]["error"]
     assert not (settings.layout.serving / "current").exists()
-    recorded = json.loads((settings.layout.runs / "check_quality-alpha.json").read_text(encoding="utf-8"))
-    assert recorded["error"] == outcomes[-1]["error"]
+    kept = last_outcome(settings.layout, "check_quality", "alpha")
+    assert kept is not None and kept["error"] == outcomes[-1]["error"]
 
 
 def test_an_unknown_stream_is_refused_before_anything_starts(settings: Settings) -> None:

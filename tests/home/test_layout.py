@@ -12,7 +12,7 @@ def test_no_two_things_live_in_the_same_place() -> None:
         place("s")
         for place in (HOME.raw, HOME.quarantine, HOME.ledger, HOME.rollup, HOME.corrections, HOME.manifests)
     ]
-    single = [HOME.quality, HOME.reports, HOME.serving, HOME.runs, HOME.airflow]
+    single = [HOME.quality, HOME.reports, HOME.serving, HOME.service, HOME.airflow]
 
     places = [*tables, *single]
     assert len(set(places)) == len(places)

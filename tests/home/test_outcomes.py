@@ -1,12 +1,14 @@
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 
+import pytest
+
+from lakehouse.home.control.store import FILE
 from lakehouse.home.layout import Home
-from lakehouse.home.outcomes import error_text, read_all, record
+from lakehouse.home.outcomes import error_text, forget_outcome, last_outcome, read_all, record
 
 STARTED = datetime(2026, 1, 5, 12, 0, 0, tzinfo=UTC)
 
@@ -27,7 +29,8 @@ def test_an_outcome_is_read_back_as_it_was_recorded(tmp_path: Path) -> None:
         "figures": {"files": 3, "accepted": 10},
         "error": None,
     }
-    assert [path.name for path in home.runs.iterdir()] == ["ingest-telemetry.json"]
+    assert last_outcome(home, "ingest", "telemetry") == written
+    assert last_outcome(home, "ingest", "other") is None
 
 
 def test_of_an_error_of_java_the_causes_are_told_without_its_stacks() -> None:
@@ -70,24 +73,27 @@ def test_what_json_has_no_word_for_is_kept_as_text(tmp_path: Path) -> None:
     assert read_all(Home(tmp_path))[0]["figures"] == {"report": "/r", "sum": "0.1"}
 
 
-def test_a_broken_file_is_told_as_a_failed_outcome(tmp_path: Path) -> None:
+def test_an_outcome_is_forgotten_alone(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    record(home, "ingest", "a", True, STARTED, 1, {})
-    (home.runs / "build_rollups-soil_2.json").write_text('{"job": ')
+    for job in ("ingest", "publish"):
+        record(home, job, "a", True, STARTED, 1, {})
 
-    broken = read_all(home)[0]
+    forget_outcome(home, "ingest", "a")
 
-    assert (broken["job"], broken["stream"], broken["ok"]) == ("build_rollups", "soil_2", False)
-    assert "build_rollups-soil_2.json: expected the outcome of a job as JSON" in broken["error"]
+    assert [outcome["job"] for outcome in read_all(home)] == ["publish"]
+
+
+def test_an_outcome_that_cannot_be_kept_is_told_and_stops_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    home = Home(tmp_path)
+    (tmp_path / FILE).write_bytes(b"no database, but something else" * 200)
+
+    assert record(home, "ingest", "a", True, STARTED, 1, {"n": 1})["figures"] == {"n": 1}
+
+    assert "how ingest a ended could not be kept" in caplog.text
+    assert "control.sqlite is damaged (file is not a database)" in caplog.text
 
 
 def test_without_runs_there_are_no_outcomes(tmp_path: Path) -> None:
     assert read_all(Home(tmp_path)) == []
-
-
-def test_a_file_is_whole_json_on_one_line(tmp_path: Path) -> None:
-    record(Home(tmp_path), "ingest", "a", True, STARTED, 1, {"n": 1})
-
-    text = (tmp_path / "runs" / "ingest-a.json").read_text()
-    assert text.endswith("\n")
-    assert json.loads(text)["figures"] == {"n": 1}

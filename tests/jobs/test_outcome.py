@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +7,12 @@ import pytest
 
 from jobs.outcome import recorded, reporting
 from lakehouse.declare.settings import Settings
+from lakehouse.home.outcomes import last_outcome
 
 
 def _recorded(settings: Settings) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(
-        (settings.layout.runs / "ingest-alpha.json").read_text(encoding="utf-8")
-    )
+    found = last_outcome(settings.layout, "ingest", "alpha")
+    assert found is not None
     return found
 
 

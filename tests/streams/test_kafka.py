@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from jobs import accept_loss
 from jobs.outcome import recorded
 from lakehouse.declare.settings import load_settings
+from lakehouse.home.outcomes import last_outcome
 from lakehouse.home.set_aside import read_set_aside
 from lakehouse.home.table_commits import create_table
 from lakehouse.spark import tables
@@ -490,7 +491,7 @@ def test_a_secret_that_is_refused_is_not_told(
         recorded("ingest", wrong.settings, "readings", wrong.ingest)
 
     said = "".join([*traceback.format_exception(refused.value), *capfd.readouterr()])
-    said += (wrong.settings.layout.runs / "ingest-readings.json").read_text()
+    said += str(last_outcome(wrong.settings.layout, "ingest", "readings"))
     assert "not-the-right-one" not in said
 
 

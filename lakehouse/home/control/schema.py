@@ -1,9 +1,12 @@
 """The tables of a control store, and how those of an earlier version become those of today.
 
-    tidemark_schema    one row: the version of the tables
-    tidemark_leases    a row for each lease that was ever taken, with the number of its last holder
+    tidemark_schema      one row: the version of the tables; SQLite's ``user_version`` in a file
+    tidemark_leases      a row for each lease that was ever taken, with the number of its last holder; none in a file
+    tidemark_outcomes    how each job last ended, by job and stream, as JSON
+    tidemark_attempts    how often the batch that a stream takes in now has failed, as JSON
 
-A version is a step of ``STEPS``, which is never changed once it was released; a later one adds its own.
+A version is a step of ``STEPS``, in SQL that Postgres and SQLite know. It is never changed once it was released; a
+later one adds its own.
 """
 
 from __future__ import annotations
@@ -19,13 +22,28 @@ STEPS = (
         "CREATE TABLE tidemark_leases (home TEXT NOT NULL, name TEXT NOT NULL, fence BIGINT NOT NULL, holder TEXT, "
         "PRIMARY KEY (home, name))",
     ),
+    (
+        "CREATE TABLE tidemark_outcomes (home TEXT NOT NULL, job TEXT NOT NULL, stream TEXT NOT NULL, "
+        "outcome TEXT NOT NULL, PRIMARY KEY (home, job, stream))",
+        "CREATE TABLE tidemark_attempts (home TEXT NOT NULL, stream TEXT NOT NULL, attempts TEXT NOT NULL, "
+        "PRIMARY KEY (home, stream))",
+    ),
 )
+# The rows of a home besides its leases: each table's columns after ``home``.
+ROWS = {
+    "tidemark_outcomes": ("job", "stream", "outcome"),
+    "tidemark_attempts": ("stream", "attempts"),
+}
 # One process changes the tables at a time; any number that no lease has by chance.
 _CHANGING = 7_305_190_428_113_220_608
 
 
 class ControlNewer(RuntimeError):
     """The tables of the control store are of a later version than this one knows."""
+
+
+class ControlOlder(RuntimeError):
+    """The tables of the control store are of an earlier version, and this process may not change them."""
 
 
 def bring_up_to_date(connection: Connection) -> None:
@@ -65,9 +83,18 @@ def version_of(connection: Connection) -> int:
     if connection.execute(text("SELECT to_regclass('tidemark_schema')")).scalar() is None:
         return 0
     found = int(connection.execute(text("SELECT max(version) FROM tidemark_schema")).scalar() or 0)
-    if found > len(STEPS):
-        raise ControlNewer(
-            f"the control store has tables of version {found}, and this Tidemark knows them up to version "
-            f"{len(STEPS)}: run the newer Tidemark that made them"
-        )
+    require_known(found, "the control store")
     return found
+
+
+def require_known(version: int, store: str) -> None:
+    """Make sure that the tables of a store are of a version that is known here.
+
+    Raises:
+        ControlNewer: when they are of a later one.
+    """
+    if version > len(STEPS):
+        raise ControlNewer(
+            f"{store} has tables of version {version}, and this Tidemark knows them up to version {len(STEPS)}: "
+            "run the newer Tidemark that made them"
+        )

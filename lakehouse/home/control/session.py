@@ -116,6 +116,16 @@ class Session:
         with self._one_at_a_time:
             return bool(self._ask(lambda: self._value(_LOCKED, key=_key(home, name))))
 
+    def rows(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of a question."""
+        with self._one_at_a_time:
+            return [tuple(row) for row in self._ask(lambda: self._run(statement, **values)).all()]
+
+    def change(self, statement: str, **values: Any) -> int:
+        """Change rows; return how many. Of a statement that was cut off and is run again, only the second time."""
+        with self._one_at_a_time:
+            return int(self._ask(lambda: self._run(statement, **values)).rowcount)
+
     def require(self) -> None:
         """Make sure that this process has every lease that it took, at the cost of one round trip.
 

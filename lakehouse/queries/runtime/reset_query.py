@@ -11,6 +11,7 @@ from contextlib import ExitStack
 
 from lakehouse.home.layout import Home
 from lakehouse.home.lease import lease
+from lakehouse.home.outcomes import forget_outcome
 from lakehouse.queries.runtime.batch_manifest import replace_definition
 
 JOBS = ("run_queries", "repair_late", "check_queries", "maintain_queries")
@@ -40,7 +41,7 @@ def forget(layout: Home, query: str) -> int:
             if table.exists():
                 shutil.rmtree(table)
         for job in JOBS:
-            (layout.runs / f"{job}-{query}.json").unlink(missing_ok=True)
+            forget_outcome(layout, job, query)
         for path in plans.iterdir():
             if path.name != "query":
                 path.unlink()

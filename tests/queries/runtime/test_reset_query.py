@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from lakehouse.home.layout import Home
 from lakehouse.home.lease import LeaseHeld, lease
+from lakehouse.home.outcomes import read_all, record
 from lakehouse.queries.runtime import reset_query as forgetting
 from lakehouse.queries.runtime.batch_manifest import (
     BatchManifest,
@@ -25,7 +27,6 @@ MEANING = "a JOIN b"
 def layout(tmp_path: Path) -> Home:
     """A home where two queries have run."""
     home = Home(tmp_path)
-    home.runs.mkdir()
     for query in ("replies", "near"):
         for table in home.tables_of(query):
             (table / "_delta_log").mkdir(parents=True)
@@ -33,13 +34,13 @@ def layout(tmp_path: Path) -> Home:
         replace_definition(home.batch_manifests(query), MEANING, MEANING)
         write_manifest(home.batch_manifests(query), "batch", BatchManifest(1, ((0, 1), (0, 1))))
         for job in forgetting.JOBS:
-            (home.runs / f"{job}-{query}.json").write_text("{}")
+            record(home, job, query, True, datetime.now(UTC), 1, {})
     return home
 
 
-def _traces(layout: Home, query: str) -> list[Path]:
+def _traces(layout: Home, query: str) -> list[object]:
     left = [place for place in (*layout.tables_of(query), layout.batch_manifests(query)) if place.exists()]
-    return [*left, *layout.runs.glob(f"*-{query}.json")]
+    return [*left, *(outcome for outcome in read_all(layout) if outcome["stream"] == query)]
 
 
 def test_all_that_a_query_wrote_goes_and_nothing_of_others(layout: Home) -> None:

@@ -1,0 +1,103 @@
+"""The control store of a home that one machine has: a SQLite file, opened for each statement.
+
+Opening costs a tenth of a millisecond, and so nothing is left open: a fork, a thread or a home that is moved away finds
+no connection to go wrong with. The file has a rollback journal, not a write-ahead log: it is read on a full disk, from
+a folder that cannot be written, and by another kernel (a container's machine, a share), where a log has to have a file
+of shared memory made first. Python's own module speaks to it: SQLAlchemy takes longer to import than a command may.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lakehouse.home.control.database import ControlUnreachable
+from lakehouse.home.control.schema import STEPS, ControlOlder, require_known
+from lakehouse.home.damaged import DamagedFile
+
+_TIMEOUT_S = 30
+
+
+@dataclass(frozen=True)
+class LocalStore:
+    """Rows in a SQLite file, made by the first change."""
+
+    path: Path
+
+    def rows(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of a question; none, and no file, where nothing was ever kept.
+
+        Raises:
+            ControlOlder: when an earlier version made the file, and this process may not write it.
+        """
+        if not self.path.exists():
+            return []
+        with self._opened() as database:
+            return database.execute(statement, {"home": "", **values}).fetchall()
+
+    def change(self, statement: str, **values: Any) -> int:
+        """Change rows; return how many. They are on disk when this returns."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        # Its journal has the permissions of the file.
+        os.close(os.open(self.path, os.O_CREAT | os.O_RDONLY, 0o600))
+        with self._opened() as database:
+            return database.execute(statement, {"home": "", **values}).rowcount
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        """Open the file, with today's tables.
+
+        Raises:
+            ControlUnreachable: when it is locked for long, or the disk is full.
+            ControlNewer: when its tables are of a later version.
+            DamagedFile: when it is no such file.
+        """
+        try:
+            # Whoever may not write it reads it.
+            address = f"{self.path.absolute().as_uri()}?mode=rw"
+            connection = sqlite3.connect(address, timeout=_TIMEOUT_S, isolation_level=None, uri=True)
+            with closing(connection) as database:
+                _bring_up_to_date(database, self.path)
+                yield database
+        except sqlite3.OperationalError as error:
+            raise ControlUnreachable(f"control store {self.path}: {error}") from error
+        except sqlite3.DatabaseError as error:
+            do = "restore it from a copy of the home, or remove it and lose how jobs ended"
+            raise DamagedFile(f"{self.path} is damaged ({error}): {do}") from error
+
+
+def _bring_up_to_date(database: sqlite3.Connection, path: Path) -> None:
+    found = _version(database, path)
+    if found == len(STEPS):
+        return
+    try:
+        _migrate(database, path)
+    except sqlite3.OperationalError as error:
+        if "readonly" not in str(error):
+            raise
+        raise ControlOlder(
+            f"the control store {path} has tables of version {found}, and this Tidemark reads version {len(STEPS)}: "
+            "run a command as somebody who may write it, such as `tidemark run`, once"
+        ) from None
+
+
+def _migrate(database: sqlite3.Connection, path: Path) -> None:
+    """Take the tables to today's version; what is not committed goes with the connection."""
+    database.execute("BEGIN IMMEDIATE")
+    # Again: another process may have done it meanwhile.
+    for step in STEPS[_version(database, path) :]:
+        for statement in step:
+            database.execute(statement)
+    database.execute(f"PRAGMA user_version = {len(STEPS)}")
+    database.execute("COMMIT")
+
+
+def _version(database: sqlite3.Connection, path: Path) -> int:
+    found = int(database.execute("PRAGMA user_version").fetchone()[0])
+    require_known(found, f"the control store {path}")
+    return found

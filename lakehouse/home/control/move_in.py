@@ -1,0 +1,86 @@
+"""What a home kept elsewhere before it is moved into its control store, once, by the first command that may write.
+
+    runs/<job>-<stream>.json    outcomes of jobs, as earlier versions kept them
+    attempts/<stream>.json      failures of batches, likewise
+    control.sqlite              the rows of a home that is now told of a database
+
+A row that is there already is newer and stays. Killed on the way, the next command goes on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from lakehouse.home.control.database import ControlUnreachable
+from lakehouse.home.control.local import LocalStore
+from lakehouse.home.control.schema import ROWS
+from lakehouse.home.control.store import FILE, Store, store_of
+
+_RUNS, _ATTEMPTS = "runs", "attempts"
+
+
+def move_in(root: Path) -> None:
+    """Move what a home kept elsewhere into its control store; nothing where it cannot be written now.
+
+    Cost: three looks at whether a file or folder is there, for a home that has nothing to move.
+    """
+    folders = [folder for folder in (root / _RUNS, root / _ATTEMPTS) if folder.is_dir()]
+    if not folders and not (root / FILE).exists():
+        return
+    with suppress(OSError, ControlUnreachable):
+        store = store_of(root)
+        for folder in folders:
+            _move_files(folder, store)
+        if (root / FILE).exists() and not isinstance(store, LocalStore):
+            _move_rows(LocalStore(root / FILE), store)
+
+
+def _move_files(folder: Path, store: Store) -> None:
+    for path in sorted(folder.glob("[!.]*.json")):
+        table, values = _row_of(path)
+        _add(store, table, values)
+        path.unlink()
+    # The lease of those who were suspected; whoever holds it is an earlier version, which must not run now.
+    with suppress(OSError):
+        # Drafts of processes that were killed, and a lease.
+        for path in folder.glob(".*"):
+            path.unlink()
+        folder.rmdir()
+
+
+def _row_of(path: Path) -> tuple[str, dict[str, str]]:
+    """Return the table and the row of a file; one that cannot be read is an outcome that failed."""
+    job, _, stream = path.stem.rpartition("-")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
+            raise ValueError(f"found {type(content).__name__}")
+    except ValueError as error:
+        content = {"ok": False, "error": f"{path}: expected the outcome of a job as JSON: {error}"}
+    if path.parent.name == _ATTEMPTS:
+        return "tidemark_attempts", {"stream": path.stem, "attempts": json.dumps(content)}
+    blank = {"job": job, "stream": stream, "ok": False, "started": "", "ended": "", "seconds": 0.0}
+    found = blank | {"figures": {}, "error": None} | content
+    # Names of streams may have what parts the two in a file's name.
+    return "tidemark_outcomes", {"job": found["job"], "stream": found["stream"], "outcome": json.dumps(found)}
+
+
+def _move_rows(file: LocalStore, store: Store) -> None:
+    for table, columns in ROWS.items():
+        for values in _rows_of(file, table, columns):
+            _add(store, table, values)
+    file.path.unlink()
+
+
+def _rows_of(file: LocalStore, table: str, columns: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    for row in file.rows(f"SELECT {', '.join(columns)} FROM {table} WHERE home = :home"):
+        yield dict(zip(columns, row, strict=True))
+
+
+def _add(store: Store, table: str, values: dict[str, Any]) -> None:
+    names = ", ".join(f":{name}" for name in values)
+    store.change(f"INSERT INTO {table} VALUES (:home, {names}) ON CONFLICT DO NOTHING", **values)

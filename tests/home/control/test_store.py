@@ -1,0 +1,192 @@
+"""The rows of a home: the same in its own file and in Postgres, on a full disk and after a kill."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lakehouse.home.attempts import Attempts, begin_attempt, end_attempt, forgive_attempt, read_attempts
+from lakehouse.home.control import local, place, schema
+from lakehouse.home.control.database import ControlUnreachable
+from lakehouse.home.control.schema import STEPS, ControlNewer, ControlOlder
+from lakehouse.home.control.store import FILE, store_of
+from lakehouse.home.damaged import DamagedFile
+from lakehouse.home.layout import Home
+from tests.home.control.postgres import Postgres
+
+ROOT = Path(__file__).parents[3]
+ADD = (
+    "INSERT INTO tidemark_outcomes VALUES (:home, :job, :stream, :outcome) "
+    "ON CONFLICT (home, job, stream) DO UPDATE SET outcome = excluded.outcome"
+)
+ALL = "SELECT job, outcome FROM tidemark_outcomes WHERE home = :home ORDER BY job"
+WRITER = """
+import sys
+from pathlib import Path
+from lakehouse.home.control.store import store_of
+store = store_of(Path(sys.argv[1]))
+for number in range(1_000_000):
+    store.change(sys.argv[2], job=str(number % 50), stream="s", outcome=str(number) * 500)
+    print(number, flush=True)
+"""
+
+
+@pytest.fixture(params=["file", "postgres"])
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """A home that keeps its rows in its file, and one that keeps them in a database."""
+    if request.param == "postgres":
+        place.use(tmp_path, request.getfixturevalue("server").url)
+    yield tmp_path
+    place.use(tmp_path, None)
+
+
+def _add(root: Path, job: str, outcome: str = "{}") -> int:
+    return store_of(root).change(ADD, job=job, stream="s", outcome=outcome)
+
+
+def test_a_row_is_changed_and_read_and_a_home_has_its_own(root: Path) -> None:
+    text = '{"ü": "a\'b", "n": null} \\u0000'
+    assert store_of(root).rows(ALL) == []
+    assert [_add(root, "one"), _add(root, "one", text)] == [1, 1]
+    assert store_of(root).rows(ALL) == [("one", text)]
+    assert not (root / FILE).exists() or stat.S_IMODE((root / FILE).stat().st_mode) == 0o600
+
+    other = root / "another"
+    place.use(other, place._CHOSEN.get(root))
+    assert store_of(other).rows(ALL) == []
+
+
+def test_failures_of_a_batch_count_deaths_and_not_what_was_cut_off_on_purpose(root: Path) -> None:
+    home = Home(root)
+    assert read_attempts(home, "s", 7) == Attempts(7)
+    begin_attempt(home, "s", Attempts(7))
+    assert read_attempts(home, "s", 7).failed == 1
+    assert end_attempt(home, "s", read_attempts(home, "s", 7), "broken").failed == 2
+    begin_attempt(home, "s", read_attempts(home, "s", 7))
+    forgive_attempt(home, "s")
+    forgive_attempt(home, "another")
+
+    assert read_attempts(home, "s", 7) == Attempts(7, failed=2, error="broken")
+    assert read_attempts(home, "s", 8) == Attempts(8)
+
+
+def test_tables_of_an_earlier_version_become_those_of_today_once(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / FILE) as database:
+        for statement in STEPS[0]:
+            database.execute(statement)
+        database.execute("PRAGMA user_version = 1")
+    database.close()
+
+    first = [threading.Thread(target=_add, args=(tmp_path, str(number))) for number in range(6)]
+    for thread in first:
+        thread.start()
+    for thread in first:
+        thread.join()
+
+    assert [job for job, _ in store_of(tmp_path).rows(ALL)] == [str(number) for number in range(6)]
+
+
+def test_a_reader_of_an_earlier_or_a_later_version_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _add(tmp_path, "one")
+    with monkeypatch.context() as patched:
+        for module in (local, schema):
+            patched.setattr(module, "STEPS", STEPS[:1])
+        with pytest.raises(
+            ControlNewer, match=rf"control\.sqlite has tables of version {len(STEPS)}, .* up to version 1"
+        ):
+            store_of(tmp_path).rows(ALL)
+    for module in (local, schema):
+        monkeypatch.setattr(module, "STEPS", (*STEPS, ("CREATE TABLE a (b TEXT)",)))
+    real = sqlite3.connect
+    monkeypatch.setattr(
+        sqlite3, "connect", lambda address, **rest: real(address.replace("=rw", "=ro"), **rest)
+    )
+
+    with pytest.raises(
+        ControlOlder, match=rf"of version {len(STEPS)}, and this .* reads version {len(STEPS) + 1}"
+    ):
+        store_of(tmp_path).rows(ALL)
+
+
+def test_rows_are_read_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _add(tmp_path, "one")
+    real = sqlite3.connect
+    monkeypatch.setattr(
+        sqlite3, "connect", lambda address, **rest: real(address.replace("=rw", "=ro"), **rest)
+    )
+
+    assert [job for job, _ in store_of(tmp_path).rows(ALL)] == ["one"]
+    with pytest.raises(ControlUnreachable, match=r"control store .*readonly"):
+        _add(tmp_path, "two")
+
+
+def test_a_full_disk_is_told_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _add(tmp_path, "one")
+    real = sqlite3.connect
+
+    def full(address: str, **rest: object) -> sqlite3.Connection:
+        database = real(address, **rest)  # type: ignore[call-overload]
+        database.execute("PRAGMA max_page_count = 1")
+        return database  # type: ignore[no-any-return]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sqlite3, "connect", full)
+        with pytest.raises(ControlUnreachable, match="database or disk is full"):
+            _add(tmp_path, "two", "x" * 100_000)
+
+    assert store_of(tmp_path).rows(ALL) == [("one", "{}")]
+
+
+def test_a_file_that_is_no_store_is_named_and_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(b"something else" * 100)
+
+    with pytest.raises(
+        DamagedFile, match=r"control\.sqlite is damaged .*: restore it from a copy of the home, or"
+    ):
+        store_of(tmp_path).rows(ALL)
+
+
+def test_a_writer_that_is_killed_leaves_every_row_that_it_had_told_of(tmp_path: Path) -> None:
+    for _ in range(2):
+        words = [sys.executable, "-c", WRITER, str(tmp_path), ADD]
+        with subprocess.Popen(
+            words, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
+        ) as writer:
+            assert writer.stdout is not None
+            for _ in range(60):
+                last = int(writer.stdout.readline())
+            writer.send_signal(signal.SIGKILL)
+            last = max([last, *map(int, writer.stdout.read().split("\n")[:-1])])
+        found = dict(store_of(tmp_path).rows(ALL))
+        assert found[str(last % 50)] == str(last) * 500
+        assert all(len(text) % 500 == 0 for text in found.values())
+    with sqlite3.connect(tmp_path / FILE) as database:
+        assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    database.close()
+
+
+def test_the_database_that_dies_is_told_of_and_rows_are_there_when_it_is_back(
+    tmp_path: Path, server: Postgres
+) -> None:
+    place.use(tmp_path, server.url)
+    try:
+        _add(tmp_path, "one")
+        server.kill()
+        with pytest.raises(ControlUnreachable, match="control store postgresql"):
+            _add(tmp_path, "two")
+        server.start()
+        _add(tmp_path, "three")
+        assert [job for job, _ in store_of(tmp_path).rows(ALL)] == ["one", "three"]
+    finally:
+        place.use(tmp_path, None)
