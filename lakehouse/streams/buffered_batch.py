@@ -2,6 +2,8 @@
 
 Rows with an identity are compared before any is accepted; requeued lines and rows of cut files must be put in order.
 One pass reads and parses the batch, buffers its rows and brings counts and hashes here; the others read the buffer.
+Where rows are compared, lines are buffered too: a row that turns out to be a conflict goes to quarantine by the bytes
+that were judged, whatever its file holds by then.
 """
 
 from __future__ import annotations
@@ -39,10 +41,14 @@ class BufferedBatch:
         """Free the buffered rows."""
         if "rows" in self.__dict__:
             self.rows.unpersist()
+            self.records.lines.frame.unpersist()
 
     @cached_property
     def rows(self) -> DataFrame:
         """Every row of the batch, with a number of its own and, where it is usable, the hash of its identity."""
+        if self.records.stream.identity:
+            # By its plan Spark knows the frame again wherever it is read.
+            self.records.lines.frame.persist(StorageLevel.MEMORY_AND_DISK)
         rows = self.records.rows.withColumn("row_id", F.monotonically_increasing_id())
         if self.records.stream.identity:
             usable = F.col("reason").isNull()
@@ -110,7 +116,7 @@ class BufferedBatch:
     def _conflicts(self, repeats: pa.Table) -> DataFrame:
         found = repeats.filter(pc.equal(repeats["verdict"], CONFLICT))
         detail = conflict_detail(self.records.stream)
-        # Usable rows do not hold the bytes of their record; the few that conflict are joined with the lines again.
+        # Usable rows do not hold the bytes of their record; the few that conflict are joined with the buffered lines.
         lines = with_message(self.records.lines.frame).join(self._local(found, *ORIGIN), ORIGIN[:2])
         return lines.select(
             F.lit("conflict").alias("reason"), F.lit(detail).alias("detail"), "record", *ORIGIN, "message"

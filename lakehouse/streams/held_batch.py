@@ -1,8 +1,10 @@
-"""What the tables hold of a batch that an earlier attempt had appended, should its source have changed since.
+"""What the tables hold of a batch, should its source have changed since some of it was appended.
 
 A manifest fixes which files are read, not what is in them. Where a process died between raw and ledger, and a file was
-cut, replaced or removed before the batch was read again, what was read is not what is stored. The ledger counts what is
-stored, and the index of identities is made of that: rows that it lacked would be accepted twice when they come again.
+cut, replaced or removed before the batch was read again, what was read is not what is stored. Nor is it where rows are
+written as they are read, and the file is another when it is read once more for what is rejected. The ledger counts
+what is stored, and the index of identities is made of that: rows that it lacked would be accepted twice when they come
+again.
 """
 
 from __future__ import annotations
@@ -38,17 +40,23 @@ def as_held(records: BatchRecords, read: BatchStats) -> BatchStats:
     said = read_columns(target.layout.quarantine(name), ("reason",), between)
     reasons = dict(Counter(reason for (reason,) in said))
     seen = replace(read, accepted=held.accepted, low=held.low, high=held.high, missing=held.missing)
-    if seen == read and reasons == {reason: count for reason, count in read.reasons.items() if count}:
+    is_same = seen == read and reasons == {reason: count for reason, count in read.reasons.items() if count}
+    if is_same and is_balanced(read):
         return read
     log.warning(
-        "stream %s, batch %d: its source is not what it was when an attempt that ended early had read it; the ledger "
-        "counts what raw and quarantine hold",
+        "stream %s, batch %d: its source is not what it was when it was read first; the ledger counts what raw and "
+        "quarantine hold",
         *(name, batch),
     )
     rows = held.accepted + sum(reasons.values()) + read.duplicates
     late = written_lateness(records, files_between(target.layout.raw(name), between))
     several = max(0, read.records + rows - read.rows)
     return replace(seen, rows=rows, records=several, reasons=reasons, lateness=late)
+
+
+def is_balanced(stats: BatchStats) -> bool:
+    """Whether every row of a batch is accounted for: one that was read twice may have been another by then."""
+    return stats.rows == stats.accepted + sum(stats.reasons.values()) + stats.duplicates
 
 
 def _of_raw(records: BatchRecords) -> BatchStats:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from lakehouse.home.table_log import read_rows
+from lakehouse.streams import small_batch
 from lakehouse.streams.batch_records import BatchRecords, Progress, StreamTables
+from lakehouse.streams.buffered_batch import BufferedBatch
 from lakehouse.streams.ingest import BatchTables
 from lakehouse.streams.small_batch import SmallBatch
 from lakehouse.streams.sources.manifest_store import ManifestStore
@@ -78,3 +82,43 @@ def test_what_is_counted_is_what_is_stored_where_a_file_changed_after_an_attempt
     assert sorted(raw) == list(range(6))
     assert told[:2] == [6, len(read_rows(layout.quarantine("readings")))]
     assert sum(told[:3]) == told[3]
+
+
+@pytest.mark.spark
+def test_a_conflict_keeps_its_bytes_where_spark_judges_and_its_file_is_another_by_then(
+    lakehouse_of: Callable[[str], Settings], tmp_path: Path, spark: SparkSession
+) -> None:
+    _, small, lines = begun(lakehouse_of)
+    records = small.records
+    judged = BufferedBatch(replace(records, tables=replace(records.tables, spark=spark)))
+    assert judged.stats.reasons == {"malformed": 1, "conflict": 1}
+    (tmp_path / "landing" / "a.ndjson").write_text("another\n" * 9)
+
+    found = {(row["reason"], bytes(row["record"])) for row in judged.rejected.collect()}
+    judged.release()
+
+    assert found == {("conflict", lines[-1].strip().encode()), ("malformed", b"no json")}
+    assert not spark.sparkContext._jsc.getPersistentRDDs()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("left", ["", "another\n" * 9])
+def test_what_is_counted_is_what_is_stored_where_a_file_changes_while_rows_are_written_as_they_are_read(
+    lakehouse_of: Callable[[str], Settings], spark: SparkSession, monkeypatch: pytest.MonkeyPatch, left: str
+) -> None:
+    monkeypatch.setattr(small_batch, "SMALL_BYTES", 0)
+    lake = Lake(spark, lakehouse_of(readings.declared().replace('identity = ["device", "ts"]', "")))
+    lake.land("a.ndjson", f'{{"ts": {T0}, "device": "a", "temp": 1.0, "count": 1}}\nno json\nno json\n')
+    is_on = [True]
+
+    def changes(event: str, told: Any) -> None:
+        if is_on[0] and event == "tidemark.crash_point" and told[0] == "ingest.raw-appended":
+            is_on[0] = False
+            lake.land("a.ndjson", left)
+
+    sys.addaudithook(changes)
+    counts = lake.ingest()
+
+    assert not is_on[0] and counts["accepted"] == len(lake.rows("raw", "batch")) == 1
+    assert counts["quarantined"] == len(lake.rows("quarantine", "batch"))
+    assert counts["received"] == counts["accepted"] + counts["quarantined"]
