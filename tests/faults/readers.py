@@ -8,6 +8,9 @@ from __future__ import annotations
 import multiprocessing
 import tempfile
 import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,11 +42,12 @@ Found = tuple[int, set[int], int, list[str]]
 def run(quick: bool, progress: Progress) -> dict[str, Any]:
     """Publish batch after batch while processes read."""
     reads, publishes = (QUICK_READS, QUICK_PUBLISHES) if quick else (READS, PUBLISHES)
-    with tempfile.TemporaryDirectory(prefix="tidemark-faults-") as name:
+    context = multiprocessing.get_context("spawn")
+    # Jobs are forked from a process that has opened nothing: this one may have threads, which a fork would lack.
+    fresh = ProcessPoolExecutor(1, context, import_jobs)
+    with tempfile.TemporaryDirectory(prefix="tidemark-faults-") as name, fresh:
         lake = Path(name) / "lake"
-        import_jobs()
-        done(attempt(lambda: subject.made(lake)))
-        context = multiprocessing.get_context("spawn")
+        fresh.submit(_done, partial(subject.made, lake)).result()
         stop, counted, found = context.Event(), context.Value("q", 0), context.Queue()
         # On a busy machine a process takes longer to start than some publishes take.
         begun = context.Barrier(PROCESSES + 1, timeout=START_S)
@@ -56,11 +60,15 @@ def run(quick: bool, progress: Progress) -> dict[str, Any]:
         begun.wait()
         for number in progress(iter(range(publishes)), publishes):
             subject.land(lake, 3 + number)
-            done(attempt(lambda: subject.run_published(lake / "tidemark.toml")))
+            fresh.submit(_done, partial(subject.run_published, lake / "tidemark.toml")).result()
         while counted.value < reads and any(reader.is_alive() for reader in readers):
             time.sleep(0.1)
         stop.set()
         return _together([found.get(timeout=START_S) for _ in readers], readers, publishes)
+
+
+def _done(work: Callable[[], object]) -> None:
+    done(attempt(work))
 
 
 def _together(found: list[Found], readers: list[SpawnProcess], publishes: int) -> dict[str, Any]:
