@@ -142,6 +142,7 @@ PRINTED: dict[str, dict[str, set[str]]] = {
 IN_THE_SESSION = (
     "commits",
     "fold",
+    "ingest",
     "ingest_history",
     "ingest_steps",
     "maintenance",
