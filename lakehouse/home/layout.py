@@ -24,11 +24,10 @@
     identities/<stream>/  hashes of identities, to find repeats: a cache   jobs/ingest
     manifests/<stream>/   manifests: which files make up a batch
     batch_manifests/<query>/  which ingest batches make up a batch of a query, which of its batches a repair
-    control.sqlite        outcomes of jobs, failures of batches, where no database keeps them (control/store.py)
+    control.sqlite        outcomes of jobs, failures of batches, tokens, where no database keeps them (control/store.py)
     control.json          the home's identity in a control store, where a database keeps its leases and these rows
     heartbeats/           signs of life of services, bridges and collectors
     delivered_alarms.json which changes of alarms were delivered       tidemark web
-    tokens.json           hashes of the tokens of `tidemark web`     tidemark token
     service/              the heartbeat of `tidemark serve`, and what its Spark says
     airflow/              Airflow's own home
     packages/             the project's code as a cluster's workers get it
@@ -124,11 +123,6 @@ class Home:
     def delivered_alarms(self) -> Path:
         """Which changes of alarms were delivered to the address of [alerts]."""
         return self.root / "delivered_alarms.json"
-
-    @property
-    def tokens(self) -> Path:
-        """Hashes of the tokens of `tidemark web`."""
-        return self.root / "tokens.json"
 
     def tables_of(self, query: str) -> tuple[Path, ...]:
         """Every table that a query can have; the one that counts its batches is last."""

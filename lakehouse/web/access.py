@@ -7,11 +7,11 @@ cannot reach it through a name that it points here (DNS rebinding). With tokens 
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import json
 import logging
-import os
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -22,10 +22,12 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as Asgi
 
+from lakehouse.home.control.database import ControlUnreachable
 from lakehouse.home.layout import Home
 from lakehouse.web.problems import Problem, response_of
 from lakehouse.web.tokens import LOCAL, Scope, Token, read_tokens, token_of
 
+log = logging.getLogger(__name__)
 audit = logging.getLogger("tidemark.audit")
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 # Without a token nobody learns anything; these hold no data.
@@ -42,29 +44,11 @@ _SECURITY = {
 }
 
 
-class Tokens:
-    """The tokens of a home, read again when their file changes: a revoked one is refused from the next request on."""
-
-    def __init__(self, layout: Home) -> None:
-        self._layout, self._seen, self._tokens = layout, (-1, -1), list[Token]()
-
-    def __call__(self) -> Sequence[Token]:
-        """Return the tokens as they are now."""
-        try:
-            facts = os.stat(self._layout.tokens)
-            shown = (facts.st_mtime_ns, facts.st_ino)
-        except FileNotFoundError:
-            shown = (0, 0)
-        if shown != self._seen:
-            self._tokens, self._seen = read_tokens(self._layout), shown
-        return self._tokens
-
-
 class Access:
     """Lets a request through to the application, or tells why not; writes one line of audit for each."""
 
     def __init__(self, app: ASGIApp, layout: Home, needs_token: bool) -> None:
-        self._app, self._needs_token, self._tokens = app, needs_token, Tokens(layout)
+        self._app, self._needs_token, self._layout = app, needs_token, layout
 
     async def __call__(self, scope: Asgi, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -83,14 +67,14 @@ class Access:
             await send(message)
 
         try:
-            scope["token"] = self._token(scope)
+            scope["token"] = await self._token(scope)
             await self._app(scope, receive, secured)
         except Problem as problem:
             await response_of(problem)(scope, receive, secured)
         finally:
             _log(scope, status, time.monotonic() - began)
 
-    def _token(self, scope: Asgi) -> Token | None:
+    async def _token(self, scope: Asgi) -> Token | None:
         headers = Headers(scope=scope)
         if scope["path"] in _OPEN_PATHS:
             return None
@@ -98,7 +82,7 @@ class Access:
             if re.sub(r":\d*$", "", headers.get("host", "")) not in LOOPBACK:
                 raise Problem(421, "Wrong host", "without tokens only localhost and 127.0.0.1 are answered")
             return LOCAL
-        token = token_of(self._tokens(), _given(headers.get("authorization", "")))
+        token = token_of(await self._tokens(), _given(headers.get("authorization", "")))
         if token is None:
             raise Problem(
                 401,
@@ -107,6 +91,15 @@ class Access:
                 {"WWW-Authenticate": 'Basic realm="tidemark", charset="UTF-8"'},
             )
         return token
+
+    async def _tokens(self) -> Sequence[Token]:
+        """Return the tokens as they are now: one that was revoked is refused from the next request on."""
+        try:
+            # A database that does not answer must not keep others waiting.
+            return await asyncio.to_thread(read_tokens, self._layout)
+        except ControlUnreachable as error:
+            log.error("%s", error)
+            raise Problem(503, "No tokens", "the store of tokens does not answer; ask again later") from error
 
 
 def _given(authorization: str) -> str:

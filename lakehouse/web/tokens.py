@@ -1,6 +1,4 @@
-"""Tokens: who may ask for what. The home keeps a hash of each, never the token itself.
-
-    tokens.json    {"tokens": [{"name", "hash", "scopes", "streams", "created_at"}, ...]}, readable by its owner only
+"""Tokens: who may ask for what. The home's control store keeps a hash of each, never the token itself.
 
 A token is 32 random bytes, so one SHA-256 is enough: there is nothing to guess. One that is limited to some streams
 can neither run SQL nor fetch the file, which hold every stream.
@@ -13,12 +11,20 @@ import hmac
 import json
 import secrets
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from lakehouse.home.atomic_files import write_json
+from lakehouse.home.control.move_in import move_in
+from lakehouse.home.control.store import store_of
 from lakehouse.home.layout import Home
+
+_ALL = (
+    "SELECT name, hash, scopes, streams, created_at FROM tidemark_tokens WHERE home = :home "
+    "ORDER BY created_at, name"
+)
+_ADD = "INSERT INTO tidemark_tokens VALUES (:home, :name, :hash, :scopes, :streams, :created_at) ON CONFLICT DO NOTHING"
+_REVOKE = "DELETE FROM tidemark_tokens WHERE home = :home AND name = :name"
 
 
 class Scope(StrEnum):
@@ -58,20 +64,15 @@ LOCAL = Token("local", "", tuple(Scope), None, "")
 
 
 def read_tokens(layout: Home) -> list[Token]:
-    """Return the tokens of a home, none where none were made."""
-    try:
-        content = json.loads(layout.tokens.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return []
+    """Return the tokens of a home by age, none where none were made.
+
+    Raises:
+        ControlUnreachable: when the control store does not answer.
+    """
+    move_in(layout.root)
     return [
-        Token(
-            one["name"],
-            one["hash"],
-            tuple(one["scopes"]),
-            None if one["streams"] is None else tuple(one["streams"]),
-            one["created_at"],
-        )
-        for one in content["tokens"]
+        Token(name, hashed, tuple(json.loads(scopes)), tuple(json.loads(streams)) if streams else None, made)
+        for name, hashed, scopes, streams, made in store_of(layout.root).rows(_ALL)
     ]
 
 
@@ -81,17 +82,22 @@ def add_token(layout: Home, name: str, scopes: Sequence[Scope], streams: Sequenc
     Raises:
         TokenError: when there is one of that name, or scopes and streams do not go together.
     """
-    known = read_tokens(layout)
-    if any(one.name == name for one in known):
-        raise TokenError(f"there is a token {name!r} already: revoke it first, or choose another name")
     if not name or not name.isprintable() or len(name) > 100:
         raise TokenError(f"a token's name has 1 to 100 printable characters, found {name[:100]!r}")
     if streams is not None and {Scope.SQL, Scope.FILE} & set(scopes):
         raise TokenError("scopes sql and file show every stream: they do not go with --stream")
+    move_in(layout.root)
     token = f"tm_{secrets.token_urlsafe(32)}"
-    created_at = datetime.now(UTC).isoformat(timespec="seconds")
-    limited = None if streams is None else tuple(streams)
-    _write(layout, [*known, Token(name, _hash(token), tuple(scopes), limited, created_at)])
+    added = store_of(layout.root).change(
+        _ADD,
+        name=name,
+        hash=_hash(token),
+        scopes=json.dumps(scopes),
+        streams=None if streams is None else json.dumps(streams),
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    if not added:
+        raise TokenError(f"there is a token {name!r} already: revoke it first, or choose another name")
     return token
 
 
@@ -102,10 +108,8 @@ def revoke_token(layout: Home, name: str) -> None:
         TokenError: when there is none of that name.
     """
     known = read_tokens(layout)
-    left = [one for one in known if one.name != name]
-    if len(left) == len(known):
+    if not store_of(layout.root).change(_REVOKE, name=name):
         raise TokenError(f"no token {name!r}; there are: {', '.join(one.name for one in known) or 'none'}")
-    _write(layout, left)
 
 
 def token_of(tokens: Sequence[Token], given: str) -> Token | None:
@@ -116,8 +120,3 @@ def token_of(tokens: Sequence[Token], given: str) -> Token | None:
 
 def _hash(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _write(layout: Home, tokens: Sequence[Token]) -> None:
-    document = {"tokens": [asdict(one) for one in tokens]}
-    write_json(layout.tokens, document, durable=True, indent=2, mode=0o600)

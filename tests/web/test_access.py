@@ -5,6 +5,7 @@ import base64
 import json
 import logging
 import stat
+import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -13,10 +14,16 @@ import pytest
 from starlette.testclient import TestClient
 
 from lakehouse.cli.app import call
+from lakehouse.home.control import place
+from lakehouse.home.control.store import FILE
 from lakehouse.home.layout import Home
 from lakehouse.web.app import LONGEST_BODY, WebOptions, create_app
-from lakehouse.web.tokens import Scope, TokenError, add_token, read_tokens, revoke_token
+from lakehouse.web.tokens import Scope, Token, TokenError, add_token, read_tokens, revoke_token
+from tests.home.control.conftest import server
+from tests.home.control.postgres import Postgres
 from tests.web.conftest import client_of, published
+
+__all__ = ["server"]
 
 NEEDED = WebOptions(needs_token=True)
 
@@ -28,7 +35,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 @pytest.fixture
 def guarded(home: Home) -> Iterator[TestClient]:
-    home.tokens.unlink(missing_ok=True)
+    (home.root / FILE).unlink(missing_ok=True)
     with client_of(home, NEEDED) as found:
         yield found
 
@@ -114,11 +121,11 @@ def test_a_known_validator_is_no_way_round_a_token(guarded: TestClient, home: Ho
 
 
 def test_the_home_keeps_no_token_and_shows_its_hashes_to_the_owner_alone(home: Home) -> None:
-    home.tokens.unlink(missing_ok=True)
+    (home.root / FILE).unlink(missing_ok=True)
     token = add_token(home, "kept", [Scope.READ], None)
 
-    assert token not in home.tokens.read_text(encoding="utf-8")
-    assert stat.S_IMODE(home.tokens.stat().st_mode) == 0o600
+    assert token.encode() not in (home.root / FILE).read_bytes()
+    assert stat.S_IMODE((home.root / FILE).stat().st_mode) == 0o600
     assert [one.name for one in read_tokens(home)] == ["kept"]
     with pytest.raises(TokenError, match="already"):
         add_token(home, "kept", [Scope.READ], None)
@@ -126,6 +133,59 @@ def test_the_home_keeps_no_token_and_shows_its_hashes_to_the_owner_alone(home: H
         add_token(home, "wide", [Scope.SQL], ["pair"])
     with pytest.raises(TokenError, match="there are: kept"):
         revoke_token(home, "gone")
+
+
+def test_tokens_of_an_earlier_version_are_good_and_one_revoked_beside_another_made_stays_revoked(
+    tmp_path: Path,
+) -> None:
+    home = Home(tmp_path)
+    made_at = "2026-01-01T00:00:00+00:00"
+    older = {
+        "name": "old",
+        "hash": "ab",
+        "scopes": ["read"],
+        "streams": None,
+        "created_at": made_at,
+    }
+    limited = older | {"name": "one", "streams": ["pair"]}
+    (tmp_path / "tokens.json").write_text(json.dumps({"tokens": [older, limited]}))
+    assert read_tokens(home) == [
+        Token("old", "ab", ("read",), None, made_at),
+        Token("one", "ab", ("read",), ("pair",), made_at),
+    ]
+    assert not (tmp_path / "tokens.json").exists()
+
+    def made(number: int) -> None:
+        add_token(home, f"new{number}", [Scope.READ], None)
+        if number == 3:
+            revoke_token(home, "old")
+
+    threads = [threading.Thread(target=made, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(one.name for one in read_tokens(home)) == [*(f"new{number}" for number in range(6)), "one"]
+
+
+@pytest.mark.slow
+def test_while_the_database_of_tokens_is_away_nobody_is_let_in_and_nobody_waits(
+    guarded: TestClient, home: Home, server: Postgres
+) -> None:
+    place.use(home.root, server.url)
+    try:
+        token = add_token(home, "shared", [Scope.READ], None)
+        assert guarded.get("/latest/streams.json", headers=_with(token)).status_code == 200
+        server.kill()
+        away = guarded.get("/latest/streams.json", headers=_with(token))
+        assert (away.status_code, away.json()["title"]) == (503, "No tokens") and "127" not in away.text
+        server.start()
+        assert guarded.get("/latest/streams.json", headers=_with(token)).status_code == 200
+        revoke_token(home, "shared")
+        assert guarded.get("/latest/streams.json", headers=_with(token)).status_code == 401
+    finally:
+        place.use(home.root, None)
+        (home.root / place.NAME).unlink()
 
 
 def test_without_tokens_only_names_of_the_loopback_are_answered(home: Home) -> None:

@@ -67,7 +67,7 @@ class LocalStore:
         except sqlite3.OperationalError as error:
             raise ControlUnreachable(f"control store {self.path}: {error}") from error
         except sqlite3.DatabaseError as error:
-            do = "restore it from a copy of the home, or remove it and lose how jobs ended"
+            do = "restore it from a copy of the home, or remove it and lose how jobs ended, and tokens"
             raise DamagedFile(f"{self.path} is damaged ({error}): {do}") from error
 
 

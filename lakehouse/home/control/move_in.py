@@ -2,6 +2,7 @@
 
     runs/<job>-<stream>.json    outcomes of jobs, as earlier versions kept them
     attempts/<stream>.json      failures of batches, likewise
+    tokens.json                 hashes of tokens, likewise
     control.sqlite              the rows of a home that is now told of a database
 
 A row that is there already is newer and stays. Killed on the way, the next command goes on.
@@ -19,22 +20,25 @@ from lakehouse.home.control.database import ControlUnreachable
 from lakehouse.home.control.local import LocalStore
 from lakehouse.home.control.schema import ROWS
 from lakehouse.home.control.store import FILE, Store, store_of
+from lakehouse.home.damaged import naming
 
-_RUNS, _ATTEMPTS = "runs", "attempts"
+_RUNS, _ATTEMPTS, _TOKENS = "runs", "attempts", "tokens.json"
 
 
 def move_in(root: Path) -> None:
     """Move what a home kept elsewhere into its control store; nothing where it cannot be written now.
 
-    Cost: three looks at whether a file or folder is there, for a home that has nothing to move.
+    Cost: four looks at whether a file or folder is there, for a home that has nothing to move.
     """
     folders = [folder for folder in (root / _RUNS, root / _ATTEMPTS) if folder.is_dir()]
-    if not folders and not (root / FILE).exists():
+    if not folders and not (root / _TOKENS).exists() and not (root / FILE).exists():
         return
     with suppress(OSError, ControlUnreachable):
         store = store_of(root)
         for folder in folders:
             _move_files(folder, store)
+        if (root / _TOKENS).exists():
+            _move_tokens(root / _TOKENS, store)
         if (root / FILE).exists() and not isinstance(store, LocalStore):
             _move_rows(LocalStore(root / FILE), store)
 
@@ -67,6 +71,15 @@ def _row_of(path: Path) -> tuple[str, dict[str, str]]:
     found = blank | {"figures": {}, "error": None} | content
     # Names of streams may have what parts the two in a file's name.
     return "tidemark_outcomes", {"job": found["job"], "stream": found["stream"], "outcome": json.dumps(found)}
+
+
+def _move_tokens(path: Path, store: Store) -> None:
+    with naming(path):
+        for token in json.loads(path.read_text(encoding="utf-8"))["tokens"]:
+            lists = {name: token[name] and json.dumps(token[name]) for name in ("scopes", "streams")}
+            row = {name: (token | lists)[name] for name in ROWS["tidemark_tokens"]}
+            _add(store, "tidemark_tokens", row)
+    path.unlink()
 
 
 def _move_rows(file: LocalStore, store: Store) -> None:

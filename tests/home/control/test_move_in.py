@@ -13,7 +13,7 @@ from lakehouse.home.attempts import Attempts, read_attempts
 from lakehouse.home.control import move_in as module
 from lakehouse.home.control import place
 from lakehouse.home.control.move_in import move_in
-from lakehouse.home.control.store import FILE
+from lakehouse.home.control.store import FILE, store_of
 from lakehouse.home.layout import Home
 from lakehouse.home.outcomes import last_outcome, read_all, record
 from tests.home.control.postgres import Postgres
@@ -34,6 +34,8 @@ def home(tmp_path: Path) -> Home:
     attempts = {"batch": 4, "failed": 2, "running": False, "steps": 1, "error": "broken"}
     (root / "attempts" / "soil.json").write_text(json.dumps(attempts))
     (root / "attempts" / ".suspects.json.lease").touch()
+    token = {"name": "t", "hash": "ab", "scopes": ["read"], "streams": None, "created_at": "2026"}
+    (root / "tokens.json").write_text(json.dumps({"tokens": [token]}))
     return Home(root)
 
 
@@ -82,6 +84,7 @@ def test_a_home_that_cannot_be_written_is_left_as_it_is(home: Home, monkeypatch:
     assert (home.root / "attempts" / "soil.json").exists()
 
 
+@pytest.mark.slow
 def test_a_home_that_is_told_of_a_database_brings_its_rows_there(home: Home, server: Postgres) -> None:
     record(home, "publish", "all", True, NOW, 1, {"version": 7})
     move_in(home.root)
@@ -92,6 +95,10 @@ def test_a_home_that_is_told_of_a_database_brings_its_rows_there(home: Home, ser
 
         assert read_all(home) == before and len(before) == 3
         assert read_attempts(home, "soil", 4).failed == 2
+        tokens = store_of(home.root).rows(
+            "SELECT name, scopes, streams FROM tidemark_tokens WHERE home = :home"
+        )
+        assert tokens == [("t", '["read"]', None)]
         assert not (home.root / FILE).exists()
     finally:
         place.use(home.root, None)

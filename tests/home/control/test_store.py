@@ -40,7 +40,7 @@ for number in range(1_000_000):
 """
 
 
-@pytest.fixture(params=["file", "postgres"])
+@pytest.fixture(params=["file", pytest.param("postgres", marks=pytest.mark.slow)])
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     """A home that keeps its rows in its file, and one that keeps them in a database."""
     if request.param == "postgres":
@@ -157,6 +157,7 @@ def test_a_file_that_is_no_store_is_named_and_what_to_do(tmp_path: Path) -> None
         store_of(tmp_path).rows(ALL)
 
 
+@pytest.mark.slow
 def test_a_writer_that_is_killed_leaves_every_row_that_it_had_told_of(tmp_path: Path) -> None:
     for _ in range(2):
         words = [sys.executable, "-c", WRITER, str(tmp_path), ADD]
@@ -176,6 +177,7 @@ def test_a_writer_that_is_killed_leaves_every_row_that_it_had_told_of(tmp_path: 
     database.close()
 
 
+@pytest.mark.slow
 def test_the_database_that_dies_is_told_of_and_rows_are_there_when_it_is_back(
     tmp_path: Path, server: Postgres
 ) -> None:
