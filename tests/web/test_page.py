@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import io
+import json
+import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import httpx
 import pytest
+from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from lakehouse.cli.app import call
 from lakehouse.home.layout import Home
+from lakehouse.serving.sandbox.sandbox import run_sql
 from tests.serving.conftest import Lakehouse
 from tests.web.conftest import served, wait_for
 
@@ -176,6 +184,78 @@ def test_a_chart_is_read_with_the_arrow_keys(browser: webdriver.Chrome, address:
     tips = [str(one.get_attribute("textContent")) for one in browser.find_elements(By.CSS_SELECTOR, ".tip")]
     assert "1970-01-01 00:00:00.002" in tips[0] and "not final" in tips[0]
     assert "of them late" in tips[1] and "an estimate" in tips[1]
+
+
+@pytest.mark.parametrize("agg", ["sum", "count", "min", "max"])
+def test_what_is_copied_asks_the_same_everywhere(
+    browser: webdriver.Chrome,
+    address: str,
+    lakehouse: Lakehouse,
+    capsys: pytest.CaptureFixture[str],
+    agg: str,
+) -> None:
+    opened(browser, address, f"?view=explore&stream=deep&measure=temp&agg={agg}&where=device=a&where=")
+    copied = {
+        one.find_element(By.TAG_NAME, "button").text: one.find_element(By.TAG_NAME, "pre").text
+        for one in browser.find_elements(By.CSS_SELECTOR, ".copies > div")
+    }
+
+    home = lakehouse.home.root
+    assert call(["--home", str(home), *shlex.split(copied["Copy CLI"])[1:], "--json"]) == 0
+    of_cli = json.loads(capsys.readouterr().out)
+    of_sql = run_sql(lakehouse.reader, copied["Copy SQL"], 10)
+    *lines, last = copied["Copy Python"].replace('Path("var")', f"Path({str(home)!r})").splitlines()
+    names: dict[str, Any] = {}
+    exec("\n".join(lines), names)
+    (of_python,) = eval(last, names)
+    (of_curl,) = httpx.get(shlex.split(copied["Copy curl"])[1]).json()["rows"]
+    promql, time = copied["Copy PromQL"].split("  # at ")
+    asked = {"query": promql, "time": time}
+    (of_prometheus,) = httpx.get(f"{address}/prometheus/api/v1/query", params=asked).json()["data"]["result"]
+
+    answers = [
+        of_cli["value"],
+        dict(zip(of_sql.columns, of_sql.rows[0], strict=True))["value"],
+        of_python.value,
+        of_curl["value"],
+        float(of_prometheus["value"][1]),
+    ]
+    assert answers == [of_python.value] * 5
+
+
+def test_lines_say_how_far_a_chart_can_be_trusted(
+    browser: webdriver.Chrome, address: str, lakehouse: Lakehouse
+) -> None:
+    opened(browser, address, "?view=explore&stream=deep&measure=temp")
+    upright = """
+        const [root] = Bokeh.index.roots;
+        const spans = root.model.center.filter((one) => one.type === "Span");
+        return spans.map((one) => [one.dimension, Math.round(one.location * 1000)]);
+    """
+
+    legend = browser.find_element(By.CSS_SELECTOR, "#main .legend:has(.upright)").text
+    spans = browser.execute_script(upright)
+
+    (row,) = lakehouse.reader.connection.execute(
+        "SELECT newest_us, newest_us - latest_us FROM streams WHERE stream = 'deep'"
+    ).fetchall()
+    assert spans == [["height", at] for at in row]
+    assert "newest row 1970-01-01 00:00:00.002" in legend
+    assert "final before" in legend and "after this chart" in legend.split("published")[1]
+
+
+def test_a_dashed_line_has_a_dashed_mark_in_the_legend(browser: webdriver.Chrome, address: str) -> None:
+    opened(browser, address, "?view=explore&stream=deep&measure=temp&by=device&by=zone")
+    marks = browser.find_elements(By.CSS_SELECTOR, ".legend button .swatch")
+
+    def pieces(mark: Any) -> int:
+        """Return of how many pieces a mark looks to be."""
+        picture = Image.open(io.BytesIO(mark.screenshot_as_png)).convert("RGB")
+        row = [picture.getpixel((x, picture.height // 2)) for x in range(picture.width)]
+        return sum(here != row[0] and before == row[0] for before, here in pairwise([*row, None]))
+
+    assert len(marks) > 6
+    assert [pieces(marks[place]) for place in (0, 6)] == [1, 3]
 
 
 def test_a_wrong_question_is_an_error_that_says_what_there_is(

@@ -110,8 +110,8 @@ function corners(edges, values) {
   return { x, y };
 }
 
-function step(plot, edges, values, shade, isBroken) {
-  const look = { x: value("x"), y: value("y"), mode: "after", line_color: shade, line_width: 1.6, line_dash: dashes(isBroken) };
+function step(plot, edges, values, shade, isBroken, width = 1.6) {
+  const look = { x: value("x"), y: value("y"), mode: "after", line_color: shade, line_width: width, line_dash: dashes(isBroken) };
   return add(plot, "Step", look, source(corners(edges, values)));
 }
 
@@ -144,8 +144,9 @@ function line(plot, rows, place, dots) {
   return [...drawn, add(plot, "Scatter", { marker: { value: "circle" }, x: value("x"), y: value("y"), size: { value: 5 }, line_color: shade, fill_color: value("shown") }, data)];
 }
 
-// Several lines over the same buckets. Answers what was drawn of each, to show and hide it.
-export function bands(element, lines, { finalBeforeUs, onZoom, dots, text }) {
+// Several lines over the same buckets, and upright lines at moments: [{ us, shade, dash }, ...]. Answers what was drawn of
+// each line, to show and hide it.
+export function bands(element, lines, { finalBeforeUs, moments = [], onZoom, dots, text }) {
   const all = lines.flatMap((one) => one.rows), first = lines[0].rows;
   const [from, to] = [ms(first[0].from_us), ms(first.at(-1).to_us)];
   const plot = frame({ x_range: range(from, to), y_range: around(all.flatMap(numbersOf)) });
@@ -155,6 +156,9 @@ export function bands(element, lines, { finalBeforeUs, onZoom, dots, text }) {
     plot.add_layout(model("BoxAnnotation", { left: ms(Math.max(left, finalBeforeUs ?? -Infinity)), right: to, fill_color: null, hatch_color: colour("--faint"), line_color: null, ...HATCH }));
   }
   const drawn = lines.map((one, place) => line(plot, one.rows, place, dots && all.length <= 1500));
+  for (const { us, shade, dash } of moments) {
+    if (from <= ms(us) && ms(us) <= to) plot.add_layout(model("Span", { location: ms(us), dimension: "height", line_color: colour(shade), line_dash: dash, line_width: 2 }));
+  }
   if (onZoom) zooms(plot, onZoom);
   show(element, plot, first.map((row, place) => ({ from: ms(row.from_us), to: ms(row.to_us), text: () => text(place) })));
   return drawn;
@@ -172,7 +176,7 @@ function zooms(plot, onZoom) {
 }
 
 // Numbers over stretches of time, or batch by batch, as stepped lines; `within` gives an interval for a row, or null;
-// `asked` is what was asked for. lines: [{ of: row => number or null, dashed }, ...]
+// `asked` is what was asked for. lines: [{ of: row => number or null, place, dashed, width }, ...]; later ones lie above.
 export function stepped(element, rows, { lines, within = () => null, asked = null, low = 0, high = null, text }) {
   const isTime = rows[0].from_us !== undefined;
   const edges = rows.map((row, place) => (isTime ? [ms(row.from_us), ms(row.to_us)] : [row.batch - 0.5, (rows[place + 1]?.batch ?? row.batch + 1) - 0.5]));
@@ -182,7 +186,7 @@ export function stepped(element, rows, { lines, within = () => null, asked = nul
   const room = 0.06 * (most - least || 1), top = most || 1;
   const plot = frame({ x_range: range(edges[0][0], edges.at(-1)[1]), y_range: range(low === 0 ? 0 : least - room, top + room) }, isTime);
   band(plot, edges, intervals, shadeOf(0));
-  lines.forEach((one, place) => step(plot, edges, values[place], shadeOf(one.place ?? place), one.dashed));
+  lines.forEach((one, place) => step(plot, edges, values[place], shadeOf(one.place ?? place), one.dashed, one.width));
   if (asked !== null) plot.add_layout(model("Span", { location: asked, dimension: "width", line_color: colour("--warn"), line_dash: [6, 4], line_width: 2 }));
   return show(element, plot, rows.map((row, place) => ({ from: edges[place][0], to: edges[place][1], text: () => text(row) })));
 }

@@ -8,13 +8,13 @@ const AGGREGATES = ["avg", "sum", "count", "min", "max", "increase"];
 const POINTS = 240;
 
 export function asked(parameters) {
-  const one = (name) => parameters.get(name) ?? "";
-  return { stream: one("stream"), measure: one("measure") || "*", agg: one("agg"), from: one("from"), to: one("to"), where: parameters.getAll("where"), by: parameters.getAll("by") };
+  const one = (name) => parameters.get(name) ?? "", all = (name) => parameters.getAll(name).filter(Boolean);
+  return { stream: one("stream"), measure: one("measure") || "*", agg: one("agg"), from: one("from"), to: one("to"), where: all("where"), by: all("by") };
 }
 
 export async function explore(sheet, parameters, go, later) {
   // Every part is asked of one version, so that the parts agree where another is published meanwhile.
-  const { version, rows: streams } = await get("/latest/streams.json"), at = `/v/${version}`;
+  const { version, published_us, rows: streams } = await get("/latest/streams.json"), at = `/v/${version}`;
   if (!streams.length) { sheet.append(h("h1", {}, "Explore"), h("p", { class: "note" }, "No stream is published yet.")); return; }
   const question = asked(parameters);
   question.stream ||= streams[0].stream;
@@ -29,10 +29,11 @@ export async function explore(sheet, parameters, go, later) {
     if (to - from < found.question.to_us - found.question.from_us) go({ view: "explore", ...question, from: iso(from), to: iso(to) });
   };
   const label = `${found.question.agg} of ${question.measure} of ${question.stream} over time with its interval`;
-  sheet.append(PARTS.series({ rows: found.rows, label, final_before_us: stream.final_before_us, onZoom }, later));
+  const moments = [["newest", stream.newest_us], ["final", stream.final_before_us], ["published", published_us]].filter(([, us]) => us !== null).map(([name, us]) => ({ name, us }));
+  sheet.append(PARTS.series({ rows: found.rows, label, final_before_us: stream.final_before_us, moments, onZoom }, later));
   if (!found.rows.length) return;
   sheet.append(h("p", { class: "note" }, "Drag over the chart, or set From and To, to see a part from finer levels."));
-  sheet.append(completeness(at, question, found, later), ends(stream), h("h2", {}, "Copy"), copies(question, found));
+  sheet.append(completeness(at, question, found, later), h("p", { class: "note" }, `version ${version} contains batches up to ${stream.batch}`), h("h2", {}, "Copy"), copies(question, found, stream));
 }
 
 // A Date holds milliseconds; the rest is put behind them.
@@ -96,9 +97,7 @@ function completeness(at, question, found, later) {
   return place;
 }
 
-const ends = (stream) => h("p", { class: "note" }, `newest row ${time(stream.newest_us)} · final before ${time(stream.final_before_us)} · version contains batches up to ${stream.batch}`);
-
-function copies(question, found) {
+function copies(question, found, { key_names }) {
   const { agg, from_us, to_us } = found.question;
   const { stream, measure, where, by } = question;
   const shell = (text) => `'${text.replaceAll("'", "'\\''")}'`;
@@ -109,15 +108,18 @@ function copies(question, found) {
   const wanted = where.length ? `, where={${where.map(pair).map(([k, v]) => `${JSON.stringify(k)}: ${JSON.stringify(v)}`).join(", ")}}` : "";
   const url = `${location.origin}/latest/ask.json?${encoded({ stream, measure, agg, from: `${from_us}us`, to: `${to_us}us`, where, by })}`;
   const matchers = where.map(pair).map(([k, v]) => `${k}=${JSON.stringify(v)}`).join(",");
-  const metric = `${stream}${measure === "*" ? "" : `:${measure}`}{${matchers}}[${Math.max(1, Math.round((to_us - from_us) / 1e6))}s]`;
+  // Prometheus knows ranges of whole milliseconds.
+  const metric = `${stream}${measure === "*" ? "" : `:${measure}`}{${matchers}}[${Math.max(1, Math.round((to_us - from_us) / 1e3))}ms]`;
   const range = `${agg === "increase" ? agg : `${agg}_over_time`}(${metric})`;
   const outer = { sum: "sum", count: "sum", increase: "sum", min: "min", max: "max" }[agg];
-  const promql = by.length || !where.length ? (outer ? `${outer} by (${by.join(", ")}) (${range})` : range) : range;
+  const promql = outer ? `${outer}${by.length ? ` by (${by.join(", ")})` : ""} (${range})` : range;
+  // An average of averages is not the average: there PromQL can only tell series apart.
+  const apart = outer || key_names.every((name) => by.includes(name) || where.some((one) => pair(one)[0] === name)) ? "" : `, one for each ${key_names.join(", ")}`;
   return h("div", { class: "copies" },
     copyable("URL", location.href),
     copyable("CLI", `tidemark ask ${shell(stream)} ${shell(measure)} --agg ${agg} --from ${iso(from_us)} --to ${iso(to_us)}${where.map((one) => ` --where ${shell(one)}`).join("")}${by.map((one) => ` --by ${shell(one)}`).join("")}`),
     copyable("SQL", `FROM range_${agg}(${text(stream)}, ${text(measure)}, TIMESTAMP ${text(iso(from_us).replace("T", " "))}, TIMESTAMP ${text(iso(to_us).replace("T", " "))}${keys}${by.length ? `, by := [${by.map(text).join(", ")}]` : ""})`),
     copyable("Python", `from pathlib import Path\nfrom lakehouse.serving.ask.ask import ask\nask(Path(\"var\"), ${python}${wanted}${by.length ? `, by=${JSON.stringify(by)}` : ""})`),
     copyable("curl", `curl ${shell(url)}`),
-    copyable("PromQL", `${promql}  # at ${iso(to_us)}Z`));
+    copyable("PromQL", `${promql}  # at ${iso(to_us)}Z${apart}`));
 }

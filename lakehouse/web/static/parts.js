@@ -9,7 +9,10 @@ import { bytes, cell, h, number, share, span, table, time } from "./dom.js";
 const short = (value) => (value === null ? "?" : value.toLocaleString("en", { maximumSignificantDigits: 6 }));
 const stretch = (row) => `${time(row.from_us)} to ${time(row.to_us)} UTC`;
 const STRETCH = [["from", (row) => time(row.from_us)], ["to", (row) => time(row.to_us)]];
-const swatch = (place, isLine = true) => h("i", { class: isLine ? "swatch line" : "swatch", style: { "--line": lineColour(place), "border-top-style": isDashed(place) ? "dashed" : null } });
+const swatch = (place, isLine = true) => h("i", { class: `swatch${isLine ? ` line${isDashed(place) ? " dashed" : ""}` : ""}`, style: { "--line": lineColour(place) } });
+// A wide line lies below a narrow one, so that both are seen where they are the same.
+const WIDE = 6;
+const wideSwatch = (place) => h("i", { class: "swatch line", style: { "--line": lineColour(place), "border-top-width": `${WIDE}px` } });
 const key = (words, ...mark) => h("span", {}, ...mark, words);
 const nothing = (words) => h("p", { class: "note" }, words);
 
@@ -32,7 +35,7 @@ export function bySeries(rows) {
 
 // An aggregate over time with its interval, a line for each key. With `ticks` the rows are answers of a query: each the
 // last of its column, and the band reaches over all of them.
-function series({ rows, heading, label, final_before_us, ticks = false, onZoom }, later) {
+function series({ rows, heading, label, final_before_us, moments = [], ticks = false, onZoom }, later) {
   if (!rows.length) return nothing("No key has rows in this range.");
   const lines = bySeries(rows), names = lines.map((one) => Object.values(one.key).map(cell).join(", "));
   const hidden = new Set();
@@ -47,12 +50,21 @@ function series({ rows, heading, label, final_before_us, ticks = false, onZoom }
   };
   const buttons = lines.length > 1 ? names.map((name, place) => h("button", { type: "button", "aria-pressed": "true", onclick: toggle(place) }, swatch(place), name)) : [];
   return part({
-    heading, label, size: "tall", legend: [...buttons, ...marks(rows, ticks)], rows,
-    draw: (chart) => { drawn = bands(chart, lines, { finalBeforeUs: final_before_us, onZoom, dots: !ticks, text }); },
+    heading, label, size: "tall", legend: [...buttons, ...marks(rows, ticks), ...moments.map((one) => moment(one, rows))], rows,
+    draw: (chart) => { drawn = bands(chart, lines, { finalBeforeUs: final_before_us, moments: moments.map((one) => ({ ...one, ...MOMENTS[one.name] })), onZoom, dots: !ticks, text }); },
     columns: [...STRETCH, ...Object.keys(lines[0].key).map((name) => [name, (row) => cell(row.key[name])]),
       ["value", (row) => cell(row.value), true], ["low", (row) => cell(row.low), true], ["high", (row) => cell(row.high), true], ...(ticks ? [] : [["kind", (row) => (row.exact ? "exact" : "bounded")]]),
       ["final", (row) => (row.final ? "yes" : "not final")], [ticks ? "ticks" : "rows", (row) => number(row.rows), true], ...(ticks ? [] : [["nodes of", (row) => span(row.finest_granularity_us)]])],
   }, later);
+}
+
+// Upright lines at moments that say how far a chart can be trusted: [{ name, us }, ...].
+const MOMENTS = { newest: { words: "newest row", shade: "--ink", look: "", dash: [] }, final: { words: "final before", shade: "--good", look: "dashed", dash: [7, 4] }, published: { words: "published", shade: "--warn", look: "dotted", dash: [2, 3] } };
+
+function moment({ name, us }, rows) {
+  const { words, shade, look } = MOMENTS[name], isBefore = us < rows[0].from_us, isAfter = us > rows.at(-1).to_us;
+  const mark = h("i", { class: `swatch upright ${look}`, style: { "--line": `var(${shade})` } });
+  return key(`${words} ${time(us)}${isBefore ? ", before this chart" : isAfter ? ", after this chart" : ""}`, mark);
 }
 
 function marks(rows, ticks) {
@@ -84,8 +96,8 @@ function waits({ rows }, later) {
   const [name, size] = unit(Math.max(...rows.map((row) => row.repaired_wait_p99_us ?? 0)), TIMES), of = (field) => (row) => (row[field] === null ? null : row[field] / size);
   return part({
     heading: "Wait for repair over event time", rows,
-    legend: [key(`mean wait of repaired pairs, ${name}`, swatch(0)), key(`99 % of them waited at most, ${name}`, swatch(1))],
-    draw: (chart) => stepped(chart, rows, { lines: [{ of: of("repaired_wait_mean_us") }, { of: of("repaired_wait_p99_us") }],
+    legend: [key(`mean wait of repaired pairs, ${name}`, swatch(0)), key(`99 % of them waited at most, ${name}`, wideSwatch(1))],
+    draw: (chart) => stepped(chart, rows, { lines: [{ of: of("repaired_wait_p99_us"), place: 1, width: WIDE }, { of: of("repaired_wait_mean_us"), place: 0 }],
       text: (row) => [stretch(row), `${number(row.repaired)} of ${number(row.pairs)} pairs by repair`, row.repaired ? `they waited ${span(row.repaired_wait_mean_us)} on average, 99 % at most ${span(row.repaired_wait_p99_us)}` : "none waited"] }),
     columns: [...STRETCH, ["pairs", (row) => number(row.pairs), true], ["by repair", (row) => number(row.repaired), true], ["mean wait", (row) => span(row.repaired_wait_mean_us), true], ["99 % at most", (row) => span(row.repaired_wait_p99_us), true]],
   }, later);
