@@ -55,6 +55,7 @@ async def quality(
     format: Format,
     stream: str | None = Query(None, max_length=300, description="A stream, or query-NAME."),
     failed: bool = Query(False, description="Only rules that did not hold."),
+    runs: int | None = Query(None, ge=1, description="Only so many newest verdicts of each rule."),
     limit: int = Query(1000, ge=1, description="Most rows."),
 ) -> Response:
     """Return verdicts, each with its limit and what was observed."""
@@ -65,6 +66,8 @@ async def quality(
     conditions = [f"stream = {text(stream)}"] if stream else []
     conditions += ["NOT success"] if failed else []
     where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    of_rule = 'row_number() OVER (PARTITION BY stream, "table", expectation ORDER BY "at" DESC)'
+    where += f" QUALIFY {of_rule} <= {runs}" if runs else ""
     most = min(limit, limits_of(request).rows)
     table = layout_of(request).quality
     return await _answered(

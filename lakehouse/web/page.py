@@ -1,4 +1,7 @@
-"""The page: files that a browser runs, all from here; the charts' library is served from where it is installed."""
+"""The page: files that a browser runs, all from here; the charts' library is served from where it is installed.
+
+Beside it the reports of checks, as they stand in the home.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,27 @@ from pathlib import Path
 from fastapi import APIRouter, Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 
+from lakehouse.home.layout import Home
+from lakehouse.web.access import check_all_streams
 from lakehouse.web.assets import FOLDER, LIBRARY, library
 from lakehouse.web.problems import Problem
 from lakehouse.web.responses import REVALIDATE
 
 router = APIRouter(include_in_schema=False)
+# Reports are pages of Great Expectations without scripts (quality/pages.py); their own headers hold them to it.
+_REPORT_POLICY = (
+    "default-src 'none'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
+_REPORT_TYPES = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".gif": "image/gif",
+    ".ico": "image/x-icon",
+    ".otf": "font/otf",
+}
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
@@ -35,6 +54,21 @@ async def asset(request: Request, name: str) -> Response:
     if request.headers.get("if-none-match") == validator:
         return Response(status_code=304, headers=headers)
     return FileResponse(path, headers=headers, media_type=_TYPES[path.suffix])
+
+
+@router.get("/reports/{name:path}")
+async def report(request: Request, name: str) -> Response:
+    """Return a file of the report of checks, Great Expectations' pages of verdicts."""
+    check_all_streams(request)
+    home: Home = request.app.state.layout
+    site = (home.reports / "site").resolve()
+    path = (site / (name or "index.html")).resolve()
+    if not path.is_relative_to(site) or path.suffix not in _REPORT_TYPES or not path.is_file():
+        raise Problem(
+            404, "Not found", "the reports have no such page; old ones are removed, a check makes new ones"
+        )
+    headers = {"Cache-Control": REVALIDATE, "Content-Security-Policy": _REPORT_POLICY}
+    return FileResponse(path, headers=headers, media_type=_REPORT_TYPES[path.suffix])
 
 
 @cache

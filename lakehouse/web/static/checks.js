@@ -25,14 +25,25 @@ export async function quarantine(sheet, parameters, go) {
   sheet.append(shown, h("h2", {}, "After a fix"), copyable("CLI", `tidemark requeue ${stream}${reason ? ` --reason ${reason}` : ""}`));
 }
 
+// The newest verdicts of each rule, [[newest, the one before, ...], ...]; none where nothing has been checked.
+export async function verdicts(runs) {
+  const page = await get("/quality.json", { runs, limit: 10000 }).catch((problem) => { if (problem.status === 404) return { rows: [] }; throw problem; });
+  const rules = new Map();
+  for (const row of page.rows) { const key = `${row.stream} ${row.table} ${row.expectation}`; rules.set(key, [...(rules.get(key) ?? []), row]); }
+  return [...rules.values()];
+}
+
+export function held(rules) {
+  const failing = rules.filter(([row]) => !row.success).length;
+  return h("p", { class: failing ? "bad" : "good" }, rules.length ? `${number(rules.length - failing)} of ${number(rules.length)} rules hold` : "No rule has been checked yet.");
+}
+
 export async function quality(sheet, parameters) {
-  const failed = parameters.get("failed") === "true";
-  const page = await get("/quality.json", { failed: failed ? "true" : null, limit: 1000 }).catch((problem) => { if (problem.status === 404) return { rows: [] }; throw problem; });
-  const newest = new Map();
-  for (const row of page.rows) { const key = `${row.stream} ${row.table} ${row.expectation}`; if (!newest.has(key)) newest.set(key, []); newest.get(key).push(row); }
-  const failing = [...newest.values()].filter(([row]) => !row.success).length;
-  sheet.append(h("h1", {}, "Quality"), h("p", { class: failing ? "bad" : "good" }, newest.size ? `${newest.size - failing} of ${newest.size} rules hold` : "No rule has been checked yet."),
-    h("p", {}, h("a", { href: failed ? "?view=quality" : "?view=quality&failed=true" }, failed ? "show all verdicts" : "show only what did not hold")));
+  const failed = parameters.get("failed") === "true", rules = await verdicts(20);
+  sheet.append(h("h1", {}, "Quality"), held(rules),
+    h("p", {}, h("a", { href: failed ? "?view=quality" : "?view=quality&failed=true" }, failed ? "show all rules" : "show only rules that did not hold of late"),
+      rules.length ? [" · ", h("a", { href: "/reports/index.html" }, "reports of the checks (Data Docs)")] : null));
   sheet.append(table("Rules", [["stream", (rows) => rows[0].stream], ["table", (rows) => rows[0].table], ["rule", (rows) => rows[0].expectation], ["holds", (rows) => h("span", { class: rows[0].success ? "good" : "bad" }, rows[0].success ? "yes" : "no")],
-    ["observed", (rows) => cell(rows[0].observed), true], ["expected", (rows) => rows[0].expected], ["runs, newest first", (rows) => rows.slice(0, 20).map((row) => (row.success ? "●" : "✕")).join("")], ["checked", (rows) => rows[0].at]], [...newest.values()]));
+    ["observed", (rows) => cell(rows[0].observed), true], ["expected", (rows) => rows[0].expected], ["runs, newest first", (rows) => rows.map((row) => (row.success ? "●" : "✕")).join("")], ["checked", (rows) => rows[0].at]],
+    failed ? rules.filter((rows) => rows.some((row) => !row.success)) : rules));
 }

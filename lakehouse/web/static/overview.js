@@ -1,17 +1,17 @@
 // For a person on call: does every row have a place, is anything standing still, what is raised now?
 
 import { get } from "./api.js";
+import { held, verdicts } from "./checks.js";
 import { cell, facts, h, number, share, span, table, time } from "./dom.js";
 
 export async function overview(sheet) {
-  const [state, queries, failed] = await Promise.all([
-    get("/status.json"), get("/latest/queries.json").catch(() => ({ rows: [] })),
-    get("/quality.json", { failed: true, limit: 20 }).catch(() => ({ rows: [] })),
+  const [state, queries, rules] = await Promise.all([
+    get("/status.json"), get("/latest/queries.json").catch(() => ({ rows: [] })), verdicts(1).catch(() => []),
   ]);
   const standing = stillStanding(state);
   sheet.append(
     h("h1", {}, "Overview"),
-    state.published ? h("p", { class: "note" }, `Version ${state.published.version}, published ${state.published.published_at}, ${span(state.published.age_s * 1e6)} ago`)
+    state.published ? h("p", { class: "note" }, `Version ${state.published.version}, published ${time(Date.parse(state.published.published_at) * 1000)}, ${span(state.published.age_s * 1e6)} ago`)
       : h("p", { class: "warn" }, "Nothing is published yet: run `tidemark run`."),
     standing.length ? h("section", {}, h("h2", {}, "Stands still"), h("ul", {}, standing.map((line) => h("li", { class: "bad" }, line)))) : h("p", { class: "good" }, "Nothing stands still."),
     h("h2", {}, "Streams"), h("div", { class: "cards" }, state.streams.map(card)),
@@ -20,10 +20,10 @@ export async function overview(sheet) {
     table("Queries", [
       ["query", (row) => h("a", { href: `?view=queries&query=${encodeURIComponent(row.query)}` }, row.query)],
       ["kind", (row) => row.kind], ["published", (row) => number(row.published), true], ["by repair", (row) => number(row.repaired), true],
-      ["recall asked", (row) => (row.recall === null ? "–" : row.recall), true], ["rows waiting for repair", (row) => number(row.open), true],
+      ["recall asked", (row) => (row.recall === null ? "–" : row.recall), true], ["found at once", (row) => (row.rows_found === null ? "–" : share(row.rows_found, row.rows_found + row.repaired)), true], ["rows waiting for repair", (row) => number(row.open), true],
       ["time", (row) => time(row.time_us)]], queries.rows),
-    h("h2", {}, "Rules that did not hold"),
-    table("Rules that did not hold", [["stream", (row) => row.stream], ["rule", (row) => row.expectation], ["observed", (row) => cell(row.observed), true], ["expected", (row) => row.expected], ["at", (row) => row.at]], failed.rows));
+    h("h2", {}, "Quality"), held(rules),
+    ...(rules.every(([row]) => row.success) ? [] : [table("Rules that do not hold", [["stream", (row) => row.stream], ["rule", (row) => row.expectation], ["observed", (row) => cell(row.observed), true], ["expected", (row) => row.expected], ["at", (row) => row.at]], rules.flat().filter((row) => !row.success))]));
 }
 
 function card(one) {
@@ -32,7 +32,7 @@ function card(one) {
   const came = one.received + one.requeued, found = one.accepted + one.quarantined + one.duplicates;
   return h("article", { class: "card" }, h("h3", {}, link), facts([
     ["rows", number(one.rows)],
-    ["newest", time(one.newest_us)],
+    ["newest", one.newest_us === null ? "–" : `${time(one.newest_us)}, ${span(Math.max(0, Date.now() * 1000 - one.newest_us))} ago`],
     ["late", `${number(one.late)} (${share(one.late, one.accepted + one.duplicates)})`],
     ["late by, 95 %", span(one.lateness_p95_us)],
     ["balance", h("span", { class: came === found ? "good" : "bad" }, `in ${number(came)} ${came === found ? "=" : "≠"} ${number(one.accepted)} accepted + ${number(one.quarantined)} quarantined + ${number(one.duplicates)} duplicates`)],
