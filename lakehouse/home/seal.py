@@ -1,4 +1,4 @@
-"""How a writer that was paused and lost its lease is kept from committing: whoever comes after it seals its tables.
+"""How a writer that was paused and lost its lease is kept from writing: whoever comes after it seals what it wrote.
 
 A seal is a commit that changes a table's properties. Delta's rules refuse every commit that was prepared on an earlier
 version, by whatever engine. A writer reads the version that its commit is prepared on first, and asks whether it holds
@@ -6,13 +6,21 @@ its lease then (``require_leases``). If it does, a successor can only come later
 that was paused, either the question or the commit fails, and nothing that it writes is ever read.
 
 A lease that was given back needs none: seals are made after deaths, lost sessions and killed databases only.
+
+A file that is no table's (a manifest, a published version, the pointer) is sealed likewise: its writer has a draft of
+it first, then asks, then gives the draft its name, and a successor deletes drafts before it writes. So either the
+question fails, or there is no draft to be renamed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from lakehouse.home.atomic_files import replacing
 from lakehouse.home.control.place import Place, place_of
+from lakehouse.home.layout import Home
 
 PROPERTY = "tidemark.sealed"
 _FILES = ".files"
@@ -31,6 +39,37 @@ def require_leases(path: Path) -> None:
         place.session.require()
 
 
+@contextmanager
+def naming_drafts(folder: Path) -> Iterator[None]:
+    """Let drafts get their names in the block, unless a successor has taken the lease; they are there already.
+
+    Raises:
+        LeaseLost: when it has, before the block or after its drafts were deleted.
+    """
+    require_leases(folder)
+    try:
+        yield
+    except FileNotFoundError:
+        require_leases(folder)
+        raise
+
+
+def write_sealed(path: Path, text: str, *, is_new: bool = False) -> None:
+    """Replace a file durably, or write one that is new, unless a successor has taken the lease.
+
+    Raises:
+        LeaseLost: when it has; what it has written stays.
+        FileExistsError: when a file that should be new is there.
+    """
+    try:
+        with replacing(path, durable=True, is_new=is_new) as file:
+            file.write(text.encode("utf-8"))
+            require_leases(path.parent)
+    except FileNotFoundError:
+        require_leases(path.parent)
+        raise
+
+
 def is_shared(path: Path) -> bool:
     """Return whether several machines may write this home: a database keeps its leases."""
     return place_of(path) is not None
@@ -45,13 +84,15 @@ def fences(path: Path) -> dict[str, str]:
 
 
 def seal_tables(place: Place, fence: int) -> list[Path]:
-    """Seal every table that the holder of a lease may have written; return them.
+    """Seal every table that the holder of a lease may have written, and its manifests; return the tables.
 
-    Those are the tables of the same stream or query. Others that write them meanwhile must try again.
+    Those are of the same stream or query. Others that write them meanwhile must try again.
     """
     from deltalake import CommitProperties, DeltaTable
 
     own = place.name.removesuffix(_FILES)
+    if "/" in own:
+        _delete_drafts(Home(place.root), Path(own).name)
     folders = sorted(place.root.glob(f"*/{Path(own).name}")) if "/" in own else [place.root / own]
     sealed = [folder for folder in folders if (folder / "_delta_log").is_dir()]
     told = {PROPERTY: f"{place.name} {fence}"}
@@ -60,3 +101,9 @@ def seal_tables(place: Place, fence: int) -> list[Path]:
         properties = CommitProperties({"tidemark.fence": told[PROPERTY]}, _TRIES)
         known.alter.set_table_properties(told, raise_if_not_exists=False, commit_properties=properties)
     return sealed
+
+
+def _delete_drafts(layout: Home, name: str) -> None:
+    for folder in (layout.manifests(name), layout.batch_manifests(name)):
+        for draft in folder.glob(".*"):
+            draft.unlink(missing_ok=True)

@@ -22,7 +22,7 @@ from lakehouse.home.damaged import RESTORE, naming
 from lakehouse.home.folded_file import RECENT, FoldedFile
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import Entry, read_extent
-from lakehouse.home.seal import is_shared, require_leases
+from lakehouse.home.seal import is_shared, write_sealed
 from lakehouse.home.table_log import bounds
 
 if TYPE_CHECKING:
@@ -138,9 +138,8 @@ def _read(text: str) -> BatchManifest:
 
 def write_manifest(folder: Path, kind: Kind, manifest: BatchManifest) -> None:
     """Write a manifest down, whole or not at all; where several machines may, none takes the place of another."""
-    require_leases(folder)
     text = json.dumps(asdict(manifest))
-    write_text(_file(folder, kind, manifest.number), text, durable=True, is_new=is_shared(folder))
+    write_sealed(_file(folder, kind, manifest.number), text, is_new=is_shared(folder))
 
 
 def definition_of(query: Query, buckets: int) -> str:

@@ -26,6 +26,7 @@ from lakehouse.serving.file.row_store import RowStore, say, statements_of
 from lakehouse.serving.file.segments import BLOCK
 from lakehouse.serving.file.shared_rows import SharedRows
 from lakehouse.serving.file.snapshot import PublishedMeasure, StreamSnapshot, fingerprint
+from lakehouse.serving.file.versions import draft_path
 from lakehouse.serving.literals import literal, parquet, row, text
 from sql import statement
 
@@ -70,7 +71,7 @@ def write_tables(
             connection.execute(created)
     # Folded nodes may be many; what has changed is little.
     is_large = folder is not None and any(stream.changed is None for stream in streams)
-    draft = folder / "segments" / f".draft-{version:08d}.duckdb" if folder and is_large else None
+    draft = draft_path(folder / "segments", f"{version:08d}") if folder and is_large else None
     open_fresh(connection, draft)
     # Without a stream that shares its nodes there is nothing of them to share.
     of_nodes = previous if any(stream.changed for stream in streams) else None

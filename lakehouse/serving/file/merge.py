@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from lakehouse.serving.file.previous import Previous
 from lakehouse.serving.file.segments import BLOCK, COLUMNS, catalog, newest_rows
+from lakehouse.serving.file.versions import draft_path
 from lakehouse.serving.literals import text
 from sql import statement
 
@@ -122,7 +123,7 @@ def _new_segment(
         connection.execute("DETACH fresh")
         connection.execute(f"ATTACH {text(str(draft))} AS {catalog(segment)} (READ_ONLY)")
         return Stored((*kept, segment), f"{catalog(segment)}.segment", draft)
-    written = folder / "segments" / f".draft-{segment}-merged.duckdb"
+    written = draft_path(folder / "segments", f"{segment}-merged")
     connection.execute(f"ATTACH {text(str(written))} AS {catalog(segment)} (ROW_GROUP_SIZE {ROW_GROUP})")
     connection.execute(_tables_of(catalog(segment)))
     _copy(connection, sources, f"{catalog(segment)}.segment")

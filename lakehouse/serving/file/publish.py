@@ -8,7 +8,6 @@ next publish removes what was left. Of nodes only those that changed since the v
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,8 @@ from lakehouse.serving.file.versions import (
     collect,
     current_version,
     database_path,
+    discard_drafts,
+    draft_path,
     files_of_version,
     hold_current,
     next_version,
@@ -70,7 +71,7 @@ def publish(
         if not anew and is_current(home, streams, queries):
             return _published(folder, current_version(folder) or 0, is_new=False)
         version = next_version(folder)
-        draft = folder / f".draft-{version:08d}-{os.uname().nodename}-{os.getpid()}.duckdb"
+        draft = draft_path(folder, f"{version:08d}")
         try:
             previous = None if anew else current_version(folder)
             nodes, rows, compared = _write(folder, version, draft, streams, queries, previous)
@@ -81,7 +82,7 @@ def publish(
             place(folder, version, draft, (*nodes.segments, *rows.segments))
             crash_point("publish.file-written")
         finally:
-            _discard(folder)
+            discard_drafts(folder)
         point_to(folder, version)
         crash_point("publish.pointer-moved")
         removed = collect(folder, keep_versions)
@@ -146,11 +147,6 @@ def drift(home: Home, streams: Sequence[StreamSnapshot]) -> str | None:
         except PublishRefused as refused:
             return str(refused)
     return None
-
-
-def _discard(folder: Path) -> None:
-    for path in (*folder.glob(".draft-*"), *(folder / "segments").glob(".draft-*")):
-        path.unlink(missing_ok=True)
 
 
 def _published(

@@ -20,6 +20,7 @@ from lakehouse.home.table_log import newest_version, read_log, table_id
 from lakehouse.serving.file.merge import Size, remaining
 from lakehouse.serving.file.segments import ROWS, catalog
 from lakehouse.serving.file.shared_rows import SCHEMA, RowsBefore, SharedRows
+from lakehouse.serving.file.versions import draft_path
 from lakehouse.serving.literals import name, parquet, row, text
 from sql import statement
 
@@ -277,7 +278,7 @@ class RowStore:
             self.connection.execute(f"ATTACH {text(str(whole))} AS {catalog(self._segment)} (READ_ONLY)")
             self.written = whole
         else:
-            self.written = self._folder / "segments" / f".draft-{self._segment}.duckdb"
+            self.written = draft_path(self._folder / "segments", self._segment)
             self.connection.execute(f"ATTACH {text(str(self.written))} AS {catalog(self._segment)}")
             with self._transaction():
                 self._fill(f"{catalog(self._segment)}.", sources)
@@ -347,7 +348,7 @@ class RowStore:
         """Attach a file for tables that are written whole, which may be large."""
         if self._whole is None:
             assert self._folder is not None
-            self._whole = self._folder / "segments" / f".draft-{self._segment}-whole.duckdb"
+            self._whole = draft_path(self._folder / "segments", f"{self._segment}-whole")
             self.connection.execute(f"ATTACH {text(str(self._whole))} AS whole; CREATE SCHEMA whole.{SCHEMA}")
         return "whole"
 

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from lakehouse.home.atomic_files import sync, write_text
-from lakehouse.home.seal import require_leases
+from lakehouse.home.atomic_files import sync
+from lakehouse.home.seal import is_shared, naming_drafts, write_sealed
 
 _RETRIES = 50
 
@@ -182,11 +182,30 @@ def next_version(folder: Path) -> int:
     return max([0, current_version(folder) or 0, *versions(folder), *locks]) + 1
 
 
+def draft_path(folder: Path, name: str) -> Path:
+    """Return where a process writes a file before it has its name; no other process uses it."""
+    return folder / f".draft-{name}{_of_this_process()}"
+
+
+def discard_drafts(folder: Path) -> None:
+    """Remove the drafts of this process."""
+    for path in (
+        *folder.glob(f".draft-*{_of_this_process()}*"),
+        *folder.glob(f"segments/.draft-*{_of_this_process()}*"),
+    ):
+        path.unlink(missing_ok=True)
+
+
+def _of_this_process() -> str:
+    return f"-{os.uname().nodename}-{os.getpid()}.duckdb"
+
+
 def place_segment(folder: Path, segment: str, written: Path) -> None:
     """Give a finished file its segment's name, durably; no version names it yet."""
     path = segment_path(folder, segment)
     sync(written)
-    os.replace(written, path)
+    with naming_drafts(folder):
+        os.replace(written, path)
     sync(path.parent)
 
 
@@ -195,17 +214,17 @@ def place(folder: Path, version: int, written: Path, segments: Sequence[str] = (
     lock_path(folder, version).touch()
     path = database_path(folder, version)
     if segments:
-        write_text(path.with_suffix(".segments"), "\n".join(segments) + "\n", durable=True)
+        write_sealed(path.with_suffix(".segments"), "\n".join(segments) + "\n")
     sync(written)
-    os.replace(written, path)
+    with naming_drafts(folder):
+        os.replace(written, path)
     sync(folder)
     return path
 
 
 def point_to(folder: Path, version: int) -> None:
     """Make a version the current one, atomically and durably."""
-    require_leases(folder)
-    write_text(folder / "current", f"{version:08d}\n", durable=True)
+    write_sealed(folder / "current", f"{version:08d}\n")
 
 
 def collect(folder: Path, keep: int) -> list[int]:
@@ -220,7 +239,8 @@ def collect(folder: Path, keep: int) -> list[int]:
         segment for version in versions(folder) for segment in segments_of(database_path(folder, version))
     }
     for path in (folder / "segments").glob("*.duckdb"):
-        if path.stem not in left:
+        # One with a later number is a successor's, whose version is not there yet.
+        if path.stem not in left and int(path.stem[:8]) <= (current or 0):
             path.unlink()
     return removed
 
@@ -246,11 +266,13 @@ def _remove(folder: Path, version: int) -> bool:
 
 @contextmanager
 def publisher(folder: Path) -> Iterator[None]:
-    """Be the only publisher of a folder; a second one waits."""
+    """Be the only publisher of a folder; a second one waits. What an earlier one had not named is removed."""
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder / "publish.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        # Where a database keeps the lease, one that was paused must not hold up whoever has it now.
+        if not is_shared(folder):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         for name in (".draft-*", ".current.*", ".*.segments.*", "segments/.draft-*"):
             for draft in folder.glob(name):
                 draft.unlink()

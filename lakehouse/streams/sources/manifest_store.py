@@ -19,11 +19,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from lakehouse.declare.stream import Source
-from lakehouse.home.atomic_files import write_text
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.damaged import naming
 from lakehouse.home.folded_file import RECENT
-from lakehouse.home.seal import is_shared, require_leases
+from lakehouse.home.seal import is_shared, write_sealed
 from lakehouse.streams.sources.drift import schema_changes
 from lakehouse.streams.sources.file_names import on_disk
 from lakehouse.streams.sources.files import Found, groups, landed, matching
@@ -227,10 +226,7 @@ class ManifestStore:
         crash_point("ingest.manifest-written")
 
     def _write(self, manifest: Manifest, *, is_new: bool = False) -> None:
-        require_leases(self.folder)
-        write_text(
-            manifest_file(self.folder, manifest.batch), manifest.to_json(), durable=True, is_new=is_new
-        )
+        write_sealed(manifest_file(self.folder, manifest.batch), manifest.to_json(), is_new=is_new)
 
 
 def _as_it_is(file: LandedFile, source: Source) -> LandedFile:
