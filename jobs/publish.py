@@ -1,9 +1,9 @@
 """Publish one immutable version for analysts: the rollups of all streams, and what all registered queries found.
 
 A version shares nodes with the one before and adds what has come since, read from the rollup's newest files without
-Spark. Where it cannot, and once a day, Spark folds all nodes and adds them up, and a new file must show the
-same totals before the pointer moves. When nothing has changed since the current version, nothing is made. Safe to run
-again, and to kill anywhere.
+Spark. Where it cannot, and once a day, all nodes are folded and added up, by Spark where they are many, and a new file
+must show the same totals before the pointer moves. When nothing has changed since the current version, nothing is made.
+Safe to run again, and to kill anywhere.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def run(
     version before.
 
     Raises:
-        PublishRefused: when a total of the new file is not Spark's, or a stream holds batches that have not passed
+        PublishRefused: when a total of the new file is not the rollup's, or a stream holds batches that have not passed
             the checks; readers keep the current version.
         LeaseHeld: when another process publishes, or builds or compacts one of the rollups, now.
     """

@@ -1,11 +1,11 @@
-"""What a publisher is told of each stream: snapshots, and all nodes as Spark folds them."""
+"""What a publisher is told of each stream: snapshots, and all of its nodes, one row each."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakehouse.declare.settings import Settings
 from lakehouse.declare.stream import Stream
@@ -16,6 +16,8 @@ from lakehouse.serving.file.snapshot import StreamSnapshot, measures_of, totals_
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from lakehouse.home.layout import Home
 
 
 def snapshot_of(settings: Settings, spark: SparkSession, stream: Stream) -> StreamSnapshot:
@@ -68,19 +70,45 @@ def refuse_unchecked(settings: Settings, snapshots: Sequence[StreamSnapshot]) ->
 
 
 def with_nodes(settings: Settings, spark: SparkSession, one: StreamSnapshot, folder: Path) -> StreamSnapshot:
-    """Write the stream's folded nodes and its ledger as parquet, and add the nodes up independently."""
-    from lakehouse.spark import tables
+    """Write the stream's folded nodes and its ledger as parquet, and add the nodes up independently of DuckDB."""
+    one = replace(one, changed=None)
+    if not one.batch:
+        return one
+    layout, stream = settings.layout, settings.stream(one.name)
+    for name in ("nodes", "ledger"):
+        (folder / name).mkdir(parents=True)
+    totals = _write_nodes(spark, layout, stream, one.horizons, folder / "nodes")
+    _write_ledger(layout.ledger(stream.name), one.batch, folder / "ledger")
+    added = [total for row in totals for total in totals_of(row, one.measures)]
+    return replace(one, nodes=folder / "nodes", ledger=folder / "ledger", totals=added)
+
+
+def _write_nodes(
+    spark: SparkSession, layout: Home, stream: Stream, horizons: Sequence[int], folder: Path
+) -> list[dict[str, Any]]:
+    """Write one row per node, and return what they add up to; by Spark only where they are many."""
+    import pyarrow.parquet as pq
+
     from lakehouse.streams import rollup
 
-    if not one.batch:
-        return replace(one, changed=None)
-    one = replace(one, changed=None)
-    layout, stream = settings.layout, settings.stream(one.name)
+    if rollup.is_small(layout, stream):
+        here = rollup.folded_nodes_here(layout, stream, horizons)
+        pq.write_table(here, folder / "nodes.parquet")
+        return rollup.totals_here(here, stream)
     nodes = rollup.folded_nodes(spark, layout, stream)
-    nodes.write.parquet(str(folder / "nodes"))
-    totals = rollup.totals(nodes, stream).collect()
-    ledger = tables.as_declared(tables.read(spark, layout.ledger(stream.name)), "ledger")
-    ledger = ledger.where(f"batch <= {one.batch}")
-    ledger.write.parquet(str(folder / "ledger"))
-    added = [total for row in totals for total in totals_of(row.asDict(), one.measures)]
-    return replace(one, nodes=folder / "nodes", ledger=folder / "ledger", totals=added)
+    nodes.write.mode("append").parquet(str(folder))
+    return [row.asDict() for row in rollup.totals(nodes, stream).collect()]
+
+
+def _write_ledger(ledger: Path, batch: int, folder: Path) -> None:
+    """Write the rows of the ledger up to a batch, null in columns that it has not got."""
+    import pyarrow.parquet as pq
+
+    from lakehouse.home.table_commits import fitted
+    from lakehouse.home.table_log import read_parts
+    from lakehouse.spark.tables import declared_columns
+
+    columns = declared_columns("ledger")
+    with pq.ParquetWriter(folder / "ledger.parquet", columns) as writer:
+        for part in read_parts(ledger, columns.names, ("batch", 0, batch)):
+            writer.write_table(fitted(part, columns))

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakehouse.declare.columns import sql_type
@@ -270,6 +270,11 @@ def as_declared(rows: DataFrame, name: str) -> DataFrame:
     fields = _columns_of(statement(f"tables/{name}"))
     lacking = {field.name: field.dataType for field in fields if field.name not in rows.columns}
     return rows.withColumns({column: F.lit(None).cast(kind) for column, kind in lacking.items()})
+
+
+def declared_columns(name: str) -> pa.Schema:
+    """Return the columns of a table of ``sql/tables`` as Arrow has them."""
+    return to_arrow_schema(_columns_of(statement(f"tables/{name}")))
 
 
 def create_corrections(table: Path) -> None:

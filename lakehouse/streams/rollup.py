@@ -6,11 +6,14 @@ disagree and horizons move with the data they belong to.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -21,7 +24,7 @@ from lakehouse.home.ledger import read_ledger
 from lakehouse.home.marker import read_marker
 from lakehouse.home.rollup_schema import RollupSchema
 from lakehouse.home.table_commits import arrow_schema, fitted, open_table
-from lakehouse.home.table_log import read_parts
+from lakehouse.home.table_log import most_rows, read_parts
 from lakehouse.spark import sums, tables
 from lakehouse.streams.fold import fold
 from lakehouse.streams.nodes import (
@@ -38,9 +41,13 @@ from lakehouse.streams.schema_check import require_current
 SMALL_ROWS = 4_000_000
 # Counters are joined in order of time, for which Spark sorts the rows of each meter; fewer are sorted here.
 SMALL_ROWS_OF_COUNTERS = 100_000
+# So many partial nodes are made whole here, in a gigabyte.
+SMALL_NODES = 1_000_000
 # Rows take several times their bytes while they are folded.
 _PIECE = 500_000
 _NODE = ["level", "grouping", "start_us"]
+# What is no marker.
+_NODES = ("level", 1, None)
 _MARKER = pa.schema(
     {
         "level": pa.int32(),
@@ -128,6 +135,24 @@ def folded_nodes(spark: SparkSession, layout: Home, stream: Stream) -> DataFrame
     return combined(kept_nodes(spark, layout, stream, schema), stream)
 
 
+def is_small(layout: Home, stream: Stream) -> bool:
+    """Return whether a stream's partial nodes are so few that this process folds them sooner than Spark would."""
+    return most_rows(layout.rollup(stream.name), _NODES) <= SMALL_NODES
+
+
+def folded_nodes_here(layout: Home, stream: Stream, horizons: Sequence[int]) -> pa.Table:
+    """Return what ``folded_nodes`` does, folded in this process.
+
+    ``horizons`` are those of a table that is current. Cost: one pass on one core; memory: all partial nodes.
+    """
+    path, folder = layout.rollup(stream.name), folder_of(stream)
+    starts, parts = pa.array([0, *horizons], pa.int64()), [folder.schema.empty_table()]
+    for part in read_parts(path, folder.schema.names, _NODES):
+        nodes = fitted(part, folder.schema)
+        parts.append(nodes.filter(pc.greater_equal(nodes["start_us"], starts.take(nodes["level"]))))
+    return folder.whole(pa.concat_tables(parts))
+
+
 def kept_nodes(spark: SparkSession, layout: Home, stream: Stream, schema: RollupSchema) -> DataFrame:
     """Return partial nodes at or above their level's horizon, as the table was built."""
     table = tables.read(spark, layout.rollup(stream.name)).where("level > 0")
@@ -159,13 +184,20 @@ def over_keys(nodes: DataFrame, stream: Stream, grouping: tuple[str, ...]) -> Da
 
 
 def totals(nodes: DataFrame, stream: Stream) -> DataFrame:
-    """Return per (level, grouping): nodes, rows and, per measure, n, sum and the largest magnitude."""
-    sums: list[Column] = [F.count("*").alias("nodes"), F.sum("rows").alias("rows")]
+    """Return per level and grouping: rows and, of each measure, n and sum."""
+    sums: list[Column] = [F.sum("rows").alias("rows")]
     for name in stream.measures:
         sums += [F.sum(f"{name}__n").alias(f"{name}__n"), F.sum(f"{name}__sum").alias(f"{name}__sum")]
-        largest = F.greatest(F.max(F.abs(f"{name}__min")), F.max(F.abs(f"{name}__max")))
-        sums.append(largest.alias(f"{name}__largest"))
     return nodes.groupBy("level", "grouping").agg(*sums)
+
+
+def totals_here(nodes: pa.Table, stream: Stream) -> list[dict[str, Any]]:
+    """Return what ``totals`` does, of nodes that this process holds."""
+    parts = ["rows", *(f"{name}__{part}" for name in stream.measures for part in ("n", "sum"))]
+    found = nodes.group_by(["level", "grouping"]).aggregate([(part, "sum") for part in parts])
+    names = [name.removesuffix("_sum") for name in found.column_names]
+    rows: list[dict[str, Any]] = found.rename_columns(names).to_pylist()
+    return rows
 
 
 def compact(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, int]:

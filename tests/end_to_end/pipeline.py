@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from jobs import build_rollups, ingest, maintain, publish
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.spark.session import build_session
-from lakehouse.streams import rollup
+from tests.folded import folded, rows_of
 from tests.table_rows import table_rows
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def digest(rows: Iterable[Any]) -> str:
     return hashlib.sha256("\n".join(told).encode()).hexdigest()[:16] + f" ({len(told)} rows)"
 
 
-def logical_content(spark: SparkSession, settings: Settings, name: str) -> dict[str, str]:
+def logical_content(settings: Settings, name: str) -> dict[str, str]:
     """Return a hash per table over what must not differ: not batches, files, lines, times of day or lateness."""
     layout, stream = settings.layout, settings.streams[name]
     raw = table_rows(layout.raw(name), "event_us", *stream.all_columns)
@@ -41,7 +41,7 @@ def logical_content(spark: SparkSession, settings: Settings, name: str) -> dict[
         f"sum({c})" for c in ("records", "received", "requeued", "accepted", "quarantined", "duplicates")
     ]
     ledger = table_rows(layout.ledger(name), *counts, "max(newest_us)")
-    nodes = rollup.folded_nodes(spark, layout, stream).collect()
+    nodes = rows_of(folded(settings, name))
     found: dict[str, Iterable[Any]] = {
         "raw": raw,
         "quarantine": quarantine,
@@ -73,7 +73,7 @@ def run(spark: SparkSession, settings: Settings) -> dict[str, dict[str, str]]:
     """Run every job once; return the hashes per stream."""
     for job in JOBS:
         run_job(job, spark, settings)
-    return {name: logical_content(spark, settings, name) for name in settings.streams}
+    return {name: logical_content(settings, name) for name in settings.streams}
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -17,13 +17,13 @@ from lakehouse.algorithms.ingest.lateness import NOTHING_LATE, measure
 from lakehouse.declare.settings import load_settings
 from lakehouse.home.crashpoint import CRASH_POINTS
 from lakehouse.spark import tables
-from lakehouse.streams import rollup
 from lakehouse.streams.sources.kafka import BrokerFailed
 from lakehouse.streams.sources.manifest_store import ManifestStore
 from tests.brokers.kafka import Broker, Message, broker
 from tests.conftest import compile_plans
 from tests.end_to_end import pipeline
 from tests.end_to_end.test_crashes import kill
+from tests.folded import folded, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -271,6 +271,8 @@ def _conn(spark: SparkSession, folder: Path, source: str) -> dict[str, Any]:
     layout, stream = settings.layout, settings.stream("conn")
     raw = tables.read(spark, layout.raw("conn")).select("event_us", *stream.all_columns)
     ledger = tables.read(spark, layout.ledger("conn")).drop("kind", "files", "committed_at").collect()
-    nodes = rollup.folded_nodes(spark, layout, stream)
-    digests = {"raw": pipeline.digest(raw.collect()), "nodes": pipeline.digest(nodes.collect())}
+    digests = {
+        "raw": pipeline.digest(raw.collect()),
+        "nodes": pipeline.digest(rows_of(folded(settings, "conn"))),
+    }
     return digests | ledger[0].asDict()

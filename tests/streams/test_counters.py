@@ -9,12 +9,14 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
 from jobs import build_rollups, maintain
 from lakehouse.declare.settings import Settings
 from lakehouse.streams import rollup
+from tests.folded import folded, rows_of
 from tests.oracles.rollup.counter import CounterTree
 from tests.readings import declared
 from tests.readings_lake import Lake
@@ -22,6 +24,7 @@ from tests.readings_lake import Lake
 pytestmark = pytest.mark.spark
 T0 = 1_600_000_000
 METERS = ("a", "b", None)
+PARTS = ("n", "first_us", "last_us", "first", "last", "drops_low", "drops_high")
 Reading = dict[str, Any]
 
 
@@ -55,9 +58,7 @@ def ingest(lake: Lake, name: str, readings: list[Reading]) -> None:
 
 def nodes(lake: Lake) -> dict[tuple[int, str | None, int], tuple[Any, ...]]:
     frame = rollup.folded_nodes(lake.spark, lake.settings.layout, lake.settings.streams[lake.stream])
-    parts = [
-        f"count__{part}" for part in ("n", "first_us", "last_us", "first", "last", "drops_low", "drops_high")
-    ]
+    parts = [f"count__{part}" for part in PARTS]
     rows = (
         frame.where("grouping = 0 AND count__n > 0").select("level", "device", "start_us", *parts).collect()
     )
@@ -95,6 +96,12 @@ def test_in_order_of_time_nodes_are_those_of_the_pure_tree(
         ingest(meters, f"{part}.ndjson", readings[part * 140 : (part + 1) * 140])
 
     found = nodes(meters)
+    monkeypatch.undo()
+    parts = ("level", "device", "start_us", *(f"count__{part}" for part in PARTS))
+    here = (
+        folded(meters.settings, "readings").filter(pc.field("count__n") > 0).filter(pc.field("grouping") == 0)
+    )
+    assert {row[:3]: row[3:] for row in rows_of(here, *parts)} == found
 
     levels = meters.settings.streams["readings"].levels
     expected = {}
@@ -106,8 +113,7 @@ def test_in_order_of_time_nodes_are_those_of_the_pure_tree(
         tree.insert_batch([max(round(r["ts"] * 10**6) for r in readings)], [float("nan")])
         for number in range(len(levels)):
             for node in tree.nodes(number):
-                names = ("n", "first_us", "last_us", "first", "last", "drops_low", "drops_high")
-                expected[(number + 1, meter, int(node["start"]))] = tuple(node[name].item() for name in names)
+                expected[(number + 1, meter, int(node["start"]))] = tuple(node[name].item() for name in PARTS)
     assert found == expected
 
 

@@ -9,9 +9,10 @@ from delta.tables import DeltaTable
 
 from jobs import build_rollups, maintain
 from lakehouse.declare.settings import Settings, load_settings
-from lakehouse.streams import rollup
 from lakehouse.streams.rebuild import RawIncomplete
 from lakehouse.streams.schema_check import HistoryErased, RollupOutdated
+from tests.folded import folded as folded_nodes
+from tests.folded import rows_of
 from tests.readings_lake import Lake
 from tests.streams.test_retention import MINUTE, T0, deviations, forgetful, nodes, reading, take_in
 
@@ -159,8 +160,6 @@ def test_how_long_levels_keep_their_nodes_changes_without_a_rebuild(
 
 def folded(stream: Lake) -> list[tuple[Any, ...]]:
     """Return level, grouping, start, rows and values of the last measure of every node."""
-    frame = rollup.folded_nodes(stream.spark, stream.settings.layout, stream.settings.stream("readings"))
     last = stream.settings.stream("readings").measures[-1]
-    return [
-        tuple(row) for row in frame.select("level", "grouping", "start_us", "rows", f"{last}__n").collect()
-    ]
+    nodes = folded_nodes(stream.settings, "readings")
+    return rows_of(nodes, "level", "grouping", "start_us", "rows", f"{last}__n")

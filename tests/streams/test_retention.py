@@ -13,9 +13,9 @@ from lakehouse.home.corrections import raw_from, read_corrections
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.question import AskError
 from lakehouse.serving.status import status
-from lakehouse.streams import rollup
 from lakehouse.streams.checks import measure, open_tables
 from lakehouse.streams.rollup_checks import measure_rollup
+from tests.folded import folded, rows_of
 from tests.readings import declared
 from tests.readings_lake import Lake
 
@@ -47,8 +47,7 @@ def take_in(stream: Lake, name: str, readings: list[dict[str, Any]]) -> None:
 
 
 def nodes(stream: Lake) -> list[Any]:
-    frame = rollup.folded_nodes(stream.spark, stream.settings.layout, stream.settings.stream("readings"))
-    return sorted(map(repr, frame.collect()))
+    return sorted(map(repr, rows_of(folded(stream.settings, "readings"))))
 
 
 def deviations(stream: Lake) -> list[str]:

@@ -30,7 +30,7 @@ _TOTALS = """
 
 
 class PublishRefused(RuntimeError):
-    """The new file does not say what Spark said; the pointer stays where it was."""
+    """The new file does not hold what the rollup holds; the pointer stays where it was."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def reconcile(
     compared = 0
     for stream in streams:
         if stream.changed is None:
-            totals, query, source = stream.totals, _TOTALS.format(stream=text(stream.name)), "Spark has"
+            totals, query, source = stream.totals, _TOTALS.format(stream=text(stream.name)), "the rollup has"
         else:
             totals, source = totals_of_changes(connection, stream), "the rollup gained"
             number = published_streams(connection)[stream.name].number

@@ -54,7 +54,7 @@ class Numbered:
 
 
 def load_wide(connection: duckdb.DuckDBPyConnection, stream: StreamSnapshot) -> None:
-    """Let ``wide`` be the nodes that Spark has folded."""
+    """Let ``wide`` be the nodes that were folded from all partial ones."""
     folder = stream.nodes
     if folder is None or not any(folder.glob("*.parquet")):
         connection.execute(f"CREATE OR REPLACE TEMP VIEW wide AS {no_nodes(stream)}")

@@ -45,7 +45,7 @@ def measures_of(stream: Stream) -> list[PublishedMeasure]:
 
 @dataclass(frozen=True)
 class Total:
-    """What Spark added up over all nodes of one level, grouping and measure."""
+    """What Arrow or Spark added up over all nodes of one level, grouping and measure."""
 
     level: int
     grouping: int

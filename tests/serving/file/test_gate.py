@@ -48,7 +48,7 @@ def test_an_exact_sum_must_be_equal_to_the_last_digit(
     total = Decimal(total_of(snapshot, measure).total or 0) + by
 
     with pytest.raises(
-        PublishRefused, match=f"deep level 2 grouping 1 measure {measure}: Spark has sum = {total}"
+        PublishRefused, match=f"deep level 2 grouping 1 measure {measure}: the rollup has sum = {total}"
     ):
         reconcile(lakehouse.reader.connection, [with_total(snapshot, measure, total)])
 

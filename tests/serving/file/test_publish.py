@@ -88,9 +88,9 @@ def test_old_versions_go_and_those_being_read_stay(home: Home, snapshot: StreamS
 @pytest.mark.parametrize(
     ("field", "by", "message"),
     [
-        ("rows", 1, r"pair level 1 grouping 0 measure temp: Spark has \d+ rows, the new file \d+"),
-        ("n", -1, r"measure temp: Spark has n = \d+, the new file \d+"),
-        ("total", 0.5, r"measure temp: Spark has sum = .*, the new file .*, beyond rounding"),
+        ("rows", 1, r"pair level 1 grouping 0 measure temp: the rollup has \d+ rows, the new file \d+"),
+        ("n", -1, r"measure temp: the rollup has n = \d+, the new file \d+"),
+        ("total", 0.5, r"measure temp: the rollup has sum = .*, the new file .*, beyond rounding"),
     ],
 )
 def test_a_total_that_differs_refuses_the_publish_and_the_pointer_stays(
@@ -113,12 +113,12 @@ def test_a_total_that_differs_refuses_the_publish_and_the_pointer_stays(
 def test_nodes_that_no_total_speaks_of_refuse_the_publish(tmp_path: Path, snapshot: StreamSnapshot) -> None:
     totals = [total for total in snapshot.totals if total.level != 2]
 
-    with pytest.raises(PublishRefused, match=r"level 2 .*Spark has no total"):
+    with pytest.raises(PublishRefused, match=r"level 2 .*the rollup has no total"):
         publish(Home(tmp_path), [replace(snapshot, totals=totals)])
 
 
 def test_a_lost_node_file_refuses_the_publish(tmp_path: Path, snapshot: StreamSnapshot) -> None:
-    with pytest.raises(PublishRefused, match=r"Spark has \d+ rows, the new file 0"):
+    with pytest.raises(PublishRefused, match=r"the rollup has \d+ rows, the new file 0"):
         publish(Home(tmp_path), [replace(snapshot, nodes=None)])
 
 
