@@ -66,7 +66,7 @@ def examine(config: Path | None = None, home: Path | None = None) -> list[Findin
     """
     findings = [_python(), _java(), *_versions(), _jars(), _class_archive()]
     findings += [_port(AIRFLOW_PORT), _config(config, home), *_home(config, home)]
-    return [*findings, *_control(config, home), *_spark(config, home)]
+    return [*findings, *_control(config, home), *_stores(config, home), *_spark(config, home)]
 
 
 def _python() -> Finding:
@@ -193,6 +193,34 @@ def _control(config: Path | None, home: Path | None) -> Iterator[Finding]:
         yield Finding(
             "control", "wrong", str(error), "start that database, or mend its URL in TIDEMARK_CONTROL"
         )
+
+
+def _stores(config: Path | None, home: Path | None) -> Iterator[Finding]:
+    """Say of each stream that lands on an object store whether this answers; nothing where no settings can be read."""
+    from lakehouse.declare.settings import load_settings
+    from lakehouse.declare.store_address import is_remote
+
+    try:
+        streams = load_settings(config, home).streams
+    except ConfigError:
+        return
+    remote = {name: each.source for name, each in streams.items() if is_remote(each.source.path)}
+    if not remote:
+        return
+    from lakehouse.streams.sources.files import matching
+    from lakehouse.streams.sources.object_store import StoreUnavailable
+
+    for name, source in remote.items():
+        try:
+            first = next(matching(source), None)
+        except StoreUnavailable as error:
+            fix = (
+                "mend the path or endpoint, or what the environment says of credentials; other streams go on"
+            )
+            yield Finding(f"store of {name}", "wrong", str(error), fix)
+            continue
+        found = f"{source.path}: " + (f"the first object is {first[0]}" if first else "no object yet")
+        yield Finding(f"store of {name}", "ok", found)
 
 
 def _spark(config: Path | None, home: Path | None) -> Iterator[Finding]:

@@ -38,6 +38,8 @@ def kill(spark: SparkSession, point: str, module: str, *words: str) -> None:
         "PYSPARK_GATEWAY_PORT": str(parameters.port),
         "PYSPARK_GATEWAY_SECRET": parameters.auth_token,
     }
+    # The server of forks may have been started before a test had credentials.
+    environment |= {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
     with tempfile.NamedTemporaryFile("r") as output:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([*IMPORTED, __name__])

@@ -12,6 +12,14 @@ from lakehouse.doctor import AIRFLOW_PORT, EXACT, Finding, examine
 from lakehouse.spark.archived_classes import archive_file
 from lakehouse.spark.jars import locked_jars
 from tests.serving.streams import write_delta
+from tests.stores.s3 import BUCKET, running
+
+_STREAM = """
+[streams.{name}]
+event_time = {{ column = "ts", unit = "s" }}
+levels = ["1d forever"]
+source = {{ path = "{path}/*.csv", format = "csv", endpoint = "{endpoint}" }}
+"""
 
 
 def _found(config: Path, home: Path) -> dict[str, Finding]:
@@ -193,6 +201,22 @@ def test_whatever_is_not_ok_has_a_fix(tmp_path: Path) -> None:
     found = examine(tmp_path / "none.toml", None)
 
     assert all(finding.fix for finding in found if finding.state != "ok")
+
+
+def test_a_store_that_does_not_answer_is_wrong_and_one_that_does_is_fine(tmp_path: Path) -> None:
+    with running() as store:
+        config = tmp_path / "tidemark.toml"
+        at = {"lost": "s3://elsewhere", "found": f"s3://{BUCKET}/in"}
+        config.write_text(
+            "".join(_STREAM.format(name=n, path=p, endpoint=store.endpoint) for n, p in at.items())
+        )
+        store.put("in/a.csv", b"")
+
+        found = _found(config, tmp_path)
+
+    assert found["store of found"].found.endswith(f"the first object is s3://{BUCKET}/in/a.csv")
+    assert (found["store of found"].state, found["store of lost"].state) == ("ok", "wrong")
+    assert found["store of lost"].found == f"s3://elsewhere: there is no such bucket at {store.endpoint}"
 
 
 def test_a_home_that_other_users_may_read_is_a_warning(empty_config: Path, tmp_path: Path) -> None:

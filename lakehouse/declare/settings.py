@@ -18,6 +18,7 @@ from lakehouse.declare.presets import preset_problem, with_landing, with_preset
 from lakehouse.declare.problems import ConfigError, Problem
 from lakehouse.declare.refusals import problems_of, stream_refusals
 from lakehouse.declare.spark_settings import SparkSettings as SparkSettings
+from lakehouse.declare.store_address import is_url
 from lakehouse.declare.stream import Kept, Microseconds, Source, Stream
 from lakehouse.home.control.move_in import move_in
 from lakehouse.home.control.place import use as use_control
@@ -305,6 +306,8 @@ def _located(source: Source, folder: Path) -> Source:
     """Return a source whose paths are taken from the configuration's folder."""
 
     def at(path: str) -> str:
+        if is_url(path):
+            return path
         return os.path.normpath(folder / Path(path).expanduser())
 
     places: dict[str, Any] = {name: at(path) for name in _PATHS if (path := getattr(source, name))}

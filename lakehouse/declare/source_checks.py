@@ -10,6 +10,7 @@ from lakehouse.declare.columns import HEADER, MESSAGE_FIELDS, TOPIC_LEVEL, is_me
 from lakehouse.declare.kafka_checks import kafka_problems
 from lakehouse.declare.landed_checks import landed_problems
 from lakehouse.declare.problems import Problem
+from lakehouse.declare.store_address import is_url, store_problems
 from lakehouse.declare.stream import Source, Stream
 
 
@@ -29,7 +30,7 @@ _LOGIN = ("username", "password_env", "ca", "cert", "key")
 KINDS = {
     "files": Kind(
         ("path",),
-        ("header", *_BATCHES),
+        ("header", "endpoint", "key_order", "full_listing", *_BATCHES),
         ("csv", "ndjson", "zeek", "parquet", "pcap", "nfdump"),
     ),
     "kafka": Kind(
@@ -59,9 +60,10 @@ def source_problems(stream: Stream) -> Iterator[Problem]:
     """Yield every problem of a stream's source, and of its columns' places in the source's records."""
     for check in (_keys, _formats, _positions, _file_names, _paths):
         yield from check(stream)
+    yield from store_problems(stream)
     if stream.source.kind == "kafka":
         yield from kafka_problems(stream)
-    if stream.source.kind in ("mqtt", "host"):
+    if stream.source.kind in ("mqtt", "host") and not is_url(stream.source.path):
         yield from landed_problems(stream)
 
 

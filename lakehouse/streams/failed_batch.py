@@ -31,6 +31,7 @@ from lakehouse.streams.ingest import commit, writer_of
 from lakehouse.streams.sources.few_messages import TooMany, is_of_time
 from lakehouse.streams.sources.kafka import without_secrets
 from lakehouse.streams.sources.manifest import SET_ASIDE, SPLIT, halves
+from lakehouse.streams.sources.object_store import StoreUnavailable, unavailable_in
 from lakehouse.streams.topics import why_unread
 
 log = logging.getLogger(__name__)
@@ -117,7 +118,7 @@ def _committed(records: BatchRecords) -> dict[str, Any]:
 
 def _why(records: BatchRecords, error: Exception) -> Exception:
     if records.manifest.kind != "kafka":
-        return error
+        return unavailable_in(error) or error
     target = records.tables
     return why_unread(error, target.spark, target.stream, records.store, records.before.batch)
 
@@ -129,7 +130,7 @@ def _is_around(records: BatchRecords, error: Exception, failure: Exception) -> b
         if str(failure) != said:
             return True
     is_lacking = isinstance(error, OSError) and error.errno in _AROUND
-    is_other = isinstance(error, LeaseHeld | LeaseLost | ControlUnreachable)
+    is_other = isinstance(failure, LeaseHeld | LeaseLost | ControlUnreachable | StoreUnavailable)
     if is_lacking or is_other or any(said in str(error) for said in _SAID_AROUND):
         return True
     layout, name = records.tables.layout, records.stream.name

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -18,9 +17,10 @@ from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
 from lakehouse.spark import tables
 from lakehouse.streams.quarantine import partly_read
-from lakehouse.streams.sources.file_names import on_disk
 from lakehouse.streams.sources.files import matching
+from lakehouse.streams.sources.landed_content import delete
 from lakehouse.streams.sources.manifest_store import ManifestStore
+from lakehouse.streams.sources.object_store import ObjectUnread, StoreUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ def drop_old_files(spark: SparkSession, layout: Home, stream: Stream, streams: I
     for each in streams:
         if gone:
             gone -= _needed(spark, layout, each)
-    return sum(_is_deleted(path) for path in sorted(gone))
+    return sum(_is_deleted(path, stream.source.endpoint) for path in sorted(gone))
 
 
 def _named(stream: Stream) -> set[str]:
@@ -53,13 +53,14 @@ def _needed(spark: SparkSession, layout: Home, stream: Stream) -> set[str]:
     store = ManifestStore(layout.manifests(stream.name))
     read = store.read_as_they_are(found, read_extent(layout, stream.name).batch)
     read -= partly_read(spark, layout, stream)
-    return {path for path, stat in found if path not in read or stat.st_mtime_ns > oldest}
+    return {path for path, seen in found if path not in read or seen.mtime_ns > oldest}
 
 
-def _is_deleted(path: str) -> bool:
+def _is_deleted(path: str, endpoint: str | None) -> bool:
     try:
-        Path(on_disk(path)).unlink()
-    except OSError as error:
-        log.warning("%s was read and is kept no longer, but cannot be deleted: %s", path, error.strerror)
+        delete(path, endpoint)
+    except (OSError, StoreUnavailable, ObjectUnread) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        log.warning("%s was read and is kept no longer, but cannot be deleted: %s", path, why)
         return False
     return True

@@ -122,7 +122,10 @@ PRINTED: dict[str, dict[str, set[str]]] = {
         "overload": {"overload_limit_bytes", "overload"},
     },
     "small_batch": {"small_batch": {"all_s_at_0", "cpu_s_at_0", "all_s_at_20000", "publish_s_at_20000"}},
-    "sources": {"manifests": {"first_s_at_10", "next_s_at_10", "stream_s_at_10", "fold_s_at_10"}},
+    "sources": {
+        "manifests": {"first_s_at_10", "next_s_at_10", "stream_s_at_10", "fold_s_at_10"},
+        "listing": {"all_requests_at_2000", "next_requests_at_20000", "all_s_at_20000", "next_s_at_20000"},
+    },
     "start": {"start": {"archive_s", "without_s", "speedup"}},
     "web": {
         "web": {

@@ -20,6 +20,7 @@ GOOD: dict[str, Any] = {
 }
 _CSV = {"path": "*.csv", "format": "csv"}
 _TOPIC = {"kind": "kafka", "servers": ["x:9092"], "topics": ["t"], "format": "ndjson"}
+_STORE = {"path": "s3://bucket/in/*", "format": "ndjson"}
 _AVRO = _TOPIC | {"format": "avro"}
 _MESSAGE = _TOPIC | {"format": "csv", "fields": ["ts", "device", "temp", "received"]}
 # Each seen by looking at one value alone.
@@ -171,5 +172,35 @@ TOGETHER: list[tuple[dict[str, Any], tuple[str, str, str]]] = [
     (
         {"source": _TOPIC, "columns": {"co": {"path": "$ofset"}}},
         ("columns.co.path", "'$ofset'", "(did you mean $offset?)"),
+    ),
+    (
+        {"source": _STORE | {"path": "s3://user:hunter2@bucket/*"}},
+        ("source.path", "a user name or password in it", "credentials come from the environment"),
+    ),
+    ({"source": _STORE | {"path": "gs://bucket/*"}}, ("source.path", "'gs://'", "s3://bucket/prefix")),
+    (
+        {"source": _STORE | {"path": "s3://buck*/a"}},
+        ("source.path", "the bucket 'buck*'", "without a pattern"),
+    ),
+    (
+        {"source": _STORE | {"kind": "mqtt", "broker": "mqtt://h", "topics": ["a"]}},
+        ("source.path", "a store with kind 'mqtt'", "a folder of this machine"),
+    ),
+    (
+        {"source": _STORE | {"endpoint": "https://user:hunter2@store"}},
+        ("source.endpoint", "a user name or password in it", '"https://HOST:PORT"'),
+    ),
+    (
+        {"source": _STORE | {"endpoint": "store:9000"}},
+        ("source.endpoint", "no such address", '"https://HOST:PORT"'),
+    ),
+    (
+        {"source": _STORE | {"full_listing": "1d"}},
+        ("source.full_listing", "no key_order", 'key_order = "time"'),
+    ),
+    ({"source": _STORE | {"follow_links": True}}, ("source.follow_links", "a path on a store", "a folder")),
+    (
+        {"source": {"path": "landing/*", "format": "ndjson", "endpoint": "https://store"}},
+        ("source.endpoint", "path 'landing/*'", "a path on a store"),
     ),
 ]

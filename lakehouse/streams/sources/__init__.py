@@ -1,12 +1,15 @@
 """From files and topics to typed rows.
 
 files.py     which files are new and complete; manifests that fix what each ingest batch holds
+landed_content.py  the bytes of a landed file, wherever it is; object_store.py: on S3 (no pyspark)
+listing.py   a look for new files that does not list a store from its beginning; key_pattern.py: which keys a path names
 offsets.py   which messages come next, and which are gone (no pyspark)
 kafka.py     what a broker has
 split.py     one file -> Arrow batches of numbered lines (no pyspark)
 nfdump.py    names and endings of nfdump's exports (no pyspark)
 packets.py   one capture -> Arrow batches of numbered packets, as lines (no pyspark)
 lines.py     a manifest of files -> a DataFrame of numbered lines
+parquet_objects.py  Parquet of a store -> the records that Spark makes of files
 messages.py  a manifest of offsets -> the same; what stands beside a message's value
 avro.py      an Avro record -> JSON text
 fields.py    a line -> named texts, per format

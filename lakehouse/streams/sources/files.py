@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import glob
 import gzip
+import logging
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -15,12 +17,18 @@ from stat import S_ISREG
 
 import pyarrow.parquet
 
+from lakehouse.declare.store_address import is_remote
 from lakehouse.declare.stream import Source
 from lakehouse.home.envelope import Message
+from lakehouse.streams.sources import object_store
 from lakehouse.streams.sources.drift import Columns, json_columns
 from lakehouse.streams.sources.file_names import on_disk, told
-from lakehouse.streams.sources.manifest import LandedFile
+from lakehouse.streams.sources.landed_content import opened_head
+from lakehouse.streams.sources.manifest import LandedFile, Seen
 from lakehouse.streams.sources.nfdump import field_names
+from lakehouse.streams.sources.object_store import ObjectUnread, StoreUnavailable
+
+log = logging.getLogger(__name__)
 
 _SAMPLE_LINES = 100
 # A longer line is looked at in pieces, so that no line fills the memory.
@@ -31,27 +39,39 @@ _ZEEK_MARKS = {"#separator": "\\x09", "#unset_field": "-", "#empty_field": "(emp
 HIDDEN = (".", "_")
 UNFINISHED = (".tmp", ".part", ".partial", ".inprogress", ".crdownload")
 
-Found = tuple[str, os.stat_result]
+# How many objects of a store are looked at together.
+_LOOKS = 16
+
+Found = tuple[str, Seen]
 
 
-def matching(source: Source) -> Iterator[Found]:
+def matching(source: Source, after: str = "") -> Iterator[Found]:
     """Return the files that a source names, by path, without those whose names say that they are unfinished.
 
-    A name that is not UTF-8 is escaped, so that tables can hold it.
+    A name that is not UTF-8 is escaped, so that tables can hold it. ``after``: of a store, only keys behind this one.
+
+    Raises:
+        StoreUnavailable: when files are on a store that does not answer, or refuses.
     """
+    if is_remote(source.path):
+        objects = object_store.listed(source.path, source.endpoint, after)
+        yield from (each for each in objects if _is_finished(each[0]))
+        return
     for path in sorted(glob.glob(source.path, recursive=True)):
-        name = os.path.basename(path)
-        if name.startswith(HIDDEN) or name.endswith(UNFINISHED):
-            continue
-        if (found := _regular(path)) is not None:
+        if _is_finished(path) and (found := _regular(path)) is not None:
             yield told(os.path.abspath(path)), found
 
 
-def _regular(path: str) -> os.stat_result | None:
+def _is_finished(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return bool(name) and not name.startswith(HIDDEN) and not name.endswith(UNFINISHED)
+
+
+def _regular(path: str) -> Seen | None:
     """Return what is known of a file; None of what is none, or has gone since it was listed."""
     with suppress(OSError):
         found = os.stat(path)
-        return found if S_ISREG(found.st_mode) else None
+        return Seen(found.st_size, found.st_mtime_ns) if S_ISREG(found.st_mode) else None
     return None
 
 
@@ -59,28 +79,59 @@ def groups(found: Iterable[Found], source: Source) -> Iterator[list[Found]]:
     """Cut files, in the order given, into groups within the source's batch limits."""
     group: list[Found] = []
     size = 0
-    for path, stat in found:
-        if group and (size + stat.st_size > source.batch_bytes or len(group) >= source.batch_files):
+    for path, known in found:
+        if group and (size + known.size > source.batch_bytes or len(group) >= source.batch_files):
             yield group
             group, size = [], 0
-        group.append((path, stat))
-        size += stat.st_size
+        group.append((path, known))
+        size += known.size
     if group:
         yield group
 
 
-def landed(path: str, stat: os.stat_result, source: Source) -> LandedFile:
-    """Return a file as a manifest holds it; one that cannot be read is marked so instead of raising."""
+def landed(path: str, known: Seen, source: Source) -> LandedFile:
+    """Return a file as a manifest holds it; one that cannot be read is marked so instead of raising.
+
+    Raises:
+        StoreUnavailable, ObjectUnread: when a store does not answer, or does not give it now: that says nothing of it.
+    """
     fields, unreadable = None, None
     columns: Columns = {}
     try:
-        if not source.follow_links:
+        if not source.follow_links and not is_remote(path):
             _require_inside(path, source)
         fields, columns = _fields(path, source)
+    except (StoreUnavailable, ObjectUnread):
+        raise
     except Exception as error:
         # Whatever a look at its beginning meets, a file stops no stream.
         unreadable = f"{type(error).__name__}: {error}"
-    return LandedFile(path, stat.st_size, stat.st_mtime_ns, fields, unreadable, columns)
+    return LandedFile(path, known.size, known.mtime_ns, fields, unreadable, columns)
+
+
+def all_landed(group: Sequence[Found], source: Source) -> tuple[LandedFile, ...]:
+    """Return files as a manifest holds them, without those that their store does not give now: they wait.
+
+    Raises:
+        StoreUnavailable: when the store does not answer, or gives none of them.
+    """
+    if not is_remote(source.path):
+        return tuple(landed(path, known, source) for path, known in group)
+
+    def looked(each: Found) -> LandedFile | ObjectUnread:
+        try:
+            return landed(*each, source)
+        except ObjectUnread as error:
+            return error
+
+    with ThreadPoolExecutor(_LOOKS) as pool:
+        found = list(pool.map(looked, group))
+    unread = [each for each in found if isinstance(each, ObjectUnread)]
+    if unread and len(unread) == len(found):
+        raise StoreUnavailable(f"none of {len(found)} new objects can be read: {unread[0]}")
+    for error in unread:
+        log.warning("%s; it is looked at again the next time", error)
+    return tuple(each for each in found if isinstance(each, LandedFile))
 
 
 def _require_inside(path: str, source: Source) -> None:
@@ -96,20 +147,21 @@ def _require_inside(path: str, source: Source) -> None:
 
 def _fields(path: str, source: Source) -> tuple[tuple[str, ...] | None, Columns]:
     if source.format == "ndjson":
-        return None, json_columns(_payloads(path) if source.kind == "mqtt" else _sample(path))
+        return None, json_columns(_payloads(path, source) if source.kind == "mqtt" else _sample(path, source))
     if source.format == "parquet":
-        if on_disk(path) != path:
+        if not is_remote(path) and on_disk(path) != path:
             raise ValueError("Spark reads no Parquet file whose name is not UTF-8; rename it")
-        schema = pyarrow.parquet.read_schema(path)
+        with opened_head(path, source.endpoint) as content:
+            schema = pyarrow.parquet.read_schema(content)
         return tuple(schema.names), {column.name: str(column.type) for column in schema}
     if source.format == "zeek":
-        return _zeek_fields(path)
+        return _zeek_fields(path, source)
     if source.format == "pcap":
         # What compiles loads slowly: only those who have captures wait for it.
         from lakehouse.streams.sources.packets import packet_fields
 
-        return packet_fields(path), {}
-    line = next(_head(path), "")
+        return packet_fields(path, source.endpoint), {}
+    line = next(_head(path, source), "")
     fields = next(csv.reader([line], delimiter=source.separator, quotechar=source.quote), [])
     _require_few(fields)
     if source.format == "nfdump":
@@ -128,11 +180,11 @@ def _require_few(fields: Sequence[str]) -> None:
         raise ValueError(f"its header has {len(fields)} fields; expected at most {_MOST_FIELDS}")
 
 
-def _zeek_fields(path: str) -> tuple[tuple[str, ...] | None, Columns]:
+def _zeek_fields(path: str, source: Source) -> tuple[tuple[str, ...] | None, Columns]:
     fields: tuple[str, ...] | None = None
-    for line in _head(path):
+    for line in _head(path, source):
         if line.startswith("{"):
-            return None, json_columns(_sample(path))
+            return None, json_columns(_sample(path, source))
         if not line.startswith("#"):
             break
         _require_usual(line)
@@ -153,22 +205,22 @@ def _require_usual(line: str) -> None:
             )
 
 
-def _payloads(path: str) -> Iterator[str]:
+def _payloads(path: str, source: Source) -> Iterator[str]:
     """The payloads of the first messages: a stream's columns are inside them."""
-    for line in _sample(path):
+    for line in _sample(path, source):
         with suppress(ValueError):
             yield Message.from_line(line).payload.decode("utf-8", "replace")
 
 
-def _sample(path: str) -> Iterator[str]:
+def _sample(path: str, source: Source) -> Iterator[str]:
     """The first lines; where the file breaks off, what could be read."""
     with suppress(OSError, EOFError):
-        yield from islice(_head(path), _SAMPLE_LINES)
+        yield from islice(_head(path, source), _SAMPLE_LINES)
 
 
-def _head(path: str) -> Iterator[str]:
-    name = on_disk(path)
-    with gzip.open(name, "rb") if path.endswith(".gz") else open(name, "rb") as file:
+def _head(path: str, source: Source) -> Iterator[str]:
+    with opened_head(path, source.endpoint) as content:
+        file = gzip.GzipFile(fileobj=content) if path.endswith(".gz") else content
         lines = iter(partial(file.readline, _SAMPLE_BYTES), b"")
         for number, line in enumerate(lines):
             text = line.decode("utf-8", "replace").rstrip("\r\n")

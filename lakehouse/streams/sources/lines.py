@@ -17,12 +17,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.declare.store_address import is_remote
 from lakehouse.declare.stream import Source
 from lakehouse.streams.sources.manifest import LandedFile
 from lakehouse.streams.sources.nfdump import without_remarks
+from lakehouse.streams.sources.parquet_objects import rows_of_objects
 from lakehouse.streams.sources.split import NUMBERED, numbered_lines
 from lakehouse.streams.sources.zeek import without_headers
 
@@ -107,13 +109,14 @@ def read_lines(
 
     Lines of text ``without`` some, by file.
     """
-    if source.format == "parquet":
+    is_here = not is_remote(source.path)
+    if source.format == "parquet" and is_here:
         files = tuple(map(_found, files))
     layouts = layouts_of(files)
     readable = [(f.path, layouts.index(f.fields)) for f in files if f.unreadable is None]
     unreadable = unreadable_lines(files)
     if source.format == "parquet":
-        frame = _parquet_lines(spark, [f for f in files if f.unreadable is None])
+        frame = _parquet_lines(spark, [f for f in files if f.unreadable is None], source)
     else:
         frame = _text_lines(spark, readable, sum(f.size for f in files), source, without)
     if unreadable.num_rows:
@@ -190,16 +193,17 @@ def records_of(path: str, source: Source) -> Iterator[pa.RecordBatch]:
 
 
 def _records(path: str, source: Source) -> Iterator[pa.RecordBatch]:
+    longest, endpoint = source.max_record_bytes, source.endpoint
     if source.format == "pcap":
         from lakehouse.streams.sources.packets import numbered_packets
 
-        return numbered_packets(path)
+        return numbered_packets(path, endpoint)
     if source.format == "nfdump":
-        return without_remarks(numbered_lines(path, True, source.max_record_bytes))
+        return without_remarks(numbered_lines(path, True, longest, endpoint))
     if source.format == "zeek":
-        return without_headers(numbered_lines(path, False, source.max_record_bytes))
+        return without_headers(numbered_lines(path, False, longest, endpoint))
     has_header = source.format == "csv" and source.header != "none"
-    return numbered_lines(path, has_header, source.max_record_bytes)
+    return numbered_lines(path, has_header, longest, endpoint)
 
 
 def _located(lines: pa.RecordBatch, file: int, layout: int) -> pa.RecordBatch:
@@ -208,28 +212,34 @@ def _located(lines: pa.RecordBatch, file: int, layout: int) -> pa.RecordBatch:
     return pa.record_batch(columns, ["file", *_LINE_NAMES])
 
 
-def _parquet_lines(spark: SparkSession, files: list[LandedFile]) -> DataFrame:
+def _parquet_lines(spark: SparkSession, files: list[LandedFile], source: Source) -> DataFrame:
     """Rows of Parquet files as JSON records, so that they take the same way as lines; a line is a row's number.
 
     Files are read by their own columns and types: those of equal ones together, in one plan each.
     """
-    alike: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    alike: dict[tuple[tuple[str, str], ...], list[LandedFile]] = {}
     for file in files:
-        alike.setdefault(tuple(sorted(file.columns.items())), []).append(
-            _UNESCAPED.sub(r"\\\g<0>", file.path)
-        )
-    frames = [_parquet_records(spark.read.parquet(*paths)) for paths in alike.values()]
+        alike.setdefault(tuple(sorted(file.columns.items())), []).append(file)
+    if is_remote(source.path):
+        frames = [rows_of_objects(spark, same, source.endpoint, _as_json) for same in alike.values()]
+    else:
+        paths = [[_UNESCAPED.sub(r"\\\g<0>", file.path) for file in same] for same in alike.values()]
+        frames = [_parquet_records(spark.read.parquet(*same)) for same in paths]
     return reduce(DataFrame.unionByName, frames) if frames else spark.createDataFrame([], LINES)
 
 
-def _parquet_records(frame: DataFrame) -> DataFrame:
+def _as_json(row: Column) -> Column:
     micros = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "true"}
+    return F.to_json(row, micros)
+
+
+def _parquet_records(frame: DataFrame) -> DataFrame:
     # Spark tells an address: with percents, in which a plus stands for itself.
     address = F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B"))
     return frame.select(
         F.regexp_replace(F.url_decode(address), "^file:/*", "/").alias("source_file"),
         (F.col("_metadata.row_index") + 1).alias("source_line"),
         F.lit(0).alias("layout"),
-        F.to_json(F.struct("*"), micros).cast("binary").alias("record"),
+        _as_json(F.struct("*")).cast("binary").alias("record"),
         F.lit(None).cast("string").alias("fault"),
     )

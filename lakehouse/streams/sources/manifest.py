@@ -7,13 +7,20 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lakehouse.streams.sources.drift import Columns
 
 Partition = tuple[str, int]
 # Kinds of batches that read nothing: the first was cut into batches behind it.
 SPLIT, SET_ASIDE = "split", "set_aside"
+
+
+class Seen(NamedTuple):
+    """What is known of a landed file before it is read: its bytes, and when it was written."""
+
+    size: int
+    mtime_ns: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ the same files, however many have landed since. Numbers run 1, 2, 3, ...; they a
 
     manifests/<stream>/00000123.json    the manifest of batch 123
     manifests/<stream>/folded.sqlite    those of long finished batches
+    manifests/<stream>/listed.position  how far a store was listed (listing.py)
 """
 
 from __future__ import annotations
@@ -12,21 +13,23 @@ from __future__ import annotations
 import os
 import time
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
+from lakehouse.declare.store_address import is_remote
 from lakehouse.declare.stream import Source
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.damaged import naming
 from lakehouse.home.folded_file import RECENT
 from lakehouse.home.seal import is_shared, write_sealed
 from lakehouse.streams.sources.drift import schema_changes
-from lakehouse.streams.sources.file_names import on_disk
-from lakehouse.streams.sources.files import Found, groups, landed, matching
+from lakehouse.streams.sources.files import Found, all_landed, groups, landed, matching
 from lakehouse.streams.sources.folded_manifests import KINDS, FoldedManifests
+from lakehouse.streams.sources.landed_content import seen
+from lakehouse.streams.sources.listing import Look
 from lakehouse.streams.sources.manifest import (
     SET_ASIDE,
     LandedFile,
@@ -51,6 +54,8 @@ class ManifestStore:
         self.folder = folder
         _take_over_old_folder(folder)
         self.folded = FoldedManifests(folder)
+        self._look: Look | None = None
+        self._changed: list[str] = []
         self._load()
 
     def _load(self) -> None:
@@ -89,19 +94,27 @@ class ManifestStore:
     def new_files(self, source: Source) -> list[Found]:
         """Return complete files matching the source that no manifest holds, by path."""
         newest = time.time_ns() - source.settle * 1000
-        found = list(matching(source))
-        known = self._sizes(found)
-        return [(path, stat) for path, stat in found if path not in known and stat.st_mtime_ns <= newest]
+        new: list[Found] = []
+        self._look, self._changed = Look(self.folder, source), []
+        for found in self._look.pieces():
+            known = self._sizes(found)
+            new += [(path, file) for path, file in found if path not in known and file.mtime_ns <= newest]
+            self._changed += _changed(found, known)
+        return new
 
     def changed_files(self, source: Source) -> list[str]:
-        """Return files that are not the size they were when their batch was fixed: their new content is not read."""
+        """Return files that are not the size they were when their batch was fixed: their new content is not read.
+
+        Of a store those that the look for new files saw: a listing costs money.
+        """
+        if is_remote(source.path):
+            return self._changed
         found = list(matching(source))
-        known = self._sizes(found)
-        return [path for path, stat in found if known.get(path, stat.st_size) != stat.st_size]
+        return _changed(found, self._sizes(found))
 
     def read_as_they_are(self, found: Iterable[Found], finished: int) -> set[str]:
         """Return those of these files that finished batches have read, and that nobody has touched since."""
-        known = {path: (stat.st_size, stat.st_mtime_ns) for path, stat in found}
+        known = dict(found)
         unread = (*self.behind(finished), *self.set_aside)
         waiting = {file.path for manifest in unread for file in manifest.files}
         read = {file.path for file in self.files_of(known) if known[file.path] == (file.size, file.mtime_ns)}
@@ -109,11 +122,14 @@ class ManifestStore:
 
     def add_files(self, source: Source) -> int:
         """Write manifests for all new files, cut at the source's batch limits; return how many files."""
-        found = self.new_files(source)
+        found, count = self.new_files(source), 0
         for group in groups(found, source):
-            files = tuple(landed(path, stat, source) for path, stat in group)
-            self._add(Manifest(self.last_batch + 1, "files", files, (), self._changes(files)))
-        return len(found)
+            if files := all_landed(group, source):
+                self._add(Manifest(self.last_batch + 1, "files", files, (), self._changes(files)))
+            count += len(files)
+        if self._look:
+            self._look.note()
+        return count
 
     def add_requeue(self, reasons: tuple[str, ...]) -> Manifest:
         """Write the manifest of a batch that takes quarantined records of these reasons through again."""
@@ -229,10 +245,14 @@ class ManifestStore:
         write_sealed(manifest_file(self.folder, manifest.batch), manifest.to_json(), is_new=is_new)
 
 
+def _changed(found: Iterable[Found], known: Mapping[str, int]) -> list[str]:
+    return [path for path, file in found if known.get(path, file.size) != file.size]
+
+
 def _as_it_is(file: LandedFile, source: Source) -> LandedFile:
     """Return a file as it is now, as it was where it is gone: it is found to be so when it is read."""
     try:
-        return landed(file.path, os.stat(on_disk(file.path)), source)
+        return landed(file.path, seen(file.path, source.endpoint), source)
     except FileNotFoundError:
         return file
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable
 from contextlib import suppress
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -13,24 +14,28 @@ from lakehouse.home.layout import Home
 from lakehouse.home.table_log import read_columns
 from lakehouse.streams.sources.files import matching
 from lakehouse.streams.sources.kafka import Broker
+from lakehouse.streams.sources.listing import after_key
 from lakehouse.streams.sources.manifest import Manifest, manifest_file
 
 Probe = Callable[[], Hashable]
 
 
-def probe_of(spark: SparkSession, source: Source) -> Probe:
+def probe_of(spark: SparkSession, source: Source, manifests: Path) -> Probe:
     """Return a function that looks at a source; it may raise what reading the source raises.
 
-    Cost of a look: of files, their listing; of topics, three questions to a broker over a connection that stays open.
+    ``manifests``: the folder of the stream's manifests. Cost of a look: of files, their listing, of those of a store
+    what ``listing.py`` says; of topics, three questions to a broker over a connection that stays open.
     """
-    return _WatchedTopics(spark, source) if source.kind == "kafka" else lambda: _settled(source)
+    return _WatchedTopics(spark, source) if source.kind == "kafka" else lambda: _settled(source, manifests)
 
 
-def _settled(source: Source) -> Hashable:
-    """Return what the complete files of a source look like, as one number."""
-    newest = time.time_ns() - source.settle * 1000
-    files = (each for each in matching(source) if each[1].st_mtime_ns <= newest)
-    return hash(tuple((path, stat.st_size, stat.st_mtime_ns) for path, stat in files))
+def _settled(source: Source, manifests: Path) -> Hashable:
+    """Return what the complete files of a source look like, as one number: those that a look for new ones sees."""
+    now = time.time_ns()
+    newest = now - source.settle * 1000
+    found = matching(source, after_key(manifests, source, now // 1000))
+    files = (each for each in found if each[1].mtime_ns <= newest)
+    return hash(tuple((path, *seen) for path, seen in files))
 
 
 class _WatchedTopics:

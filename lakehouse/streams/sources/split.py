@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.streams.sources.file_names import on_disk
+from lakehouse.streams.sources.landed_content import opened
 
 BLOCK_BYTES = 8 * 1024 * 1024
 BATCH_LINES = 100_000
@@ -27,7 +27,9 @@ _BOM = b"\xef\xbb\xbf"
 _NEWLINE, _RETURN = 10, 13
 
 
-def numbered_lines(path: str, skip_header: bool, longest: int) -> Iterator[pa.RecordBatch]:
+def numbered_lines(
+    path: str, skip_header: bool, longest: int, endpoint: str | None = None
+) -> Iterator[pa.RecordBatch]:
     """Yield (source_line int64 from 1, record binary, fault string) of a plain or gzip file, without line ends.
 
     Blank lines hold no record and are passed over; so is the first line with ``skip_header``. A gzip file that ends too
@@ -37,23 +39,26 @@ def numbered_lines(path: str, skip_header: bool, longest: int) -> Iterator[pa.Re
     Memory: some blocks and the longest line, however far a file inflates.
     """
     number = 0
-    for block, fault in _whole_line_blocks(path, longest):
+    for block, fault in _whole_line_blocks(path, longest, endpoint):
         for batch, count in _batches(block, number, fault, longest):
             yield _without(batch, skip_header)
             number += count
 
 
-def blocks(path: str) -> Iterator[tuple[bytes, str | None]]:
-    """Yield a plain or gzip file's content in blocks; the last of a damaged gzip file has a fault."""
-    with open(on_disk(path), "rb") as file:
+def blocks(path: str, endpoint: str | None = None) -> Iterator[tuple[bytes, str | None]]:
+    """Yield a plain or gzip file's content in blocks; the last of a damaged gzip file has a fault.
+
+    ``endpoint``: where the store is that has the file, None for the usual one.
+    """
+    with opened(path, endpoint) as file:
         yield from _inflated(file) if path.endswith(".gz") else _plain(file)
 
 
-def _whole_line_blocks(path: str, longest: int) -> Iterator[tuple[bytes, str | None]]:
+def _whole_line_blocks(path: str, longest: int, endpoint: str | None) -> Iterator[tuple[bytes, str | None]]:
     """Cut the file into blocks that end with a line; the last line may lack its end, and a long one most of itself."""
     # ``seen``: how long the line is by now that ``rest`` begins, where it is too long already.
     rest, seen, first = b"", 0, True
-    for block, fault in blocks(path):
+    for block, fault in blocks(path, endpoint):
         content = block.removeprefix(_BOM) if first else block
         first = False
         if seen:

@@ -5,7 +5,8 @@
 ``kafka`` starts a broker of its own on this machine, which shares its cores with Spark. ``freshness`` serves rows
 as they come, an hour of stream time at each of two rates, replayed faster: 45 minutes; ``history`` does for a minute
 each, in homes that have ten million nodes already: 8 minutes. ``manifests``: what finding the next batch costs behind
-thousands. ``soak``: whether memory and files stay flat, 40 minutes.
+thousands. ``listing``: what looking for new files on a store costs. ``soak``: whether memory and files stay flat, 40
+minutes.
 """
 
 from __future__ import annotations
@@ -13,4 +14,6 @@ from __future__ import annotations
 from tests.benchmarks.parts import run_parts
 
 if __name__ == "__main__":
-    run_parts(__doc__, __package__, ("manifests",), only_in_full=("kafka", "freshness", "history", "soak"))
+    run_parts(
+        __doc__, __package__, ("manifests", "listing"), only_in_full=("kafka", "freshness", "history", "soak")
+    )

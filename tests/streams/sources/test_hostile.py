@@ -9,6 +9,7 @@ import pytest
 
 from lakehouse.declare.stream import Source
 from lakehouse.streams.sources.files import landed
+from lakehouse.streams.sources.landed_content import seen
 from lakehouse.streams.sources.nfdump import without_remarks
 from lakehouse.streams.sources.packets import numbered_packets
 from lakehouse.streams.sources.split import numbered_lines
@@ -32,7 +33,7 @@ def test_every_file_is_cut_into_records_that_are_numbered_once(tmp_path: Path, f
         path.write_bytes(content)
         began = time.process_time()
 
-        file = landed(str(path), path.stat(), source)
+        file = landed(str(path), seen(str(path)), source)
         found = [] if file.unreadable else records(path, format)
 
         numbers = [number for number, _, _ in found]

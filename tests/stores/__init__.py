@@ -1,0 +1,1 @@
+"""Real servers of object stores, for tests."""

@@ -1,0 +1,117 @@
+"""A real S3 server that tests start, stop and kill, on the loopback: moto's, or the one of ``TIDEMARK_VERSITYGW``.
+
+moto keeps objects in memory and takes any credentials; versitygw keeps them as files and checks signatures.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakehouse.streams.sources import object_store
+
+KEY, SECRET = "AKIATESTTESTTESTTEST", "never/to/be/said/by/anyone/at/all/anywhere"
+BUCKET = "landing"
+_TO_START_S = 60
+
+
+class S3:
+    """A server with one bucket."""
+
+    def __init__(self, folder: Path) -> None:
+        for module in ("botocore", "moto", "flask"):
+            if importlib.util.find_spec(module) is None:
+                pytest.skip(f"no {module}: `make setup` installs it")
+        self.folder = folder
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def is_real(self) -> bool:
+        """Whether it keeps objects on disk and checks who asks."""
+        return "TIDEMARK_VERSITYGW" in os.environ
+
+    def start(self) -> None:
+        """Start it, and wait until it takes connections."""
+        words, env = self._command()
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(words, stdout=log, stderr=log, env=env, cwd=self.folder)
+        end = time.monotonic() + _TO_START_S
+        while not _answers(self.port):
+            assert time.monotonic() < end and self.process.poll() is None, (self.folder / "log").read_text()
+            time.sleep(0.05)
+
+    def _command(self) -> tuple[list[str], dict[str, str]]:
+        env = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+        if self.is_real:
+            kept = self.folder / "objects"
+            kept.mkdir(exist_ok=True)
+            words = [os.environ["TIDEMARK_VERSITYGW"], "--port", f"127.0.0.1:{self.port}", "posix", str(kept)]
+            return words, env | {"ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET}
+        return [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)], env
+
+    def make_bucket(self) -> None:
+        self.client.create_bucket(Bucket=BUCKET)
+
+    @property
+    def client(self) -> Any:
+        """A client of the tests' own, made like that of the product."""
+        return object_store.client(self.endpoint)
+
+    def put(self, key: str, content: bytes) -> str:
+        """Upload an object; return its URL."""
+        self.client.put_object(Bucket=BUCKET, Key=key, Body=content)
+        return f"s3://{BUCKET}/{key}"
+
+    def remove(self, key: str) -> None:
+        self.client.delete_object(Bucket=BUCKET, Key=key)
+
+    def kill(self) -> None:
+        """Kill it at once."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(30)
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextmanager
+def running() -> Iterator[S3]:
+    """Start a server with one empty bucket, and give this process credentials; undo both afterwards."""
+    with tempfile.TemporaryDirectory(prefix="tidemark-s3-") as folder, pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("AWS_")]:
+            patch.delenv(name)
+        patch.setenv("AWS_ACCESS_KEY_ID", KEY)
+        patch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        patch.setenv("AWS_CONFIG_FILE", f"{folder}/config")
+        patch.setenv("AWS_SHARED_CREDENTIALS_FILE", f"{folder}/credentials")
+        object_store._client.cache_clear()
+        server = S3(Path(folder))
+        server.start()
+        try:
+            server.make_bucket()
+            yield server
+        finally:
+            server.kill()
+            object_store._client.cache_clear()
