@@ -1,8 +1,9 @@
 """Who may ask: the Host asked for, the token, and one line of log for each question.
 
 Without tokens the server answers on the loopback only, and only to requests that name it so: a page of some other site
-cannot reach it through a name that it points here (DNS rebinding). With tokens each request carries one, as
-``Authorization: Bearer`` or as the password of Basic, which browsers and Grafana can send.
+cannot reach it through a name that it points here (DNS rebinding), nor have it work by asking in the background. With
+tokens each request carries one, as ``Authorization: Bearer`` or as the password of Basic, which browsers and Grafana
+can send.
 """
 
 from __future__ import annotations
@@ -81,6 +82,10 @@ class Access:
         if not self._needs_token:
             if re.sub(r":\d*$", "", headers.get("host", "")) not in LOOPBACK:
                 raise Problem(421, "Wrong host", "without tokens only localhost and 127.0.0.1 are answered")
+            if _is_of_another_site(scope["method"], headers):
+                raise Problem(
+                    403, "Wrong site", "a page of another site asked; without tokens it is not answered"
+                )
             return LOCAL
         token = token_of(await self._tokens(), _given(headers.get("authorization", "")))
         if token is None:
@@ -100,6 +105,12 @@ class Access:
         except ControlUnreachable as error:
             log.error("%s", error)
             raise Problem(503, "No tokens", "the store of tokens does not answer; ask again later") from error
+
+
+def _is_of_another_site(method: str, headers: Headers) -> bool:
+    """Whether a page of another site asks, which could have the server work; its links may be followed."""
+    is_link = method == "GET" and headers.get("sec-fetch-mode") == "navigate"
+    return headers.get("sec-fetch-site") == "cross-site" and not is_link
 
 
 def _given(authorization: str) -> str:

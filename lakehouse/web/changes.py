@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from lakehouse.serving.ask.ask import answers
-from lakehouse.serving.ask.question import Question
+from lakehouse.serving.ask.question import Question, UnknownName
 from lakehouse.serving.file.versions import VersionGone, versions
 from lakehouse.serving.literals import text
 from lakehouse.serving.sandbox.sandbox import PublishedReader
@@ -84,7 +84,8 @@ async def changes(request: Request, format: Format, asked: Question = Depends(qu
 
     def work(stop: Stop) -> Any:
         before: dict[str, Any] | None = None
-        rows = []
+        rows: list[list[Any]] = []
+        unknown: UnknownName | None = None
         for version in versions(layout_of(request).serving):
             try:
                 with versions_of(request).reader(version) as reader:
@@ -93,9 +94,15 @@ async def changes(request: Request, format: Format, asked: Question = Depends(qu
                     facts = _facts(reader, asked)[asked.stream]
             except VersionGone:
                 continue
+            except UnknownName as error:
+                # What is asked for came with a later version; or it is in none.
+                unknown = error
+                continue
             told = (found.value, found.low, found.high, found.exact, found.final, found.rows)
             rows.append([version, facts["published_us"], *told, *_since(before, facts)])
             before = facts
+        if unknown and not rows:
+            raise unknown
         about = {"question": question_document(asked), "truncated": False}
         return written(Rows(list(_ANSWER), list(_ANSWER.values()), rows, about), format)
 

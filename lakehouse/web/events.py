@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -24,8 +24,9 @@ from lakehouse.web.alarm_changes import Told, changes_after, newest_told, querie
 from lakehouse.web.problems import Problem
 from lakehouse.web.versions import Versions
 
+logger = logging.getLogger(__name__)
 MOST_LISTENERS = 1_000
-_LOOK_S, _KEEP_ALIVE_S = 0.25, 15.0
+_LOOK_S, _AGAIN_S, _KEEP_ALIVE_S = 0.25, 2.0, 15.0
 # A listener that takes nothing for so many events is sent away; it comes back and asks.
 _QUEUE = 100
 # Most changes of alarms that are told of one version; the rest is in alarm_changes.
@@ -60,14 +61,21 @@ class Events:
     async def follow(self) -> None:
         """Look for a new version again and again, until cancelled."""
         while True:
-            with suppress(NotPublished, VersionGone, ValueError):
+            wait_s = _LOOK_S
+            try:
                 version = self._versions.current()
                 if version != self.version:
                     events = await asyncio.to_thread(self._of_version, version)
                     self.version = version
                     for event in events:
                         self._tell(event)
-            await asyncio.sleep(_LOOK_S)
+            except (NotPublished, VersionGone, ValueError):
+                pass
+            except Exception:
+                # A version that cannot be read must not be the last one that anybody hears of.
+                logger.exception("the current version could not be looked at, again in %g s", _AGAIN_S)
+                wait_s = _AGAIN_S
+            await asyncio.sleep(wait_s)
 
     def _tell(self, event: Event) -> None:
         for listener in list(self._listeners):

@@ -18,7 +18,6 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
-from urllib.error import URLError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from lakehouse.home.atomic_files import write_json
@@ -58,16 +57,17 @@ class Webhooks:
                     wait_s = LOOK_S
                 except (NotPublished, VersionGone, BlockingIOError):
                     pass
-                except (URLError, OSError, ValueError) as error:
+                # Whatever it was, of the address or of the home: an alarm that nobody hears of is worse.
+                except Exception as error:
                     wait_s = min(max(FIRST_WAIT_S, 2 * wait_s), LONGEST_WAIT_S)
-                    log.warning("an alarm could not be delivered, again in %g s: %s", wait_s, error)
+                    log.warning("an alarm could not be delivered, again in %g s: %r", wait_s, error)
                 await asyncio.sleep(wait_s)
 
     def deliver_new(self) -> None:
         """Deliver every change that nobody confirmed yet, in order.
 
         Raises:
-            URLError: when the address does not answer, or with anything but success.
+            Exception: when the address does not answer, or with anything but success.
         """
         version = self._versions.current()
         if version == self._seen:

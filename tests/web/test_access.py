@@ -195,6 +195,20 @@ def test_without_tokens_only_names_of_the_loopback_are_answered(home: Home) -> N
             assert client.get("/latest/streams.json", headers={"Host": host}).status_code == status, host
 
 
+def test_a_page_of_another_site_has_the_server_do_no_work(home: Home) -> None:
+    other = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}
+    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    own = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}
+
+    with client_of(home) as client:
+        asked = [
+            client.get("/latest/streams.json", headers=given).status_code for given in (other, link, own)
+        ]
+        sent = client.post("/prometheus/api/v1/query", data={"query": "1"}, headers=link).status_code
+
+    assert (asked, sent) == ([403, 200, 200], 403)
+
+
 @pytest.mark.slow
 def test_each_question_leaves_a_line_without_the_token(
     guarded: TestClient, home: Home, caplog: pytest.LogCaptureFixture

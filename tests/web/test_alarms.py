@@ -44,6 +44,8 @@ class Receiver(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Noting)
         self.found: list[tuple[dict[str, str], bytes]] = []
         self.failing = 0
+        # What a failure says; by default status 500.
+        self.garbage = b""
 
     @property
     def url(self) -> str:
@@ -63,6 +65,10 @@ class _Noting(BaseHTTPRequestHandler):
         self.server.failing -= fails
         if not fails:
             self.server.found.append((dict(self.headers), body))
+        if fails and self.server.garbage:
+            self.wfile.write(self.server.garbage)
+            self.close_connection = True
+            return
         self.send_response(500 if fails else 204)
         self.end_headers()
 
@@ -154,6 +160,16 @@ def test_each_change_is_posted_signed_and_again_until_it_is_confirmed(settings: 
         signature = hmac.new(b"shared", body, hashlib.sha256).hexdigest()
         assert headers["Tidemark-Signature"] == f"sha256={signature}"
         assert json.loads(body)["query"] == "busy"
+
+
+@pytest.mark.slow
+def test_an_answer_that_is_no_http_ends_no_delivery(settings: Settings) -> None:
+    with receiving() as receiver:
+        receiver.failing, receiver.garbage = 1, b"no HTTP at all\r\n\r\n"
+        with served(settings.layout, WebOptions(alerts_url=receiver.url)):
+            wait_for(lambda: len(receiver.found) == 2)
+
+    assert sorted(receiver.identities) == ["busy:a:0", "busy:b:0"]
 
 
 @pytest.mark.slow

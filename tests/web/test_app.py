@@ -207,3 +207,12 @@ def test_how_an_answer_changed_is_told_version_by_version(two_versions: Home) ->
     assert rows[0]["value"] == rows[1]["value"]
     assert (rows[0]["received"], rows[1]["received"]) == (None, 0)
     assert {(row["version"], row["stream"]) for row in kept} == {(1, "pair"), (2, "flat"), (2, "pair")}
+
+
+def test_versions_from_before_a_stream_was_there_are_left_out(two_versions: Home) -> None:
+    with client_of(two_versions) as client:
+        found = client.get("/changes.json", params={"stream": "flat", "measure": "price"})
+        none = client.get("/changes.json", params={"stream": "flat", "measure": "prize"})
+
+    assert [(row["version"], row["received"]) for row in found.json()["rows"]] == [(2, None)]
+    assert (none.status_code, "did you mean 'price'" in none.json()["detail"]) == (400, True)

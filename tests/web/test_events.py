@@ -43,3 +43,21 @@ def test_each_published_version_is_told_once(tmp_path: Path) -> None:
         listening.join(timeout=20)
 
     assert found == [("version", 1), ("version", 2)]
+
+
+@pytest.mark.slow
+def test_a_pointer_that_cannot_be_read_ends_no_events(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    home = published(tmp_path, "pair")
+    pointer = home.serving / "current"
+    pointer.rename(home.serving / "aside")
+    pointer.mkdir()
+    with served(home) as address:
+        wait_for(lambda: "could not be looked at" in caplog.text)
+        pointer.rmdir()
+        (home.serving / "aside").rename(pointer)
+        with httpx.stream("GET", f"{address}/events", timeout=30) as response:
+            found = next(_events(response.iter_lines()))
+
+    assert found == ("version", 1)

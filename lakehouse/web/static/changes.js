@@ -26,9 +26,9 @@ export async function changes(sheet, parameters, go, later) {
 }
 
 export function why(row) {
-  if (row.batches === null) return "the oldest that is kept";
+  if (row.batches === null) return "the first that is kept and has it";
   const said = [];
-  if (row.received) said.push(`${number(row.received)} rows came in ${number(row.batches)} batches`);
+  if (row.received) said.push(`${number(row.received)} rows came in ${row.batches === 1 ? "one batch" : `${number(row.batches)} batches`}`);
   if (row.late) said.push(`${number(row.late)} of them late`);
   if (row.requeued) said.push(`${number(row.requeued)} rows requeued`);
   if (row.retracted) said.push(`${number(row.retracted)} rows retracted`);
