@@ -24,8 +24,9 @@
     identities/<stream>/  hashes of identities, to find repeats: a cache   jobs/ingest
     manifests/<stream>/   manifests: which files make up a batch
     batch_manifests/<query>/  which ingest batches make up a batch of a query, which of its batches a repair
-    control.sqlite        outcomes of jobs, failures of batches, tokens, where no database keeps them (control/store.py)
+    control.sqlite        outcomes of jobs and tokens, where no database keeps them (control/store.py)
     control.json          the home's identity in a control store, where a database keeps its leases and these rows
+    attempts/             how often the batch that a stream takes in now has failed   jobs/ingest
     heartbeats/           signs of life of services, bridges and collectors
     delivered_alarms.json which changes of alarms were delivered       tidemark web
     service/              the heartbeat of `tidemark serve`, and what its Spark says
@@ -146,10 +147,9 @@ class Home:
         """Manifests of a stream: which files make up which ingest batch."""
         return self.root / "manifests" / stream
 
-    @property
-    def suspects(self) -> Path:
-        """What to hold while a batch is tried that may end its process; nothing is there but the lease."""
-        return self.root / "suspects"
+    def attempts(self, stream: str) -> Path:
+        """How often the batch that a stream takes in now has failed."""
+        return self.root / "attempts" / f"{stream}.json"
 
     @property
     def quality(self) -> Path:

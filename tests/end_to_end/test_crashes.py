@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,18 +13,29 @@ import pytest
 
 from lakehouse.declare.settings import load_settings
 from lakehouse.home import table_commits
+from lakehouse.home.control import place
+from lakehouse.home.control.session import LeaseLost
 from lakehouse.home.crashpoint import CRASH_POINTS
+from lakehouse.home.seal import PROPERTY
 from lakehouse.spark import tables
 from tests import killing
 from tests.end_to_end import pipeline
 from tests.end_to_end.pipeline import JOBS
+from tests.home.control.conftest import server
+from tests.home.control.postgres import Postgres
 from tests.readings import declared
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+__all__ = ["server"]
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 T0 = 1_590_000_000
+# Where a job dies whose lease a database keeps, and where that database dies under a job.
+DIES_AT = ("ingest.raw-appended", "rollup.appended", "publish.pointer-moved")
+ENDS_AT = ("ingest.raw-appended", "rollup.before-append", "publish.file-written")
+# What this process does when it passes a crash point, once.
+PASSING: dict[str, Callable[[], None]] = {}
 # Of every job the kill that takes its JVM along.
 FRESH = ("ingest.raw-appended", "rollup.appended", "maintain.compacted", "publish.pointer-moved")
 
@@ -88,6 +100,40 @@ def test_killed_at_every_step_and_run_again_the_content_is_the_same(
 
     for _ in range(2):
         assert pipeline.run(spark, load_settings(config))["readings"] == undisturbed
+
+
+def _passing(event: str, told: tuple[object, ...]) -> None:
+    if event == "tidemark.crash_point" and told[0] in PASSING:
+        PASSING.pop(str(told[0]))()
+
+
+def test_where_a_database_keeps_the_leases_neither_a_job_nor_the_database_that_dies_loses_or_doubles_anything(
+    tmp_path: Path, spark: SparkSession, undisturbed: dict[str, Any], server: Postgres
+) -> None:
+    """Hooks of a process cannot be taken away again, so one that finds nothing to do stays."""
+    config = lake(tmp_path, parts=(0, 1))
+    config.write_text(f'control = "{server.url}"\n{config.read_text()}')
+    settings = load_settings(config)
+    sys.addaudithook(_passing)
+    try:
+        for point in DIES_AT:
+            kill(spark, config, point)
+            # Whoever comes next has the lease at once, and seals what the one before wrote.
+            pipeline.run_job(job_of(point), spark, settings)
+        land(tmp_path, (2,))
+        for point in ENDS_AT:
+            PASSING[point] = server.kill
+            with pytest.raises(LeaseLost, match="this process has lost its leases on"):
+                pipeline.run_job(job_of(point), spark, settings)
+            server.start()
+            pipeline.run_job(job_of(point), spark, settings)
+
+        assert pipeline.run(spark, settings)["readings"] == undisturbed
+        sealed = table_commits.open_table(settings.layout.raw("readings")).metadata().configuration
+        assert PROPERTY in sealed
+    finally:
+        PASSING.clear()
+        place.use(settings.layout.root, None)
 
 
 def test_another_order_of_files_in_one_batch_gives_the_same_content(

@@ -1,7 +1,6 @@
 """What a home kept elsewhere before it is moved into its control store, once, by the first command that may write.
 
     runs/<job>-<stream>.json    outcomes of jobs, as earlier versions kept them
-    attempts/<stream>.json      failures of batches, likewise
     tokens.json                 hashes of tokens, likewise
     control.sqlite              the rows of a home that is now told of a database
 
@@ -22,42 +21,39 @@ from lakehouse.home.control.schema import ROWS
 from lakehouse.home.control.store import FILE, Store, store_of
 from lakehouse.home.damaged import naming
 
-_RUNS, _ATTEMPTS, _TOKENS = "runs", "attempts", "tokens.json"
+_RUNS, _TOKENS = "runs", "tokens.json"
 
 
 def move_in(root: Path) -> None:
     """Move what a home kept elsewhere into its control store; nothing where it cannot be written now.
 
-    Cost: four looks at whether a file or folder is there, for a home that has nothing to move.
+    Cost: three looks at whether a file or folder is there, for a home that has nothing to move.
     """
-    folders = [folder for folder in (root / _RUNS, root / _ATTEMPTS) if folder.is_dir()]
-    if not folders and not (root / _TOKENS).exists() and not (root / FILE).exists():
+    if not any((root / name).exists() for name in (_RUNS, _TOKENS, FILE)):
         return
     with suppress(OSError, ControlUnreachable):
         store = store_of(root)
-        for folder in folders:
-            _move_files(folder, store)
+        if (root / _RUNS).is_dir():
+            _move_outcomes(root / _RUNS, store)
         if (root / _TOKENS).exists():
             _move_tokens(root / _TOKENS, store)
         if (root / FILE).exists() and not isinstance(store, LocalStore):
             _move_rows(LocalStore(root / FILE), store)
 
 
-def _move_files(folder: Path, store: Store) -> None:
+def _move_outcomes(folder: Path, store: Store) -> None:
     for path in sorted(folder.glob("[!.]*.json")):
-        table, values = _row_of(path)
-        _add(store, table, values)
+        _add(store, "tidemark_outcomes", _outcome_of(path))
         path.unlink()
-    # The lease of those who were suspected; whoever holds it is an earlier version, which must not run now.
     with suppress(OSError):
-        # Drafts of processes that were killed, and a lease.
+        # Drafts of processes that were killed.
         for path in folder.glob(".*"):
             path.unlink()
         folder.rmdir()
 
 
-def _row_of(path: Path) -> tuple[str, dict[str, str]]:
-    """Return the table and the row of a file; one that cannot be read is an outcome that failed."""
+def _outcome_of(path: Path) -> dict[str, str]:
+    """Return the row of a file; one that cannot be read is an outcome that failed."""
     job, _, stream = path.stem.rpartition("-")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -65,12 +61,10 @@ def _row_of(path: Path) -> tuple[str, dict[str, str]]:
             raise ValueError(f"found {type(content).__name__}")
     except ValueError as error:
         content = {"ok": False, "error": f"{path}: expected the outcome of a job as JSON: {error}"}
-    if path.parent.name == _ATTEMPTS:
-        return "tidemark_attempts", {"stream": path.stem, "attempts": json.dumps(content)}
     blank = {"job": job, "stream": stream, "ok": False, "started": "", "ended": "", "seconds": 0.0}
     found = blank | {"figures": {}, "error": None} | content
     # Names of streams may have what parts the two in a file's name.
-    return "tidemark_outcomes", {"job": found["job"], "stream": found["stream"], "outcome": json.dumps(found)}
+    return {"job": found["job"], "stream": found["stream"], "outcome": json.dumps(found)}
 
 
 def _move_tokens(path: Path, store: Store) -> None:

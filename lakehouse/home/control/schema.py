@@ -3,7 +3,6 @@
     tidemark_schema      one row: the version of the tables; SQLite's ``user_version`` in a file
     tidemark_leases      a row for each lease that was ever taken, with the number of its last holder; none in a file
     tidemark_outcomes    how each job last ended, by job and stream, as JSON
-    tidemark_attempts    how often the batch that a stream takes in now has failed, as JSON
     tidemark_tokens      hashes of tokens, and what each is good for: lists as JSON, no list of streams for all
 
 A version is a step of ``STEPS``, in SQL that Postgres and SQLite know. It is never changed once it was released; a
@@ -26,8 +25,6 @@ STEPS = (
     (
         "CREATE TABLE tidemark_outcomes (home TEXT NOT NULL, job TEXT NOT NULL, stream TEXT NOT NULL, "
         "outcome TEXT NOT NULL, PRIMARY KEY (home, job, stream))",
-        "CREATE TABLE tidemark_attempts (home TEXT NOT NULL, stream TEXT NOT NULL, attempts TEXT NOT NULL, "
-        "PRIMARY KEY (home, stream))",
     ),
     (
         "CREATE TABLE tidemark_tokens (home TEXT NOT NULL, name TEXT NOT NULL, hash TEXT NOT NULL, "
@@ -37,7 +34,6 @@ STEPS = (
 # The rows of a home besides its leases: each table's columns after ``home``.
 ROWS = {
     "tidemark_outcomes": ("job", "stream", "outcome"),
-    "tidemark_attempts": ("stream", "attempts"),
     "tidemark_tokens": ("name", "hash", "scopes", "streams", "created_at"),
 }
 # One process changes the tables at a time; any number that no lease has by chance.

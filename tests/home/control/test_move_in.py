@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from lakehouse.declare.settings import load_settings
-from lakehouse.home.attempts import Attempts, read_attempts
 from lakehouse.home.control import move_in as module
 from lakehouse.home.control import place
 from lakehouse.home.control.move_in import move_in
@@ -26,22 +25,16 @@ def home(tmp_path: Path) -> Home:
     """A home as an earlier version left it."""
     root = tmp_path / "var"
     (root / "runs").mkdir(parents=True)
-    (root / "attempts").mkdir()
     kept = {"job": "ingest", "stream": "a-b", "ok": True, "ended": "2026-01-01", "figures": {"files": 3}}
     (root / "runs" / "ingest-a-b.json").write_text(json.dumps(kept))
     (root / "runs" / "build_rollups-soil_2.json").write_text('{"job": ')
     (root / "runs" / ".ingest-a.json.host.17").write_text("{")
-    attempts = {"batch": 4, "failed": 2, "running": False, "steps": 1, "error": "broken"}
-    (root / "attempts" / "soil.json").write_text(json.dumps(attempts))
-    (root / "attempts" / ".suspects.json.lease").touch()
     token = {"name": "t", "hash": "ab", "scopes": ["read"], "streams": None, "created_at": "2026"}
     (root / "tokens.json").write_text(json.dumps({"tokens": [token]}))
     return Home(root)
 
 
-def test_outcomes_and_failures_of_an_earlier_version_are_read_on_by_the_next_command(
-    home: Home, tmp_path: Path
-) -> None:
+def test_outcomes_of_an_earlier_version_are_read_on_by_the_next_command(home: Home, tmp_path: Path) -> None:
     (tmp_path / "tidemark.toml").write_text('home = "var"\n')
 
     load_settings(tmp_path / "tidemark.toml")
@@ -50,7 +43,6 @@ def test_outcomes_and_failures_of_an_earlier_version_are_read_on_by_the_next_com
     assert found["ingest", "a-b"]["figures"] == {"files": 3}
     broken = found["build_rollups", "soil_2"]
     assert not broken["ok"] and "expected the outcome of a job as JSON" in broken["error"]
-    assert read_attempts(home, "soil", 4) == Attempts(4, 2, False, 1, "broken")
     assert sorted(path.name for path in home.root.iterdir()) == [FILE]
 
 
@@ -81,7 +73,7 @@ def test_a_home_that_cannot_be_written_is_left_as_it_is(home: Home, monkeypatch:
 
     move_in(home.root)
 
-    assert (home.root / "attempts" / "soil.json").exists()
+    assert (home.root / "runs" / "ingest-a-b.json").exists() and (home.root / "tokens.json").exists()
 
 
 @pytest.mark.slow
@@ -94,7 +86,6 @@ def test_a_home_that_is_told_of_a_database_brings_its_rows_there(home: Home, ser
         move_in(home.root)
 
         assert read_all(home) == before and len(before) == 3
-        assert read_attempts(home, "soil", 4).failed == 2
         tokens = store_of(home.root).rows(
             "SELECT name, scopes, streams FROM tidemark_tokens WHERE home = :home"
         )

@@ -14,13 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.home.attempts import Attempts, begin_attempt, end_attempt, forgive_attempt, read_attempts
 from lakehouse.home.control import local, place, schema
 from lakehouse.home.control.database import ControlUnreachable
 from lakehouse.home.control.schema import STEPS, ControlNewer, ControlOlder
 from lakehouse.home.control.store import FILE, store_of
 from lakehouse.home.damaged import DamagedFile
-from lakehouse.home.layout import Home
 from tests.home.control.postgres import Postgres
 
 ROOT = Path(__file__).parents[3]
@@ -63,20 +61,6 @@ def test_a_row_is_changed_and_read_and_a_home_has_its_own(root: Path) -> None:
     other = root / "another"
     place.use(other, place._CHOSEN.get(root))
     assert store_of(other).rows(ALL) == []
-
-
-def test_failures_of_a_batch_count_deaths_and_not_what_was_cut_off_on_purpose(root: Path) -> None:
-    home = Home(root)
-    assert read_attempts(home, "s", 7) == Attempts(7)
-    begin_attempt(home, "s", Attempts(7))
-    assert read_attempts(home, "s", 7).failed == 1
-    assert end_attempt(home, "s", read_attempts(home, "s", 7), "broken").failed == 2
-    begin_attempt(home, "s", read_attempts(home, "s", 7))
-    forgive_attempt(home, "s")
-    forgive_attempt(home, "another")
-
-    assert read_attempts(home, "s", 7) == Attempts(7, failed=2, error="broken")
-    assert read_attempts(home, "s", 8) == Attempts(8)
 
 
 def test_tables_of_an_earlier_version_become_those_of_today_once(tmp_path: Path) -> None:
