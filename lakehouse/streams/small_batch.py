@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.algorithms.ingest.duplicates import CONFLICT
+from lakehouse.declare.store_address import is_remote
 from lakehouse.home.identity_index import Hashes
 from lakehouse.streams.batch_records import BatchRecords
 from lakehouse.streams.batch_stats import BatchStats, counted_stats, missing_in
@@ -42,6 +43,8 @@ OTHER_BYTES = 4 * 1024 * 1024
 ODD_LINES = 20_000
 # Compressed files are larger than they look, and rows of wide lines larger than these.
 _INFLATED, _WIDE = 10, 5
+# So many objects of a store are read at once.
+_WAITING = 8
 _BAD = pa.schema(
     {
         **dict.fromkeys(("reason", "detail"), pa.string()),
@@ -204,8 +207,8 @@ class SmallBatch:
         stream, files, room = self.records.stream, self.records.manifest.files, _Room()
         plain = [_with_path(read_plain(_NO_LINES, stream.source.fields, stream).rows, "")]
         others, lines = [unreadable_lines(files)], list[tuple[str, pa.RecordBatch]]()
-        # Arrow and numpy let other threads run while they work.
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        # Arrow and numpy let other threads run while they work, and whoever waits for a store does not.
+        with ThreadPoolExecutor(_WAITING if is_remote(stream.source.path) else os.cpu_count()) as pool:
             readable = [f for f in files if f.unreadable is None]
             for file, part in zip(
                 readable, pool.map(lambda f: self._read_file(f, room), readable), strict=True

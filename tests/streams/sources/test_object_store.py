@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import gzip
 import os
+import socket
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -282,3 +284,57 @@ def test_object_that_is_not_given_waits_and_stops_no_other(
 
     assert store.add_files(source(empty, "in/*.csv")) == 1
     assert [file.path[-5:] for each in store.manifests for file in each.files] == ["b.csv", "a.csv"]
+
+
+@contextmanager
+def cut(store: S3, answers: int, after: int) -> Iterator[str]:
+    """Stand between client and store, and break off so many answers after some bytes."""
+    left = [answers]
+
+    def pass_on(here: socket.socket) -> None:
+        with here, socket.create_connection(("127.0.0.1", store.port)) as there:
+            while request := here.recv(65536):
+                there.sendall(request)
+                answer = b""
+                while not answer.endswith(CONTENT[-9:]):
+                    answer += there.recv(65536)
+                if left[0]:
+                    left[0] -= 1
+                    here.sendall(answer[: -len(CONTENT) + after])
+                    return
+                here.sendall(answer)
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=pass_on, args=(listener.accept()[0],), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+CONTENT = os.urandom(5_000)
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_connection_that_breaks_off_in_the_midst_of_an_object_is_tried_again(empty: S3, times: int) -> None:
+    url = empty.put("in/a", CONTENT)
+    with cut(empty, times, 2_000) as endpoint, object_store.opened(url, endpoint) as file:
+        if times < 3:
+            assert file.read() == CONTENT
+        else:
+            with pytest.raises(StoreUnavailable, match=f"in/a: {endpoint} does not answer"):
+                file.read()
+
+
+def test_small_object_costs_one_request_to_look_at_and_one_to_read(empty: S3, tmp_path: Path) -> None:
+    empty.put("in/a.csv", b"x,y\n1,2\n")
+    store, csv = ManifestStore(tmp_path / "manifests"), source(empty, "in/*.csv")
+    with requests(empty) as asked:
+        store.add_files(csv)
+        for _ in numbered_lines(store.manifests[0].files[0].path, True, 1000, empty.endpoint):
+            pass
+
+    assert asked == ["ListObjectsV2", "GetObject", "GetObject"]
