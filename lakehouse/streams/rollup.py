@@ -41,8 +41,8 @@ from lakehouse.streams.schema_check import require_current
 SMALL_ROWS = 4_000_000
 # Counters are joined in order of time, for which Spark sorts the rows of each meter; fewer are sorted here.
 SMALL_ROWS_OF_COUNTERS = 100_000
-# So many partial nodes are made whole here, in a gigabyte.
-SMALL_NODES = 1_000_000
+# So many values of partial nodes are folded here, in a gigabyte: a million nodes of three measures.
+SMALL_VALUES = 30_000_000
 # Rows take several times their bytes while they are folded.
 _PIECE = 500_000
 _NODE = ["level", "grouping", "start_us"]
@@ -137,7 +137,7 @@ def folded_nodes(spark: SparkSession, layout: Home, stream: Stream) -> DataFrame
 
 def is_small(layout: Home, stream: Stream) -> bool:
     """Return whether a stream's partial nodes are so few that this process folds them sooner than Spark would."""
-    return most_rows(layout.rollup(stream.name), _NODES) <= SMALL_NODES
+    return most_rows(layout.rollup(stream.name), _NODES) * len(folder_of(stream).schema) <= SMALL_VALUES
 
 
 def folded_nodes_here(layout: Home, stream: Stream, horizons: Sequence[int]) -> pa.Table:
