@@ -7,11 +7,12 @@ connection that sees no statement of other people.
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import duckdb
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from lakehouse.home.layout import Home
@@ -77,15 +78,35 @@ async def quality(
     )
 
 
-@router.get("/quarantine/{stream}/facets.json", summary="Rejected records by reason, file and batch")
-async def facets(
+def _rejected(
     request: Request,
     stream: str,
     reason: str | None = Query(None, max_length=100, description="Only this one."),
-) -> Response:
-    """Return how many records were ever rejected, by each of the commonest values of three facets."""
+    source_file: str | None = Query(None, max_length=4096, description="Only records of this file."),
+    batch: int | None = Query(None, ge=0, le=2**62, description="Only records of this batch."),
+    day: date | None = Query(None, description="Only records rejected on this day, UTC."),
+) -> list[str]:
+    """Return the conditions on a stream's rejected records that a request names."""
+    asked = {"reason": reason, "source_file": source_file}
+    conditions = [f"{name} = {text(value)}" for name, value in asked.items() if value is not None]
+    conditions += [] if batch is None else [f"batch = {batch}"]
+    if day is not None:
+        check_stream(request, stream, Scope.QUARANTINE)
+        ledger = parquet_of(layout_of(request).ledger(_one_folder(stream)))
+        of_day = (
+            f"SELECT batch FROM {ledger} WHERE committed_at::DATE = DATE '{day}'"
+            if ledger
+            else "SELECT 0 LIMIT 0"
+        )
+        conditions.append(f"batch IN ({of_day})")
+    return conditions
+
+
+@router.get("/quarantine/{stream}/facets.json", summary="Rejected records by reason, file, day and batch")
+async def facets(request: Request, stream: str, conditions: list[str] = Depends(_rejected)) -> Response:
+    """Return how many records were ever rejected, by each of the commonest values of four facets."""
     table = _quarantine(request, stream)
-    where = "" if reason is None else f"WHERE reason = {text(reason)}"
+    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
     ledger = parquet_of(layout_of(request).ledger(stream))
     # The day on which a record was rejected is that of its batch.
     rows = "FROM stored" if ledger is None else f"FROM stored LEFT JOIN {ledger} AS ledger USING (batch)"
@@ -149,15 +170,12 @@ async def quarantine(
     request: Request,
     stream: str,
     format: Format,
-    reason: str | None = Query(None, max_length=100, description="Only this one."),
-    source_file: str | None = Query(None, max_length=4096, description="Only records of this file."),
+    conditions: list[str] = Depends(_rejected),
     before: int | None = Query(None, description="Only batches before this one."),
     limit: int = Query(100, ge=1, description="Most records."),
 ) -> Response:
     """Return rejected records, the first 4,096 bytes of each escaped; those that were requeued since too."""
     table = _quarantine(request, stream)
-    asked = {"reason": reason, "source_file": source_file}
-    conditions = [f"{name} = {text(value)}" for name, value in asked.items() if value is not None]
     conditions += [] if before is None else [f"batch < {before}"]
     where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
     place = "source_file, source_line, source_item"

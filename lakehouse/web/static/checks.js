@@ -1,28 +1,29 @@
 // What was rejected, with its bytes; and what the rules said.
 
-import { get } from "./api.js";
+import { encoded, get } from "./api.js";
 import { cell, copyable, h, number, table } from "./dom.js";
+
+// What rejected records can be counted and chosen by, and its word.
+const FACETS = { reason: "reason", source_file: "file", day: "day", batch: "batch" };
 
 export async function quarantine(sheet, parameters, go) {
   const { rows: streams } = await get("/latest/streams.json");
-  const stream = parameters.get("stream") ?? streams[0]?.stream, reason = parameters.get("reason"), source_file = parameters.get("source_file");
+  const stream = parameters.get("stream") ?? streams[0]?.stream;
+  const chosen = Object.fromEntries(Object.keys(FACETS).map((name) => [name, parameters.get(name)]).filter(([, value]) => value));
   sheet.append(h("h1", {}, "Quarantine"), h("form", { "aria-label": "Stream" }, h("label", {}, "Stream", h("select", { onchange: (event) => go({ view: "quarantine", stream: event.target.value }) }, streams.map((one) => h("option", { selected: one.stream === stream }, one.stream))))));
   if (!stream) { sheet.append(h("p", { class: "note" }, "No stream is published yet.")); return; }
   if (!streams.some((one) => one.stream === stream)) throw new Error(`no stream ${stream} is published`);
-  const facets = await get(`/quarantine/${encodeURIComponent(stream)}/facets.json`, { reason }).catch((problem) => { if (problem.status === 404) return { rows: [] }; throw problem; });
-  if (!facets.rows.length) { sheet.append(h("p", { class: "good" }, reason ? `Nothing was ever rejected for the reason ${reason}.` : "Nothing was ever rejected.")); return; }
-  const link = (facet) => (row) => h("a", { href: `?${new URLSearchParams({ view: "quarantine", stream, ...(facet === "reason" ? { reason: row.value } : { ...(reason ? { reason } : {}), source_file: row.value }) })}` }, row.value);
-  const of = (facet) => facets.rows.filter((row) => row.facet === facet);
-  sheet.append(h("div", { class: "cards" },
-    h("section", { class: "card" }, h("h3", {}, "By reason"), table("By reason", [["reason", link("reason")], ["records", (row) => number(row.records), true]], of("reason"))),
-    h("section", { class: "card" }, h("h3", {}, "By file"), table("By file", [["file", link("source_file")], ["records", (row) => number(row.records), true]], of("source_file").slice(0, 10))),
-    h("section", { class: "card" }, h("h3", {}, "By day"), table("By day", [["day", (row) => cell(row.value)], ["records", (row) => number(row.records), true]], of("day").slice(0, 10))),
-    h("section", { class: "card" }, h("h3", {}, "By batch"), table("By batch", [["batch", (row) => row.value], ["records", (row) => number(row.records), true]], of("batch").slice(0, 10)))));
-  if (reason || source_file) sheet.append(h("p", {}, [reason, source_file].filter(Boolean).join(", "), " ", h("a", { href: `?view=quarantine&stream=${encodeURIComponent(stream)}` }, "show all")));
-  const page = await get(`/quarantine/${encodeURIComponent(stream)}.json`, { reason, source_file, limit: 100 });
+  const facets = await get(`/quarantine/${encodeURIComponent(stream)}/facets.json`, chosen).catch((problem) => { if (problem.status === 404) return { rows: [] }; throw problem; });
+  const said = Object.entries(chosen).map(([name, value]) => `${FACETS[name]} ${value}`).join(", "), all = h("a", { href: `?view=quarantine&stream=${encodeURIComponent(stream)}` }, "show all");
+  if (!facets.rows.length) { sheet.append(h("p", { class: "good" }, said ? [`Nothing was ever rejected of ${said}; `, all] : "Nothing was ever rejected.")); return; }
+  const link = (name) => (row) => (row.value === null ? "–" : h("a", { href: `?${encoded({ view: "quarantine", stream, ...chosen, [name]: row.value })}` }, row.value));
+  sheet.append(h("div", { class: "cards" }, Object.entries(FACETS).map(([name, words]) => h("section", { class: "card" }, h("h3", {}, `By ${words}`),
+    table(`By ${words}`, [["records", (row) => number(row.records), true], [words, link(name)]], facets.rows.filter((row) => row.facet === name).slice(0, 10))))));
+  if (said) sheet.append(h("p", {}, `Only ${said}: `, all));
+  const page = await get(`/quarantine/${encodeURIComponent(stream)}.json`, { ...chosen, limit: 100 });
   sheet.append(h("h2", {}, page.truncated ? "The newest 100 records" : "Records"), h("p", { class: "note" }, "As they came; what is no printable text is escaped. Those that were requeued since are here too."));
   const shown = table("Records", [["reason", (row) => row.reason], ["what was wrong", (row) => row.detail], ["record", (row) => h("code", {}, cell(row.record))], ["bytes", (row) => number(row.bytes), true], ["file", (row) => row.source_file], ["line", (row) => row.source_line, true]], page.rows);
-  sheet.append(shown, h("h2", {}, "After a fix"), copyable("CLI", `tidemark requeue ${stream}${reason ? ` --reason ${reason}` : ""}`));
+  sheet.append(shown, h("h2", {}, "After a fix"), copyable("CLI", `tidemark requeue ${stream}${chosen.reason ? ` --reason ${chosen.reason}` : ""}`));
 }
 
 // The newest verdicts of each rule, [[newest, the one before, ...], ...]; none where nothing has been checked.
