@@ -24,11 +24,10 @@
     identities/<stream>/  hashes of identities, to find repeats: a cache   jobs/ingest
     manifests/<stream>/   manifests: which files make up a batch
     batch_manifests/<query>/  which ingest batches make up a batch of a query, which of its batches a repair
-    control.sqlite        outcomes of jobs and tokens, where no database keeps them (control/store.py)
+    control.sqlite        outcomes of jobs, tokens, delivered alarms, where no database keeps them (control/store.py)
     control.json          the home's identity in a control store, where a database keeps its leases and these rows
     attempts/             how often the batch that a stream takes in now has failed   jobs/ingest
     heartbeats/           signs of life of services, bridges and collectors
-    delivered_alarms.json which changes of alarms were delivered       tidemark web
     service/              the heartbeat of `tidemark serve`, and what its Spark says
     airflow/              Airflow's own home
     packages/             the project's code as a cluster's workers get it
@@ -122,8 +121,8 @@ class Home:
 
     @property
     def delivered_alarms(self) -> Path:
-        """Which changes of alarms were delivered to the address of [alerts]."""
-        return self.root / "delivered_alarms.json"
+        """What to hold while changes of alarms are delivered; nothing is there but the lease."""
+        return self.root / "delivered_alarms"
 
     def tables_of(self, query: str) -> tuple[Path, ...]:
         """Every table that a query can have; the one that counts its batches is last."""

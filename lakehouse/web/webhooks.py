@@ -1,35 +1,42 @@
 """Alarms to somebody else's address: one POST for each alarm that is raised, changed or withdrawn, at least once.
 
-What has been delivered stands in the home, so a server that starts again goes on where it was; a change whose delivery
-nobody confirmed is sent again. Receivers tell repeats by ``Tidemark-Id``, which is the same each time, and senders by
-``Tidemark-Signature``: the HMAC-SHA-256 of the body under the secret. One process of a home delivers; others look on.
-
-    delivered_alarms.json     {"<query>": [batch, repair]}: every change up to these was confirmed
+What has been delivered stands in the home's control store, so a server that starts again goes on where it was; a
+change whose delivery nobody confirmed is sent again. Receivers tell repeats by ``Tidemark-Id``, which is the same each
+time, and senders by ``Tidemark-Signature``: the HMAC-SHA-256 of the body under the secret. One process of a home
+delivers at a time, by a lease, and others find it done.
 """
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import hashlib
 import hmac
 import json
 import logging
 from collections.abc import Mapping
-from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from lakehouse.home.atomic_files import write_json
+from lakehouse.home.control.move_in import move_in
+from lakehouse.home.control.store import Store, store_of
 from lakehouse.home.layout import Home
+from lakehouse.home.lease import LeaseHeld, lease
 from lakehouse.serving.file.versions import NotPublished, VersionGone
 from lakehouse.web.alarm_changes import NOTHING, Told, changes_after, newest_told, queries_with_alarms
 from lakehouse.web.versions import Versions
+
+if TYPE_CHECKING:
+    import duckdb
 
 log = logging.getLogger(__name__)
 LOOK_S, TIMEOUT_S = 1.0, 10.0
 # How long to wait after a delivery that failed, longer each time.
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
+_DELIVERED = "SELECT query, batch, repair FROM tidemark_delivered WHERE home = :home"
+_KEEP = (
+    "INSERT INTO tidemark_delivered VALUES (:home, :query, :batch, :repair) "
+    "ON CONFLICT (home, query) DO UPDATE SET batch = excluded.batch, repair = excluded.repair"
+)
 
 
 class _NoRedirects(HTTPRedirectHandler):
@@ -49,47 +56,45 @@ class Webhooks:
     async def deliver(self) -> None:
         """Deliver what comes, waiting longer after each failure."""
         wait_s = LOOK_S
-        with open(self._layout.delivered_alarms.with_suffix(".lock"), "w", encoding="ascii") as lock:
-            while True:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    await asyncio.to_thread(self.deliver_new)
-                    wait_s = LOOK_S
-                except (NotPublished, VersionGone, BlockingIOError):
-                    pass
-                # Whatever it was, of the address or of the home: an alarm that nobody hears of is worse.
-                except Exception as error:
-                    wait_s = min(max(FIRST_WAIT_S, 2 * wait_s), LONGEST_WAIT_S)
-                    log.warning("an alarm could not be delivered, again in %g s: %r", wait_s, error)
-                await asyncio.sleep(wait_s)
+        while True:
+            try:
+                await asyncio.to_thread(self.deliver_new)
+                wait_s = LOOK_S
+            except (NotPublished, VersionGone, LeaseHeld):
+                pass
+            # Whatever it was, of the address or of the home: an alarm that nobody hears of is worse.
+            except Exception as error:
+                wait_s = min(max(FIRST_WAIT_S, 2 * wait_s), LONGEST_WAIT_S)
+                log.warning("an alarm could not be delivered, again in %g s: %r", wait_s, error)
+            await asyncio.sleep(wait_s)
 
     def deliver_new(self) -> None:
         """Deliver every change that nobody confirmed yet, in order.
 
         Raises:
+            LeaseHeld: when another process delivers now.
             Exception: when the address does not answer, or with anything but success.
         """
         version = self._versions.current()
         if version == self._seen:
             return
-        delivered = self._delivered()
-        with self._versions.reader(version) as reader:
-            for query in queries_with_alarms(reader.connection):
-                told = delivered.get(query, NOTHING)
-                newest = newest_told(reader.connection, query)
-                if told == newest:
-                    continue
-                for change in changes_after(reader.connection, query, told):
-                    self._post(change)
-                delivered[query] = newest
-                write_json(self._layout.delivered_alarms, delivered, durable=True)
+        move_in(self._layout.root)
+        with lease(self._layout.delivered_alarms), self._versions.reader(version) as reader:
+            self._deliver(reader.connection, store_of(self._layout.root))
         self._seen = version
 
-    def _delivered(self) -> dict[str, Told]:
-        with suppress(FileNotFoundError):
-            content = json.loads(self._layout.delivered_alarms.read_text(encoding="utf-8"))
-            return {query: (told[0], told[1]) for query, told in content.items()}
-        return {}
+    def _deliver(self, connection: duckdb.DuckDBPyConnection, store: Store) -> None:
+        delivered: dict[str, Told] = {
+            query: (batch, repair) for query, batch, repair in store.rows(_DELIVERED)
+        }
+        # A query is named once for each database of the version that has its alarms.
+        for query in sorted(set(queries_with_alarms(connection))):
+            told, newest = delivered.get(query, NOTHING), newest_told(connection, query)
+            if told == newest:
+                continue
+            for change in changes_after(connection, query, told):
+                self._post(change)
+            store.change(_KEEP, query=query, batch=newest[0], repair=newest[1])
 
     def _post(self, change: Mapping[str, Any]) -> None:
         body = json.dumps(change, ensure_ascii=False).encode()

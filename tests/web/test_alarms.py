@@ -17,6 +17,8 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 
 from lakehouse.declare.settings import Settings
+from lakehouse.home.control.store import FILE
+from lakehouse.home.lease import LeaseHeld, lease
 from lakehouse.web.app import WebOptions
 from lakehouse.web.versions import Versions
 from lakehouse.web.webhooks import Webhooks
@@ -179,13 +181,27 @@ def test_a_server_that_ends_between_delivery_and_note_posts_again_and_loses_noth
     versions = Versions(settings.layout)
     with receiving() as receiver:
         Webhooks(settings.layout, versions, receiver.url, "").deliver_new()
-        settings.layout.delivered_alarms.unlink()
+        (settings.layout.root / FILE).unlink()
         Webhooks(settings.layout, versions, receiver.url, "").deliver_new()
         Webhooks(settings.layout, versions, receiver.url, "").deliver_new()
     versions.close()
 
     assert sorted(receiver.identities) == ["busy:a:0", "busy:a:0", "busy:b:0", "busy:b:0"]
     assert not any("Tidemark-Signature" in headers for headers, _ in receiver.found)
+
+
+@pytest.mark.slow
+def test_while_another_process_delivers_this_one_looks_on_and_finds_it_done(settings: Settings) -> None:
+    versions = Versions(settings.layout)
+    with receiving() as receiver:
+        hooks = [Webhooks(settings.layout, versions, receiver.url, "") for _ in range(2)]
+        with lease(settings.layout.delivered_alarms), pytest.raises(LeaseHeld):
+            hooks[0].deliver_new()
+        for each in hooks:
+            each.deliver_new()
+    versions.close()
+
+    assert sorted(receiver.identities) == ["busy:a:0", "busy:b:0"]
 
 
 def test_what_each_batch_did_is_a_row_and_a_query_without_conditions_has_no_operators(

@@ -2,6 +2,7 @@
 
     runs/<job>-<stream>.json    outcomes of jobs, as earlier versions kept them
     tokens.json                 hashes of tokens, likewise
+    delivered_alarms.json       which changes of alarms were delivered, likewise
     control.sqlite              the rows of a home that is now told of a database
 
 A row that is there already is newer and stays. Killed on the way, the next command goes on.
@@ -21,15 +22,15 @@ from lakehouse.home.control.schema import ROWS
 from lakehouse.home.control.store import FILE, Store, store_of
 from lakehouse.home.damaged import naming
 
-_RUNS, _TOKENS = "runs", "tokens.json"
+_RUNS, _TOKENS, _DELIVERED = "runs", "tokens.json", "delivered_alarms.json"
 
 
 def move_in(root: Path) -> None:
     """Move what a home kept elsewhere into its control store; nothing where it cannot be written now.
 
-    Cost: three looks at whether a file or folder is there, for a home that has nothing to move.
+    Cost: four looks at whether a file or folder is there, for a home that has nothing to move.
     """
-    if not any((root / name).exists() for name in (_RUNS, _TOKENS, FILE)):
+    if not any((root / name).exists() for name in (_RUNS, _TOKENS, _DELIVERED, FILE)):
         return
     with suppress(OSError, ControlUnreachable):
         store = store_of(root)
@@ -37,6 +38,8 @@ def move_in(root: Path) -> None:
             _move_outcomes(root / _RUNS, store)
         if (root / _TOKENS).exists():
             _move_tokens(root / _TOKENS, store)
+        if (root / _DELIVERED).exists():
+            _move_delivered(root / _DELIVERED, store)
         if (root / FILE).exists() and not isinstance(store, LocalStore):
             _move_rows(LocalStore(root / FILE), store)
 
@@ -73,6 +76,14 @@ def _move_tokens(path: Path, store: Store) -> None:
             lists = {name: token[name] and json.dumps(token[name]) for name in ("scopes", "streams")}
             row = {name: (token | lists)[name] for name in ROWS["tidemark_tokens"]}
             _add(store, "tidemark_tokens", row)
+    path.unlink()
+
+
+def _move_delivered(path: Path, store: Store) -> None:
+    with naming(path):
+        for query, (batch, repair) in json.loads(path.read_text(encoding="utf-8")).items():
+            _add(store, "tidemark_delivered", {"query": query, "batch": batch, "repair": repair})
+    path.with_suffix(".lock").unlink(missing_ok=True)
     path.unlink()
 
 

@@ -4,6 +4,7 @@
     tidemark_leases      a row for each lease that was ever taken, with the number of its last holder; none in a file
     tidemark_outcomes    how each job last ended, by job and stream, as JSON
     tidemark_tokens      hashes of tokens, and what each is good for: lists as JSON, no list of streams for all
+    tidemark_delivered   up to which batch and repair of a query the changes of its alarms were confirmed
 
 A version is a step of ``STEPS``, in SQL that Postgres and SQLite know. It is never changed once it was released; a
 later one adds its own.
@@ -30,10 +31,15 @@ STEPS = (
         "CREATE TABLE tidemark_tokens (home TEXT NOT NULL, name TEXT NOT NULL, hash TEXT NOT NULL, "
         "scopes TEXT NOT NULL, streams TEXT, created_at TEXT NOT NULL, PRIMARY KEY (home, name))",
     ),
+    (
+        "CREATE TABLE tidemark_delivered (home TEXT NOT NULL, query TEXT NOT NULL, batch BIGINT NOT NULL, "
+        "repair BIGINT NOT NULL, PRIMARY KEY (home, query))",
+    ),
 )
 # The rows of a home besides its leases: each table's columns after ``home``.
 ROWS = {
     "tidemark_outcomes": ("job", "stream", "outcome"),
+    "tidemark_delivered": ("query", "batch", "repair"),
     "tidemark_tokens": ("name", "hash", "scopes", "streams", "created_at"),
 }
 # One process changes the tables at a time; any number that no lease has by chance.

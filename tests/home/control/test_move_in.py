@@ -30,6 +30,8 @@ def home(tmp_path: Path) -> Home:
     (root / "runs" / "build_rollups-soil_2.json").write_text('{"job": ')
     (root / "runs" / ".ingest-a.json.host.17").write_text("{")
     token = {"name": "t", "hash": "ab", "scopes": ["read"], "streams": None, "created_at": "2026"}
+    (root / "delivered_alarms.json").write_text('{"busy": [7, 2]}')
+    (root / "delivered_alarms.lock").touch()
     (root / "tokens.json").write_text(json.dumps({"tokens": [token]}))
     return Home(root)
 
@@ -90,6 +92,8 @@ def test_a_home_that_is_told_of_a_database_brings_its_rows_there(home: Home, ser
             "SELECT name, scopes, streams FROM tidemark_tokens WHERE home = :home"
         )
         assert tokens == [("t", '["read"]', None)]
+        delivered = "SELECT query, batch, repair FROM tidemark_delivered WHERE home = :home"
+        assert store_of(home.root).rows(delivered) == [("busy", 7, 2)]
         assert not (home.root / FILE).exists()
     finally:
         place.use(home.root, None)
