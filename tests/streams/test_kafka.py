@@ -15,14 +15,14 @@ import pytest
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from jobs import accept_loss
+from jobs import accept_loss, ingest
 from jobs.outcome import recorded
 from lakehouse.declare.settings import load_settings
 from lakehouse.home.outcomes import last_outcome
 from lakehouse.home.set_aside import read_set_aside
 from lakehouse.home.table_commits import create_table
 from lakehouse.spark import tables
-from lakehouse.streams import batch_records
+from lakehouse.streams import batch_records, failed_batch
 from lakehouse.streams.batch_records import REJECTED, BatchRecords, StreamTables
 from lakehouse.streams.drain import open_store
 from lakehouse.streams.ingest import BatchTables
@@ -597,6 +597,32 @@ def test_a_message_of_a_time_that_spark_cannot_hold_is_quarantined_with_its_byte
     assert read_set_aside(stream.settings.layout) == []
     # A tombstone has nothing that could be put through again.
     assert stream.requeue()["quarantined"] == 2
+
+
+def test_a_message_of_such_a_time_that_an_earlier_version_has_set_aside_is_requeued(
+    kafka: Broker, lake: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka.create("timeless-aside", 1, TIMELESS)
+    stream = lake("timeless-aside", stream=IDENTITY)
+    kafka.send("timeless-aside", [sent(1), Message(reading(2), b"a key", time_ms=2**62), sent(3)])
+    # As it was when nobody knew of such times.
+    monkeypatch.setattr(failed_batch, "is_of_time", lambda error: False)
+    for _ in range(2):
+        with pytest.raises(Exception, match="long overflow"):
+            stream.ingest()
+    assert balance(stream.ingest()) == (2, 2, 0, 0)
+    assert [each.place for each in read_set_aside(stream.settings.layout)] == ["timeless-aside/0 offset 1"]
+
+    monkeypatch.undo()
+    counts = ingest.requeue(stream.settings, stream.spark, "readings", ("set_aside",))
+
+    assert balance(counts) == (1, 0, 1, 0)
+    [found] = stream.rows("quarantine", "reason", "record", "source_line", "message")
+    assert found[:3] == ("bad_arrival_time", reading(2), 1)
+    assert found[3] == {"key": b"a key", "timestamp_ms": 2**62, "headers": None}
+    assert [event // US - T0 for (event,) in stream.rows("raw", "event_us")] == [1, 3]
+    assert read_set_aside(stream.settings.layout) == []
+    assert stream.ingest()["received"] == 0
 
 
 def test_a_time_that_nobody_asks_for_costs_no_message(kafka: Broker, lake: Make) -> None:
