@@ -174,25 +174,28 @@ def _config(config: Path | None, home: Path | None) -> Finding:
 
 
 def _control(config: Path | None, home: Path | None) -> Iterator[Finding]:
-    """Say which database keeps the home's leases, and whether it answers; nothing where the kernel's locks do."""
+    """Say where the control store is, and whether it answers; nothing where a home has none yet."""
     from lakehouse.declare.settings import load_settings
+    from lakehouse.home.control.database import ControlUnreachable
+    from lakehouse.home.control.local import LocalStore
+    from lakehouse.home.control.schema import ControlNewer, ControlOlder
+    from lakehouse.home.control.session import examined
+    from lakehouse.home.control.store import FILE
+    from lakehouse.home.damaged import DamagedFile
 
     try:
-        control = load_settings(config, home).control
+        settings = load_settings(config, home)
     except ConfigError:
         return
-    if control is None:
-        return
-    from lakehouse.home.control.database import ControlUnreachable
-    from lakehouse.home.control.schema import ControlNewer
-    from lakehouse.home.control.session import examined
-
+    store = LocalStore(settings.home / FILE)
+    fix = "start that database, or mend its URL in TIDEMARK_CONTROL" if settings.control else "as it says"
     try:
-        yield Finding("control", "ok", examined(control.get_secret_value()))
-    except (ControlUnreachable, ControlNewer) as error:
-        yield Finding(
-            "control", "wrong", str(error), "start that database, or mend its URL in TIDEMARK_CONTROL"
-        )
+        if settings.control:
+            yield Finding("control", "ok", examined(settings.control.get_secret_value()))
+        elif store.path.exists():
+            yield Finding("control", "ok", store.examined())
+    except (ControlUnreachable, ControlNewer, ControlOlder, DamagedFile) as error:
+        yield Finding("control", "wrong", str(error), fix)
 
 
 def _stores(config: Path | None, home: Path | None) -> Iterator[Finding]:

@@ -21,6 +21,9 @@ from lakehouse.home.control.schema import STEPS, ControlOlder, require_known
 from lakehouse.home.damaged import DamagedFile
 
 _TIMEOUT_S = 30
+_RESTORE = (
+    "restore it from a copy of the home, or remove it and lose how jobs ended, tokens and delivered alarms"
+)
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,18 @@ class LocalStore:
         with self._opened() as database:
             return database.execute(statement, {"home": "", **values}).rowcount
 
+    def examined(self) -> str:
+        """Return where the file is, and of which version its tables; every page of it is looked at.
+
+        Raises:
+            DamagedFile: when a part of it cannot be read, or does not go together with others.
+        """
+        with self._opened() as database:
+            found = database.execute("PRAGMA quick_check").fetchone()[0]
+        if found != "ok":
+            raise DamagedFile(f"{self.path} is damaged ({found}): {_RESTORE}")
+        return f"{self.path}, tables of version {len(STEPS)}"
+
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
         """Open the file, with today's tables.
@@ -67,8 +82,7 @@ class LocalStore:
         except sqlite3.OperationalError as error:
             raise ControlUnreachable(f"control store {self.path}: {error}") from error
         except sqlite3.DatabaseError as error:
-            do = "restore it from a copy of the home, or remove it and lose how jobs ended, and tokens"
-            raise DamagedFile(f"{self.path} is damaged ({error}): {do}") from error
+            raise DamagedFile(f"{self.path} is damaged ({error}): {_RESTORE}") from error
 
 
 def _bring_up_to_date(database: sqlite3.Connection, path: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from lakehouse.doctor import Finding, examine
 from lakehouse.home.control import local, place, schema
 from lakehouse.home.control.database import ControlUnreachable
 from lakehouse.home.control.schema import STEPS, ControlNewer, ControlOlder
@@ -142,6 +143,22 @@ def test_a_file_that_is_no_store_is_named_and_what_to_do(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+def test_doctor_looks_at_every_page_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "tidemark.toml").write_text('home = "."\n')
+    for number in range(40):
+        _add(tmp_path, str(number), "x" * 2_000)
+
+    def found() -> Finding:
+        return {each.check: each for each in examine(tmp_path / "tidemark.toml")}["control"]
+
+    assert (found().state, found().found) == ("ok", f"{tmp_path / FILE}, tables of version {len(STEPS)}")
+    with (tmp_path / FILE).open("r+b") as file:
+        file.seek(12 * 4096)
+        file.write(b"\xff" * 4096)
+    assert found().state == "wrong" and "control.sqlite is damaged" in found().found
+
+
 def test_a_writer_that_is_killed_leaves_every_row_that_it_had_told_of(tmp_path: Path) -> None:
     for _ in range(2):
         words = [sys.executable, "-c", WRITER, str(tmp_path), ADD]

@@ -122,6 +122,21 @@ def test_a_version_number_is_never_used_twice(tmp_path: Path) -> None:
     assert next_version(tmp_path) == 8
 
 
+def test_segments_that_no_version_names_go_and_one_of_a_version_to_come_stays(tmp_path: Path) -> None:
+    """A publisher that was paused in this step would delete what its successor has just written."""
+    placed(tmp_path, 4)
+    (tmp_path / "segments").mkdir()
+    for name in ("00000003", "00000004r", "00000005"):
+        (tmp_path / "segments" / f"{name}.duckdb").touch()
+
+    collect(tmp_path, 1)
+    assert [path.stem for path in (tmp_path / "segments").iterdir()] == ["00000005"]
+
+    placed(tmp_path, 5)
+    collect(tmp_path, 1)
+    assert not list((tmp_path / "segments").iterdir())
+
+
 def test_what_a_killed_publisher_left_is_removed_by_the_next(tmp_path: Path) -> None:
     (tmp_path / ".draft-00000001-99.duckdb").write_text("half", encoding="ascii")
     (tmp_path / ".current.99").write_text("00", encoding="ascii")
