@@ -65,7 +65,7 @@ def _run(environment: dict[str, str], module: str, words: tuple[str, ...], outpu
             os.dup2(file.fileno(), stream)
     os.environ.update(environment)
     try:
-        _attach()
+        attach()
         code = importlib.import_module(module).main(list(words)) or 0
     except BaseException:
         traceback.print_exc()
@@ -76,7 +76,7 @@ def _run(environment: dict[str, str], module: str, words: tuple[str, ...], outpu
         os._exit(code)
 
 
-def _attach() -> None:
+def attach() -> None:
     """Make a copy of the JVM's session this process's one, so that what is set in it dies with the process."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway

@@ -18,7 +18,8 @@ HEAD = """\
 Faults are put into the real jobs over real tables, the jobs are run again, and every table, query and
 answer is compared with that of a run without faults, by a hash that knows no order, and no table of a query may hold a
 row twice. `make faults` writes this page, `python -m tests.faults PART` one part of it, hence the dates
-([tests/faults](../../tests/faults/__init__.py)); a few kills, damages, changed files and mutants run with every build.
+([tests/faults](../../tests/faults/__init__.py)); a few of kills, damages, changed files, interleavings
+and mutants run with every build.
 
 | fault | tried | broke | on |
 |---|---|---|---|
@@ -46,10 +47,21 @@ ROWS: Mapping[str, tuple[str, str]] = {
         "two to eight processes run jobs on one home at once, in any order; one of them dies",
         "{tried}",
     ),
+    "interleavings": (
+        "two to eight processes stop before every change of a file and are moved on as a seed draws it, while they "
+        "append, build, fold, merge, vacuum and publish, with {corrected} seeds also retract, rebuild and requeue: "
+        "{operations} operations, of which {turned_away} were turned away, in {steps} steps",
+        "{tried}",
+    ),
     "clocks": ("the clock jumps by a day, forwards or back, between runs or in the midst of one", "{tried}"),
     "sources": (
-        "a landed file is cut, emptied, replaced, removed or unreadable, or its folder goes, at one of the {moments} "
-        "moments of an ingest, whose process goes on or dies there: drawn of {cases} cases",
+        "a landed file is cut, emptied, replaced, removed or unreadable, or its folder goes, at each of the {moments} "
+        "moments of an ingest, whose process goes on or dies there",
+        "{tried}",
+    ),
+    "topics": (
+        "a topic of Kafka whose broker dies, that loses messages, aborts transactions, widens and is made anew, read "
+        "in between as a seed draws it: {told}",
         "{tried}",
     ),
     "heap": (
@@ -89,6 +101,10 @@ CARD: Mapping[str, tuple[str, str]] = {
     "errors": ("disk full, read-only, failing; too many open files", "{tried} times, {broke} differ after"),
     "damage": ("state deleted, emptied, halved", "{tried} files, {broke} went unnoticed"),
     "writers": ("two to eight writers at once, one of them dies", "{tried} times, {broke} differ after"),
+    "interleavings": (
+        "steps of two to eight writers interleaved",
+        "{steps} steps of {tried} seeds, {broke} lost or doubled rows",
+    ),
     "clocks": ("clock a day ahead or behind", "{tried} times, {broke} differ after"),
     "upgrade": ("homes of earlier versions, taken on", "{tried}, {broke} differ after"),
     "readers": ("reads beside {publishes} publishes", "{reads}, {broke} torn"),
@@ -116,7 +132,10 @@ def page(results: Results) -> str:
         lines.append(f"| {' | '.join(cells)} | {len(found['broken'])} | {found['on']} |")
     broken = [f"- {part}: {each}" for part, found in results.items() for each in found["broken"]]
     took = sum(found.get("seconds", 0) for found in results.values())
-    end = f"\nAll of it takes {took / 60:.0f} minutes on a machine with two cores.\n{SECOND_GUARD}"
+    end = (
+        f"\nAll of it took {took / 60:.0f} minutes on a machine with two cores that had other work at times.\n"
+        f"{SECOND_GUARD}"
+    )
     return (
         HEAD + "\n".join(lines) + "\n" + end + ("\nBroken:\n\n" + "\n".join(broken) + "\n" if broken else "")
     )

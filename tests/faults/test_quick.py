@@ -19,7 +19,7 @@ def one_laboratory() -> Iterator[None]:
         yield
 
 
-OTHERS = ("errors", "disk", "writers", "clocks", "readers", "heap")
+OTHERS = ("errors", "disk", "writers", "clocks", "readers", "topics", "heap")
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,7 @@ OTHERS = ("errors", "disk", "writers", "clocks", "readers", "heap")
         "kills",
         "damage",
         "sources",
+        "interleavings",
         "upgrade",
         *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS),
     ],
