@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import re
+import socket
 from dataclasses import replace
 
 import uvicorn
@@ -21,7 +23,8 @@ def build_server(layout: Home, bind: str, options: WebOptions) -> uvicorn.Server
     """Return a server of a home at ``HOST:PORT``; any address but the loopback asks each request for a token.
 
     Raises:
-        BindRefused: when it is no address, or not the loopback and the home has no token.
+        BindRefused: when it is no address, or not the loopback and the home has no token; or when nobody can be
+            answered there, as where another process is.
     """
     found = re.fullmatch(r"(.+):(\d{1,5})", bind)
     if found is None or int(found[2]) > 65535:
@@ -30,6 +33,7 @@ def build_server(layout: Home, bind: str, options: WebOptions) -> uvicorn.Server
     needs_token = host not in LOOPBACK
     if needs_token and not read_tokens(layout):
         raise BindRefused(f"{bind} is not the loopback: make a token first, with `tidemark token add NAME`")
+    _check_free(host.strip("[]"), int(found[2]))
     config = uvicorn.Config(
         create_app(layout, replace(options, needs_token=needs_token)),
         host=host.strip("[]"),
@@ -41,3 +45,24 @@ def build_server(layout: Home, bind: str, options: WebOptions) -> uvicorn.Server
         limit_concurrency=2_000,
     )
     return uvicorn.Server(config)
+
+
+def _check_free(host: str, port: int) -> None:
+    """Bind for a moment: whoever reads an address on the screen must not find another server there."""
+    failed: list[OSError] = []
+    try:
+        places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise BindRefused(f"{host} is no address: {error.strerror}") from None
+    for family, kind, protocol, _, address in places:
+        try:
+            with socket.socket(family, kind, protocol) as tried:
+                tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                tried.bind(address)
+        except OSError as error:
+            failed.append(error)
+    # A name may stand for addresses of which this machine has some only.
+    is_taken = any(error.errno == errno.EADDRINUSE for error in failed)
+    if is_taken or len(failed) == len(places):
+        said = "another process answers there" if is_taken else failed[-1].strerror
+        raise BindRefused(f"{host}:{port} cannot be answered at: {said}")

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import logging
+import socket
 import stat
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -251,6 +252,18 @@ def test_the_command_makes_lists_and_revokes_tokens(
     assert call(["--home", str(tmp_path), "token", "add"]) == 2
     assert call(["--home", str(tmp_path), "web", "--bind", "0.0.0.0:0"]) == 2
     assert "make a token first" in capsys.readouterr().err
+
+
+def test_an_address_where_another_server_is_is_refused_and_never_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = f"127.0.0.1:{other.getsockname()[1]}"
+        assert call(["--home", str(tmp_path), "web", "--bind", taken]) == 2
+
+    said = capsys.readouterr()
+    assert f"--bind: {taken} cannot be answered at: another process answers there" in said.err
+    assert said.out == ""
 
 
 def test_what_a_body_asks_is_in_the_audit_too(
