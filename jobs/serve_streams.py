@@ -1,4 +1,4 @@
-"""Serve without pause: ingest, rollups, queries and publish again and again, in one process with one Spark session.
+"""Serve without pause: ingest, rollups, queries and publish again and again, in one process.
 
 Each task is a job that the DAGs call, too. It is probed every few seconds and run where something is new. Each stream
 has a worker of its own, so one that fails or hangs holds up no other. Stop it by a signal, or kill it anywhere: the
@@ -67,13 +67,24 @@ def _serve(
     stops_within_s: float,
 ) -> list[str]:
     from jobs.service_tasks import ServiceTasks
-    from lakehouse.spark.session import is_running, send_words_to, started_session
+    from lakehouse.spark.session import (
+        build_session,
+        end_session,
+        is_running,
+        send_words_to,
+        started_session,
+    )
 
-    with (settings.layout.service / "spark.log").open("w") as words:
-        send_words_to(words.fileno())
+    # Open as long as the process: a batch may need Spark at any time.
+    send_words_to(
+        os.open(settings.layout.service / "spark.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    )
+    spark = build_session(settings)
+    if not settings.spark.is_local:
+        # What is wrong with a cluster is told before anything is served.
         spark = started_session(settings)
-    # A session takes Ctrl-C for itself when it starts.
-    stop.listen()
+        # A session that the main thread starts takes Ctrl-C for itself.
+        stop.listen()
     served = ServiceTasks(settings, spark, streams, every_s, publish_s)
 
     def tell(state: str) -> None:
@@ -92,7 +103,7 @@ def _serve(
         forgive_attempt(settings.layout, task.name)
     cut_off = [f"{task.job} {task.name}" for task in running]
     if not cut_off:
-        spark.stop()
+        end_session(spark)
     tell("stopped")
     log.info("stopped%s", f"; cut off, to be made again: {', '.join(cut_off)}" if cut_off else "")
     return cut_off

@@ -7,9 +7,11 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from threading import Lock
 from typing import Any, cast
 
+from pyspark import java_gateway
 from pyspark.sql import SparkSession
 
 from lakehouse.declare.settings import Settings, SparkSettings
@@ -25,7 +27,6 @@ from lakehouse.spark.cluster import (
 )
 from lakehouse.spark.jars import jar_paths, missing_jars
 
-_STDERR = 2
 _LOOPBACK = "127.0.0.1"
 # Of a shuffle inside one process: its batches are small.
 _PARTITIONS = 2
@@ -96,6 +97,12 @@ def is_running(spark: SparkSession) -> bool:
     return process is None or process.poll() is None
 
 
+def end_session(spark: SparkSession) -> None:
+    """Stop the session, where this process has one."""
+    if not isinstance(spark, LazySession) or spark.is_started():
+        spark.stop()
+
+
 def _start(settings: Settings) -> SparkSession:
     own = settings.spark
     if problem := unreachable(own):
@@ -125,17 +132,18 @@ def _joined(spark: SparkSession, settings: Settings) -> None:
 
 @contextmanager
 def _words_to_log() -> Iterator[None]:
-    """Start what is started with the log as its error stream, to which the JVM writes a lot."""
+    """Let a JVM that is started have the log as its error stream, to which it writes a lot."""
     if not _LOG:
         yield
         return
-    kept = os.dup(_STDERR)
-    os.dup2(_LOG[-1], _STDERR)
+    # Not this process's own stream, to which other threads may write meanwhile.
+    launcher: Any = java_gateway
+    launch = launcher.Popen
+    launcher.Popen = partial(launch, stderr=_LOG[-1])
     try:
         yield
     finally:
-        os.dup2(kept, _STDERR)
-        os.close(kept)
+        launcher.Popen = launch
 
 
 def _quiet_environment(own: SparkSettings) -> None:
