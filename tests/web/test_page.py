@@ -18,6 +18,7 @@ import pytest
 from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -184,6 +185,35 @@ def test_a_chart_is_read_with_the_arrow_keys(browser: webdriver.Chrome, address:
     tips = [str(one.get_attribute("textContent")) for one in browser.find_elements(By.CSS_SELECTOR, ".tip")]
     assert "1970-01-01 00:00:00.002" in tips[0] and "not final" in tips[0]
     assert "of them late" in tips[1] and "an estimate" in tips[1]
+
+
+def test_dragging_goes_to_finer_nodes_and_a_narrower_band(browser: webdriver.Chrome, address: str) -> None:
+    def shown() -> tuple[list[float], float]:
+        """Return the widths of the nodes that answer, and the mean width of the intervals, as the page has them."""
+        asked = parse_qs(urlsplit(browser.current_url).query)
+        given = {name: values[0] for name, values in asked.items() if name != "view"} | {"points": "240"}
+        rows = httpx.get(f"{address}/latest/series.json", params=given | {"agg": "avg"}).json()["rows"]
+        known = [row for row in rows if row["rows"]]
+        widths = [
+            row["high"] - row["low"] for row in known if row["low"] is not None and row["high"] is not None
+        ]
+        return [row["finest_granularity_us"] for row in known], sum(widths) / len(widths)
+
+    opened(browser, address, "?view=explore&stream=deep&measure=temp")
+    nodes, band = shown()
+    chart = browser.find_element(By.CSS_SELECTOR, ".chart.tall")
+    before = browser.find_element(By.ID, "main").get_attribute("data-drawn")
+    drag = ActionChains(browser).move_to_element_with_offset(chart, int(chart.size["width"] * 0.3), 0)
+    drag.click_and_hold().move_by_offset(int(chart.size["width"] * 0.15), 0).release().perform()
+    wait_for(lambda: browser.find_element(By.ID, "main").get_attribute("data-drawn") != before)
+    drawn(browser)
+    finer, narrower = shown()
+
+    assert "from=" in browser.current_url and "to=" in browser.current_url
+    assert min(finer) < max(nodes) and narrower < band
+    browser.back()
+    drawn(browser)
+    assert "from=" not in browser.current_url
 
 
 @pytest.mark.parametrize("agg", ["sum", "max"])
