@@ -178,9 +178,13 @@ def _rows(connection: duckdb.DuckDBPyConnection, statement: str) -> list[tuple[A
 
 
 def unknown(what: str, name: str, among: Sequence[str]) -> str:
-    """Return the message about a name that is not published, with the nearest that is."""
+    """Return the message about a name that is not published, with the nearest that is.
+
+    >>> unknown("stream", "nope", ["flows", "telemetry"])
+    "no stream 'nope'. There are: flows, telemetry"
+    """
     from difflib import get_close_matches
 
     close = get_close_matches(name, among, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
+    hint = f"; did you mean {close[0]!r}?" if close else "."
     return f"no {what} {name!r}{hint} There are: {', '.join(among) or 'none'}"
