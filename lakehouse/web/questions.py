@@ -127,7 +127,7 @@ async def _sql(request: Request, at: At, form: Format, text: str, limit: int | N
         about = {"version": at.version, "truncated": found.truncated}
         return written(Rows(found.columns, found.types, found.rows, about), form)
 
-    content = await work_of(request).run(request, work)
+    content = await work_of(request).run(request, work, is_statement=True)
     return respond(content, form, {"Cache-Control": "no-store", "Tidemark-Version": str(at.version)})
 
 

@@ -1,7 +1,8 @@
 """Work that blocks (a question, a statement, a scan of a table) off the loop, with a place, a time and an end.
 
-At most ``at_once`` works run, at most ``waiting`` wait; more are refused at once with 503. A work that takes too long,
-or whose client has gone, is interrupted, so that nobody's question outlives them.
+At most ``at_once`` works run, at most ``waiting`` wait; more are refused at once with 503. One place is kept from other
+people's statements, which may each take all the time there is: whoever looks at the page in the meantime is answered. A
+work that takes too long, or whose client has gone, is interrupted, so that nobody's question outlives them.
 """
 
 from __future__ import annotations
@@ -54,11 +55,12 @@ class Work:
     def __init__(self, at_once: int, waiting: int, timeout_s: float) -> None:
         self.timeout_s = timeout_s
         self._places = asyncio.Semaphore(at_once)
+        self._of_statements = asyncio.Semaphore(max(1, at_once - 1))
         self._free = at_once + waiting
         self._threads = ThreadPoolExecutor(at_once, "work")
 
-    async def run(self, request: Request, work: Callable[[Stop], T]) -> T:
-        """Return what a work returns.
+    async def run(self, request: Request, work: Callable[[Stop], T], is_statement: bool = False) -> T:
+        """Return what a work returns; ``is_statement`` where it is a statement of other people.
 
         Raises:
             Problem: 503 where too many wait already, 504 where it took too long.
@@ -68,27 +70,29 @@ class Work:
             raise _busy()
         self._free -= 1
         left = asyncio.ensure_future(gone(request))
+        taken: list[asyncio.Semaphore] = []
         try:
-            await self._place(left)
-            try:
-                return await self._timed(left, work)
-            finally:
-                self._places.release()
+            for places in (self._of_statements, self._places) if is_statement else (self._places,):
+                await self._place(left, places)
+                taken.append(places)
+            return await self._timed(left, work)
         finally:
+            for places in taken:
+                places.release()
             left.cancel()
             self._free += 1
 
-    async def _place(self, left: asyncio.Future[None]) -> None:
+    async def _place(self, left: asyncio.Future[None], places: asyncio.Semaphore) -> None:
         """Wait for a place, as long as the client does."""
-        place = asyncio.ensure_future(self._places.acquire())
+        place = asyncio.ensure_future(places.acquire())
         waited: set[asyncio.Future[Any]] = {place, left}
         try:
             await asyncio.wait(waited, timeout=self.timeout_s, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            _give_back(place, self._places)
+            _give_back(place, places)
             raise
         if left.done():
-            _give_back(place, self._places)
+            _give_back(place, places)
             raise ClientLeft
         if not place.done():
             place.cancel()
