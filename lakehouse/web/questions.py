@@ -121,14 +121,21 @@ async def _sql(request: Request, at: At, form: Format, text: str, limit: int | N
 
     def work(stop: Stop) -> Any:
         with versions_of(request).reader(at.version) as reader:
-            # The sandbox ends a little earlier and says more than the server would.
-            timeout_s = max(limits.timeout_s - 1, limits.timeout_s / 2)
-            found = run_sql(reader, text, most, timeout_s, stop.by)
+            found = run_sql(reader, text, most, _statement_s(limits.timeout_s), stop.by)
         about = {"version": at.version, "truncated": found.truncated}
         return written(Rows(found.columns, found.types, found.rows, about), form)
 
     content = await work_of(request).run(request, work, is_statement=True)
     return respond(content, form, {"Cache-Control": "no-store", "Tidemark-Version": str(at.version)})
+
+
+def _statement_s(timeout_s: float) -> float:
+    """Return the seconds of a statement where an answer has so many: its sandbox ends it first, and says more.
+
+    >>> _statement_s(10.0), _statement_s(1.0)
+    (9.0, 0.5)
+    """
+    return max(timeout_s - 1, timeout_s / 2)
 
 
 def ask_rows(reader: PublishedReader, asked: Question) -> Rows:
