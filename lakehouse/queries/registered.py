@@ -7,7 +7,8 @@ Pairs of two streams, each found once (``PairsQuery``):
     FROM requests [RANGE 2 SECONDS] r JOIN replies [RANGE 2 SECONDS] s
     ON r.id = s.id AND s.temp > r.temp + 0.5
     WHERE r.kind = 'A'
-    RECALL 0.95 OVER 1 MINUTE [EVERY 1 SECOND] [IDLE 10 MINUTES] [AHEAD 1 HOUR] [POLICY NEEDED_SLACK | PAPER]
+    RECALL 0.95 OVER 1 MINUTE [EVERY 1 SECOND] [IDLE 10 MINUTES] [AHEAD 1 HOUR]
+    [POLICY NEEDED_SLACK | PER_SOURCE | PAPER] [SPARE 1024 ROWS]
 
 Instead of the equality a band, ``ABS(r.x - s.x) <= 5``, or a distance, ``DISTANCE(r.x, r.y, s.x, s.y) <= 5``.
 

@@ -41,7 +41,7 @@ T0 = 1_600_000_000
 JOIN = """
 SELECT a.temp AS one, b.temp AS other FROM readings [RANGE 5 SECONDS] a JOIN readings b
 ON a.device = b.device AND a.temp < b.temp
-RECALL 0.9 OVER 1 MINUTE
+RECALL 0.9 OVER 1 MINUTE SPARE 0 ROWS
 """
 AGGREGATE = """
 SELECT a.device, COUNT(*) AS n, SUM(b.temp) AS total FROM readings [8 SECONDS] a JOIN readings [5 SECONDS] b

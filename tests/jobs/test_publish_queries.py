@@ -43,10 +43,10 @@ count = "int"
 ANSWERS = """-- answers to requests
 SELECT r.id, r.price, s.temp AS answered, s.flag, s.count, s.event_us AS answered_us
 FROM requests [RANGE 2 SECONDS] r JOIN replies s ON r.id = s.id WHERE s.temp < 9
-RECALL 0.9 OVER 10 SECONDS
+RECALL 0.9 OVER 10 SECONDS SPARE 0 ROWS
 """
 NEAR = """SELECT r.id FROM requests [RANGE 1 SECOND] r JOIN replies s
-ON ABS(r.temp - s.temp) <= 0.5 RECALL 0.9 OVER 10 SECONDS
+ON ABS(r.temp - s.temp) <= 0.5 RECALL 0.9 OVER 10 SECONDS SPARE 0 ROWS
 """
 
 

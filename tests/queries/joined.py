@@ -131,22 +131,31 @@ def write_pairs(
     wait_us: int = 0,
     batch: int = 1,
 ) -> None:
-    """Write pairs as (second, how many)."""
+    """Write pairs as (second, how many), both of whose rows are of that second."""
     rows = [
-        {"event_us": START_US + second * SECOND, "found": found, "wait_us": wait, "batch": batch}
+        {
+            **dict.fromkeys(("event_us", "left_us", "right_us"), START_US + second * SECOND),
+            **{"left_row": second, "right_row": 1000 * second + number},
+            **{"found": found, "wait_us": wait, "batch": batch},
+        }
         for found, counts, wait in (("online", online, 0), ("repair", repaired, wait_us))
         for second, count in counts
-        for _ in range(count)
+        for number in range(count)
     ]
     write_delta(_table(rows), layout.pairs(query))
 
 
 def write_late(layout: Home, query: str, rows: Sequence[tuple[str, int, int]], horizon: int = 86_400) -> None:
-    """Write logged rows: what, second, batch; what they missed is not newer than the second ``horizon``."""
+    """Write logged rows of the left side: what, second, batch; what they missed is not newer than ``horizon``.
+
+    A row's number is its second; it came a minute late, so that its partners of that second needed this slack.
+    """
     told = [
         {
             "what": what,
             "event_us": START_US + second * SECOND,
+            **{"side": 0, "row": second},
+            **dict.fromkeys(("time_us", "edge_us"), START_US + (second + 60) * SECOND),
             "horizon_us": START_US + horizon * SECOND,
             "batch": batch,
         }

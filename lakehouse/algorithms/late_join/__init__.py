@@ -10,6 +10,7 @@ qjoin.py                QJoin: the symmetric join with horizons that only grow, 
 policy.py               what sets the slack of each side: the protocol of policies
 policy_needed_slack.py  ours: counts the slack that each pair needed
 margin.py               how much of the allowed loss may be used
+spare.py                what slack costs too little to be saved
 policy_per_source.py    ours: waits for sources that have fallen silent, beside the slack that pairs needed
 sources.py              the sources that are watched, and what is known of each
 policy_paper.py         the paper's model of recall, both readings of its largest delay

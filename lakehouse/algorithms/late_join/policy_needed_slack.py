@@ -35,6 +35,7 @@ from lakehouse.algorithms.late_join.margin import judged_share, usual_margin
 from lakehouse.algorithms.late_join.needed_slack_kernels import cheapest, learn
 from lakehouse.algorithms.late_join.slack_grid import slack_grid
 from lakehouse.algorithms.late_join.sources import NO_WATCH, Watch
+from lakehouse.algorithms.late_join.spare import spare_slack
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -57,6 +58,8 @@ class NeededSlack:
             default, less above a recall of 0.98, where one burst is a whole allowance: an eighth at 0.99.
         logged: the share of rows that may be logged, each of which the repair has to look at.
         remembered: how many periods back the counts go.
+        spare: how many rows both sides may hold whether they are needed or not; with few rows known, more slack than
+            the past asks for is taken while it costs no more than these.
 
     Raises:
         ValueError: a share is outside (0, 1], a time below 1 us, or no period is remembered.
@@ -71,23 +74,26 @@ class NeededSlack:
         margin: float | None = None,
         logged: float = 0.05,
         remembered: int = 10,
+        spare: int = 0,
     ) -> None:
-        if margin is None:
-            margin = usual_margin(recall)
+        margin = usual_margin(recall) if margin is None else margin
         if not (0 < recall < 1 and 0 < margin <= 1 and 0 < logged <= 1):
             raise ValueError(
                 f"expected recall, margin and logged within (0, 1], found {recall}, {margin}, {logged}"
             )
-        if min(period_us // QUARTERS_PER_PERIOD, step_us, remembered) < 1:
+        if min(period_us // QUARTERS_PER_PERIOD, step_us, remembered, spare + 1) < 1:
+            found = period_us, step_us, remembered, spare
             raise ValueError(
-                f"expected a period from 4 us, a step and periods from 1, found {period_us}, {step_us}, {remembered}"
+                f"expected a period from 4 us, a step and periods from 1, spare rows from 0, found {found}"
             )
         self.recall, self.period_us, self.step_us = recall, period_us, step_us
-        self.margin, self.logged = margin, logged
+        self.margin, self.logged, self.spare = margin, logged, spare
         self.grid: Int64s = slack_grid(granularity_us)
         self.watch: Watch = NO_WATCH
         self._quarter_us = period_us // QUARTERS_PER_PERIOD
         self._quarter: int | None = None
+        # Stream time of the last choice before the first row that is known.
+        self._since_us = 0
         # One more than whole periods have: the newest quarter is not full yet.
         self._quarters = QUARTERS_PER_PERIOD * remembered + 1
         shape = self._quarters, 2, len(self.grid) + 1
@@ -120,6 +126,8 @@ class NeededSlack:
     def choose(self, time_us: int) -> Slacks:
         """Return the cheapest slacks with which every period seen would have been complete enough."""
         self._turn(time_us // self._quarter_us)
+        if not self._behind.any():
+            self._since_us = time_us
         pairs = self._counted + self._estimated
         sums = np.cumsum(pairs, axis=0)
         sums[QUARTERS_PER_PERIOD:] -= sums[:-QUARTERS_PER_PERIOD].copy()
@@ -129,7 +137,7 @@ class NeededSlack:
         totals = judged.sum(axis=(1, 2))
         share = judged_share(self.recall, self.margin)
         rows = self._behind.sum(axis=(0, 2))
-        left, right = cheapest(covered, totals, share, self._floor(), rows[::-1].copy(), self.grid)
+        left, right = cheapest(covered, totals, share, self._floor(time_us), rows[::-1].copy(), self.grid)
         return int(self.grid[left]), int(self.grid[right])
 
     @property
@@ -182,14 +190,15 @@ class NeededSlack:
     def parts(self) -> list[bytes]:
         """Return the parts of the snapshot; those of a policy that learns more come after them."""
         quarter = NO_TIME if self._quarter is None else self._quarter
-        parts = [np.array([quarter], np.int64).tobytes(), self._totals.tobytes()]
+        parts = [np.array([quarter, self._since_us], np.int64).tobytes(), self._totals.tobytes()]
         parts += [_sparse(each) for each in (self._counted, self._estimated, self._behind)]
         return [*parts, self._arrivals.pack()]
 
     def restore(self, packed: bytes) -> None:
         """Become the policy that the snapshot was taken of; all settings must be the same."""
         parts = parts_of(packed)
-        quarter = int(np.frombuffer(parts[0], np.int64)[0])
+        # A version without spare rows wrote the quarter alone.
+        quarter, self._since_us = (*np.frombuffer(parts[0], np.int64).tolist(), NO_TIME)[:2]
         self._quarter = None if quarter == NO_TIME else quarter
         self._totals = np.frombuffer(parts[1]).reshape(-1, 3).copy()
         shape = self._counted.shape
@@ -205,13 +214,14 @@ class NeededSlack:
                 kept[: len(kept) - by] = kept[by:].copy()
                 kept[-by:] = 0.0
 
-    def _floor(self) -> Int64s:
-        """Return, by side, the bin of the least slack with which few enough rows are logged."""
+    def _floor(self, time_us: int) -> Int64s:
+        """Return, by side, the bin of the least slack with which few enough rows are logged, or that is spare."""
         rows = self._behind.sum(axis=0)
         logged = rows.sum(axis=1, keepdims=True) - np.cumsum(rows, axis=1)
         enough = logged[:, :-1] <= self.logged * rows.sum(axis=1, keepdims=True)
         floor: Int64s = np.where(enough.any(axis=1), enough.argmax(axis=1), len(self.grid) - 1)
-        return floor
+        lasted_us = min(self._quarter_us, max(self.step_us, time_us - self._since_us))
+        return np.maximum(floor, spare_slack(self._behind, lasted_us, self._window_us, self.spare, self.grid))
 
 
 def _sparse(values: npt.NDArray[np.float64]) -> bytes:

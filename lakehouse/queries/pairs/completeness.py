@@ -17,6 +17,7 @@ import numpy as np
 
 from lakehouse.algorithms.late_join.audit import Periods, Waiting, periods_of_steps
 from lakehouse.home.layout import Home
+from lakehouse.queries.pairs.enough_slack import enough_slack, needed_sql
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, is_finished, is_open
 from lakehouse.serving.ask.waits import WAITS, waits_in_sql, waits_over_time
@@ -114,6 +115,24 @@ class Completeness:
             **dict(zip(WAITS, waits, strict=True)),
         }
 
+    def enough_slack(self) -> Facts | None:
+        """Return the slack with which all periods would have met their recall, and the rows that it would have held.
+
+        None where all did, or where what they lacked is not repaired.
+        """
+        query, periods, late = self.query, self.periods, parquet_of(self.layout.missed_rows(self.query.name))
+        met, scored = periods.met(query.recall)
+        if met == scored or late is None:
+            return None
+        found = self._columns(needed_sql(late, self._repaired, query.window_us))
+        event, needed = found or [np.empty(0, np.int64)] * 2
+        slack_us = enough_slack(periods, query.period_us, query.recall, event, needed)
+        if slack_us is None:
+            return None
+        span_us = int(periods.start_us[-1]) - int(periods.start_us[0]) + query.period_us
+        rows = self.metrics.total("rows") * (slack_us + query.window_us) / span_us
+        return {"slack_us": slack_us, "rows": min(round(rows), self.metrics.total("rows"))}
+
     def recall_over_time(self, points: int) -> list[Facts]:
         """Return at most so many stretches of event time, each with the worst scored period that begins in it."""
         places, step = np.flatnonzero(self.periods.is_scored), self.query.step_us
@@ -154,6 +173,13 @@ class Completeness:
             return None
         done = is_finished(self.metrics.finished, self.metrics.last_repair)
         return f"(SELECT event_us, found, wait_us FROM {source} WHERE {done})"
+
+    @property
+    def _repaired(self) -> str:
+        """The finished pairs that repairs found, as a table of DuckDB."""
+        done = is_finished(self.metrics.finished, self.metrics.last_repair)
+        source = parquet_of(self.layout.pairs(self.query.name))
+        return f"(SELECT * FROM {source} WHERE found = 'repair' AND {done})"
 
     def _columns(self, query: str) -> list[Int64s] | None:
         if self._pairs is None:

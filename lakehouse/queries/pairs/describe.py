@@ -60,6 +60,8 @@ def policy_in_words(query: PairsQuery) -> str:
         return f"paper: every {every} the least memory whose modelled recall makes up {query.recall:g} over {period}"
     share = judged_share(query.recall, usual_margin(query.recall))
     least = f"every {every} the least memory with which each past {period} would have reached {share:.6g}"
+    if query.spare_rows:
+        least += f", or more while a bucket holds at most {query.spare_rows:,} rows"
     if query.sources is None:
         return f"{query.policy}: {least}"
     by = " and ".join(map(_source_in_words, query.sides, query.sources))

@@ -31,6 +31,7 @@ def explain(state: PairsState, declared: Declared) -> Facts:
         "buckets": list(_buckets(state)),
         "last_batches": last(batches(state)),
         "completeness": state.completeness.summary(),
+        "enough_slack": state.completeness.enough_slack(),
         **repairs_of(state),
     }
 
@@ -49,6 +50,7 @@ def _plan(query: PairsQuery, buckets: int) -> Facts:
         "step_us": query.step_us,
         "policy": query.policy,
         "sources": query.sources,
+        "spare_rows": 0 if query.policy == "paper" else query.spare_rows,
         "margin": margin,
         "judged_recall": None if margin is None else judged_share(query.recall, margin),
         "slack": policy_in_words(query),

@@ -82,9 +82,11 @@ class HeldJoin:
 
 def policy_of(query: PairsQuery) -> SlackPolicy:
     """Return a new policy as the query asks for."""
-    policies = {"needed_slack": NeededSlack, "paper": PaperSlack, "per_source": PerSource}
-    policy: SlackPolicy = policies[query.policy](query.recall, query.period_us, query.step_us)
-    return policy
+    asked = query.recall, query.period_us, query.step_us
+    if query.policy == "paper":
+        return PaperSlack(*asked)
+    ours = PerSource if query.policy == "per_source" else NeededSlack
+    return ours(*asked, spare=query.spare_rows)
 
 
 def _segments(rows: pa.Table, window_us: int) -> Iterator[Segment]:

@@ -24,7 +24,7 @@ from lakehouse.queries.language.tree import (
     tables_of,
     windows_of,
 )
-from lakehouse.queries.pairs.query import PairSide, PairsQuery, Policy
+from lakehouse.queries.pairs.query import SPARE_ROWS, PairSide, PairsQuery, Policy
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -62,6 +62,21 @@ def _policy(reader: ClauseReader, clause: str) -> bool:
     return True
 
 
+def _spare(reader: ClauseReader, clause: str) -> bool:
+    """Read a whole number and ROWS."""
+    offset = reader.offset()
+    rows = reader.number("a number of rows, such as 1024")
+    if rows is None:
+        return False
+    if rows < 0 or rows != int(rows):
+        reader.faults.add(offset, f"{float(rows):g} rows", "a whole number of rows, from 0")
+    reader.clauses.numbers[clause] = int(rows)
+    if not reader.take("ROWS"):
+        reader.refuse("ROWS")
+        return False
+    return True
+
+
 POLICIES: dict[str, Policy] = {"NEEDED_SLACK": "needed_slack", "PER_SOURCE": "per_source", "PAPER": "paper"}
 GRAMMAR = Grammar(
     "a join of pairs",
@@ -71,6 +86,7 @@ GRAMMAR = Grammar(
         "IDLE": duration,
         "AHEAD": duration,
         "POLICY": _policy,
+        "SPARE": _spare,
     },
     {
         "SLACK": "no SLACK: it is chosen by the RECALL asked for",
@@ -104,6 +120,8 @@ def read(asked: Asked) -> PairsQuery | None:
     matching = _matching(tree, names, asked.predicates, offset_of(tables[1]))
     timing = _timing(parts.clauses, faults)
     policy = POLICIES[parts.clauses.words.get("POLICY", "NEEDED_SLACK")]
+    if policy == "paper" and "SPARE" in parts.clauses.places:
+        faults.add(parts.clauses.places["SPARE"], "SPARE beside POLICY PAPER", "one of both")
     columns = parts.clauses.columns.get("POLICY", ())
     watched = _sources(columns, names, streams) if policy == "per_source" else None
     if faults.found or window_us is None:
@@ -134,6 +152,7 @@ def read(asked: Asked) -> PairsQuery | None:
         clock=_clock(parts.clauses, all(streams[side.stream].arrival_time for side in (left, right))),
         policy=policy,
         sources=watched,
+        spare_rows=int(parts.clauses.numbers.get("SPARE", SPARE_ROWS)),
     )
 
 

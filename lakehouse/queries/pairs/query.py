@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Clock
 
 Policy = Literal["needed_slack", "paper", "per_source"]
+# What a bucket may hold whether it is needed or not: some 100 KB.
+SPARE_ROWS = 1024
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class PairsQuery(Query):
 
     ``recall`` of the pairs of any ``period_us`` are found at once; slack is chosen every ``step_us``. ``sources``: by
     side the columns that tell who sent a row, where the policy watches sources; no columns make a side one source.
+    ``spare_rows``: what a bucket may hold whether past pairs needed it or not; the paper's policy spares none.
     """
 
     kind: ClassVar[str] = "pairs"
@@ -53,6 +56,7 @@ class PairsQuery(Query):
     clock: Clock
     policy: Policy
     sources: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+    spare_rows: int = SPARE_ROWS
 
     def definition(self) -> str:
         """What the results and the state depend on, as one line; texts that mean the same give the same line."""
@@ -76,7 +80,9 @@ class PairsQuery(Query):
     def how(self, buckets: int) -> str:
         """How slack is chosen, and in how many buckets rows are."""
         by = "" if self.sources is None else f" BY [{' | '.join(map(', '.join, self.sources))}]"
-        return f"POLICY {self.policy}{by} IN {buckets} BUCKETS"
+        # Left out where it is the default: queries of versions that had no spare go on.
+        spare = "" if self.spare_rows == SPARE_ROWS else f" SPARE {self.spare_rows}"
+        return f"POLICY {self.policy}{by}{spare} IN {buckets} BUCKETS"
 
     def columns_of(self, side: int) -> set[str]:
         """Return the columns of the condition, of the sources and of the outputs."""

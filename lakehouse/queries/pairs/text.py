@@ -58,6 +58,11 @@ def found_in_words(facts: Facts) -> Iterator[str]:
         f"periods: {found['periods']:,} with pairs, {found['scored']:,} scored (100 pairs or more), "
         f"{found['met']:,} met {facts['recall']:g}, {found['missed']:,} missed{still}"
     )
+    if enough := facts["enough_slack"]:
+        yield (
+            f"all would have met it with a slack of {length(enough['slack_us'])}: about {enough['rows']:,} rows held "
+            f"in {facts['plan']['buckets']} buckets, where SPARE lets each hold {facts['plan']['spare_rows']:,}"
+        )
     if found["recall"] is not None:
         yield (
             f"pairs: {found['pairs_online']:,} online, {found['pairs_repaired']:,} repaired; recall "

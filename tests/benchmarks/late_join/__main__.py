@@ -20,6 +20,7 @@ if __name__ == "__main__":
             "figures_one_ball",
             "sweeps",
             "real",
+            "short_windows",
             "speed",
             "repair",
             "state",

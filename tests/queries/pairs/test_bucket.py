@@ -45,13 +45,17 @@ PROCESSES = st.integers(0, 2)
 
 
 def query(
-    condition: str = "equality", recall: float = 0.8, policy: str = "needed_slack", scale: int = 1
+    condition: str = "equality",
+    recall: float = 0.8,
+    policy: str = "needed_slack",
+    scale: int = 1,
+    spare: int = 0,
 ) -> PairsQuery:
-    """Return a query with a column of each side; times are ``scale`` times as long."""
+    """Return a query with a column of each side; times are ``scale`` times as long. It spares no rows of itself."""
     sides = PairSide("a", "a", ("k",), ("x", "y"), None), PairSide("b", "b", ("k",), ("x", "y"), None)
     outputs = Output("asked", 0, "name"), Output("answered", 1, "value")
     clock, sources = Clock(ahead_of_streams_us=40 * scale), (("s",), ("s",))
-    how = (recall, 16 * scale, 4 * scale, clock, policy, sources if policy == "per_source" else None)
+    how = (recall, 16 * scale, 4 * scale, clock, policy, sources if policy == "per_source" else None, spare)
     return PairsQuery("q", "", "", sides, WINDOW * scale, CONDITIONS[condition], outputs, *how)  # type: ignore[arg-type]
 
 
@@ -101,7 +105,8 @@ def runs(draw: Any) -> tuple[PairsQuery, list[pa.Table]]:
     ends = list(zip([0, *cuts], [*cuts, len(drawn)], strict=True))
     batches = [rows_of(drawn[start:end], start) for start, end in ends]
     policy = draw(st.sampled_from(["needed_slack", "per_source"]))
-    return query(draw(st.sampled_from(sorted(CONDITIONS))), policy=policy), batches
+    spare = draw(st.sampled_from([0, 8]))
+    return query(draw(st.sampled_from(sorted(CONDITIONS))), policy=policy, spare=spare), batches
 
 
 @pytest.mark.slow

@@ -49,7 +49,10 @@ def test_buckets_are_told_by_what_meets_in_them() -> None:
 
 
 def test_a_policy_is_told_with_what_it_aims_at() -> None:
-    assert policy_in_words(_query("a.x = right_one.x")).endswith("each past 1m would have reached 0.9875")
+    assert policy_in_words(_query("a.x = right_one.x")).endswith(
+        "each past 1m would have reached 0.9875, or more while a bucket holds at most 1,024 rows"
+    )
+    assert policy_in_words(_query("a.x = right_one.x", "SPARE 0 ROWS")).endswith("would have reached 0.9875")
     assert policy_in_words(_query("a.x = right_one.x", "POLICY PAPER")).startswith("paper: every 1s")
     by_source = policy_in_words(_query("a.x = right_one.x", "POLICY PER_SOURCE BY a.count"))
     assert by_source.startswith(

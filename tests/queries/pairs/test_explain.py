@@ -8,6 +8,7 @@ from lakehouse.declare.settings import Settings
 from lakehouse.queries.pairs.completeness import Completeness
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.state import PairsState
+from lakehouse.queries.pairs.text import found_in_words
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, write_manifest
 from lakehouse.queries.runtime.explain import Declared, explain
 from lakehouse.queries.runtime.state import Facts
@@ -21,6 +22,7 @@ from tests.queries.joined import (
     write_figures,
     write_late,
     write_pairs,
+    write_plans,
     write_repairs,
 )
 
@@ -173,3 +175,20 @@ def test_over_time_waits_are_those_of_repaired_pairs(settings: Settings) -> None
     assert len(stretches) == 10
     assert (sum(s["pairs"] for s in stretches), sum(s["repaired"] for s in stretches)) == (3000, 150)
     assert {s["repaired_wait_p99_us"] for s in stretches} == {None, 7 * SECOND}
+
+
+def test_where_periods_missed_their_recall_the_slack_that_all_needed_is_told(tmp_path: Path) -> None:
+    settings = declare(tmp_path)
+    layout = settings.layout
+    write_plans(layout, settings.of_kind(PairsQuery)["replies"], settings.queries.buckets)
+    write_figures(layout, "replies", FIGURES)
+    # Of a hundred pairs of one second ten were missed, by a row that came a minute late.
+    write_pairs(layout, "replies", online=[(100, 90), (200, 90)], repaired=[(200, 10)])
+    write_late(layout, "replies", [("missed", 200, 1)])
+    write_repairs(layout, "replies", [(1, 1, 1, 10, 0, 260)])
+
+    facts = _facts(settings)
+
+    # 2,440 rows in 101 s, each held for a minute and the window of 2 s.
+    assert facts["enough_slack"] == {"slack_us": 60 * SECOND + 1, "rows": round(2440 * 62 / 101)}
+    assert any("slack of 1m" in line for line in found_in_words(facts))

@@ -83,6 +83,17 @@ def test_what_is_not_said_has_a_default() -> None:
     assert (query.description, [side.where for side in query.sides]) == ("", [None, None])
 
 
+def test_spare_rows_are_part_of_how_a_query_runs_where_they_are_not_the_default() -> None:
+    usual, more = (_parsed(f"{HEAD}ON r.id = s.id{TAIL}{clause}") for clause in ("", " SPARE 20000 ROWS"))
+
+    assert (usual.spare_rows, more.spare_rows) == (1024, 20_000)
+    assert usual.definition() == more.definition()
+    assert (usual.how(8), more.how(8)) == (
+        "POLICY needed_slack IN 8 BUCKETS",
+        "POLICY needed_slack SPARE 20000 IN 8 BUCKETS",
+    )
+
+
 @pytest.mark.parametrize(
     ("by", "sources"),
     [
@@ -321,6 +332,10 @@ FAULTS = [
     (f"{HEAD}ON r.id = s.id{TAIL} POLICY PER_SOURCE BY ^r.strength", "the unknown column 'strength'"),
     (f"{HEAD}ON r.id = s.id{TAIL} POLICY PER_SOURCE BY ^t.kind", "the unknown alias 't'"),
     (f"{HEAD}ON r.id = s.id{TAIL} POLICY PAPER ^BY kind", "'BY'; expected one of"),
+    (f"{HEAD}ON r.id = s.id{TAIL} SPARE ^many ROWS", "'many'; expected a number of rows"),
+    (f"{HEAD}ON r.id = s.id{TAIL} SPARE ^1.5 ROWS", "1.5 rows"),
+    (f"{HEAD}ON r.id = s.id{TAIL} SPARE 9 ^SECONDS", "'SECONDS'; expected ROWS"),
+    (f"{HEAD}ON r.id = s.id{TAIL} POLICY PAPER ^SPARE 9 ROWS", "SPARE beside POLICY PAPER"),
     (f"{HEAD}ON r.id = s.id{TAIL} ^WHERE r.x > 3", "'WHERE'; expected one of RECALL"),
     (f"SELECT r.x, ^s.x FROM requests [1 DAY] r, replies s WHERE r.id = s.id{TAIL}", "a second output 'x'"),
     (

@@ -51,11 +51,11 @@ IDS = """-- answers to requests
 SELECT r.id, r.temp AS asked, s.temp AS answered, s.event_us AS answered_us
 FROM requests [RANGE 2 SECONDS] r JOIN replies s ON r.id = s.id AND s.temp >= r.temp + 1
 WHERE s.temp < 9
-RECALL 0.9 OVER 10 SECONDS
+RECALL 0.9 OVER 10 SECONDS SPARE 0 ROWS
 """
 NEAR = """
 SELECT r.id, s.id AS other FROM requests [RANGE 1 SECOND] r JOIN replies s
-ON DISTANCE(r.x, r.y, s.x, s.y) <= 4 RECALL 0.9 OVER 10 SECONDS POLICY PER_SOURCE
+ON DISTANCE(r.x, r.y, s.x, s.y) <= 4 RECALL 0.9 OVER 10 SECONDS SPARE 0 ROWS POLICY PER_SOURCE
 """
 T0 = 1_600_000_000_000
 Row = dict[str, Any]

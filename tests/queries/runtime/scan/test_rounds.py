@@ -36,7 +36,7 @@ QUERIES = {
     "pairs": """
         SELECT a.temp AS one, b.temp AS other FROM readings [RANGE 5 SECONDS] a JOIN readings b
         ON a.device = b.device AND a.temp < b.temp WHERE fits(a.count) AND b.temp > 20
-        RECALL 0.9 OVER 1 MINUTE
+        RECALL 0.9 OVER 1 MINUTE SPARE 0 ROWS
     """,
     "totals": """
         SELECT a.device, COUNT(*) AS n, SUM(b.temp * 2) AS total

@@ -31,7 +31,7 @@ BOTH = {
     "chosen": QUERIES["chosen"],
     "both": """
         SELECT a.temp AS one, b.temp AS other FROM readings [RANGE 5 SECONDS] a JOIN visits b
-        ON a.device = b.device WHERE fits(a.count) AND fits(b.count) RECALL 0.9 OVER 1 MINUTE
+        ON a.device = b.device WHERE fits(a.count) AND fits(b.count) RECALL 0.9 OVER 1 MINUTE SPARE 0 ROWS
     """,
     "sums": """
         SELECT a.device, COUNT(*) AS n FROM readings [8 SECONDS] a JOIN visits [5 SECONDS] b
