@@ -21,6 +21,24 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
 ROOT = Path(__file__).parents[2]
+DECLARED = """
+home = "var"
+[streams.air]
+event_time = {{ column = "$received", unit = "us" }}
+identity = ["topic", "received"]
+keys = ["topic"]
+measures = ["value"]
+levels = ["1m for 2d", "1d forever"]
+[streams.air.source]
+kind = "mqtt"
+broker = "{scheme}://localhost:{port}"
+topics = ["air/#"]
+{options}
+[streams.air.columns]
+topic = {{ path = "$topic" }}
+received = {{ path = "$received", type = "int" }}
+value = {{ path = "$payload", type = "double" }}
+"""
 
 
 def mosquitto() -> str:
@@ -129,6 +147,11 @@ class Bridge:
         """Return its last heartbeat, nothing before the first one."""
         path = self.config.parent / "var" / "heartbeats" / f"bridge-{self.stream}.json"
         return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def numbered(count: int, start: int = 0) -> list[tuple[str, bytes, bool]]:
+    """Return messages whose payloads are numbers, under a few topics."""
+    return [(f"air/{n % 7}", b"%d" % n, False) for n in range(start, start + count)]
 
 
 @contextmanager

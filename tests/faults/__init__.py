@@ -14,6 +14,7 @@ interleavings.py    steps of several processes in an order that is drawn (interl
 clocks.py     the clock jumps by a day
 sources.py    landed files are cut, replaced or removed while they are taken in
 topics.py     a topic's broker dies, its messages go, transactions are aborted, partitions are added
+sessions.py   an MQTT broker restarts or loses its session with a bridge, which is killed
 heap.py       large batches in a JVM with little memory
 upgrade.py    homes that earlier versions wrote, taken on by this one
 bounds.py     random ranges over a published version against all rows

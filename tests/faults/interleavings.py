@@ -21,22 +21,25 @@ import random
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 from tests.faults.forked import attempt
 from tests.faults.interleaved import CORRECTIONS, OPERATIONS, Landed, base, settled
-from tests.faults.lab import Lab, Verdict, done, labs_for
+from tests.faults.lab import Verdict, done, import_jobs
 from tests.faults.report import Progress
 from tests.faults.writers_in_turn import Writer, bring_to_end
 
 # Of the cases, which are seeds, every so many is one with corrections; a quick run has none of these.
-CASES, QUICK, CORRECTED = 48, 1, 12
+CASES, QUICK, CORRECTED = 16, 1, 8
 LEAST_WRITERS, MOST_WRITERS, MOST_STEPS = 2, 8, 25
 CHOICES, QUICK_CHOICES = 100, 40
 # How many small files are folded or merged here: in earnest, more than are made here.
@@ -46,8 +49,9 @@ COUNTS = ("operations", "steps", "turned_away")
 Case = tuple[int, bool, bool]
 # What a process needs to work on a JVM that is there; nothing where it is to start its own.
 Environment = dict[str, str]
-# Of this process: the lakehouse that cases begin with, by the laboratory; the JVM that writers share.
-_BASE: dict[Path, Landed] = {}
+# Of this process: its folder, the lakehouse that cases begin with, the JVM that writers share.
+_FOLDER: list[Path] = []
+_BASE: list[Landed] = []
 _JVM: list[tuple[subprocess.Popen[bytes], Environment]] = []
 
 
@@ -57,22 +61,31 @@ def run(quick: bool, progress: Progress) -> dict[str, Any]:
         (number, not quick, not quick and number % CORRECTED == 0)
         for number in range(QUICK if quick else CASES)
     ]
-    counts, broken = Counter[str](), list[str]()
-    with labs_for(quick) as labs:
-        for (number, *_), verdict in progress(labs.tried(judged, cases), len(cases)):
-            if verdict.startswith("{"):
-                counts.update(json.loads(verdict))
+    counts, broken, spawn = Counter[str](), list[str](), get_context("spawn")
+    with (
+        tempfile.TemporaryDirectory(prefix="tidemark-faults-") as folder,
+        ProcessPoolExecutor(1 if quick else os.cpu_count(), spawn, _begin, (folder,)) as pool,
+    ):
+        waiting = {pool.submit(judged, case): case for case in cases}
+        for each in progress(as_completed(waiting), len(cases)):
+            if each.result().startswith("{"):
+                counts.update(json.loads(each.result()))
             else:
-                broken.append(f"seed {number}: {verdict}")
+                broken.append(f"seed {waiting[each][0]}: {each.result()}")
     corrected = sum(with_corrections for *_, with_corrections in cases)
     figures = {word: counts[word] for word in COUNTS}
     return {"tried": len(cases), "corrected": corrected, **figures, "broken": sorted(broken)}
 
 
-def judged(lab: Lab, case: Case) -> Verdict:
+def _begin(parent: str) -> None:
+    import_jobs()
+    _FOLDER.append(Path(tempfile.mkdtemp(dir=parent)))
+
+
+def judged(case: Case) -> Verdict:
     """Let writers interleave as a seed draws it; return what they did as JSON, or what is wrong afterwards."""
     number, publishes, with_corrections = case
-    landed = _put_back(lab, publishes)
+    landed = _put_back(publishes)
     environment = _shared_jvm(landed.config) if with_corrections else {}
     if environment:
         # The tables are others by now than those that the JVM has seen last.
@@ -83,14 +96,14 @@ def judged(lab: Lab, case: Case) -> Verdict:
     return "; ".join(said) or json.dumps(counts)
 
 
-def _put_back(lab: Lab, publishes: bool) -> Landed:
-    folder = lab.folder / "interleaved"
-    if lab.folder not in _BASE:
-        _BASE[lab.folder] = done(attempt(partial(base, folder / "lake", publishes)))  # type: ignore[assignment]
-        shutil.copytree(folder / "lake", folder / "kept")
-    shutil.rmtree(folder / "lake")
-    shutil.copytree(folder / "kept", folder / "lake")
-    return replace(_BASE[lab.folder])
+def _put_back(publishes: bool) -> Landed:
+    lake, kept = _FOLDER[0] / "lake", _FOLDER[0] / "kept"
+    if not _BASE:
+        _BASE.append(done(attempt(partial(base, lake, publishes))))  # type: ignore[arg-type]
+        shutil.copytree(lake, kept)
+    shutil.rmtree(lake)
+    shutil.copytree(kept, lake)
+    return replace(_BASE[0])
 
 
 def _interleaved(

@@ -64,6 +64,10 @@ ROWS: Mapping[str, tuple[str, str]] = {
         "in between as a seed draws it: {told}",
         "{tried}",
     ),
+    "sessions": (
+        "an MQTT broker that restarts or loses its session with a bridge that is killed, as a seed draws it: {told}",
+        "{tried}",
+    ),
     "heap": (
         "rows in large batches through ingest, rollup, join and publish in a JVM of 512 MB, against one of 3 GB; "
         "run {runs} of all jobs ended well",
@@ -101,10 +105,6 @@ CARD: Mapping[str, tuple[str, str]] = {
     "errors": ("disk full, read-only, failing; too many open files", "{tried} times, {broke} differ after"),
     "damage": ("state deleted, emptied, halved", "{tried} files, {broke} went unnoticed"),
     "writers": ("two to eight writers at once, one of them dies", "{tried} times, {broke} differ after"),
-    "interleavings": (
-        "steps of two to eight writers interleaved",
-        "{steps} steps of {tried} seeds, {broke} lost or doubled rows",
-    ),
     "clocks": ("clock a day ahead or behind", "{tried} times, {broke} differ after"),
     "upgrade": ("homes of earlier versions, taken on", "{tried}, {broke} differ after"),
     "readers": ("reads beside {publishes} publishes", "{reads}, {broke} torn"),

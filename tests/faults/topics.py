@@ -59,7 +59,7 @@ def run(quick: bool, progress: Progress) -> dict[str, Any]:
             counts += befell
             broken += [f"seed {seed}: {each}" for each in wrong]
         fresh.submit(_end).result()
-    told = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
+    told = ", ".join(f"{what} {count} times" for what, count in sorted(counts.items()))
     return {"tried": len(cases), "told": told, "broken": broken}
 
 

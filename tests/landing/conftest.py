@@ -5,26 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.brokers.mqtt import Bridge, Broker
-
-DECLARED = """
-home = "var"
-[streams.air]
-event_time = {{ column = "$received", unit = "us" }}
-identity = ["topic", "received"]
-keys = ["topic"]
-measures = ["value"]
-levels = ["1m for 2d", "1d forever"]
-[streams.air.source]
-kind = "mqtt"
-broker = "{scheme}://localhost:{port}"
-topics = ["air/#"]
-{options}
-[streams.air.columns]
-topic = {{ path = "$topic" }}
-received = {{ path = "$received", type = "int" }}
-value = {{ path = "$payload", type = "double" }}
-"""
+from tests.brokers.mqtt import DECLARED, Bridge, Broker
 
 
 @pytest.fixture

@@ -19,14 +19,10 @@ from lakehouse.declare.settings import load_settings
 from lakehouse.home.crashpoint import LANDING_POINTS
 from lakehouse.home.layout import Home
 from lakehouse.landing.bridge import bridge as land
-from tests.brokers.mqtt import Bridge, Broker, publisher, wait_for
+from tests.brokers.mqtt import Bridge, Broker, numbered, publisher, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 Bridged = Callable[..., Bridge]
-
-
-def numbered(count: int, start: int = 0) -> list[tuple[str, bytes, bool]]:
-    return [(f"air/{n % 7}", b"%d" % n, False) for n in range(start, start + count)]
 
 
 def is_running(bridge: Bridge) -> Callable[[], bool]:
