@@ -39,7 +39,7 @@ from tests.faults.report import Progress
 from tests.faults.writers_in_turn import Writer, bring_to_end
 
 # Of the cases, which are seeds, every so many is one with corrections; a quick run has none of these.
-CASES, QUICK, CORRECTED = 16, 1, 8
+CASES, QUICK, CORRECTED = 24, 1, 8
 LEAST_WRITERS, MOST_WRITERS, MOST_STEPS = 2, 8, 25
 CHOICES, QUICK_CHOICES = 100, 40
 # How many small files are folded or merged here: in earnest, more than are made here.
