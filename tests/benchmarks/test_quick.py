@@ -69,6 +69,7 @@ PRINTED: dict[str, dict[str, set[str]]] = {
         "figures_d2": {"d2_wait_ratio_to_k_slack", "d2_memory_ratio_to_k_slack", "d2_periods_met"},
         "figures_one_ball": {"one_ball_periods_met", "one_ball_per_source_periods_met"},
         "sweeps": {"sweeps"},
+        "paper_settings": {"paper_settings"},
         "real": {
             "real_periods",
             "real_periods_met",

@@ -19,6 +19,7 @@ if __name__ == "__main__":
             "figures_d2",
             "figures_one_ball",
             "sweeps",
+            "paper_settings",
             "real",
             "short_windows",
             "speed",
