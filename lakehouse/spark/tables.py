@@ -23,7 +23,7 @@ from lakehouse.declare.stream import COUNTER_PARTS, Stream
 from lakehouse.home.lease import LeaseHeld as LeaseHeld
 from lakehouse.home.lease import files_of
 from lakehouse.home.lease import lease as lease
-from lakehouse.home.seal import require_leases
+from lakehouse.home.seal import next_number, options_of, require_written
 from lakehouse.home.table_commits import (
     DataFile,
     add_columns,
@@ -320,10 +320,11 @@ def replace_rollup(table: Path, stream: Stream, rows: DataFrame, properties: Map
     writer = ordered.writeTo(f"delta.`{table}`").using("delta")
     for name, value in told.items():
         writer = writer.tableProperty(name, value)
-    require_leases(table)
+    number = next_number(table)
+    for name, value in options_of(number).items():
+        writer = writer.option(name, value)
     writer.createOrReplace()
-    # Spark read what its commit is prepared on after the first question, so it is asked again.
-    require_leases(table)
+    require_written(table, number)
 
 
 def measure_columns(stream: Stream, measure: str) -> list[str]:

@@ -16,7 +16,7 @@ from lakehouse.home import table_commits
 from lakehouse.home.control import place
 from lakehouse.home.control.session import LeaseLost
 from lakehouse.home.crashpoint import CRASH_POINTS
-from lakehouse.home.seal import PROPERTY
+from lakehouse.home.seal import PROPERTY, SealedMeanwhile, next_number, seal_tables
 from lakehouse.spark import tables
 from tests import killing
 from tests.end_to_end import pipeline
@@ -131,6 +131,24 @@ def test_where_a_database_keeps_the_leases_neither_a_job_nor_the_database_that_d
         assert pipeline.run(spark, settings)["readings"] == undisturbed
         sealed = table_commits.open_table(settings.layout.raw("readings")).metadata().configuration
         assert PROPERTY in sealed
+
+        # A pause just after the question, before Spark looks at the table: a successor seals it meanwhile.
+        def sealed_after(table: Path) -> int | None:
+            number, there = next_number(table), place.place_of(table)
+            assert there is not None
+            seal_tables(there, 99)
+            return number
+
+        table, stream = settings.layout.rollup("readings"), settings.stream("readings")
+        rows = tables.read(spark, table).where("level < -99")
+        with tables.lease(table), pytest.MonkeyPatch.context() as patched:
+            patched.setattr(tables, "next_number", sealed_after)
+            with pytest.raises(SealedMeanwhile, match="nothing was: run it again"):
+                tables.replace_rollup(table, stream, rows, {})
+            assert len(table_commits.open_table(table).to_pyarrow_table()) > 0
+            patched.undo()
+            tables.replace_rollup(table, stream, rows, {})
+            assert len(table_commits.open_table(table).to_pyarrow_table()) == 0
     finally:
         PASSING.clear()
         place.use(settings.layout.root, None)
