@@ -191,4 +191,4 @@ def test_where_periods_missed_their_recall_the_slack_that_all_needed_is_told(tmp
 
     # 2,440 rows in 101 s, each held for a minute and the window of 2 s.
     assert facts["enough_slack"] == {"slack_us": 60 * SECOND + 1, "rows": round(2440 * 62 / 101)}
-    assert any("slack of 1m" in line for line in found_in_words(facts))
+    assert any("a slack of 1 min: about 1,498 rows" in line for line in found_in_words(facts))
