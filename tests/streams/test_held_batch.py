@@ -89,7 +89,7 @@ def test_a_conflict_keeps_its_bytes_where_spark_judges_and_its_file_is_another_b
     lakehouse_of: Callable[[str], Settings], tmp_path: Path, spark: SparkSession
 ) -> None:
     _, small, lines = begun(lakehouse_of)
-    records = small.records
+    records, others = small.records, set(spark.sparkContext._jsc.getPersistentRDDs())
     judged = BufferedBatch(replace(records, tables=replace(records.tables, spark=spark)))
     assert judged.stats.reasons == {"malformed": 1, "conflict": 1}
     (tmp_path / "landing" / "a.ndjson").write_text("another\n" * 9)
@@ -98,7 +98,8 @@ def test_a_conflict_keeps_its_bytes_where_spark_judges_and_its_file_is_another_b
     judged.release()
 
     assert found == {("conflict", lines[-1].strip().encode()), ("malformed", b"no json")}
-    assert not spark.sparkContext._jsc.getPersistentRDDs()
+    # Those of others may be cleaned up meanwhile.
+    assert set(spark.sparkContext._jsc.getPersistentRDDs()) <= others
 
 
 @pytest.mark.spark
