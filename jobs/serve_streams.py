@@ -67,19 +67,9 @@ def _serve(
     stops_within_s: float,
 ) -> list[str]:
     from jobs.service_tasks import ServiceTasks
-    from lakehouse.spark.session import (
-        build_session,
-        end_session,
-        is_running,
-        send_words_to,
-        started_session,
-    )
+    from lakehouse.spark.session import end_session, is_running, session_with_log, started_session
 
-    # Open as long as the process: a batch may need Spark at any time.
-    send_words_to(
-        os.open(settings.layout.service / "spark.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    )
-    spark = build_session(settings)
+    spark = session_with_log(settings, settings.layout.service / "spark.log")
     if not settings.spark.is_local:
         # What is wrong with a cluster is told before anything is served.
         spark = started_session(settings)

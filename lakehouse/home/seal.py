@@ -26,9 +26,8 @@ from lakehouse.home.atomic_files import replacing
 from lakehouse.home.control.place import Place, place_of
 from lakehouse.home.layout import Home
 
+# The property that a seal changes, and the name under which seals and commits of Spark's are numbered.
 PROPERTY = "tidemark.sealed"
-# Under which name seals and commits of Spark's are numbered.
-_NUMBERED = "tidemark.sealed"
 _FILES = ".files"
 # Others may commit to the table at the time.
 _TRIES = 100
@@ -95,7 +94,7 @@ def next_number(table: Path) -> int | None:
 
 def options_of(number: int | None) -> dict[str, str]:
     """Return the options by which Spark gives its commit a number."""
-    return {} if number is None else {"txnAppId": _NUMBERED, "txnVersion": str(number)}
+    return {} if number is None else {"txnAppId": PROPERTY, "txnVersion": str(number)}
 
 
 def require_written(table: Path, number: int | None) -> None:
@@ -113,7 +112,7 @@ def require_written(table: Path, number: int | None) -> None:
 def _last_number(table: Path) -> int:
     from deltalake import DeltaTable
 
-    known = DeltaTable(str(table)).transaction_version(_NUMBERED) if (table / "_delta_log").is_dir() else None
+    known = DeltaTable(str(table)).transaction_version(PROPERTY) if (table / "_delta_log").is_dir() else None
     return known or 0
 
 
@@ -146,7 +145,7 @@ def seal_tables(place: Place, fence: int) -> list[Path]:
     for table in sealed:
         known = DeltaTable(str(table))
         # Above that of a commit which was prepared, and not the same, so that it is seen which of the two was made.
-        number = Transaction(_NUMBERED, (known.transaction_version(_NUMBERED) or 0) + 2)
+        number = Transaction(PROPERTY, (known.transaction_version(PROPERTY) or 0) + 2)
         properties = CommitProperties({"tidemark.fence": told[PROPERTY]}, _TRIES, [number])
         known.alter.set_table_properties(told, raise_if_not_exists=False, commit_properties=properties)
     return sealed

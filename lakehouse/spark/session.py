@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from threading import Lock
 from typing import Any, cast
 
@@ -74,11 +75,11 @@ def started_session(settings: Settings) -> SparkSession:
     return cast(LazySession, build_session(settings)).started()
 
 
-def session_with_log(settings: Settings) -> SparkSession:
-    """Return the session as ``build_session`` does; what the JVM says goes to a log of the home, not to people."""
+def session_with_log(settings: Settings, log: Path | None = None) -> SparkSession:
+    """Return the session as ``build_session`` does; what the JVM says goes to a log, by default the home's own."""
     settings.home.mkdir(parents=True, exist_ok=True)
-    # Open as long as the process, as the JVM is.
-    send_words_to(os.open(settings.layout.spark_log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+    # Open as long as the process, as the JVM is, which may be started at any time.
+    send_words_to(os.open(log or settings.layout.spark_log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
     return build_session(settings)
 
 
