@@ -10,6 +10,7 @@ from numba import njit
 from lakehouse.algorithms.late_join.arrival_counts import arrived, arrived_between, count_arrival
 from lakehouse.algorithms.late_join.contract import NO_TIME
 from lakehouse.algorithms.late_join.slack_grid import bin_of
+from lakehouse.algorithms.late_join.spare import spare_slack
 
 # One row in so many tells the selectivity of all.
 SAMPLED = 16
@@ -74,20 +75,97 @@ def _add_missed(
 
 
 @njit(cache=True)
+def sum_settled(counted: Any, estimated: Any, behind: Any, quarters: int) -> Any:
+    """Return what all choices of a quarter share, as ``choose_bins`` takes it.
+
+    That is, of periods of so many ``quarters``: pairs that each slack covers and pairs of all periods, where the last
+    one is left open; pairs of that last period before the newest quarter; rows of all quarters before it by lag, and
+    most rows of one of them.
+    """
+    ends, bins = len(counted) - quarters + 1, counted.shape[2]
+    pairs = counted + estimated
+    covered, totals = np.zeros((ends, 2, bins - 1)), np.zeros(ends)
+    for period in range(ends - 1):
+        within = pairs[period]
+        for quarter in range(period + 1, period + quarters):
+            within = within + pairs[quarter]
+        totals[period] = _cover(within, covered[period])
+    open_pairs, known, most = np.zeros((2, bins)), np.zeros((2, bins)), 0.0
+    for quarter in range(ends - 1, len(pairs) - 1):
+        open_pairs += pairs[quarter]
+    for quarter in range(len(pairs) - 1):
+        known += behind[quarter]
+        most = max(most, behind[quarter].sum())
+    return covered, totals, open_pairs, known, most
+
+
+@njit(cache=True)
+def _cover(pairs: Any, covered: Any) -> Any:
+    """Write how many of a period's pairs each slack covers; return how many there are."""
+    total = 0.0
+    for side in range(2):
+        running = 0.0
+        for index in range(covered.shape[1]):
+            running += pairs[side, index]
+            covered[side, index] = running
+        total += running + pairs[side, covered.shape[1]]
+    return total
+
+
+@njit(cache=True)
+def choose_bins(settled: Any, newest: Any, rule: Any, spare: Any, grid: Any) -> Any:
+    """Return the bins of the cheapest slacks with which every period would have been complete enough.
+
+    Args:
+        settled: as ``sum_settled`` returns it; its last period is written over.
+        newest: counted and estimated pairs and rows by lag of the newest quarter.
+        rule: the share of pairs that every period must reach, and the share of rows that may be logged.
+        spare: how long a quarter lasted, the window, rows to spare.
+        grid: the slacks.
+    """
+    covered, totals, open_pairs, known, most = settled
+    counted, estimated, behind = newest
+    totals[-1] = _cover(open_pairs + counted + estimated, covered[-1])
+    known = known + behind
+    share, logged = rule
+    lasted, window, rows = spare
+    least = spare_slack(known, max(most, behind.sum()), lasted, window, rows, grid)
+    for side in range(2):
+        least[side] = max(least[side], _least_logged(known[side], logged, len(grid)))
+    rates = np.array([known[1].sum(), known[0].sum()])
+    return cheapest(covered, totals, share, least, rates, grid)
+
+
+@njit(cache=True)
+def _least_logged(known: Any, logged: float, slacks: int) -> Any:
+    """Return the bin of the least slack with which at most that share of a side's rows is logged."""
+    beyond = rows = known.sum()
+    for index in range(slacks):
+        beyond -= known[index]
+        if beyond <= logged * rows:
+            return index
+    return slacks - 1
+
+
+@njit(cache=True)
 def cheapest(covered: Any, totals: Any, share: float, least: Any, rates: Any, grid: Any) -> Any:
     """Return the bins of both slacks that need least memory and cover a share of every period's pairs.
 
     ``covered`` is periods x sides x slacks, pairs that each slack covers; ``totals`` pairs of each period; ``least``
     bins below which no side goes. Where nothing covers enough the largest useful slack is taken. Cost O(periods x
-    slacks): the more slack one side has, the less the other needs.
+    slacks) at most, and of the periods that the least slacks leave incomplete: the more slack one side has, the less
+    the other needs.
     """
     last = covered.shape[2] - 1
+    periods = _incomplete(covered, totals, share, least)
     right = last
     best_left, best_right, best = last, last, np.inf
     for left in range(least[0], last + 1):
-        while right > least[1] and _suffices(covered, totals, share, left, right - 1):
+        if grid[left] * rates[0] + grid[least[1]] * rates[1] >= best:
+            break
+        while right > least[1] and _suffices(covered, totals, share, periods, left, right - 1):
             right -= 1
-        if not _suffices(covered, totals, share, left, right):
+        if not _suffices(covered, totals, share, periods, left, right):
             continue
         memory = grid[left] * rates[0] + grid[right] * rates[1]
         if memory < best:
@@ -96,8 +174,19 @@ def cheapest(covered: Any, totals: Any, share: float, least: Any, rates: Any, gr
 
 
 @njit(cache=True)
-def _suffices(covered: Any, totals: Any, share: float, left: int, right: int) -> Any:
+def _incomplete(covered: Any, totals: Any, share: float, least: Any) -> Any:
+    """Return the periods of which the least slacks cover too little; those of no other change a choice."""
+    found, count = np.empty(len(totals), np.int64), 0
     for period in range(len(totals)):
+        if covered[period, 0, least[0]] + covered[period, 1, least[1]] < share * totals[period] - 1e-9:
+            found[count] = period
+            count += 1
+    return found[:count]
+
+
+@njit(cache=True)
+def _suffices(covered: Any, totals: Any, share: float, periods: Any, left: int, right: int) -> Any:
+    for period in periods:
         if covered[period, 0, left] + covered[period, 1, right] < share * totals[period] - 1e-9:
             return False
     return True

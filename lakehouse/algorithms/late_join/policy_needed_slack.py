@@ -16,8 +16,8 @@ chosen with which *every* period inside them would have reached ``1 - margin * (
 ``logged`` of the rows are logged.
 
 Guarantee: none for the future; the counts of found pairs are exact. Cost: a row O(1), a logged row O(64), a choice
-O(slacks); memory 41 quarters x 2 sides x 300 slacks, three times (0.6 MB), and 128 KiB for
-arrivals; a snapshot holds what is not 0.
+O(slacks), and O(quarters x slacks) for the first one of a quarter; memory 41 quarters x 2 sides x 300 slacks, four
+times (0.8 MB), and 128 KiB for arrivals; a snapshot holds what is not 0.
 
 Source: ours. The paper models the same recall, see ``policy_paper.py``.
 """
@@ -32,10 +32,9 @@ import numpy as np
 from lakehouse.algorithms.late_join.arrival_counts import ArrivalCounts
 from lakehouse.algorithms.late_join.contract import NO_TIME
 from lakehouse.algorithms.late_join.margin import judged_share, usual_margin
-from lakehouse.algorithms.late_join.needed_slack_kernels import cheapest, learn
+from lakehouse.algorithms.late_join.needed_slack_kernels import choose_bins, learn, sum_settled
 from lakehouse.algorithms.late_join.slack_grid import slack_grid
 from lakehouse.algorithms.late_join.sources import NO_WATCH, Watch
-from lakehouse.algorithms.late_join.spare import spare_slack
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -102,6 +101,8 @@ class NeededSlack:
         self._estimated = np.zeros(shape)
         self._behind = np.zeros(shape)
         self._totals = np.zeros((self._quarters, 3))
+        # What choices within a quarter share; None where a quarter before the newest has changed since.
+        self._settled: tuple[Any, ...] | None = None
 
     def begin(self, window_us: int) -> None:
         """Prepare for a join with this window."""
@@ -126,18 +127,16 @@ class NeededSlack:
     def choose(self, time_us: int) -> Slacks:
         """Return the cheapest slacks with which every period seen would have been complete enough."""
         self._turn(time_us // self._quarter_us)
-        if not self._behind.any():
+        if self._settled is None:
+            kept = self._counted, self._estimated, self._behind
+            self._settled = sum_settled(*kept, QUARTERS_PER_PERIOD)
+        newest = self._counted[-1], self._estimated[-1], self._behind[-1]
+        if self._settled[-1] == 0 and not newest[-1].any():
             self._since_us = time_us
-        pairs = self._counted + self._estimated
-        sums = np.cumsum(pairs, axis=0)
-        sums[QUARTERS_PER_PERIOD:] -= sums[:-QUARTERS_PER_PERIOD].copy()
-        # Before the first whole period the sums are what there is: the rule holds from the first row.
-        judged = sums[QUARTERS_PER_PERIOD - 1 :]
-        covered = np.ascontiguousarray(np.cumsum(judged, axis=2)[:, :, :-1])
-        totals = judged.sum(axis=(1, 2))
-        share = judged_share(self.recall, self.margin)
-        rows = self._behind.sum(axis=(0, 2))
-        left, right = cheapest(covered, totals, share, self._floor(time_us), rows[::-1].copy(), self.grid)
+        lasted_us = min(self._quarter_us, max(self.step_us, time_us - self._since_us))
+        rule = judged_share(self.recall, self.margin), self.logged
+        spare = lasted_us, self._window_us, self.spare
+        left, right = choose_bins(self._settled, newest, rule, spare, self.grid)
         return int(self.grid[left]), int(self.grid[right])
 
     @property
@@ -180,6 +179,7 @@ class NeededSlack:
         slot = start // self._quarter_us - oldest
         known = (slot >= 0) & (slot < whole)
         place = slot[known], side[known], np.searchsorted(self.grid, slack[known])
+        self._settled = None
         self._estimated[:whole] = 0.0
         np.add.at(self._estimated, place, pairs[known].astype(np.float64))
 
@@ -204,24 +204,17 @@ class NeededSlack:
         shape = self._counted.shape
         self._counted, self._estimated, self._behind = (_dense(part, shape) for part in parts[2:5])
         self._arrivals.unpack(parts[5])
+        self._settled = None
 
     def _turn(self, quarter: int) -> None:
         """Begin the quarter that stream time has come to; the oldest ones go."""
         by = 0 if self._quarter is None else min(quarter - self._quarter, self._quarters)
         self._quarter = quarter
         if by > 0:
+            self._settled = None
             for kept in (self._counted, self._estimated, self._behind, self._totals):
                 kept[: len(kept) - by] = kept[by:].copy()
                 kept[-by:] = 0.0
-
-    def _floor(self, time_us: int) -> Int64s:
-        """Return, by side, the bin of the least slack with which few enough rows are logged, or that is spare."""
-        rows = self._behind.sum(axis=0)
-        logged = rows.sum(axis=1, keepdims=True) - np.cumsum(rows, axis=1)
-        enough = logged[:, :-1] <= self.logged * rows.sum(axis=1, keepdims=True)
-        floor: Int64s = np.where(enough.any(axis=1), enough.argmax(axis=1), len(self.grid) - 1)
-        lasted_us = min(self._quarter_us, max(self.step_us, time_us - self._since_us))
-        return np.maximum(floor, spare_slack(self._behind, lasted_us, self._window_us, self.spare, self.grid))
 
 
 def _sparse(values: npt.NDArray[np.float64]) -> bytes:

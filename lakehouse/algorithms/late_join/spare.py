@@ -7,32 +7,33 @@ while fewer rows are known than may be spared; both as far as the rows held stay
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from lakehouse.algorithms.late_join.contract import Float64s, Int64s
+from numba import njit
 
 
-def spare_slack(behind: Float64s, lasted_us: int, window_us: int, spare: int, grid: Int64s) -> Int64s:
+@njit(cache=True)
+def spare_slack(known: Any, most: float, lasted_us: int, window_us: int, spare: int, grid: Any) -> Any:
     """Return, by side, the bin of the most slack that may be needed and keeps both sides within ``spare`` rows.
 
     Args:
-        behind: rows by time, stored side and the bin of slack that they needed.
-        lasted_us: how long each of those times was.
+        known: rows by stored side and the bin of slack that they needed.
+        most: rows of both sides in the time that had most.
+        lasted_us: how long each time was.
         window_us: the window of the join.
         spare: rows that may be held; 0 for none.
         grid: the slacks.
 
     At the highest rate known; where the rate jumps more are held, until it is known.
     """
-    rows, last = behind.sum(axis=2), len(grid) - 1
-    most = rows.sum(axis=1).max()
-    room_us = spare * lasted_us / most - window_us if most else float(grid[-1])
-    room = max(0, int(np.searchsorted(grid, room_us, side="right")) - 1)
-    seen = behind.sum(axis=0) > 0
-    latest = np.where(seen.any(axis=1), seen.shape[1] - 1 - seen[:, ::-1].argmax(axis=1), 0)
-    needed = np.where(rows.sum(axis=0) < spare, last, np.minimum(latest, last))
-    found: Int64s = np.minimum(needed, room if spare else 0)
+    last = len(grid) - 1
+    found: Any = np.zeros(2, np.int64)
+    room_us = spare * lasted_us / most - window_us if most > 0 else float(grid[last])
+    room = max(0, np.searchsorted(grid, room_us, side="right") - 1) if spare else 0
+    for side in range(2):
+        seen = np.flatnonzero(known[side])
+        latest = min(seen[-1], last) if len(seen) else 0
+        needed = last if known[side].sum() < spare else latest
+        found[side] = min(needed, room)
     return found

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from lakehouse.algorithms.late_join.audit import Periods
 from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.algorithms.late_join.contract import Batch
+from lakehouse.algorithms.late_join.margin import judged_share
 from lakehouse.algorithms.late_join.needed_slack_kernels import cheapest
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.qjoin import QJoin
@@ -50,6 +51,52 @@ def test_the_cheapest_slacks_are_those_of_the_whole_grid(
     enough[: least[0]], enough[:, : least[1]] = False, False
     memory = np.where(enough, grid[:, None] * rates[0] + grid[None, :] * rates[1], np.inf)
     assert memory[found] == memory.min()
+
+
+def obvious_choice(
+    policy: NeededSlack, kept: list[np.ndarray[tuple[int, ...], np.dtype[np.float64]]]
+) -> float:
+    """Return the memory of the cheapest slacks, of all pairs of them, with which all periods are complete enough."""
+    pairs, behind, bins = kept[0] + kept[1], kept[2], len(policy.grid)
+    judged = [pairs[at : at + 4].sum(axis=0) for at in range(len(pairs) - 3)]
+    is_enough = np.ones((bins, bins), np.bool_)
+    for period in judged:
+        left, right = np.cumsum(period, axis=1)[:, :bins]
+        is_enough &= (
+            left[:, None] + right[None, :] >= judged_share(policy.recall, policy.margin) * period.sum() - 1e-9
+        )
+    known = behind.sum(axis=0)
+    for side in range(2):
+        for slack in range(bins - 1):
+            if known[side, slack + 1 :].sum() > policy.logged * known[side].sum():
+                is_enough[(slice(None),) * side + (slack,)] = False
+    is_enough[-1, -1] = True
+    left_rows, right_rows = known.sum(axis=1)
+    memory = policy.grid[:, None] * right_rows + policy.grid[None, :] * left_rows
+    return float(memory[is_enough].min())
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    seed=st.integers(0, 10_000), recall=st.sampled_from([0.5, 0.9, 0.99]), logged=st.sampled_from([0.01, 0.3])
+)
+def test_each_choice_of_a_quarter_is_the_cheapest_of_all_slacks(
+    seed: int, recall: float, logged: float
+) -> None:
+    dice = np.random.default_rng(seed)
+    policy = NeededSlack(recall, 400 * SECOND, granularity_us=SECOND, remembered=2, logged=logged)
+    policy.begin(SECOND)
+    kept = policy._counted, policy._estimated, policy._behind
+    for each in kept:
+        bins = dice.integers(0, each.shape[2], 40)
+        each[dice.integers(0, len(each), 40), dice.integers(0, 2, 40), bins] = dice.integers(1, 50, 40)
+    for time_us in (950 * SECOND, 960 * SECOND):
+        rates = policy._behind.sum(axis=(0, 2))[::-1]
+        slacks = policy.choose(time_us)
+        assert slacks[0] * rates[0] + slacks[1] * rates[1] == obvious_choice(policy, list(kept))
+        # The newest quarter goes on within a quarter, and no other.
+        for each in kept:
+            each[-1, dice.integers(0, 2, 5), dice.integers(0, each.shape[2], 5)] += dice.integers(1, 90, 5)
 
 
 @settings(max_examples=10, deadline=None)

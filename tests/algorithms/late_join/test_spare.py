@@ -32,7 +32,7 @@ def behind(left: dict[int, int], right: dict[int, int]) -> np.ndarray[tuple[int,
 
 def slacks(counts: np.ndarray[tuple[int, ...], np.dtype[np.float64]], spare: int) -> list[float]:
     """Return both slacks in seconds, where a time lasts 100 s and the window is 1 s."""
-    bins = spare_slack(counts, 100 * SECOND, SECOND, spare, GRID)
+    bins = spare_slack(counts.sum(axis=0), counts.sum(axis=(1, 2)).max(), 100 * SECOND, SECOND, spare, GRID)
     return [float(slack) / SECOND for slack in GRID[bins]]
 
 
@@ -43,7 +43,7 @@ def test_with_enough_rows_known_the_latest_of_them_is_covered_and_no_more() -> N
 def test_with_few_rows_known_slack_is_all_that_the_spare_has_room_for() -> None:
     # 100 rows in 100 s: a second costs one row, and the window is one of them.
     assert slacks(behind({0: 50}, {0: 50}), 51) == [50, 50]
-    assert spare_slack(behind({}, {}), SECOND, SECOND, 10, GRID).tolist() == [NEVER, NEVER]
+    assert slacks(behind({}, {}), 10) == [GRID[NEVER] / SECOND] * 2
 
 
 def test_what_is_needed_is_covered_only_as_far_as_the_spare_has_room() -> None:
