@@ -70,11 +70,22 @@ def _choices(rows: int, rounds: int) -> float:
     """Return the least microseconds a choice of slack took, with the rows between, where most rows bring one."""
     batch, taken = sparse(rows), []
     for _ in range(rounds + 1):
-        join = QJoin(Equality(), 5 * SECOND, NeededSlack(0.95, 600 * SECOND, 10 * SECOND, spare=1024))
+        policy = _Counting(0.95, 600 * SECOND, 10 * SECOND, spare=1024)
+        join = QJoin(Equality(), 5 * SECOND, policy)
         started = time.process_time()
         join.process(batch)
-        taken.append(time.process_time() - started)
-    return min(taken[1:]) * 1e6 / len(np.unique(batch.event_us // (10 * SECOND)))
+        taken.append((time.process_time() - started) / policy.choices)
+    return min(taken[1:]) * 1e6
+
+
+class _Counting(NeededSlack):
+    """Counts its choices."""
+
+    choices = 0
+
+    def choose(self, time_us: int) -> tuple[int, int]:
+        self.choices += 1
+        return super().choose(time_us)
 
 
 def sparse(rows: int) -> Batch:
