@@ -16,17 +16,18 @@ from airflow.sdk import dag, task
 
 from dags._defaults import INGEST_SCHEDULE, RAW, dag_defaults
 from dags._service_skip import unserved
+from dags._step import step
 
 
 @dag(dag_id="ingest", schedule=INGEST_SCHEDULE, doc_md=__doc__, tags=["tidemark", "tables"], **dag_defaults())
 def ingest() -> None:
     """Ingest each stream, then tell that raw is new."""
 
-    @task
+    @step()
     def choose(params: Any = None) -> list[str]:
         return unserved(params, "stream")
 
-    @task(multiple_outputs=False, map_index_template="{{ stream }}")
+    @step(multiple_outputs=False, map_index_template="{{ stream }}")
     def take(stream: str, params: Any = None) -> dict[str, Any]:
         from jobs import ingest
         from jobs.scheduled import run_one

@@ -10,35 +10,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import dag, task, task_group
+from airflow.sdk import dag, task_group
 
 from dags._defaults import MAINTAIN_SCHEDULE, dag_defaults, of_queries
+from dags._step import step
+
+TAGS = ["tidemark", "tables"]
 
 
-@dag(
-    dag_id="maintain",
-    schedule=MAINTAIN_SCHEDULE,
-    doc_md=__doc__,
-    tags=["tidemark", "tables"],
-    **dag_defaults(of_queries()),
-)
+@dag(dag_id="maintain", schedule=MAINTAIN_SCHEDULE, doc_md=__doc__, tags=TAGS, **dag_defaults(of_queries()))
 def maintain() -> None:
     """Maintain the tables of each stream and of each query."""
 
-    @task
+    @step()
     def choose(params: Any = None) -> list[str]:
         from jobs.scheduled import chosen_streams
 
         return chosen_streams(params)
 
-    @task(multiple_outputs=False, map_index_template="{{ task.op_kwargs['stream'] }}")
+    @step(multiple_outputs=False, map_index_template="{{ task.op_kwargs['stream'] }}")
     def compact_and_vacuum(stream: str, params: Any = None) -> dict[str, Any]:
         from jobs import maintain
         from jobs.scheduled import run_one
 
         return run_one(maintain.run, stream, params)
 
-    @task(multiple_outputs=False, map_index_template="{{ task.op_kwargs['stream'] }}")
+    @step(multiple_outputs=False, map_index_template="{{ task.op_kwargs['stream'] }}")
     def merge(stream: str, params: Any = None) -> dict[str, Any]:
         from jobs import merge_raw
         from jobs.scheduled import run_one
@@ -50,13 +47,13 @@ def maintain() -> None:
     def by_stream(stream: str) -> None:
         compact_and_vacuum(stream=stream) >> merge(stream=stream)
 
-    @task
+    @step()
     def choose_queries(params: Any = None) -> list[str]:
         from jobs.scheduled import chosen_queries
 
         return chosen_queries(params)
 
-    @task(multiple_outputs=False, map_index_template="{{ query }}")
+    @step(multiple_outputs=False, map_index_template="{{ query }}")
     def tend_query(query: str, params: Any = None) -> dict[str, Any]:
         from jobs import maintain_queries
         from jobs.scheduled import run_one

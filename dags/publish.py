@@ -11,17 +11,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import dag, task
+from airflow.sdk import dag
 
 from dags._defaults import CHECKED, SERVING, dag_defaults
 from dags._service_skip import leave_to_service
+from dags._step import step
 
 
 @dag(dag_id="publish", schedule=[CHECKED], doc_md=__doc__, tags=["tidemark", "serving"], **dag_defaults())
 def publish() -> None:
     """Publish, then tell that serving is new."""
 
-    @task(multiple_outputs=False, outlets=[SERVING])
+    @step(multiple_outputs=False, outlets=[SERVING])
     def release(params: Any = None) -> dict[str, Any]:
         from jobs import publish
         from jobs.scheduled import run_all

@@ -13,19 +13,20 @@ from typing import Any
 from airflow.sdk import dag, task
 
 from dags._defaults import CHECKED, ROLLUP, dag_defaults
+from dags._step import step
 
 
 @dag(dag_id="quality", schedule=[ROLLUP], doc_md=__doc__, tags=["tidemark", "gate"], **dag_defaults())
 def quality() -> None:
     """Check each stream, then tell that all of them passed."""
 
-    @task
+    @step()
     def choose(params: Any = None) -> list[str]:
         from jobs.scheduled import chosen_streams
 
         return chosen_streams(params)
 
-    @task(multiple_outputs=False, map_index_template="{{ stream }}", retries=0)
+    @step(multiple_outputs=False, map_index_template="{{ stream }}", retries=0)
     def check(stream: str, params: Any = None) -> dict[str, Any]:
         from jobs import check_quality
         from jobs.scheduled import run_one

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import dag, task
+from airflow.sdk import dag
 
 from dags._defaults import RAW, dag_defaults, of_queries
 from dags._service_skip import unserved
+from dags._step import step
 
 
 @dag(
@@ -28,11 +29,11 @@ from dags._service_skip import unserved
 def queries() -> None:
     """Run each registered query over what is new."""
 
-    @task
+    @step()
     def choose(params: Any = None) -> list[str]:
         return unserved(params, "query")
 
-    @task(multiple_outputs=False, map_index_template="{{ query }}")
+    @step(multiple_outputs=False, map_index_template="{{ query }}")
     def join(query: str, params: Any = None) -> dict[str, Any]:
         from jobs import run_queries
         from jobs.scheduled import run_one

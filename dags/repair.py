@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import dag, task, task_group
+from airflow.sdk import dag, task_group
 
 from dags._defaults import REPAIR_SCHEDULE, dag_defaults, of_queries
+from dags._step import step
 
 
 @dag(
@@ -25,20 +26,20 @@ from dags._defaults import REPAIR_SCHEDULE, dag_defaults, of_queries
 def repair() -> None:
     """Repair each registered query, then check it; a failure is reported and stops no other query."""
 
-    @task
+    @step()
     def choose(params: Any = None) -> list[str]:
         from jobs.scheduled import chosen_queries
 
         return chosen_queries(params)
 
-    @task(multiple_outputs=False, map_index_template="{{ task.op_kwargs['query'] }}")
+    @step(multiple_outputs=False, map_index_template="{{ task.op_kwargs['query'] }}")
     def complete(query: str, params: Any = None) -> dict[str, Any]:
         from jobs import repair_late
         from jobs.scheduled import run_one
 
         return run_one(repair_late.run, query, params)
 
-    @task(multiple_outputs=False, map_index_template="{{ task.op_kwargs['query'] }}", retries=0)
+    @step(multiple_outputs=False, map_index_template="{{ task.op_kwargs['query'] }}", retries=0)
     def judge(query: str, params: Any = None) -> dict[str, Any]:
         from jobs import check_queries
         from jobs.scheduled import run_one

@@ -17,6 +17,7 @@ from airflow.sdk import dag, task
 
 from dags._defaults import RAW, ROLLUP, dag_defaults, range_end
 from dags._service_skip import unserved
+from dags._step import step
 
 
 @dag(
@@ -34,14 +35,14 @@ from dags._service_skip import unserved
 def rollups() -> None:
     """Roll each stream up, then tell that rollup is new."""
 
-    @task
+    @step()
     def choose(params: Any = None) -> list[str]:
         from jobs.scheduled import chosen_streams
 
         # A range is built again beside a service: it waits for the service's own builds.
         return chosen_streams(params) if params["from"] or params["to"] else unserved(params, "stream")
 
-    @task(multiple_outputs=False, map_index_template="{{ stream }}")
+    @step(multiple_outputs=False, map_index_template="{{ stream }}")
     def build(stream: str, params: Any = None) -> dict[str, Any]:
         from jobs import build_rollups
         from jobs.scheduled import run_one

@@ -14,13 +14,14 @@ from typing import Any
 from airflow.sdk import dag, task
 
 from dags._defaults import ROLLUP, WATCH_SCHEDULE, dag_defaults
+from dags._step import step
 
 
 @dag(dag_id="watch", schedule=WATCH_SCHEDULE, doc_md=__doc__, tags=["tidemark", "service"], **dag_defaults())
 def watch() -> None:
     """Look at the heartbeat, then tell that rollup is new, so that quality checks it."""
 
-    @task(multiple_outputs=False, retries=0)
+    @step(multiple_outputs=False, retries=0)
     def look(params: Any = None) -> dict[str, Any]:
         from airflow.sdk.exceptions import AirflowSkipException
 

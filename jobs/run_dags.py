@@ -8,6 +8,7 @@ only, so it stands still alone and the rest is published, as on a schedule. Safe
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stderr, redirect_stdout
@@ -63,6 +64,8 @@ def run(
         progress(f"{who}: left to it are ingest, rollups, queries and publish")
     with (
         _words_to(log) as aloud,
+        # In this process, also where a scheduler beside it makes pods of tasks.
+        patch.dict(os.environ, TIDEMARK_POD_TEMPLATE=""),
         airflow_environment(settings),
         _described_once(),
         configured_as(settings),

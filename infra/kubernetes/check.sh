@@ -10,7 +10,6 @@ KUBERNETES=1.34.3
 tools=$PWD/.tools/bin
 schemas=$PWD/.tools/kubernetes-$KUBERNETES
 chart=infra/kubernetes/tidemark
-rendered=tests/infra/kubernetes.yaml
 
 install() {
     [ -x "$tools/$1" ] || GOBIN=$tools go install "$2"
@@ -23,7 +22,6 @@ if [ ! -d "$schemas" ]; then
     .venv/bin/python -m infra.kubernetes.schemas "$module/api/openapi-spec/swagger.json" "$schemas"
 fi
 "$tools/helm" lint --quiet --strict "$chart"
-"$tools/helm" lint --quiet --strict "$chart" --values infra/kubernetes/example.yaml
 render() {
     "$tools/helm" template lake "$chart" --kube-version "$KUBERNETES" "$@"
 }
@@ -31,10 +29,17 @@ check() {
     "$tools/kubeconform" -strict -summary -schema-location "$schemas/{{ .ResourceKind }}{{ .KindSuffix }}.json" -
 }
 render | check
-render --values infra/kubernetes/example.yaml | check
-if [ "${1:-}" = --write ]; then
-    render --values infra/kubernetes/example.yaml >"$rendered"
-else
-    render --values infra/kubernetes/example.yaml | diff "$rendered" - ||
-        { echo "the chart has changed: infra/kubernetes/check.sh --write" && exit 1; }
-fi
+for example in example example-pods; do
+    "$tools/helm" lint --quiet --strict "$chart" --values "infra/kubernetes/$example.yaml"
+    render --values "infra/kubernetes/$example.yaml" | check
+    rendered=tests/infra/kubernetes${example#example}.yaml
+    if [ "${1:-}" = --write ]; then
+        render --values "infra/kubernetes/$example.yaml" >"$rendered"
+    else
+        render --values "infra/kubernetes/$example.yaml" | diff "$rendered" - ||
+            { echo "the chart has changed: infra/kubernetes/check.sh --write" && exit 1; }
+    fi
+done
+# Templates of pods are texts in a ConfigMap; Airflow makes a pod of one for each task.
+.venv/bin/python -m tests.infra.pod_templates tests/infra/kubernetes-pods.yaml | check
+.venv/bin/python -m tests.dags.pods 2>/dev/null | check

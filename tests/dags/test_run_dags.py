@@ -49,7 +49,11 @@ def _figures(outcomes: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {outcome["job"]: outcome["figures"] for outcome in outcomes}
 
 
-def test_a_second_run_changes_nothing(settings: Settings, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_second_run_changes_nothing(
+    settings: Settings, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A scheduler on this machine may make pods of tasks; this run makes none.
+    monkeypatch.setenv("TIDEMARK_POD_TEMPLATE", "/nowhere/pod.yaml")
     _land(settings, "a.csv", "1600000000,x,20.5", "1600000001,y,21", "oops,x,1", "1600000000,x,20.5")
     told: list[str] = []
 

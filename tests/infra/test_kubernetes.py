@@ -18,15 +18,19 @@ import yaml
 
 from infra.kubernetes.schemas import write_schemas
 from lakehouse.declare.settings import Settings, load_settings
+from tests.infra.pod_templates import pod_templates
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "infra" / "kubernetes"
 Object = dict[str, Any]
-FOUND: list[Object] = list(yaml.safe_load_all((ROOT / "tests" / "infra" / "kubernetes.yaml").read_text()))
+RENDERED = ROOT / "tests" / "infra"
+FOUND: list[Object] = list(yaml.safe_load_all((RENDERED / "kubernetes.yaml").read_text()))
+# With executors of Spark and tasks of Airflow as pods.
+WITH_PODS: list[Object] = list(yaml.safe_load_all((RENDERED / "kubernetes-pods.yaml").read_text()))
 
 
-def _of(kind: str) -> dict[str, Object]:
-    return {each["metadata"]["name"]: each for each in FOUND if each["kind"] == kind}
+def _of(kind: str, found: list[Object] = FOUND) -> dict[str, Object]:
+    return {each["metadata"]["name"]: each for each in found if each["kind"] == kind}
 
 
 def _pods() -> Iterator[tuple[str, Object]]:
@@ -141,6 +145,33 @@ def test_pods_read_the_settings_that_the_chart_was_given(
     assert settings.spark.addresses() == [("spark-master.spark", 7077)]
     assert settings.spark.options["spark.driver.host"] == "10.0.0.7"
     assert settings.spark.options["spark.executor.memory"] == "4g"
+
+
+def test_what_starts_spark_may_ask_for_executors_and_nothing_else_of_the_api() -> None:
+    (role,) = _of("Role", WITH_PODS).values()
+    templates = pod_templates(RENDERED / "kubernetes-pods.yaml")
+    serve = _of("Deployment", WITH_PODS)["lake-serve"]["spec"]["template"]["spec"]
+
+    assert {kind for rule in role["rules"] for kind in rule["resources"]} == {
+        *("pods", "configmaps", "persistentvolumeclaims"),
+    }
+    assert not {"*", "secrets"} & {
+        word for rule in role["rules"] for words in rule.values() for word in words
+    }
+    for spec in (serve, templates["task.yaml"]["spec"]):
+        assert (spec["serviceAccountName"], spec["automountServiceAccountToken"]) == ("lake-driver", True)
+    assert templates["executor.yaml"]["spec"]["automountServiceAccountToken"] is False
+    assert not {"ServiceAccount", "Role"} & {each["kind"] for each in FOUND}
+
+
+def test_an_executor_s_pod_is_as_confined_as_the_others_and_sees_the_home() -> None:
+    spec = pod_templates(RENDERED / "kubernetes-pods.yaml")["executor.yaml"]["spec"]
+    (container,) = spec["containers"]
+
+    assert spec["securityContext"] == PODS["lake-serve"]["spec"]["securityContext"]
+    assert container["securityContext"] == PODS["lake-serve"]["spec"]["containers"][0]["securityContext"]
+    assert {each["mountPath"] for each in container["volumeMounts"]} == {"/lake", "/scratch"}
+    assert container["workingDir"] == "/scratch"
 
 
 def test_the_chart_has_the_versions_of_the_project_and_of_its_airflow() -> None:

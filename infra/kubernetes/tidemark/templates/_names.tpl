@@ -18,9 +18,40 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- .Values.home.existingClaim | default (printf "%s-home" .Release.Name) -}}
 {{- end -}}
 
-{{/* What every pod is: a user without rights, on a root file system that cannot be written. */}}
+{{/* Whether pods that start Spark ask the cluster's API for executors. */}}
+{{- define "tidemark.executors" -}}
+{{- if hasPrefix "k8s://" .Values.spark.master }}true{{ end -}}
+{{- end -}}
+
+{{/* A user without rights. */}}
+{{- define "tidemark.user" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{- define "tidemark.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+
+{{/* On a root file system that cannot be written. */}}
+{{- define "tidemark.confined" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{/* What every pod is; with `driver`, one that starts Spark. */}}
 {{- define "tidemark.pod" -}}
+{{- if and .driver (include "tidemark.executors" .root) -}}
+serviceAccountName: {{ include "tidemark.name" (dict "root" .root "part" "driver") }}
+automountServiceAccountToken: true
+{{- else -}}
 automountServiceAccountToken: false
+{{- end }}
 enableServiceLinks: false
 {{- with .root.Values.imagePullSecrets }}
 imagePullSecrets: {{- toYaml . | nindent 2 }}
@@ -31,13 +62,7 @@ nodeSelector: {{- toYaml . | nindent 2 }}
 {{- with .root.Values.tolerations }}
 tolerations: {{- toYaml . | nindent 2 }}
 {{- end }}
-securityContext:
-  runAsNonRoot: true
-  runAsUser: 10001
-  runAsGroup: 10001
-  fsGroup: 10001
-  fsGroupChangePolicy: OnRootMismatch
-  seccompProfile: {type: RuntimeDefault}
+securityContext: {{- include "tidemark.user" .root | nindent 2 }}
 volumes:
   - name: lake
     persistentVolumeClaim: {claimName: {{ include "tidemark.claim" .root }}}
@@ -46,6 +71,9 @@ volumes:
       name: {{ include "tidemark.name" (dict "root" .root "part" "config") }}
       items:
         - {key: tidemark.toml, path: tidemark.toml}
+        {{- if and .driver (include "tidemark.executors" .root) }}
+        - {key: executor.yaml, path: executor.yaml}
+        {{- end }}
         {{- range $name, $_ := .root.Values.queries }}
         - {key: {{ $name }}, path: queries/{{ $name }}}
         {{- end }}
@@ -57,12 +85,9 @@ volumes:
 {{- end -}}
 
 {{- define "tidemark.container" -}}
-image: "{{ .root.Values.image.repository }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}"
+image: {{ include "tidemark.image" .root | quote }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}
-securityContext:
-  allowPrivilegeEscalation: false
-  readOnlyRootFilesystem: true
-  capabilities: {drop: [ALL]}
+securityContext: {{- include "tidemark.confined" .root | nindent 2 }}
 env:
   - {name: TIDEMARK_CONFIG, value: /etc/tidemark/tidemark.toml}
   - {name: TIDEMARK_HOME, value: /lake/var}
@@ -72,12 +97,23 @@ env:
   - {name: TIDEMARK_SPARK__MASTER, value: {{ .root.Values.spark.master | quote }}}
   - {name: TIDEMARK_SPARK__DRIVER_MEMORY, value: {{ .root.Values.spark.driverMemory | quote }}}
   {{- $options := .root.Values.spark.options }}
-  {{- if hasPrefix "spark://" .root.Values.spark.master }}
+  {{- if not (hasPrefix "local" .root.Values.spark.master) }}
   - name: POD_IP
     valueFrom: {fieldRef: {fieldPath: status.podIP}}
   {{- $own := dict "spark.driver.host" "$(POD_IP)" "spark.driver.bindAddress" "0.0.0.0" }}
   {{- $own = set $own "spark.driver.port" (toString .root.Values.spark.driverPort) }}
   {{- $own = set $own "spark.driver.blockManager.port" (toString .root.Values.spark.blockManagerPort) }}
+  {{- if include "tidemark.executors" .root }}
+  - name: POD_NAME
+    valueFrom: {fieldRef: {fieldPath: metadata.name}}
+  {{- $own = set $own "spark.kubernetes.namespace" .root.Release.Namespace }}
+  {{- $own = set $own "spark.kubernetes.container.image" (include "tidemark.image" .root) }}
+  {{- $own = set $own "spark.kubernetes.executor.podTemplateFile" "/etc/tidemark/executor.yaml" }}
+  {{- /* Executors end with the pod that asked for them. */}}
+  {{- $own = set $own "spark.kubernetes.driver.pod.name" "$(POD_NAME)" }}
+  {{- $own = set $own "spark.blockManager.port" (toString .root.Values.spark.blockManagerPort) }}
+  {{- $own = set $own "spark.pyspark.python" "/opt/tidemark/.venv/bin/python" }}
+  {{- end }}
   {{- $options = merge (deepCopy $options) $own }}
   {{- end }}
   - {name: TIDEMARK_SPARK__OPTIONS, value: {{ $options | toJson | quote }}}

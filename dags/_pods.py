@@ -1,0 +1,70 @@
+"""A task as a pod of its own: the same function of the same file, called there by ``jobs/run_task.py``.
+
+Where Airflow runs tasks this needs the extra ``kubernetes``, and nothing of the home.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
+from airflow.providers.cncf.kubernetes.utils.xcom_sidecar import PodDefaults
+from airflow.sdk.bases.decorator import DecoratedOperator, determine_kwargs, task_decorator_factory
+
+RESULT = f"{PodDefaults.XCOM_MOUNT_PATH}/return.json"
+# No signal, and no code of Python's or the shell's own.
+SKIPPED = 99
+# A node fetches an image of three gigabytes first.
+START_S = 900
+
+
+class PodTask(DecoratedOperator, KubernetesPodOperator):
+    """A function that a pod calls: its arguments are words of the pod's command, what it returns is a file there."""
+
+    custom_operator_name = "@step"
+    # The command is made of arguments that are rendered already.
+    template_fields = (
+        *DecoratedOperator.template_fields,
+        *(name for name in KubernetesPodOperator.template_fields if name not in ("cmds", "arguments")),
+    )
+
+    def __init__(self, *, python_callable: Callable[..., Any], **options: Any) -> None:
+        ours: dict[str, Any] = {
+            "name": f"tidemark-{python_callable.__name__}".replace("_", "-"),
+            "cmds": ["python", "-m", "jobs.run_task"],
+            "do_xcom_push": True,
+            "skip_on_exit_code": SKIPPED,
+            "startup_timeout_seconds": START_S,
+        }
+        super().__init__(python_callable=python_callable, **(ours | options))
+
+    def execute(self, context: Any) -> Any:
+        """Start the pod, or find the one that a process before has started; return what its function returned."""
+        # As @task does, so that a mapped task is shown by the name of its stream or query.
+        context.update(self.op_kwargs)
+        self.arguments = self.words(context)
+        return super().execute(context)
+
+    def words(self, context: Any) -> list[str]:
+        """Return what the pod's command is given."""
+        asked = dict(determine_kwargs(self.python_callable, (), {**context, **self.op_kwargs}))
+        if "params" in asked:
+            asked["params"] = dict(asked["params"])
+        told = ("--arguments", json.dumps(asked), "--result", RESULT, "--skipped", str(SKIPPED))
+        return [self.dag_id, self.task_id, *told]
+
+    def build_pod_request_obj(self, context: Any = None, **options: Any) -> Any:
+        """Return the pod; what hands the task's file on beside it is the same image with as few rights."""
+        pod = super().build_pod_request_obj(context, **options)
+        task, *others = pod.spec.containers
+        for other in others:
+            other.image, other.image_pull_policy = task.image, task.image_pull_policy
+            other.security_context = task.security_context
+        return pod
+
+
+def pod_task(template: str, options: dict[str, Any]) -> Any:
+    """Return what makes pods of functions, each as the file ``template`` says."""
+    return task_decorator_factory(decorated_operator_class=PodTask, pod_template_file=template, **options)

@@ -1,0 +1,62 @@
+"""Call the function of one task of a DAG in this process, as a pod of the task's own does.
+
+python -m jobs.run_task ingest take --arguments '{"stream": "telemetry", "params": {"config": null}}' --result FILE
+
+Run again, or killed and run again, the tables are the same, because a task is a call of a job.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowSkipException
+
+from jobs.run_dags import ORDER, WATCHING
+from lakehouse.home.outcomes import error_text
+
+
+def function_of(dag: str, task: str) -> Callable[..., Any]:
+    """Return the function behind a task.
+
+    Raises:
+        LookupError: when there is no such DAG or task, with those that are.
+    """
+    if dag not in (*ORDER, *WATCHING):
+        raise LookupError(f"no DAG {dag!r}; there are {', '.join((*ORDER, *WATCHING))}")
+    found = getattr(import_module(f"dags.{dag}"), dag)()
+    if not found.has_task(task):
+        raise LookupError(f"no task {task!r} in the DAG {dag}; there are {', '.join(found.task_ids)}")
+    function: Callable[..., Any] = found.get_task(task).python_callable
+    return function
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the task that the command line names; return 0, 1 where it failed, or ``--skipped`` where it was skipped."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("dag")
+    parser.add_argument("task")
+    parser.add_argument("--arguments", type=json.loads, default={}, help="what it is called with, as JSON")
+    parser.add_argument("--result", type=Path, help="where what it returns is written, as JSON")
+    parser.add_argument("--skipped", type=int, default=0, help="exit code where there was nothing to do")
+    asked = parser.parse_args(argv)
+    try:
+        answer = json.dumps(function_of(asked.dag, asked.task)(**asked.arguments))
+    except AirflowSkipException as reason:
+        print(f"skipped: {reason}", flush=True)
+        return int(asked.skipped)
+    except Exception as error:
+        print(f"{asked.dag} {asked.task}: {error_text(error)}", file=sys.stderr)
+        return 1
+    if asked.result:
+        asked.result.write_text(answer, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
