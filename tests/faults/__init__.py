@@ -10,7 +10,7 @@ errors.py     from one step on no file can be changed: no space, read-only, too 
 disk.py       the same by a real file system that is full or read-only
 damage.py     files of the home are deleted, emptied or halved
 writers.py    several processes run jobs on one home at once
-interleavings.py    steps of several processes in an order that is drawn (interleaved.py, writers_in_turn.py)
+interleavings.py    steps of several processes in an order that Hypothesis draws (interleaved.py, writers_in_turn.py)
 clocks.py     the clock jumps by a day
 sources.py    landed files are cut, replaced or removed while they are taken in
 topics.py     a topic's broker dies, its messages go, transactions are aborted, partitions are added

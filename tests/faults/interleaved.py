@@ -235,3 +235,14 @@ CORRECTIONS: dict[str, Callable[..., None]] = {
     "rebuild": _built_again,
     "requeue": _conflicts_again,
 }
+# The tables that each holds a lease of.
+LEASES: dict[str, frozenset[str]] = {
+    "append": frozenset({"raw"}),
+    "build": frozenset({"rollup"}),
+    "maintain": frozenset({"raw", "rollup"}),
+    "merge": frozenset({"files of raw"}),
+    "publish": frozenset({"serving", "rollup"}),
+    "retract": frozenset({"raw", "rollup"}),
+    "rebuild": frozenset({"raw", "rollup"}),
+    "requeue": frozenset({"raw"}),
+}

@@ -1,14 +1,18 @@
-"""Two to eight writers of one stream, whose steps interleave as a seed draws it: no row is lost or there twice.
+"""Up to eight writers of one stream, whose steps interleave as Hypothesis draws them: no row is lost or there twice.
 
 Each writer is a process that takes the real leases: it appends what has landed, builds or folds rollups, merges files,
 vacuums, publishes, takes rows back out, builds nodes again or puts conflicts through again. It stands still before
-every change of a file until it is moved on (writers_in_turn.py). A writer that is turned away is fine.
+every change of a file until it is moved on (writers_in_turn.py). A history is a list of such beginnings and moves. Most
+writers begin what no other one is at; some contend for a lease that is held, and may be turned away. A history that
+breaks something is made shorter until nothing can be left out, as far as time allows.
 
 What must be there at the end is known from what has landed alone. Every second file is wrong; the one behind it says
 of two of its rows what is right, a conflict while the wrong ones stand. Once the wrong files are taken out and
 conflicts are put through again, every row of the others is there once, whatever came in which order. Without
-corrections, which need Spark, it is enough that of two rows that contradict each other one is there. A quick run does
-not publish either.
+corrections, which need Spark, it is enough that of two rows that contradict each other one is there. A quick run makes
+none, and does not publish either.
+
+The harness proves itself: with leases switched off a history must break, and be shorter in the end.
 
     python -m tests.faults.interleavings CONFIG    a JVM that writers share, until its input ends
 """
@@ -17,7 +21,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import shutil
 import subprocess
 import sys
@@ -25,56 +28,78 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import replace
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from hypothesis import HealthCheck, Phase, Verbosity, seed
+from hypothesis import settings as Settings
+from hypothesis import strategies as st
+from hypothesis.errors import Flaky
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+
 from tests.faults.forked import attempt
-from tests.faults.interleaved import CORRECTIONS, OPERATIONS, Landed, base, settled
-from tests.faults.lab import Verdict, done, import_jobs
+from tests.faults.interleaved import CORRECTIONS, LEASES, OPERATIONS, Landed, base, settled
+from tests.faults.lab import done, import_jobs
 from tests.faults.report import Progress
 from tests.faults.writers_in_turn import Writer, bring_to_end
 
-# Of the cases, which are seeds, every so many is one with corrections; a quick run has none of these.
-CASES, QUICK, CORRECTED = 24, 1, 8
-LEAST_WRITERS, MOST_WRITERS, MOST_STEPS = 2, 8, 25
-CHOICES, QUICK_CHOICES = 100, 40
+MOST_WRITERS, MOST_STEPS, TO_THE_END = 8, 25, 1_000
+PLACES, TURNS = st.integers(0, MOST_WRITERS - 1), st.integers(0, 99)
 # How many small files are folded or merged here: in earnest, more than are made here.
 FEW = 2
-COUNTS = ("operations", "steps", "turned_away")
-# A seed, whether versions are published, and whether corrections are among the operations.
-Case = tuple[int, bool, bool]
+TURNED_AWAY = "turned away"
 # What a process needs to work on a JVM that is there; nothing where it is to start its own.
 Environment = dict[str, str]
-# Of this process: its folder, the lakehouse that cases begin with, the JVM that writers share.
+
+
+@dataclass(frozen=True)
+class Case:
+    """What one process tries: histories drawn from a seed, so many of so many choices each."""
+
+    seed: int
+    histories: int
+    choices: int
+    publishes: bool = False
+    corrects: bool = False
+    with_leases: bool = True
+
+
+CASES = [Case(number, 6, 100, publishes=True, corrects=True) for number in range(4)]
+QUICK = [Case(0, 2, 30)]
+# Histories are tried until one breaks; of few choices, since each that is tried to make it shorter takes seconds.
+WITHOUT_LEASES = Case(0, 50, 15, with_leases=False)
+# Of this process: its folder, the lakehouse that histories begin with, the JVM that writers share.
 _FOLDER: list[Path] = []
 _BASE: list[Landed] = []
 _JVM: list[tuple[subprocess.Popen[bytes], Environment]] = []
 
 
 def run(quick: bool, progress: Progress) -> dict[str, Any]:
-    """Try some seeds."""
-    cases = [
-        (number, not quick, not quick and number % CORRECTED == 0)
-        for number in range(QUICK if quick else CASES)
-    ]
-    counts, broken, spawn = Counter[str](), list[str](), get_context("spawn")
+    """Try the histories of some seeds; and, unless quick, whether they break without leases."""
+    cases = QUICK if quick else [*CASES, WITHOUT_LEASES]
+    found: dict[Case, dict[str, Any]] = {}
     with (
         tempfile.TemporaryDirectory(prefix="tidemark-faults-") as folder,
-        ProcessPoolExecutor(1 if quick else os.cpu_count(), spawn, _begin, (folder,)) as pool,
+        ProcessPoolExecutor(1 if quick else os.cpu_count(), get_context("spawn"), _begin, (folder,)) as pool,
     ):
         waiting = {pool.submit(judged, case): case for case in cases}
         for each in progress(as_completed(waiting), len(cases)):
-            if each.result().startswith("{"):
-                counts.update(json.loads(each.result()))
-            else:
-                broken.append(f"seed {waiting[each][0]}: {each.result()}")
-    corrected = sum(with_corrections for *_, with_corrections in cases)
-    figures = {word: counts[word] for word in COUNTS}
-    return {"tried": len(cases), "corrected": corrected, **figures, "broken": sorted(broken)}
+            found[waiting[each]] = each.result()
+    proof = found.pop(WITHOUT_LEASES, None)
+    figures = {
+        word: sum(each[word] for each in found.values())
+        for word in ("tried", "operations", "steps", "turned_away")
+    }
+    broken = [f"seed {case.seed}: {each['broken']}" for case, each in found.items() if each["broken"]]
+    if proof is not None:
+        broken += [] if proof["broken"] else ["without leases nothing broke"]
+        figures |= {"without_leases": proof["broken"]}
+    return {**figures, "seeds": [case.seed for case in found], "broken": sorted(broken)}
 
 
 def _begin(parent: str) -> None:
@@ -82,22 +107,119 @@ def _begin(parent: str) -> None:
     _FOLDER.append(Path(tempfile.mkdtemp(dir=parent)))
 
 
-def judged(case: Case) -> Verdict:
-    """Let writers interleave as a seed draws it; return what they did as JSON, or what is wrong afterwards."""
-    number, publishes, with_corrections = case
-    landed = _put_back(publishes)
-    environment = _shared_jvm(landed.config) if with_corrections else {}
-    if environment:
-        # The tables are others by now than those that the JVM has seen last.
-        done(attempt(partial(_with, environment, _forgotten)))
-    counts, said = _interleaved(landed, random.Random(number), environment)
-    ended = attempt(partial(_with, environment, partial(settled, landed, with_corrections)))
-    said += [ended.error] if ended.error else landed.faults(ended.result, with_corrections)
-    return "; ".join(said) or json.dumps(counts)
+def judged(case: Case) -> dict[str, Any]:
+    """Try the histories of a case; return counts of what was done, and the shortest history that broke something."""
+    machine: type[Interleaving] = type(
+        "Own", (Interleaving,), {"case": case, "counts": Counter(), "broke": []}
+    )
+    settings = Settings(
+        max_examples=case.histories,
+        stateful_step_count=case.choices,
+        deadline=None,
+        database=None,
+        phases=(Phase.generate, Phase.shrink),
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+        verbosity=Verbosity.quiet,
+    )
+    # What broke is kept: what depends on the machine's speed may not break again.
+    with suppress(AssertionError, BaseExceptionGroup, Flaky):
+        run_state_machine_as_test(seed(case.seed)(machine), settings=settings)
+    words = ("tried", "operations", "steps", "turned_away")
+    shortest = min(machine.broke, key=len, default=list[str]())
+    return {**{word: machine.counts[word] for word in words}, "broken": "; ".join(shortest)}
+
+
+class Interleaving(RuleBasedStateMachine):
+    """A lakehouse and its writers. A history ends with all of them at their ends, and with all that has landed in."""
+
+    case: Case
+    # Of all histories of a case: what was done; and of each that broke, its choices and what is wrong.
+    counts: Counter[str]
+    broke: list[list[str]]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.landed, self.begun = _put_back(self.case.publishes), list[Writer]()
+        # By place those that have not ended; what is drawn must not depend on how far they are.
+        self.at_work: dict[int, Writer] = {}
+        self.history: list[str] = []
+        self.environment = _shared_jvm(self.landed.config) if self.case.corrects else {}
+        if self.environment:
+            # The tables are others by now than those that the JVM has seen last.
+            done(attempt(partial(_with, self.environment, _forgotten)))
+        names = [name for name in OPERATIONS if self.case.publishes or name != "publish"]
+        self.names = [*names, *(CORRECTIONS if self.case.corrects else ())]
+
+    @rule(place=PLACES, turn=TURNS, steps=st.integers(1, MOST_STEPS))
+    def step(self, place: int, turn: int, steps: int) -> None:
+        """The writer at a place makes some steps; where there is none, one begins what no other one is at."""
+        if place in self.at_work:
+            self._move(place, steps)
+            return
+        held = {table for writer in self.at_work.values() for table in LEASES[writer.name]}
+        if free := [name for name in self.names if held.isdisjoint(LEASES[name])]:
+            self._begin(place, free[turn % len(free)], turn)
+
+    @rule(place=PLACES, turn=TURNS)
+    def contend(self, place: int, turn: int) -> None:
+        """The writer at a place goes on until it ends or waits; where there is none, one begins anything."""
+        if place in self.at_work:
+            self._move(place, TO_THE_END)
+        else:
+            self._begin(place, self.names[turn % len(self.names)], turn)
+
+    def teardown(self) -> None:
+        """Bring all to their ends, and say what is wrong then.
+
+        Raises:
+            AssertionError: if anything is.
+        """
+        try:
+            bring_to_end(self.begun)
+        finally:
+            for writer in self.begun:
+                writer.kill()
+        said = [f"{writer.name}: {writer.error}" for writer in self.begun if writer.error] + self._faults()
+        turned = sum(writer.result == TURNED_AWAY for writer in self.begun)
+        steps = sum(writer.steps for writer in self.begun)
+        self.counts.update(tried=1, operations=len(self.begun), steps=steps, turned_away=turned)
+        if said:
+            self.broke.append([*self.history, *said])
+            raise AssertionError("; ".join(said))
+
+    def _faults(self) -> list[str]:
+        ended = attempt(partial(_with, self.environment, partial(settled, self.landed, self.case.corrects)))
+        return [ended.error] if ended.error else list(self.landed.faults(ended.result, self.case.corrects))
+
+    def _begin(self, place: int, name: str, turn: int) -> None:
+        told = list[int]()
+        if name in ("retract", "rebuild"):
+            wrong = [number for number in range(self.landed.files) if self.landed.is_wrong(number)]
+            told.append(wrong[turn % len(wrong)])
+        if name == "append":
+            self.landed.land()
+        work = partial(_done, self.environment, self.case.with_leases, name, self.landed, *told)
+        self.at_work[place] = Writer(name, work, self.landed.config.parent / "var")
+        self.begun.append(self.at_work[place])
+        self.history.append(" ".join([f"{len(self.begun)} begins to", name, *map(str, told)]))
+
+    def _move(self, place: int, steps: int) -> None:
+        writer = self.at_work[place]
+        before = writer.steps
+        writer.move(steps)
+        number, ended = self.begun.index(writer) + 1, ", its last" * writer.has_ended
+        self.history.append(f"{number} makes {writer.steps - before} steps{ended}")
+        if writer.has_ended:
+            del self.at_work[place]
 
 
 def _put_back(publishes: bool) -> Landed:
     lake, kept = _FOLDER[0] / "lake", _FOLDER[0] / "kept"
+    if _BASE and _BASE[0].publishes != publishes:
+        _BASE.clear()
+        shutil.rmtree(kept)
+        shutil.rmtree(lake)
     if not _BASE:
         _BASE.append(done(attempt(partial(base, lake, publishes))))  # type: ignore[arg-type]
         shutil.copytree(lake, kept)
@@ -106,54 +228,17 @@ def _put_back(publishes: bool) -> Landed:
     return replace(_BASE[0])
 
 
-def _interleaved(
-    landed: Landed, dice: random.Random, environment: Environment
-) -> tuple[Counter[str], list[str]]:
-    """Let writers begin something and move on, as is drawn, and bring all to an end; return counts and errors."""
-    writers: list[Writer | None] = [None] * dice.randint(LEAST_WRITERS, MOST_WRITERS)
-    begun: list[Writer] = []
-    try:
-        for _ in range(CHOICES if landed.publishes else QUICK_CHOICES):
-            place = dice.randrange(len(writers))
-            writer = writers[place]
-            if writer is None:
-                writers[place] = _begun(landed, dice, environment)
-                begun.append(writers[place])  # type: ignore[arg-type]
-            else:
-                writer.move(dice.randint(1, MOST_STEPS))
-                writers[place] = None if writer.has_ended else writer
-        bring_to_end(begun)
-    finally:
-        for writer in begun:
-            writer.kill()
-    turned = sum(writer.result == TURNED_AWAY for writer in begun)
-    steps = sum(writer.steps for writer in begun)
-    counts = Counter(operations=len(begun), steps=steps, turned_away=turned)
-    return counts, [f"{writer.name}: {writer.error}" for writer in begun if writer.error]
-
-
-def _begun(landed: Landed, dice: random.Random, environment: Environment) -> Writer:
-    """Let a writer begin something; what is appended lands first."""
-    names = [name for name in OPERATIONS if landed.publishes or name != "publish"]
-    name = dice.choice([*names, *(CORRECTIONS if environment else ())])
-    wrong = [number for number in range(landed.files) if landed.is_wrong(number)]
-    told = [dice.choice(wrong)] if name in ("retract", "rebuild") else []
-    if name == "append":
-        landed.land()
-    return Writer(name, partial(_done, environment, name, landed, *told), landed.config.parent / "var")
-
-
-TURNED_AWAY = "turned away"
-
-
-def _done(environment: Environment, name: str, landed: Landed, *told: int) -> str:
+def _done(environment: Environment, with_leases: bool, name: str, landed: Landed, *told: int) -> str:
     """Do an operation; say whether its writer was turned away."""
-    from lakehouse.home.lease import LeaseHeld
+    from lakehouse.home import lease
 
-    try:
-        _with(environment, partial({**OPERATIONS, **CORRECTIONS}[name], landed, *told))
-    except LeaseHeld:
-        return TURNED_AWAY
+    with ExitStack() as switched:
+        if not with_leases:
+            switched.enter_context(patch.object(lease, "_is_locked", lambda file: True))
+        try:
+            _with(environment, partial({**OPERATIONS, **CORRECTIONS}[name], landed, *told))
+        except lease.LeaseHeld:
+            return TURNED_AWAY
     return "done"
 
 

@@ -48,9 +48,9 @@ ROWS: Mapping[str, tuple[str, str]] = {
         "{tried}",
     ),
     "interleavings": (
-        "two to eight processes stop before every change of a file and are moved on as a seed draws it, while they "
-        "append, build, fold, merge, vacuum and publish, with {corrected} seeds also retract, rebuild and requeue: "
-        "{operations} operations, of which {turned_away} were turned away, in {steps} steps",
+        "up to eight processes stop before every change of a file and are moved on as Hypothesis draws it, while they "
+        "append, build, fold, merge, vacuum, publish, retract, rebuild and requeue: {operations} operations, of which "
+        "{turned_away} were turned away, in {steps} steps; with leases switched off a history breaks",
         "{tried}",
     ),
     "clocks": ("the clock jumps by a day, forwards or back, between runs or in the midst of one", "{tried}"),
@@ -105,8 +105,11 @@ CARD: Mapping[str, tuple[str, str]] = {
     "errors": ("disk full, read-only, failing; too many open files", "{tried} times, {broke} differ after"),
     "damage": ("state deleted, emptied, halved", "{tried} files, {broke} went unnoticed"),
     "writers": ("two to eight writers at once, one of them dies", "{tried} times, {broke} differ after"),
+    "interleavings": (
+        "histories of eight writers, moved on step by step",
+        "{tried}, {operations} operations, {broke} differ after",
+    ),
     "clocks": ("clock a day ahead or behind", "{tried} times, {broke} differ after"),
-    "upgrade": ("homes of earlier versions, taken on", "{tried}, {broke} differ after"),
     "readers": ("reads beside {publishes} publishes", "{reads}, {broke} torn"),
     "bounds": ("random ranges", "{tried}, {broke} outside their interval"),
     "inputs": ("hostile files", "{tried}, {broke} stopped a stream"),
