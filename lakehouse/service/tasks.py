@@ -55,7 +55,9 @@ class Task:
     """A job for one stream or query, run whenever its probe shows something new.
 
     ``probe`` must be cheap and may raise. ``work`` may be killed anywhere: running it again completes it.
-    ``pace_s`` is the least time from the start of one run to the next. ``alone`` gives what is held during a run.
+    Runs start at most every ``pace_s`` on average, and never sooner than half of it after one another: a run that began
+    late takes nothing from the time of the next, or all that follow would stay late. ``alone`` gives what is held
+    during a run.
     """
 
     job: str
@@ -123,7 +125,7 @@ class Task:
     def _work(self) -> None:
         started = self.clock()
         self.running_since = started
-        self.not_before = started + self.pace_s
+        self.not_before = max(self.not_before, started - self.pace_s / 2) + self.pace_s
         self.work()
         self.tally.add(self.clock() - started)
 

@@ -1,7 +1,8 @@
 """The workers of a service: threads that each run their tasks one after the other, and the heartbeat that shows them.
 
 A worker that fails or hangs holds up no other. Workers that follow others (queries, the publish) wake as soon as a task
-of another has run; the others wake every few seconds. A stop lets the running tasks end and starts no other.
+of another has run; the others wake every few seconds. A task that must wait longer, for its pace or after a failure, is
+looked at as soon as it may run. A stop lets the running tasks end and starts no other.
 """
 
 from __future__ import annotations
@@ -83,8 +84,14 @@ class Service:
             for task in worker.tasks:
                 if not self.stop.is_set() and task.run_if_new():
                     self._ring()
-            worker.wake.wait(max(0.0, began + self.every_s - time.monotonic()))
+            worker.wake.wait(self._pause_s(worker, began))
             worker.wake.clear()
+
+    def _pause_s(self, worker: Worker, began: float) -> float:
+        """Return how long until its next look: earlier where a task that was not to run yet may run before."""
+        now = time.monotonic()
+        waiting = [task.not_before for task in worker.tasks if task.not_before > now]
+        return max(0.0, min([began + self.every_s, *waiting]) - now)
 
     def _ring(self) -> None:
         for worker in self.workers:

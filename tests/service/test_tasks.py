@@ -117,7 +117,20 @@ def test_works_start_at_most_every_so_often() -> None:
         source.now += 0.1
 
     assert len(starts) > 2
-    assert all(10.0 <= later - earlier < 10.2 for earlier, later in pairwise(starts))
+    assert all(9.8 < later - earlier < 10.2 for earlier, later in pairwise(starts))
+    assert all(at >= 10.0 * number for number, at in enumerate(starts))
+
+
+def test_a_work_that_began_late_does_not_make_the_next_late_and_two_are_half_a_pace_apart() -> None:
+    source, starts = Source(), list[float]()
+    source.task.pace_s = 10.0
+    for came in (0.0, 10.0, 27.0, 30.0, 40.0):
+        source.now, source.shown = max(source.now, came), source.shown + 1
+        while not source.task.run_if_new():
+            source.now += 0.5
+        starts.append(source.now - 1.5)
+
+    assert starts == [0.0, 10.0, 27.0, 32.0, 42.0]
 
 
 def test_what_must_be_alone_is_held_around_the_work_and_let_go_after_a_failure() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Hashable
+from itertools import pairwise
 
 import pytest
 
@@ -126,6 +127,18 @@ def test_what_follows_wakes_as_soon_as_another_lane_has_worked() -> None:
     running = Running(follower, Worker("first", [task("first", first, lambda: 0)]), every_s=60)
     until(lambda: seen == [0, 1])
     running.stop()
+
+
+def test_what_came_too_early_for_a_paced_task_runs_as_soon_as_its_pace_allows() -> None:
+    works = list[float]()
+    paced = task("paced", lambda: works.append(time.monotonic()), lambda: min(len(works), 3))
+    paced.pace_s = 0.1
+    running = Running(Worker("publish", [paced], follows=True), every_s=60)
+    until(lambda: len(works) == 4)
+    running.stop()
+
+    assert all(later - earlier >= 0.05 for earlier, later in pairwise(works))
+    assert works[-1] - works[0] >= 0.25
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
