@@ -153,7 +153,7 @@ def test_what_starts_spark_may_ask_for_executors_and_nothing_else_of_the_api() -
     serve = _of("Deployment", WITH_PODS)["lake-serve"]["spec"]["template"]["spec"]
 
     assert {kind for rule in role["rules"] for kind in rule["resources"]} == {
-        *("pods", "configmaps", "persistentvolumeclaims"),
+        *("pods", "configmaps", "persistentvolumeclaims", "services"),
     }
     assert not {"*", "secrets"} & {
         word for rule in role["rules"] for words in rule.values() for word in words

@@ -16,14 +16,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs import maintain
-from lakehouse.declare.settings import load_settings
+from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.set_aside import read_set_aside
 from lakehouse.streams import small_batch
 from lakehouse.streams.sources import object_store
 from lakehouse.streams.sources.object_store import StoreUnavailable
+from tests.algorithms.packets import made
 from tests.killing import kill
 from tests.readings_lake import Lake
 from tests.stores.s3 import BUCKET, KEY, S3, SECRET, running
+from tests.streams.sources.test_network import NEW, OLD, tsv
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -123,7 +125,59 @@ def parquet_files(folder: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize(("file_format", "by_tasks"), [("csv", (False, True)), ("parquet", (True,))])
+def lines_of_json() -> dict[str, bytes]:
+    text = b"".join(reading(n, f"d{n % 7}", n / 4) for n in range(200))
+    return {
+        "a.ndjson": text + b'{"ts": 1}\n{\n\n' + reading(900),
+        "b.ndjson.gz": gzip.compress(text.replace(b'"d1"', b'"e1"')),
+        "c.ndjson.gz": gzip.compress(text.replace(b'"d2"', b'"e2"'))[:-20],
+    }
+
+
+def of_networks(preset: str) -> dict[str, bytes]:
+    """Return files of a preset, some of them damaged or of another kind."""
+    if preset == "zeek-conn":
+        log = tsv(*(f"{T0 + n}.5 C{n} 10.0.0.1 5353 224.0.0.251 53 udp 0.25 120 0 2 0" for n in range(30)))
+        return {
+            "a.log": log.encode(),
+            "b.log.gz": gzip.compress(log.replace(" C", " D").encode()),
+            "c.log": b'{"ts"',
+        }
+    if preset == "nfdump":
+        return {"a.csv": OLD.encode(), "b.csv.gz": gzip.compress(NEW.encode()), "c.csv": b"no,header\n1,2\n"}
+    frame = made.ethernet(made.ipv4(body=made.tcp(40000, 443, 2)))
+    packets = made.pcap([(T0 + n, n, frame) for n in range(30)])
+    return {"a.pcap": packets, "b.pcap.gz": gzip.compress(packets[:-3]), "c.pcap": b"none"}
+
+
+@pytest.mark.parametrize("preset", ["zeek-conn", "nfdump", "pcap"])
+def test_logs_exports_and_captures_on_a_store_make_the_tables_of_the_same_local_files(
+    spark: SparkSession, lakehouse_of: Callable[[str], Settings], store: S3, preset: str
+) -> None:
+    source = '[streams.flows.source]\npath = "landing/*"\nsettle = 0\n'
+    here = Lake(spark, lakehouse_of(f'home = "var"\n[streams.flows]\npreset = "{preset}"\n{source}'), "flows")
+    for name, content in of_networks(preset).items():
+        here.land(name, content)
+        store.put(f"{preset}/{name}", content)
+    counts = here.ingest()
+    columns = ("event_us", *here.settings.streams["flows"].all_columns, "source_line", "source_item")
+    found = {
+        "raw": here.rows("raw", *columns),
+        "quarantine": here.rows("quarantine", "reason", "source_line"),
+    }
+    assert counts["accepted"] == len(found["raw"]) > 2 and len(found["quarantine"]) > 0
+
+    there = remote(here, store, preset, ('home = "var"', 'home = "other"'))
+    there = Lake(spark, there.settings, "flows")
+
+    assert there.ingest()["accepted"] == counts["accepted"]
+    assert there.rows("raw", *columns) == found["raw"]
+    assert there.rows("quarantine", "reason", "source_line") == found["quarantine"]
+
+
+@pytest.mark.parametrize(
+    ("file_format", "by_tasks"), [("csv", (False, True)), ("ndjson", (False,)), ("parquet", (True,))]
+)
 def test_the_same_files_here_and_on_a_store_make_the_same_tables(
     lake: Make,
     store: S3,
@@ -132,7 +186,9 @@ def test_the_same_files_here_and_on_a_store_make_the_same_tables(
     file_format: str,
     by_tasks: tuple[bool, ...],
 ) -> None:
-    files = csv_files() if file_format == "csv" else parquet_files(tmp_path)
+    files = {"csv": csv_files, "ndjson": lines_of_json, "parquet": lambda: parquet_files(tmp_path)}[
+        file_format
+    ]()
     here = lake(file_format, "max_record_bytes = 1000")
     there = remote(here, store, file_format, ('home = "var"', 'home = "other"'))
     for name, content in files.items():
