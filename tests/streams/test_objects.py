@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -186,9 +187,7 @@ def test_the_same_files_here_and_on_a_store_make_the_same_tables(
     file_format: str,
     by_tasks: tuple[bool, ...],
 ) -> None:
-    files = {"csv": csv_files, "ndjson": lines_of_json, "parquet": lambda: parquet_files(tmp_path)}[
-        file_format
-    ]()
+    files = {"csv": csv_files, "ndjson": lines_of_json}.get(file_format, partial(parquet_files, tmp_path))()
     here = lake(file_format, "max_record_bytes = 1000")
     there = remote(here, store, file_format, ('home = "var"', 'home = "other"'))
     for name, content in files.items():
