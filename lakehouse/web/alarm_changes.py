@@ -19,8 +19,10 @@ _TABLE = "alarm_changes_"
 
 def queries_with_alarms(connection: duckdb.DuckDBPyConnection) -> list[str]:
     """Return the published queries that raise alarms."""
+    # The file of a version and the segments of it may each have a table of them.
     rows = connection.execute(
-        f"SELECT table_name FROM information_schema.tables WHERE starts_with(table_name, '{_TABLE}') ORDER BY 1"
+        "SELECT DISTINCT table_name FROM information_schema.tables "
+        f"WHERE starts_with(table_name, '{_TABLE}') ORDER BY 1"
     ).fetchall()
     return [table.removeprefix(_TABLE) for (table,) in rows]
 

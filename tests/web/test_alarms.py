@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.error import HTTPError
 
 import httpx
 import pytest
@@ -40,13 +41,16 @@ ALARMS = [
 
 
 class Receiver(ThreadingHTTPServer):
-    """An address that notes what is posted; it fails as often as ``failing`` says."""
+    """An address that notes what is posted; it fails as often as ``failing`` says, and for changes in ``refused``."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Noting)
         self.found: list[tuple[dict[str, str], bytes]] = []
         self.failing = 0
-        # What a failure says; by default status 500.
+        self.refused: set[str] = set()
+        self.asked = 0
+        self.status = 500
+        # What a failure says; by default the status.
         self.garbage = b""
 
     @property
@@ -65,13 +69,15 @@ class _Noting(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         fails = self.server.failing > 0
         self.server.failing -= fails
+        self.server.asked += 1
+        fails = fails or self.headers["Tidemark-Id"] in self.server.refused
         if not fails:
             self.server.found.append((dict(self.headers), body))
         if fails and self.server.garbage:
             self.wfile.write(self.server.garbage)
             self.close_connection = True
             return
-        self.send_response(500 if fails else 204)
+        self.send_response(self.server.status if fails else 204)
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
@@ -162,6 +168,67 @@ def test_each_change_is_posted_signed_and_again_until_it_is_confirmed(settings: 
         signature = hmac.new(b"shared", body, hashlib.sha256).hexdigest()
         assert headers["Tidemark-Signature"] == f"sha256={signature}"
         assert json.loads(body)["query"] == "busy"
+
+
+@pytest.mark.slow
+def test_an_alarm_that_is_refused_holds_up_no_other_and_is_delivered_when_it_is_taken(
+    settings: Settings,
+) -> None:
+    with receiving() as receiver:
+        receiver.refused = {"busy:a:0"}
+        options = WebOptions(alerts_url=receiver.url)
+        with served(settings.layout, options):
+            wait_for(lambda: receiver.identities == ["busy:b:0"])
+            again = [Alarm("a", 5, 20, group=HALL, state="cleared", change=1, batch=2), *ALARMS]
+            published(settings, run_by_hand(settings, alarms=again))
+            wait_for(lambda: len(receiver.found) == 2)
+        refused_once = receiver.asked
+        # Another server knows what the last one set aside.
+        with served(settings.layout, options):
+            wait_for(lambda: receiver.asked > refused_once)
+            receiver.refused = set()
+            wait_for(lambda: len(receiver.found) == 4)
+
+    assert receiver.identities == ["busy:b:0", "busy:c:0", "busy:a:0", "busy:a:1"]
+
+
+def test_an_alarm_that_is_always_refused_is_posted_again_after_longer_and_longer_pauses(
+    settings: Settings,
+) -> None:
+    now = [0.0]
+    versions = Versions(settings.layout)
+    posted = []
+    with receiving() as receiver:
+        receiver.refused = {"busy:a:0"}
+        hooks = Webhooks(settings.layout, versions, receiver.url, "", lambda: now[0])
+        for second in range(2_000):
+            now[0], before = float(second), receiver.asked
+            hooks.deliver_new()
+            if receiver.asked > before:
+                posted.append(second)
+    versions.close()
+
+    assert receiver.identities == ["busy:b:0"]
+    assert posted == [0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 1023, 1623]
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_an_address_that_asks_to_be_left_alone_is_asked_once_and_nothing_is_set_aside(
+    settings: Settings, status: int
+) -> None:
+    versions = Versions(settings.layout)
+    with receiving() as receiver:
+        receiver.refused, receiver.status = {"busy:a:0", "busy:b:0"}, status
+        hooks = Webhooks(settings.layout, versions, receiver.url, "")
+        with pytest.raises(HTTPError):
+            hooks.deliver_new()
+        asked = receiver.asked
+        receiver.refused = set()
+        hooks.deliver_new()
+    versions.close()
+
+    assert asked == 1
+    assert receiver.identities == ["busy:a:0", "busy:b:0"]
 
 
 @pytest.mark.slow

@@ -44,21 +44,6 @@ def results_with_new(sides: Sequence[Joined], most: int) -> Int64s:
     return np.concatenate(found)
 
 
-def results_from(sides: Sequence[Joined], start: int, rows: Int64s, most: int) -> Int64s:
-    """Return the results that have one of some rows of a side, each once, one a line.
-
-    Raises:
-        TooMany: where they meet more than ``most`` combinations at a stop.
-    """
-    found = np.full((len(rows), len(sides)), -1, np.int64)
-    found[:, start], visited = rows, [start]
-    for stop, side in enumerate(sides):
-        if stop != start:
-            found = _met(sides, found, visited, stop, np.arange(len(side.key)), most)
-            visited.append(stop)
-    return found
-
-
 def results_of(sides: Sequence[Joined], start: int, rows: Int64s, most: int) -> Int64s:
     """Return the results that have one of some rows of a side, one a line; whether rows are new plays no part.
 

@@ -4,7 +4,8 @@
     tidemark_leases      a row for each lease that was ever taken, with the number of its last holder; none in a file
     tidemark_outcomes    how each job last ended, by job and stream, as JSON
     tidemark_tokens      hashes of tokens, and what each is good for: lists as JSON, no list of streams for all
-    tidemark_delivered   up to which batch and repair of a query the changes of its alarms were confirmed
+    tidemark_delivered   up to which batch and repair of a query the changes of its alarms were confirmed or refused
+    tidemark_refused     changes of alarms that the address refused, as they were posted; until it takes them
 
 A version is a step of ``STEPS``, in SQL that Postgres and SQLite know. It is never changed once it was released; a
 later one adds its own.
@@ -35,11 +36,16 @@ STEPS = (
         "CREATE TABLE tidemark_delivered (home TEXT NOT NULL, query TEXT NOT NULL, batch BIGINT NOT NULL, "
         "repair BIGINT NOT NULL, PRIMARY KEY (home, query))",
     ),
+    (
+        "CREATE TABLE tidemark_refused (home TEXT NOT NULL, query TEXT NOT NULL, alarm TEXT NOT NULL, "
+        "change BIGINT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (home, query, alarm, change))",
+    ),
 )
 # The rows of a home besides its leases: each table's columns after ``home``.
 ROWS = {
     "tidemark_outcomes": ("job", "stream", "outcome"),
     "tidemark_delivered": ("query", "batch", "repair"),
+    "tidemark_refused": ("query", "alarm", "change", "body"),
     "tidemark_tokens": ("name", "hash", "scopes", "streams", "created_at"),
 }
 # One process changes the tables at a time; any number that no lease has by chance.
