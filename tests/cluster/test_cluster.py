@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,9 +58,16 @@ class Runs:
         scratch.mkdir(exist_ok=True)
         return scratch
 
-    def driver(self, cluster: LoopbackCluster | None, name: str, *words: str) -> subprocess.Popen[str]:
+    def driver(
+        self,
+        cluster: LoopbackCluster | None,
+        name: str,
+        *words: str,
+        options: Mapping[str, str] | None = None,
+    ) -> subprocess.Popen[str]:
         """Start a driver in a folder of this name, in the process where there is no cluster."""
         told = cluster.environment if cluster else {"TIDEMARK_SPARK__MASTER": "local[*]"}
+        told = {**told, "TIDEMARK_SPARK__OPTIONS": json.dumps(options or {})}
         driver = subprocess.Popen(
             [sys.executable, "-m", "tests.cluster.life", str(self.folder / name), *words],
             cwd=ROOT,
@@ -116,6 +124,29 @@ def test_a_query_comes_to_the_same_in_one_process_and_on_one_and_two_workers(run
     assert kind in found["process"]["content"]
     assert found["one"]["content"] == found["process"]["content"]
     assert found["two"]["content"] == found["process"]["content"]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_executors_that_come_and_go_with_the_work_come_to_the_same(runs: Runs) -> None:
+    undisturbed = runs.told(runs.driver(None, "process", "--kinds", "pairs"), "process")
+    cluster = runs.cluster(2)
+    # Each is given up as soon as it has nothing to do, with the state of buckets that it keeps in memory.
+    options = {
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+        "spark.dynamicAllocation.minExecutors": "0",
+        "spark.dynamicAllocation.executorIdleTimeout": "1s",
+        "spark.dynamicAllocation.cachedExecutorIdleTimeout": "1s",
+        "spark.dynamicAllocation.shuffleTracking.timeout": "1s",
+        "spark.executor.cores": "1",
+    }
+    found = runs.told(runs.driver(cluster, "dynamic", "--kinds", "pairs", options=options), "dynamic")
+
+    assert found["content"] == undisturbed["content"]
+    assert cluster.master is not None
+    started = re.findall(r"Launching executor (\S+) on worker", cluster.master.log.read_text())
+    assert len(set(started)) > 2
 
 
 @pytest.mark.long

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -172,6 +173,39 @@ def test_an_executor_s_pod_is_as_confined_as_the_others_and_sees_the_home() -> N
     assert container["securityContext"] == PODS["lake-serve"]["spec"]["containers"][0]["securityContext"]
     assert {each["mountPath"] for each in container["volumeMounts"]} == {"/lake", "/scratch"}
     assert container["workingDir"] == "/scratch"
+
+
+def test_an_executor_s_command_is_in_the_image_and_starts_spark_s_own_class_with_what_it_was_told(
+    tmp_path: Path,
+) -> None:
+    template = pod_templates(RENDERED / "kubernetes-pods.yaml")["executor.yaml"]
+    init, *_, script = template["spec"]["containers"][0]["command"]
+    image = (ROOT / "infra" / "Containerfile").read_text()
+    assert f" {init} " in image and "COPY infra infra" in image and "WORKDIR /opt/tidemark" in image
+    (tmp_path / "java").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    (tmp_path / "java").chmod(0o755)
+    told = {
+        "PATH": f"{tmp_path}:{Path(sys.executable).parent}:/usr/bin:/bin",
+        **{"SPARK_JAVA_OPT_0": "-Da=b c", "SPARK_JAVA_OPT_1": "-Dd=e", "SPARK_JAVA_OPT_3": "-Dnot"},
+        **{"SPARK_EXECUTOR_MEMORY": "512m", "SPARK_DRIVER_URL": "spark://x@h:1", "SPARK_EXECUTOR_ID": "7"},
+        **{"SPARK_EXECUTOR_CORES": "2", "SPARK_APPLICATION_ID": "app", "SPARK_EXECUTOR_POD_IP": "10.0.0.7"},
+        **{"SPARK_RESOURCE_PROFILE_ID": "0", "SPARK_EXECUTOR_POD_NAME": "pod", "SPARK_CONF_DIR": "/conf"},
+    }
+    command = [script.replace("/opt/tidemark", str(ROOT)), "executor"]
+
+    words = subprocess.run(command, env=told, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    assert words[:5] == ["-Da=b c", "-Dd=e", "-Xms512m", "-Xmx512m", "-cp"]
+    assert words[5].startswith("/conf:") and words[5].endswith("/pyspark/jars/*")
+    assert words[6] == "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
+    pairs = dict(zip(words[7::2], words[8::2], strict=True))
+    assert (pairs["--driver-url"], pairs["--hostname"], pairs["--cores"]) == (
+        "spark://x@h:1",
+        "10.0.0.7",
+        "2",
+    )
+    refused = subprocess.run([command[0], "driver"], env=told, capture_output=True, text=True)
+    assert (refused.returncode, "got driver" in refused.stderr) == (2, True)
 
 
 def test_the_chart_has_the_versions_of_the_project_and_of_its_airflow() -> None:

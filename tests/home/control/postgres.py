@@ -1,4 +1,9 @@
-"""A real Postgres that tests start, stop and kill, on the loopback and in a folder of its own."""
+"""A real Postgres that tests start, stop and kill, on the loopback and in a folder of its own.
+
+python -m tests.home.control.postgres COMMAND ...
+
+runs a command with its leases in one; where there are no programs of Postgres, it says so and runs it without.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -110,3 +116,19 @@ def running() -> Iterator[Postgres]:
             server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def main() -> int:
+    """Run the command and return its exit code."""
+    try:
+        with running() as server:
+            print(f"leases are locks in a Postgres on port {server.port} of the loopback", flush=True)
+            told = os.environ | {"TIDEMARK_CONTROL": server.url}
+            return subprocess.run(sys.argv[1:], env=told, check=False).returncode
+    except pytest.skip.Exception as reason:
+        print(f"{reason}; leases are the kernel's", flush=True)
+    return subprocess.run(sys.argv[1:], check=False).returncode
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
