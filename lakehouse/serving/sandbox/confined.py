@@ -1,8 +1,8 @@
 """What the kernel keeps a process from for the rest of its life, by Landlock, which Linux has since 5.13.
 
 A confined process reads below the folders it was given and nowhere else. It writes, makes, cuts and deletes no file,
-and starts no program; where the kernel is new enough it opens no TCP connection and signals nobody either. UDP and
-sockets in the file system are not covered.
+and starts no program; where the kernel is new enough it opens no TCP connection and signals nobody either. What
+Landlock knows nothing of, as UDP and the modes of files, is refused by a filter of system calls (system_calls.py).
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from lakehouse.serving.sandbox.system_calls import no_new_privileges
+
 # System calls, which have the same numbers on all kinds of machine.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
-_VERSION, _PATH_BENEATH, _NO_NEW_PRIVILEGES = 1, 1, 38
+_VERSION, _PATH_BENEATH = 1, 1
 _READ = 1 << 2 | 1 << 3
 # How many rights on files each version of Landlock knows, the newest for all that follow; they are bits from 0 on.
 _RIGHTS = (0, 13, 14, 15, 15, 16)
@@ -56,7 +58,7 @@ def confine(folders: Iterable[Path]) -> bool:
     try:
         for folder in folders:
             _allow(ruleset, folder)
-        _no_new_privileges()
+        no_new_privileges()
         _called(_RESTRICT_SELF, ruleset, 0)
     finally:
         os.close(ruleset)
@@ -81,11 +83,6 @@ def _allow(ruleset: int, folder: Path) -> None:
         _called(_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.byref(_PathBeneath(_READ, opened)), 0)
     finally:
         os.close(opened)
-
-
-def _no_new_privileges() -> None:
-    if ctypes.CDLL(None, use_errno=True).prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), "the kernel does not let a process give up new privileges")
 
 
 def _called(number: int, *words: object) -> int:

@@ -1,8 +1,9 @@
 """The process that runs one statement of somebody else: limits first, then DuckDB, then the statement.
 
 Reads one request as JSON from its input, writes one answer as JSON, ends. The kernel keeps it to a few gigabytes of
-address space, the CPU time of its timeout on every thread, and, where it has Landlock, to reading the version and the
-code: no file is written or deleted, no program started, no connection opened (confined.py).
+address space, the CPU time of its timeout on every thread, where it has Landlock to reading the version and the code
+(confined.py), and to few system calls: no file is written, deleted or given another mode, no program or process
+started, no socket opened (system_calls.py).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.serving.sandbox.confined import code_folders, confine
+from lakehouse.serving.sandbox.system_calls import refuse_calls, refused_calls
 
 ADDRESS_SPACE = (
     3 * 1024**3
@@ -35,6 +37,7 @@ def main() -> None:
     _load_code()
     _limit(float(request["timeout_s"]))
     confine([*code_folders(), Path(request["path"]).parent])
+    refuse_calls()
     try:
         answer = answer_to(Path(request["path"]), request["sql"], request["row_limit"], request["timeout_s"])
     except MemoryError:
@@ -54,6 +57,7 @@ def _load_code() -> None:
 
     importlib.import_module("lakehouse.serving.sandbox.locked")
     allowed_functions()
+    refused_calls()
 
 
 def _limit(timeout_s: float) -> None:
