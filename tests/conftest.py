@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings as examples
 from xdist.scheduler import LoadScopeScheduling
 
@@ -35,6 +36,10 @@ BY_CASE = re.compile(r"tests/queries/test_laws.py::.*(\[\w+\])")
 COMPILED = re.compile(r"(?:lakehouse/algorithms|tests/algorithms|tests/oracles)/(\w+)/")
 
 
+# The marks of all tests of a file, and those that `-m` does not want.
+MARKS_OF_FILE = re.compile(r"^pytestmark = (?:\[[^\]]*\]|.*)", re.MULTILINE)
+UNWANTED = re.compile(r"\bnot (\w+)")
+
 # How long an example takes says how busy the machine is; a test that hangs is ended by pytest's own limit.
 examples.register_profile("tidemark", deadline=None)
 examples.load_profile("tidemark")
@@ -43,6 +48,23 @@ examples.load_profile("tidemark")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let `make test-fast` ask for fewer examples of each property."""
     parser.addoption("--few-examples", action="store_true", help=f"try 1 of {FEW} examples of each property")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no file of which `-m` wants no test: what some of them import takes seconds."""
+    if collection_path.suffix != ".py" or " or " in (wanted := config.option.markexpr):
+        return None
+    marks = MARKS_OF_FILE.search(collection_path.read_text(encoding="utf-8"))
+    unwanted = UNWANTED.findall(wanted)
+    return True if marks and any(f"pytest.mark.{name}" in marks[0] for name in unwanted) else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for examples only in files that have any."""
+    found = yield
+    has_examples = ">>>" in file_path.read_text(encoding="utf-8") if file_path.suffix == ".py" else True
+    return [each for each in found if has_examples or not isinstance(each, DoctestModule)]
 
 
 class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
