@@ -154,14 +154,14 @@ def write_late(layout: Home, query: str, rows: Sequence[tuple[str, int, int]], h
         {
             "what": what,
             "event_us": START_US + second * SECOND,
-            **{"side": 0, "row": second},
+            **{"bucket": second % 2, "side": 0, "row": second},
             **dict.fromkeys(("time_us", "edge_us"), START_US + (second + 60) * SECOND),
             "horizon_us": START_US + horizon * SECOND,
             "batch": batch,
         }
         for what, second, batch in rows
     ]
-    write_delta(_table(told), layout.missed_rows(query))
+    write_delta(_table(told, bucket=pa.int32()), layout.missed_rows(query))
 
 
 def _table(rows: Sequence[Mapping[str, Any]], **types: pa.DataType) -> pa.Table:

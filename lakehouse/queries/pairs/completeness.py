@@ -17,8 +17,8 @@ import numpy as np
 
 from lakehouse.algorithms.late_join.audit import Periods, Waiting, periods_of_steps
 from lakehouse.home.layout import Home
-from lakehouse.queries.pairs.enough_slack import enough_slack, needed_sql
-from lakehouse.queries.pairs.query import PairsQuery
+from lakehouse.queries.pairs.enough_slack import enough_slack, lateness_sql, needed_sql, slack_for_all_but
+from lakehouse.queries.pairs.query import PairsQuery, held_row_bytes
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, is_finished, is_open
 from lakehouse.serving.ask.waits import WAITS, waits_in_sql, waits_over_time
 from lakehouse.serving.literals import parquet_of
@@ -116,7 +116,7 @@ class Completeness:
         }
 
     def enough_slack(self) -> Facts | None:
-        """Return the slack with which all periods would have met their recall, and the rows that it would have held.
+        """Return the slack with which all periods would have met their recall, and what it would have held.
 
         None where all did, or where what they lacked is not repaired.
         """
@@ -127,11 +127,45 @@ class Completeness:
         found = self._columns(needed_sql(late, self._repaired, query.window_us))
         event, needed = found or [np.empty(0, np.int64)] * 2
         slack_us = enough_slack(periods, query.period_us, query.recall, event, needed)
-        if slack_us is None:
+        return None if slack_us is None else self._holding(slack_us)
+
+    @cached_property
+    def late_rows(self) -> tuple[Int64s, Int64s]:
+        """The bucket of each logged row that no repair has looked at, and the slack that it would have needed.
+
+        With that slack it would have missed no partner; the most first.
+        """
+        late, none = parquet_of(self.layout.missed_rows(self.query.name)), np.empty(0, np.int64)
+        if late is None:
+            return none, none
+        logged = f"(SELECT * FROM {late} WHERE {is_open(self.metrics.repaired, self.metrics.finished)})"
+        found = self._columns(lateness_sql(logged, self.query.window_us))
+        bucket, needed = found or (none, none)
+        return bucket, needed
+
+    def late_slack(self) -> Facts | None:
+        """Return what rows that no repair has looked at tell of slack, and what it would hold; None without such a row.
+
+        ``for_all``: the slack with which none of them would have missed a partner. ``for_recall``: the one with which
+        as few of all rows would have been logged as pairs may be missed; None where no more were.
+        """
+        _, needed = self.late_rows
+        if not len(needed):
             return None
-        span_us = int(periods.start_us[-1]) - int(periods.start_us[0]) + query.period_us
-        rows = self.metrics.total("rows") * (slack_us + query.window_us) / span_us
-        return {"slack_us": slack_us, "rows": min(round(rows), self.metrics.total("rows"))}
+        rows = self.metrics.total("rows", self.metrics.repaired)
+        usual = slack_for_all_but(1 - self.query.recall, rows, needed)
+        return {
+            "rows": len(needed),
+            "for_recall": None if usual is None else self._holding(usual),
+            "for_all": self._holding(int(needed[0])),
+        }
+
+    def _holding(self, slack_us: int) -> Facts:
+        """Return about how many rows a slack holds at the mean rate of all periods, and in how many bytes of memory."""
+        starts, total = self.periods.start_us, self.metrics.total("rows")
+        span_us = int(starts[-1]) - int(starts[0]) + self.query.period_us
+        rows = min(round(total * (slack_us + self.query.window_us) / span_us), total)
+        return {"slack_us": slack_us, "rows": rows, "bytes": rows * held_row_bytes(self.query)}
 
     def recall_over_time(self, points: int) -> list[Facts]:
         """Return at most so many stretches of event time, each with the worst scored period that begins in it."""

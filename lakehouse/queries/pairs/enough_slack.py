@@ -1,7 +1,9 @@
-"""With which slack all periods would have met their recall: told where one has missed it, once pairs are repaired.
+"""With which slack all periods would have met their recall, and before a repair what logged rows tell of it.
 
-A repaired pair was missed by the row that is logged; it would have been found with so much slack as its partner was
-older than the log's edge. A period needs the slack of as many of its missed pairs as it lacked.
+A logged row would have missed no partner with so much slack as its oldest partner may be older than the log's edge.
+That is known at once. What it did miss the repair finds: a pair that is repaired was missed by the row that is logged,
+and would have been found with so much slack as its partner was older than the edge. A period needs the slack of as
+many of its missed pairs as it lacked.
 """
 
 from __future__ import annotations
@@ -58,3 +60,21 @@ def enough_slack(
             # A pair is found if the slack is more than it needed.
             enough = max(enough, int(own[lacking - 1]) + 1)
     return enough or None
+
+
+def lateness_sql(late: str, window_us: int) -> str:
+    """Return SQL that tells by bucket the slack with which each logged row would have missed nothing, the most first.
+
+    ``late`` are the logged rows as DuckDB reads them. A row is found once for each bucket that has logged it.
+    """
+    needed = f"coalesce(edge_us, time_us - {window_us}) - event_us + {window_us} + 1"
+    return f"SELECT bucket, {needed} AS needed_us FROM {late} ORDER BY needed_us DESC"
+
+
+def slack_for_all_but(share: float, rows: int, needed_us: Int64s) -> int | None:
+    """Return the slack with which at most that share of so many rows would have been logged; None where no more were.
+
+    ``needed_us`` is what each logged row would have needed, descending.
+    """
+    allowed = int(share * rows)
+    return int(needed_us[allowed]) if allowed < len(needed_us) else None

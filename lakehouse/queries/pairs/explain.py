@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from lakehouse.algorithms.late_join.margin import judged_share, usual_margin
 from lakehouse.queries.pairs.describe import buckets_in_words, policy_in_words
 from lakehouse.queries.pairs.query import PairsQuery
@@ -32,6 +34,7 @@ def explain(state: PairsState, declared: Declared) -> Facts:
         "last_batches": last(batches(state)),
         "completeness": state.completeness.summary(),
         "enough_slack": state.completeness.enough_slack(),
+        "late_slack": state.completeness.late_slack(),
         **repairs_of(state),
     }
 
@@ -62,8 +65,12 @@ def _plan(query: PairsQuery, buckets: int) -> Facts:
 
 def _buckets(state: PairsState) -> Iterator[Facts]:
     """Yield each bucket as its last batch left it, with what it has counted since the first."""
+    bucket, needed_us = state.completeness.late_rows
+    buckets, first = np.unique(bucket, return_index=True)
+    late_us = dict(zip(buckets.tolist(), needed_us[first].tolist(), strict=True))
     for row, _, sums in bucket_sums(state, _COUNTED):
-        yield {name: row[name] for name in ("bucket", *_HELD, *_SLACKS, "time_us")} | sums
+        told = {name: row[name] for name in ("bucket", *_HELD, *_SLACKS, "time_us")}
+        yield told | sums | {"late_us": late_us.get(row["bucket"])}
 
 
 def batches(state: PairsState) -> Iterator[Facts]:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 Policy = Literal["needed_slack", "paper", "per_source"]
 # What a bucket may hold whether it is needed or not: some 100 KB.
 SPARE_ROWS = 1024
+# What a held row takes in memory: in the ring of the kernel and among the rows that pairs show; more for each number
+# that the condition reads, and for each column that is shown, whose texts may be longer.
+_ROW_BYTES, _NUMBER_BYTES, _SHOWN_BYTES = 88, 8, 16
 
 
 @dataclass(frozen=True)
@@ -93,3 +96,9 @@ class PairsQuery(Query):
             *sources[side],
             *(each.column for each in self.outputs if each.side == side),
         }
+
+
+def held_row_bytes(query: PairsQuery) -> int:
+    """Return about how many bytes of memory a row that is held takes, the mean of both sides."""
+    numbers = max(len(side.numbers) for side in query.sides)
+    return _ROW_BYTES + _NUMBER_BYTES * numbers + _SHOWN_BYTES * len(query.outputs) // 2

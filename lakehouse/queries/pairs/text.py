@@ -59,10 +59,9 @@ def found_in_words(facts: Facts) -> Iterator[str]:
         f"{found['met']:,} met {facts['recall']:g}, {found['missed']:,} missed{still}"
     )
     if enough := facts["enough_slack"]:
-        yield (
-            f"all would have met it with a slack of {length(enough['slack_us'])}: about {enough['rows']:,} rows held "
-            f"in {facts['plan']['buckets']} buckets, where SPARE lets each hold {facts['plan']['spare_rows']:,}"
-        )
+        yield f"all would have met it with {_slack_in_words(enough)} {_spare_in_words(facts)}"
+    if late := facts["late_slack"]:
+        yield from _late_in_words(late, facts)
     if found["recall"] is not None:
         yield (
             f"pairs: {found['pairs_online']:,} online, {found['pairs_repaired']:,} repaired; recall "
@@ -74,6 +73,25 @@ def found_in_words(facts: Facts) -> Iterator[str]:
             f"p99 {length(found['repaired_wait_p99_us'])}, longest {length(found['repaired_wait_max_us'])}"
         )
     yield to_repair_in_words(facts["to_repair"])
+
+
+def _late_in_words(late: Facts, facts: Facts) -> Iterator[str]:
+    yield (
+        f"not repaired: {late['rows']:,} rows came too late for the slack; none of them would have missed a partner "
+        f"with {_slack_in_words(late['for_all'])} {_spare_in_words(facts)}"
+    )
+    if usual := late["for_recall"]:
+        yield f"at most {share(1 - facts['recall'])} of all rows would have come too late for {_slack_in_words(usual)}"
+
+
+def _slack_in_words(held: Facts) -> str:
+    size = f"{held['bytes'] / 1e6:.2g} MB"
+    return f"a slack of {length(held['slack_us'])}: about {held['rows']:,} rows held, {size},"
+
+
+def _spare_in_words(facts: Facts) -> str:
+    plan = facts["plan"]
+    return f"in {plan['buckets']} buckets, where SPARE lets each hold {plan['spare_rows']:,}"
 
 
 def tables(facts: Facts) -> Iterator[Table]:
@@ -91,7 +109,7 @@ def last_tables(facts: Facts) -> Iterator[Table]:
 
 _HELD = ("rows held", "most held", "bytes")
 _COUNTED = ("rows", "pairs", "logged", "refused", "unusable", "after silence")
-_BUCKET = ("bucket", *_HELD, "slack left", "slack right", "stream time", *_COUNTED)
+_BUCKET = ("bucket", *_HELD, "slack left", "slack right", "late by", "stream time", *_COUNTED)
 _BATCH = ("batch", "ended", *_COUNTED, *_HELD, "slack left", "slack right", "stream time")
 _MISS = ("period", "until", "recall", "pairs", "online", "state")
 
@@ -106,7 +124,8 @@ def _held(row: Facts) -> Sequence[Any]:
 
 def _bucket(row: Facts) -> tuple[Any, ...]:
     slacks = (length(row["left_slack_us"]), length(row["right_slack_us"]))
-    return (row["bucket"], *_held(row), *slacks, time_text(row["time_us"]), *_counts(row))
+    late = length(row["late_us"])
+    return (row["bucket"], *_held(row), *slacks, late, time_text(row["time_us"]), *_counts(row))
 
 
 def _batch(row: Facts) -> tuple[Any, ...]:

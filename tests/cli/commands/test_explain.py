@@ -43,7 +43,7 @@ def test_people_get_buffers_slack_misses_and_what_is_to_repair(called: Tidemark,
 
     lines = [" ".join(line.split()) for line in called("explain", "replies").stdout.splitlines()]
 
-    assert "0 130 180 9,500 10ms 1.5s 2026-01-01 00:05:00 1,500 2,150 12 0 3 0" in lines
+    assert "0 130 180 9,500 10ms 1.5s 1 min 2 s 2026-01-01 00:05:00 1,500 2,150 12 0 3 0" in lines
     assert "2026-01-01 00:01:10 2026-01-01 00:02:10 0.75 600 450 open" in lines
     assert "pairs: 2,850 online, 150 repaired; recall 0.95; mean wait of all 350ms" in lines
     assert "wait of repaired pairs: mean 7s, p99 7s, longest 7s" in lines

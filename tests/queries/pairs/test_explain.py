@@ -189,6 +189,36 @@ def test_where_periods_missed_their_recall_the_slack_that_all_needed_is_told(tmp
 
     facts = _facts(settings)
 
-    # 2,440 rows in 101 s, each held for a minute and the window of 2 s.
-    assert facts["enough_slack"] == {"slack_us": 60 * SECOND + 1, "rows": round(2440 * 62 / 101)}
-    assert any("a slack of 1 min: about 1,498 rows" in line for line in found_in_words(facts))
+    # 2,440 rows in 101 s, each held for a minute and the window of 2 s; two outputs a pair, one number.
+    held = round(2440 * 62 / 101)
+    enough = {"slack_us": 60 * SECOND + 1, "rows": held, "bytes": held * (88 + 8 + 16)}
+    assert (facts["enough_slack"], facts["late_slack"]) == (enough, None)
+    assert any("a slack of 1 min: about 1,498 rows held, 0.17 MB" in line for line in found_in_words(facts))
+
+
+def test_before_a_repair_it_is_told_how_late_rows_were_and_what_the_slack_for_them_would_hold(
+    tmp_path: Path,
+) -> None:
+    settings = declare(tmp_path)
+    layout = settings.layout
+    write_plans(layout, settings.of_kind(PairsQuery)["replies"], settings.queries.buckets, repairs=0)
+    # Five rows in twenty may be late at the recall of 0.95 where one may.
+    write_figures(layout, "replies", [(1, n, 10, 5, 3 - n, 0, 0, 9, 9, 900, 0, 0, 300) for n in (0, 1)])
+    write_pairs(layout, "replies", online=[(100, 90), (200, 90)], repaired=[])
+    # Each came a minute late; those of bucket 1 are those of odd seconds.
+    write_late(layout, "replies", [("missed", at, 1) for at in (100, 102, 101, 104, 103)])
+
+    facts = _facts(settings)
+
+    slack = 62 * SECOND + 1
+    held = {"slack_us": slack, "rows": round(20 * 64 / 101), "bytes": round(20 * 64 / 101) * 112}
+    assert facts["late_slack"] == {
+        "rows": 5,
+        "for_recall": held,
+        "for_all": held,
+    }
+    assert [bucket["late_us"] for bucket in facts["buckets"]] == [slack, slack]
+    assert any("5 rows came too late" in line and "1 min" in line for line in found_in_words(facts))
+
+    write_repairs(layout, "replies", [(1, 1, 5, 0, 0, 300)])
+    assert _facts(settings)["late_slack"] is None
