@@ -25,6 +25,8 @@ DEVICES, ROWS_A_DAY, EVERY_S = 10**6, 10**10, 60
 LEVELS = {"1m": (60, 2 * 86_400), "1h": (3_600, 365 * 86_400), "1d": (86_400, 10 * 365 * 86_400)}
 # Raw, ledger and rollup, and the manifest's file.
 COMMITS_A_BATCH, WRITES_A_COMMIT = 3, 2
+# What the verdict on repeats sends the driver for each row: ``workers`` measures it.
+REPEAT_BYTES = 30.6
 _DAY_S, _GB = 86_400, 1e9
 
 
@@ -118,7 +120,7 @@ def scaled(unit: Unit) -> dict[str, Any]:
         "rollup_cores": round(touched * unit.rollup_node_s / EVERY_S, 1),
         "raw_gb_a_day": round(ROWS_A_DAY * unit.raw_row_bytes / _GB, 1),
         "rollup_gb_a_day": round(batches * touched * unit.rollup_node_bytes / _GB, 1),
-        "driver_mb_for_repeats": round(30 * rows_a_batch / 1e6),
+        "driver_mb_for_repeats": round(REPEAT_BYTES * rows_a_batch / 1e6),
         "driver_mb_for_a_publish": round(touched * unit.publish_node_mb),
         "publish_s_of_one_core": round(publish_s, 1),
         "publish_share_of_its_time": round(publish_s / EVERY_S, 2),
