@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from tests.servers import answers
+
 VERSION = "4.1.1"
 _JARS = Path(os.environ.get("TIDEMARK_JARS") or Path.home() / ".cache" / "tidemark") / f"kafka-{VERSION}"
 _CLUSTER = "4L6g3nShT-eMCtK--X86sw"
@@ -94,9 +96,8 @@ class Broker:
         while time.monotonic() < end:
             if self.process.poll() is not None:
                 break
-            with socket.socket() as client:
-                if client.connect_ex(("127.0.0.1", self.port)) == 0:
-                    return
+            if answers(self.port):
+                return
             time.sleep(0.2)
         log = (self.folder / "broker.log").read_text(errors="replace")
         raise RuntimeError(f"the broker did not start: {log[-2000:]}")

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,8 @@ from typing import Any
 import paho.mqtt.client as mqtt
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
+
+from tests.servers import answers, free_port
 
 ROOT = Path(__file__).parents[2]
 DECLARED = """
@@ -65,15 +66,14 @@ class Broker:
     def start(self) -> None:
         """Start it, and wait until it takes connections."""
         if not self.port:
-            with socket.create_server(("127.0.0.1", 0)) as free:
-                self.port = free.getsockname()[1]
+            self.port = free_port()
         config = self.folder / "mosquitto.conf"
         config.write_text(
             f"persistence true\npersistence_location {self.folder}/\nmax_queued_messages 0\nuser root\n"
             f"listener {self.port} 127.0.0.1\n{self.options}\n"
         )
         self.process = subprocess.Popen([mosquitto(), "-c", config], stderr=subprocess.DEVNULL)
-        wait_for(self._is_up, "mosquitto to start")
+        wait_for(lambda: answers(self.port), "mosquitto to start")
 
     def stop(self) -> None:
         """Stop it as an operator would: it writes its sessions down."""
@@ -81,10 +81,6 @@ class Broker:
             self.process.send_signal(signal.SIGTERM)
             self.process.wait(60)
             self.process = None
-
-    def _is_up(self) -> bool:
-        with socket.socket() as tried:
-            return tried.connect_ex(("127.0.0.1", self.port)) == 0
 
 
 def wait_for(is_so: Callable[[], bool], what: str, seconds: float = 240) -> None:

@@ -7,12 +7,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import signal
-import socket
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,23 +17,20 @@ from typing import Any
 import pytest
 
 from lakehouse.streams.sources import object_store
+from tests.servers import Server
 
 KEY, SECRET = "AKIATESTTESTTESTTEST", "never/to/be/said/by/anyone/at/all/anywhere"
 BUCKET = "landing"
-_TO_START_S = 60
 
 
-class S3:
+class S3(Server):
     """A server with one bucket."""
 
     def __init__(self, folder: Path) -> None:
         for module in ("botocore", "moto", "flask"):
             if importlib.util.find_spec(module) is None:
                 pytest.skip(f"no {module}: `make setup` installs it")
-        self.folder = folder
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
-        self.process: subprocess.Popen[bytes] | None = None
+        super().__init__(folder)
 
     @property
     def endpoint(self) -> str:
@@ -51,12 +44,7 @@ class S3:
     def start(self) -> None:
         """Start it, and wait until it takes connections."""
         words, env = self._command()
-        with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(words, stdout=log, stderr=log, env=env, cwd=self.folder)
-        end = time.monotonic() + _TO_START_S
-        while not _answers(self.port):
-            assert time.monotonic() < end and self.process.poll() is None, (self.folder / "log").read_text()
-            time.sleep(0.05)
+        self.begin(words, env=env)
 
     def _command(self) -> tuple[list[str], dict[str, str]]:
         env = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
@@ -82,17 +70,6 @@ class S3:
 
     def remove(self, key: str) -> None:
         self.client.delete_object(Bucket=BUCKET, Key=key)
-
-    def kill(self) -> None:
-        """Kill it at once."""
-        assert self.process is not None
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait(30)
-
-
-def _answers(port: int) -> bool:
-    with socket.socket() as tried:
-        return tried.connect_ex(("127.0.0.1", port)) == 0
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +22,7 @@ import pytest
 
 from lakehouse.home.layout import Home
 from tests.cli.conftest import published_home
+from tests.servers import free_port
 from tests.web.conftest import served, wait_for
 from tests.web.test_tools import recipe, superset_parameters
 
@@ -59,8 +59,7 @@ def superset(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]
     }
     for words in SETTING_UP:
         subprocess.run([program, *words], env=environment, check=True, capture_output=True, timeout=300)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     running = subprocess.Popen(
         [program, "run", "-p", str(port)],
         env=environment,

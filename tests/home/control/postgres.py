@@ -10,16 +10,16 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from tests.servers import Server
 
 PASSWORD = "never-to-be-said"
 _USERS = ("postgres", "nobody")
@@ -36,15 +36,12 @@ def _programs() -> Path:
     return Path(path).parent
 
 
-class Postgres:
+class Postgres(Server):
     """A server with one database and one user, whose password it asks for."""
 
     def __init__(self, folder: Path) -> None:
         self.programs = _programs()
-        self.folder = folder
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
-        self.process: subprocess.Popen[bytes] | None = None
+        super().__init__(folder)
         self._as_user: dict[str, str] = {}
         if os.getuid() == 0:
             # The server refuses to be root's.
@@ -69,38 +66,15 @@ class Postgres:
 
     def start(self) -> None:
         """Start it, and wait until it takes connections."""
-        words = [self.programs / "postgres", "-D", self.folder / "db", "-p", str(self.port)]
+        words: list[str | Path] = [self.programs / "postgres", "-D", self.folder / "db", "-p", str(self.port)]
         for option in ("listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off"):
             words += ["-c", option]
-        with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(words, stderr=log, cwd=self.folder, **self._as_user)  # type: ignore[call-overload]
         ready = [f"{self.programs}/pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)]
-        end = time.monotonic() + 60
-        while subprocess.run(ready, check=False).returncode:
-            assert time.monotonic() < end, (self.folder / "log").read_text()
-            time.sleep(0.05)
-
-    def kill(self) -> None:
-        """Kill it with all its sessions, as a machine that loses power would."""
-        assert self.process is not None
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait(30)
-        # Its children end when they see that; a new server waits for them.
-        end = time.monotonic() + 30
-        while _answers(self.port):
-            assert time.monotonic() < end
-            time.sleep(0.05)
+        self.begin(words, lambda: not subprocess.run(ready, check=False).returncode, **self._as_user)
 
     def stop(self) -> None:
         """Stop it at once."""
-        if self.process is not None and self.process.poll() is None:
-            self.process.send_signal(signal.SIGQUIT)
-            self.process.wait(30)
-
-
-def _answers(port: int) -> bool:
-    with socket.socket() as tried:
-        return tried.connect_ex(("127.0.0.1", port)) == 0
+        self.end(signal.SIGQUIT)
 
 
 @contextmanager
