@@ -7,6 +7,7 @@ what it starts, so it shows what a pod's command does and not what a pod may do.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -58,6 +59,23 @@ class Api:
         asked = Configuration(host=self.url)
         asked.api_key, asked.ssl_ca_cert = {"authorization": f"Bearer {self.token}"}, str(self.certificate)
         return ApiClient(asked)
+
+    def credentials(self) -> Path:
+        """Return a file by which any client is one with all rights."""
+        cluster = {"server": self.url, "certificate-authority": str(self.certificate)}
+        told = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "one", "cluster": cluster}],
+            "users": [{"name": "one", "user": {"token": self.token}}],
+            "contexts": [
+                {"name": "one", "context": {"cluster": "one", "user": "one", "namespace": NAMESPACE}}
+            ],
+            "current-context": "one",
+        }
+        file = self.folder / "config.json"
+        file.write_text(json.dumps(told))
+        return file
 
     def token_of(self, account: str) -> Path:
         """Return the file of a token of a service account."""

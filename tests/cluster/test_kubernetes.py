@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -70,6 +71,42 @@ def test_the_server_takes_the_pod_of_each_task_though_it_refuses_pods_with_privi
     pod["spec"]["containers"][1]["securityContext"]["allowPrivilegeEscalation"] = True
     with pytest.raises(ApiException, match="allowPrivilegeEscalation"):
         core.create_namespaced_pod(NAMESPACE, pod, dry_run="All")
+    core.delete_namespaced_service_account("lake-driver", NAMESPACE)
+
+
+def test_a_task_finds_the_pod_that_it_had_started_before_its_worker_died(
+    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("airflow.providers.cncf.kubernetes", reason="the extra kubernetes is not installed")
+    from kubernetes.client import CoreV1Api
+
+    from dags.ingest import ingest
+    from tests.dags.pods import PARAMS, template
+
+    core = CoreV1Api(api.client())
+    core.create_namespaced_service_account(NAMESPACE, {"metadata": {"name": "lake-driver"}})
+    known = {
+        "conn_type": "kubernetes",
+        "extra": {"kube_config_path": str(api.credentials()), "in_cluster": False},
+    }
+    monkeypatch.setenv("AIRFLOW_CONN_KUBERNETES_DEFAULT", json.dumps(known))
+    monkeypatch.setenv("TIDEMARK_POD_TEMPLATE", str(template(tmp_path)))
+
+    def started(map_index: int, try_number: int) -> str:
+        """Return the pod of a task, as a worker asks for it that knows nothing of those before it."""
+        task = ingest().get_task("take").unmap({"op_kwargs": {"stream": "one"}})
+        run = SimpleNamespace(dag_id="ingest", task_id="take", map_index=map_index, try_number=try_number)
+        context: Any = {"ti": run, "run_id": "one", "dag": task.dag, "params": PARAMS}
+        task.arguments = task.words(context)
+        found = task.get_or_create_pod(task.build_pod_request_obj(context), context)
+        return str(found.metadata.name)
+
+    first = started(0, 1)
+
+    assert started(0, 1) == started(0, 2) == first
+    assert started(1, 1) != first
+    assert {pod.metadata.name for pod in core.list_namespaced_pod(NAMESPACE).items} == {first, started(1, 2)}
+    core.delete_collection_namespaced_pod(NAMESPACE)
     core.delete_namespaced_service_account("lake-driver", NAMESPACE)
 
 
