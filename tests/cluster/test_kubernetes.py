@@ -94,7 +94,8 @@ def test_a_task_finds_the_pod_that_it_had_started_before_its_worker_died(
 
     def started(map_index: int, try_number: int) -> str:
         """Return the pod of a task, as a worker asks for it that knows nothing of those before it."""
-        task = ingest().get_task("take").unmap({"op_kwargs": {"stream": "one"}})
+        mapped: Any = ingest().get_task("take")
+        task = mapped.unmap({"op_kwargs": {"stream": "one"}})
         run = SimpleNamespace(dag_id="ingest", task_id="take", map_index=map_index, try_number=try_number)
         context: Any = {"ti": run, "run_id": "one", "dag": task.dag, "params": PARAMS}
         task.arguments = task.words(context)
