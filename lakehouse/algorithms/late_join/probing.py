@@ -109,7 +109,7 @@ def is_near(reach: float, dx: float, dy: float, squared: bool) -> Any:
 
 
 @njit(cache=True)
-def compare(comparisons: Any, numbers: Any, at: int, mine: Any, values: Any, where: Any) -> Any:
+def compare(comparisons: Any, numbers: Any, at: Any, mine: Any, values: Any, where: Any) -> Any:
     """Tell if row ``at`` of side ``mine`` and the other side's row ``where`` satisfy all comparisons.
 
     ``values`` is sides x rows x columns.

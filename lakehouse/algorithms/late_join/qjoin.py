@@ -33,19 +33,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lakehouse.algorithms.late_join.contract import (
-    NO_TIME,
-    Clock,
-    HeldRows,
-    Log,
-    Outcome,
-    Snapshot,
-    online_pairs,
-)
-from lakehouse.algorithms.late_join.probing import Plan
-from lakehouse.algorithms.late_join.qjoin_kernels import (
+from lakehouse.algorithms.late_join.clock_kernels import (
     FIRST_ARRIVAL,
-    HEAD,
     HORIZON,
     KEPT_SINCE,
     LIVE,
@@ -56,34 +45,44 @@ from lakehouse.algorithms.late_join.qjoin_kernels import (
     REFUSED,
     RISKED,
     SLACK,
-    TAIL,
     TIME,
     TRACE,
     UNUSABLE,
-    count_living,
-    empty_ring,
     empty_sides,
-    expire,
     hold_for_silent,
-    join_rows,
-    list_living,
-    move_living,
-    put_back,
     raise_horizons,
     sides_of,
     slacks_of,
+)
+from lakehouse.algorithms.late_join.contract import (
+    NO_TIME,
+    Clock,
+    HeldRows,
+    Log,
+    Outcome,
+    Snapshot,
+    online_pairs,
+)
+from lakehouse.algorithms.late_join.probing import Plan
+from lakehouse.algorithms.late_join.qjoin_kernels import BLOCK, join_rows
+from lakehouse.algorithms.late_join.ring_kernels import (
+    HEAD,
+    TAIL,
+    count_living,
+    empty_ring,
+    expire,
+    list_living,
+    move_living,
+    put_back,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy.typing as npt
-
     from lakehouse.algorithms.late_join.conditions import Condition
     from lakehouse.algorithms.late_join.contract import Batch, Int64s, Pairs
     from lakehouse.algorithms.late_join.policy import SlackPolicy
 
-    Records = npt.NDArray[np.void]
 
 # Rows taken in at a time: output and trace of one chunk stay in the processor's caches.
 CHUNK = 16_384
@@ -120,8 +119,9 @@ class QJoin:
         # Time and rows held at choices of slack: the rows held over time.
         self._held: list[tuple[int, int]] = []
         self._ring = empty_ring(256, self.columns)
-        # Pairs and trace of a chunk: memory that is asked for anew has to be mapped anew.
-        self._found, self._trace = np.empty((3, CHUNK), np.int64), np.empty(CHUNK, TRACE)
+        # Pairs, trace and log of a chunk: memory that is asked for anew has to be mapped anew.
+        self._found, self._places = np.empty((3, CHUNK), np.int64), np.empty(CHUNK, np.uint64)
+        self._trace, self._log = np.empty(CHUNK, TRACE), np.empty((6, CHUNK), np.int64)
         policy.begin(window_us)
         self._choose(0)
 
@@ -147,19 +147,21 @@ class QJoin:
     def _process_chunk(
         self, rows: tuple[Any, ...], refused: Any, pairs: list[Int64s], logs: list[Int64s]
     ) -> None:
-        side, row, at = rows[0], rows[3], 0
+        at = 0
         plan = self._plan.shape, self._plan.reach, self._plan.offsets, self._plan.comparisons
         grid = self.policy.grid
-        while at < len(side):
-            self._make_room(1)
+        while at < len(refused):
+            self._make_room(min(BLOCK, len(refused) - at))
             needed = np.zeros((2, len(grid) + 1), np.int64)
-            began, out = at, (self._found, self._trace, refused)
+            began, out = at, (self._found, self._places, self._trace, refused, self._log)
             need, state = (grid, needed, self.policy.watch), (self._sides, self._state, self._ring)
-            at, found, traced = join_rows(rows, at, self._rules, plan, *state, need, out)
+            at, found, logged, self._found, self._places = join_rows(
+                rows, at, self._rules, plan, *state, need, out
+            )
             pairs.append(self._found[:, :found].copy())
-            done = self._trace[:traced]
-            logs.append(_logged(done, row[began:at], refused[began:at]))
-            self.policy.observe(done, needed)
+            logs.append(self._log[:, :logged].copy())
+            done, is_refused = self._trace[began:at], refused[began:at]
+            self.policy.observe(done[~is_refused] if is_refused.any() else done, needed)
             self._choose_if_due()
 
     def advance(self, newest_us: tuple[int | None, int | None]) -> None:
@@ -333,7 +335,7 @@ class QJoin:
                 self._held.append((time, int(self._state[LIVE])))
 
     def _make_room(self, rows: int) -> None:
-        """See to it that so many rows, and the pairs of any row, fit: make the rings anew, larger if they are full."""
+        """See to it that so many rows of a side fit: make the rings anew, larger if they are full."""
         if self._filled.max() + rows > self._room or self._ring[4].max() > LAST_POSITION:
             expire(self._sides, self._ring[0], self._ring[4])
             living = max(len(self._living(side)[0]) for side in (0, 1))
@@ -341,9 +343,6 @@ class QJoin:
             new = empty_ring(max(self._room, _power((living + rows) * 4 // 3 + 1)), self.columns)
             move_living(self._sides, self._ring, new)
             self._ring = new
-        # A row may pair with every row of the other side.
-        if self._found.shape[1] < 2 * self._filled.max():
-            self._found = np.empty((3, 4 * int(self._filled.max())), np.int64)
 
     @property
     def _filled(self) -> Int64s:
@@ -377,15 +376,6 @@ def _power(least: int) -> int:
 
 def _or_none(time: np.int64) -> int | None:
     return None if time == NO_TIME else int(time)
-
-
-def _logged(trace: Records, row: Int64s, refused: Any) -> Int64s:
-    """Return the log's columns, one row each: id, side, time, horizon, stream time, edge."""
-    at = np.flatnonzero(trace["logged"])
-    logged = trace[at]
-    processed = row if len(trace) == len(row) else row[~refused]
-    columns = [logged[name] for name in ("side", "ts", "horizon", "time", "edge")]
-    return np.array([processed[at], *columns], np.int64)
 
 
 def _as_pairs(parts: list[Int64s]) -> Pairs:

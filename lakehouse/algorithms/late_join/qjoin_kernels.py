@@ -1,13 +1,16 @@
-"""Compiled loops of the symmetric join: rows probe the other side, are kept, and move time and horizons.
+"""Compiled loops of the symmetric join: rows probe the other side and are kept, a block of them at a time.
 
-Each side's kept rows lie in a ring, in processing order. A row's position counts the rows that its side has kept; it
-lies there modulo the ring's size, a power of two. The rows of all cells with one hash are a chain, newest first, that
-ends where its next position lies before the ring's tail: nothing is ever unlinked. The tail follows the horizon. Rows
-that are below the horizon and behind a newer one stay until it leaves; probes pass over them, and a ring that
-is full of them is made anew. That changes where rows lie, never which rows are found nor in what order.
+    tell_time     what each row sees of the clock                         (clock_kernels.py)
+    _ask          each row's chains, as they stand when it comes; then the row is kept
+    _walk         one entry of every chain in each round: which rows are partners
+    _write        the pairs, row by row
 
-An entry takes half a line of the processor's cache; the two chains that a row needs begin in one line. Arrays are taken
-out of their tuples before the loop, and the array of pairs is never replaced inside it: each would be counted as a new
+Whatever is not known before an entry has been read costs one wrong guess of the processor's. So a block's chains are
+walked side by side, one step a round, without a branch, and the reads of one round do not wait for each other. A row
+that came later in the block stands before the head that was noted, and is not met. Pairs come out as if rows had been
+taken one by one: where blocks end leaves no trace.
+
+Arrays are taken out of their tuples before a loop, and never replaced inside it: each would be counted as a new
 reference for every row, which costs as much as the probe.
 """
 
@@ -18,309 +21,218 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from lakehouse.algorithms.late_join.contract import NO_TIME
+from lakehouse.algorithms.late_join.clock_kernels import NEXT_CHOICE, PROCESSED, TIME, tell_time
 from lakehouse.algorithms.late_join.probing import DISTANCE, EQUALITY, compare, is_near
+from lakehouse.algorithms.late_join.ring_kernels import HEAD, TAIL, expire, keep, slot_of
 from lakehouse.algorithms.late_join.slack_grid import bin_of
-from lakehouse.algorithms.late_join.source_kernels import FAR_AHEAD, hear, look
 
-ENTRY = np.dtype([("ts", np.int64), ("cell", np.int64), ("row", np.int64), ("next", np.int32)], align=True)
-# What is known of each row once it is processed; policies learn from it.
-TRACE = np.dtype(
+# Rows of a block: what is known of them stays in the nearest cache.
+BLOCK = 256
+# What one chain is asked: entries of this cell and with these times. A row has a chain for each cell.
+ASK = np.dtype(
     [
-        ("side", np.int64),
-        ("ts", np.int64),
-        ("time", np.int64),
-        ("newest", np.int64),
-        ("horizon", np.int64),
+        ("cell", np.int64),
+        ("low", np.int64),
+        ("high", np.int64),
         ("edge", np.int64),
-        ("matches", np.int64),
-        ("logged", np.bool_),
+        ("row", np.int64),
+        ("at", np.int32),
+        ("base", np.int32),
+        ("tail", np.int32),
+        ("matches", np.int32),
+        ("place", np.int64),
     ],
     align=True,
 )
-# Columns of `sides`, one row per side; the unused one is 0, for states of earlier versions have it.
-NEWEST, LAST_ARRIVAL, HORIZON, SLACK, IDLE_TIME, RISKED, UNUSED, UNUSABLE, LOGGED, EDGE, HOLD = range(11)
-# Fields of `state`.
-TIME, FIRST_ARRIVAL, NEXT_CHOICE, KEPT_SINCE, LIVE, REFUSED, PROCESSED = range(7)
-# Columns of a ring's `ends`, one row per side: positions of the oldest row and behind the newest one.
-TAIL, HEAD = range(2)
-# Rows taken in between looks at what has left.
-EXPIRED_EVERY = 64
-
-
-def empty_ring(room: int, columns: int) -> tuple[Any, ...]:
-    """Return a ring for so many rows a side: entries, numbers in processing order, values, heads of chains, both ends.
-
-    All but the heads and the ends are by side and position; values have a column for each number a row has.
-    """
-    entries, order = np.empty((2, room), ENTRY), np.empty((2, room), np.int64)
-    heads = np.full((room, 2), -1, np.int32)
-    return entries, order, np.empty((2, room, columns)), heads, np.zeros((2, 2), np.int64)
-
-
-def empty_sides() -> Any:
-    """Return the columns of both sides before the first row."""
-    sides = np.zeros((2, 11), np.int64)
-    sides[:, [NEWEST, LAST_ARRIVAL, HORIZON, IDLE_TIME, EDGE]] = NO_TIME
-    sides[:, HOLD] = FAR_AHEAD
-    return sides
-
-
-def sides_of(packed: bytes, state: bytes, window_us: int) -> Any:
-    """Return the columns of both sides; a state of an earlier version has neither edges nor silent sources."""
-    sides = np.frombuffer(packed, np.int64).reshape(2, -1).copy()
-    if sides.shape[1] > HOLD:
-        return sides
-    time = int(np.frombuffer(state, np.int64)[TIME])
-    edge = NO_TIME if time == NO_TIME else time - window_us
-    return np.column_stack([sides, np.full(2, edge), np.full(2, FAR_AHEAD)])
-
-
-def slacks_of(window: int, sides: Any, state: Any) -> Any:
-    """Return how much longer than the window both sides' rows are held from now on, counted from T."""
-    behind = state[TIME] - window - sides[:, EDGE]
-    return sides[:, SLACK] + (0 if state[TIME] == NO_TIME else behind)
+# A place in a chain is one number: the chain's ask above, the position in the ring below.
+ASK_BITS = np.uint64(32)
+POSITION = np.uint64(2**32 - 1)
 
 
 @njit(cache=True)
 def join_rows(
     rows: Any, start: int, rules: Any, plan: Any, sides: Any, state: Any, ring: Any, need: Any, out: Any
 ) -> Any:
-    """Process rows from ``start``; return where it stopped, and how many pairs and traces it wrote.
+    """Process rows from ``start``; return where it stopped, how many pairs and logged rows, and the memory of pairs.
 
-    It stops where the next choice of slack is due, a ring is full, or the next row may have more pairs than fit.
+    It stops where a choice of slack is due, or a ring has no room for a block.
     """
-    side, event, arrival, row, cells, numbers, usable, source = rows
-    (shape, reach, offsets, comparisons), (entries, order, values, heads, ends) = plan, ring
-    (grid, needed, watch), (pairs, trace, refused) = need, out
-    idle, ahead_of_arrival, ahead_of_streams, window = rules
-    (kind, first, second), x, y, found, traced, slots = shape, 0.0, 0.0, 0, 0, len(heads)
-    inside, is_compared, is_watched = np.uint64(entries.shape[1] - 1), comparisons.size > 0, watch[0].size > 0
-    for at in range(start, len(side)):
-        mine, ts, came = np.uint64(side[at]), event[at], arrival[at]
-        other = np.uint64(1) - mine
-        if _is_ahead(ts, came, ahead_of_arrival, ahead_of_streams, sides):
-            refused[at] = True
-            state[REFUSED] += 1
-            continue
-        if at % EXPIRED_EVERY == 0 or not _has_room(ends, mine, entries, pairs, found):
-            expire(sides, entries, ends)
-            if not _has_room(ends, mine, entries, pairs, found):
-                return at, found, traced
-        note, traced = trace[traced], traced + 1
-        _note(note, mine, ts, sides, state)
-        if usable[at]:
-            before, tail = found, ends[other, TAIL]
-            low, high, edge = max(ts - window, note.horizon + 1), ts + window, note.edge
-            if kind != EQUALITY:
-                x, y = numbers[at, first], numbers[at, second]
-            for index in range(len(offsets)):
-                cell = cells[at] + offsets[index]
-                position = heads[_slot(cell, slots), other]
-                while position >= tail:
-                    where = np.uint64(position) & inside
-                    entry = entries[other, where]
-                    then, position = entry.ts, entry.next
-                    if (entry.cell != cell) | (then < low) | (then > high):
-                        continue
-                    if kind != EQUALITY:
-                        dx, dy = x - values[other, where, first], y - values[other, where, second]
-                        if not is_near(reach, dx, dy, kind == DISTANCE):
-                            continue
-                    if is_compared and not compare(comparisons, numbers, at, mine, values, where):
-                        continue
-                    pairs[mine, found], pairs[other, found] = row[at], entry.row
-                    pairs[2, found] = max(ts, then)
-                    found += 1
-                    needed[other, bin_of(grid, edge - then) if edge >= then else 0] += 1
-            note.matches = found - before
-            _log(note, mine, window, sides)
-            if ts > sides[mine, HORIZON]:
-                where = _keep(entries, order, heads, ends, mine, ts, cells[at], row[at], state[PROCESSED])
-                for column in range(values.shape[2]):
-                    values[mine, where, column] = numbers[at, column]
-                state[KEPT_SINCE] += 1
-        sides[mine, UNUSABLE] += not usable[at]
-        is_later = _advance(mine, ts, came, idle, sides, state)
-        if is_later | (is_watched and _watch(watch, int(mine), source[at], ts, sides, state)):
-            raise_horizons(window, sides, state)
+    shape, _, offsets, comparisons = plan
+    (grid, needed, watch), (pairs, places, trace, refused, log) = need, out
+    is_plain = shape[0] == EQUALITY and comparisons.size == 0
+    at, found, logged, window, ends = start, 0, 0, rules[3], ring[4]
+    asks, chains = np.empty(BLOCK * len(offsets), ASK), np.empty(BLOCK * len(offsets), np.uint64)
+    while at < len(rows[0]):
+        expire(sides, ring[0], ends)
+        stop = min(at + BLOCK, len(rows[0]))
+        if ring[0].shape[1] - max(ends[0, HEAD] - ends[0, TAIL], ends[1, HEAD] - ends[1, TAIL]) < stop - at:
+            break
+        number = state[PROCESSED]
+        stop, logged = tell_time(rows, at, stop, rules, sides, state, watch, (trace, refused, log), logged)
+        asked = _ask(rows, at, stop, number, window, offsets, ring, trace, refused, asks, chains)
+        if is_plain:
+            places, count = _walk(ring[0], asks, chains, asked, places)
+        else:
+            places, count = _walk_and_check(ring, asks, chains, asked, places, rows[5], plan)
+        if found + count > pairs.shape[1]:
+            pairs = _more_pairs(pairs, found, count)
+        _place(asks, asked, places, count, found, trace, needed)
+        _write(ring[0], asks, places, count, window, pairs, grid, needed)
+        at, found = stop, found + count
         if state[TIME] >= state[NEXT_CHOICE]:
-            return at + 1, found, traced
-    return len(side), found, traced
+            break
+    return at, found, logged, pairs, places
 
 
 @njit(cache=True)
-def _is_ahead(event: int, arrival: int, of_arrival: int, of_streams: int, sides: Any) -> Any:
-    newest = max(sides[0, NEWEST], sides[1, NEWEST])
-    return event - arrival > of_arrival or (newest != NO_TIME and event - newest > of_streams)
-
-
-@njit(cache=True, inline="always")
-def _note(note: Any, mine: Any, ts: int, sides: Any, state: Any) -> None:
-    note.side, note.ts, note.time, note.newest = mine, ts, state[TIME], sides[mine, NEWEST]
-    other = np.uint64(1) - mine
-    note.horizon, note.edge = sides[other, HORIZON], sides[other, EDGE]
-    note.matches, note.logged = 0, False
-
-
-@njit(cache=True, inline="always")
-def _log(note: Any, mine: Any, window: int, sides: Any) -> None:
-    if note.ts - window <= note.horizon:
-        note.logged = True
-        sides[mine, LOGGED] += 1
-    if note.ts < sides[mine, IDLE_TIME]:
-        sides[mine, RISKED] += 1
-
-
-@njit(cache=True)
-def _has_room(ends: Any, mine: Any, entries: Any, pairs: Any, found: int) -> Any:
-    """Tell if there is room for one more row, and for pairs with every row of the other side."""
-    other = np.uint64(1) - mine
-    is_full = ends[mine, HEAD] - ends[mine, TAIL] == entries.shape[1]
-    return not is_full and pairs.shape[1] - found >= ends[other, HEAD] - ends[other, TAIL]
-
-
-@njit(cache=True)
-def _slot(cell: int, slots: int) -> Any:
-    """Return the slot of a cell's chain; the number of slots is a power of two.
-
-    Mixed twice: with one product keys that follow each other, or that share a bucket, crowd in few slots.
-    """
-    mixed = np.uint64(cell) * np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
-    return (mixed >> np.uint64(32)) & np.uint64(slots - 1)
-
-
-@njit(cache=True)
-def _keep(
-    entries: Any, order: Any, heads: Any, ends: Any, mine: Any, event: int, cell: int, row: int, number: int
+def _ask(
+    rows: Any,
+    start: int,
+    stop: int,
+    number: int,
+    window: int,
+    offsets: Any,
+    ring: Any,
+    trace: Any,
+    refused: Any,
+    asks: Any,
+    chains: Any,
 ) -> Any:
-    position, slot = ends[mine, HEAD], _slot(cell, len(heads))
-    where = np.uint64(position) & np.uint64(entries.shape[1] - 1)
-    entry = entries[mine, where]
-    entry.ts, entry.cell, entry.row, entry.next = event, cell, row, heads[slot, mine]
-    order[mine, where] = number
-    heads[slot, mine] = position
-    ends[mine, HEAD] = position + 1
-    return where
+    """Note the chains that each row has to walk, keep the row, and return how many chains there are."""
+    _, _, _, row, cells, numbers, usable, _ = rows
+    entries, order, values, heads, ends = ring
+    room, columns, asked = entries.shape[1], values.shape[2], np.uint64(0)
+    for at in range(np.uint64(start), np.uint64(stop)):
+        if refused[at]:
+            continue
+        if usable[at]:
+            note = trace[at]
+            mine = np.uint64(note.side)
+            other = np.uint64(1) - mine
+            low, high, tail = max(note.ts - window, note.horizon + 1), note.ts + window, ends[other, TAIL]
+            for index in range(len(offsets)):
+                ask, cell = asks[asked], cells[at] + offsets[index]
+                ask.cell, ask.low, ask.high, ask.edge, ask.row = cell, low, high, note.edge, row[at]
+                ask.at, ask.base, ask.tail, ask.matches = at, other * np.uint64(room), tail, 0
+                head = heads[slot_of(cell, len(heads)), other]
+                chains[asked] = (asked << ASK_BITS) | (np.uint64(head) & POSITION)
+                # Most chains of a sparse join are empty: the next ask takes the place of one that is.
+                asked += np.uint64(head >= tail)
+            if note.kept:
+                where = keep(entries, order, heads, ends, mine, note.ts, cells[at], row[at], number)
+                for column in range(columns):
+                    values[mine, where, column] = numbers[at, column]
+        number += 1
+    return asked
 
 
 @njit(cache=True)
-def _advance(mine: Any, event: int, arrival: int, idle: int, sides: Any, state: Any) -> Any:
-    """Move the side's newest time and T, which never fall; tell if T has moved."""
-    state[PROCESSED] += 1
-    if state[FIRST_ARRIVAL] == NO_TIME:
-        state[FIRST_ARRIVAL] = arrival
-    sides[mine, NEWEST] = max(sides[mine, NEWEST], event)
-    sides[mine, LAST_ARRIVAL] = max(sides[mine, LAST_ARRIVAL], arrival)
-    other = np.uint64(1) - mine
-    time = min(sides[mine, NEWEST], sides[other, NEWEST])
-    heard = max(sides[other, LAST_ARRIVAL], state[FIRST_ARRIVAL])
-    if arrival - heard > idle and sides[mine, NEWEST] > time:
-        time = sides[mine, NEWEST]
-        sides[other, IDLE_TIME] = max(sides[other, IDLE_TIME], time)
-    is_later = time > state[TIME]
-    state[TIME] = max(state[TIME], time)
-    return is_later
+def _walk(entries_of_sides: Any, asks: Any, chains: Any, walking: Any, places: Any) -> Any:
+    """Return the places of all partners, by how far down their chains they are, and their number."""
+    entries = entries_of_sides.reshape(-1)
+    inside, count = np.uint64(entries_of_sides.shape[1] - 1), np.uint64(0)
+    while walking > 0:
+        if np.uint64(len(places)) < count + walking:
+            places = _more_places(places, count, walking)
+        going_on = np.uint64(0)
+        for index in range(walking):
+            place = chains[index]
+            ask = asks[place >> ASK_BITS]
+            entry = entries[np.uint64(ask.base) + (place & inside)]
+            then, following = entry.ts, entry.next
+            places[count] = place
+            count += np.uint64((entry.cell == ask.cell) & (then >= ask.low) & (then <= ask.high))
+            chains[going_on] = (place & ~POSITION) | (np.uint64(following) & POSITION)
+            going_on += np.uint64(following >= ask.tail)
+        walking = going_on
+    return places, np.int64(count)
 
 
 @njit(cache=True)
-def _watch(watch: Any, mine: int, source: int, event: int, sides: Any, state: Any) -> Any:
-    """Note the row's source; where a look is due, hold rows for silent ones; tell if there was one.
+def _walk_and_check(
+    ring: Any, asks: Any, chains: Any, asked: Any, places: Any, numbers: Any, plan: Any
+) -> Any:
+    """Return the same, of those partners that also satisfy what cells and times do not tell.
 
-    Called before horizons rise: a jump of T must not pass sources that are silent.
+    Chain by chain: cells have many entries, and what is compared with all of a chain stays in registers.
     """
-    is_due = hear(watch, mine, source, event, state[TIME], sides[1 - mine, SLACK])
-    if is_due:
-        hold_for_silent(watch, sides, state)
-    return is_due
+    entries_of_sides, _, values, _, ends = ring
+    shape, reach, _, comparisons = plan
+    kind, first, second = shape
+    entries, count, x, y = entries_of_sides.reshape(-1), np.uint64(0), 0.0, 0.0
+    inside, is_compared = np.uint64(entries_of_sides.shape[1] - 1), comparisons.size > 0
+    for index in range(asked):
+        ask, place = asks[index], chains[index]
+        at, base, other, tail = np.uint64(ask.at), np.uint64(ask.base), np.uint64(ask.base > 0), ask.tail
+        cell, low, high, mark = ask.cell, ask.low, ask.high, place & ~POSITION
+        if kind != EQUALITY:
+            x, y = numbers[at, first], numbers[at, second]
+        if np.uint64(len(places)) < count + np.uint64(ends[other, HEAD] - tail):
+            places = _more_places(places, count, np.uint64(ends[other, HEAD] - tail))
+        position = np.int32(place & POSITION)
+        while position >= tail:
+            where = np.uint64(position) & inside
+            entry = entries[base + where]
+            then, position_now, position = entry.ts, position, entry.next
+            if (entry.cell != cell) | (then < low) | (then > high):
+                continue
+            if kind != EQUALITY:
+                dx, dy = x - values[other, where, first], y - values[other, where, second]
+                if not is_near(reach, dx, dy, kind == DISTANCE):
+                    continue
+            if is_compared and not compare(comparisons, numbers, at, np.uint64(1) - other, values, where):
+                continue
+            places[count] = mark | np.uint64(position_now)
+            count += np.uint64(1)
+    return places, np.int64(count)
 
 
 @njit(cache=True)
-def hold_for_silent(watch: Any, sides: Any, state: Any) -> None:
-    """Hold each side's rows for the other side's silent sources."""
-    for side in range(2):
-        sides[1 - side, HOLD] = look(watch, side, state[TIME], sides[1 - side, SLACK])
+def _place(asks: Any, asked: Any, places: Any, count: int, found: int, trace: Any, needed: Any) -> None:
+    """Count each chain's partners, and say where its pairs begin.
+
+    All pairs count as such that slack 0 covers, until ``_write`` finds one that is not: few are.
+    """
+    for index in range(count):
+        asks[places[index] >> ASK_BITS].matches += 1
+    for index in range(asked):
+        ask = asks[index]
+        ask.place = found
+        found += ask.matches
+        trace[np.uint64(ask.at)].matches += ask.matches
+        needed[np.uint64(ask.base > 0), 0] += ask.matches
 
 
 @njit(cache=True)
-def raise_horizons(window: int, sides: Any, state: Any) -> None:
-    """Raise the edges to what T and silent sources allow, and both horizons to what the slacks allow below them."""
-    if state[TIME] != NO_TIME:
-        for side in range(2):
-            edge = max(sides[side, EDGE], min(state[TIME], sides[side, HOLD]) - window)
-            sides[side, EDGE] = edge
-            sides[side, HORIZON] = max(sides[side, HORIZON], edge - sides[side, SLACK])
+def _write(
+    entries_of_sides: Any, asks: Any, places: Any, count: int, window: int, pairs: Any, grid: Any, needed: Any
+) -> None:
+    """Write the pairs where their rows' pairs belong, and count the slack that each needed."""
+    entries = entries_of_sides.reshape(-1)
+    inside = np.uint64(entries_of_sides.shape[1] - 1)
+    for index in range(count):
+        place = places[index]
+        ask = asks[place >> ASK_BITS]
+        base, to = np.uint64(ask.base), np.uint64(ask.place)
+        entry, other = entries[base + (place & inside)], np.uint64(base > 0)
+        then = entry.ts
+        pairs[np.uint64(1) - other, to], pairs[other, to] = ask.row, entry.row
+        pairs[2, to] = max(ask.high - window, then)
+        ask.place += 1
+        if ask.edge >= then:
+            needed[other, bin_of(grid, ask.edge - then)] += 1
+            needed[other, 0] -= 1
 
 
 @njit(cache=True)
-def expire(sides: Any, entries: Any, ends: Any) -> None:
-    """Move the tails of both rings past rows at or below their horizons."""
-    inside = entries.shape[1] - 1
-    for side in range(2):
-        tail, head, horizon = ends[side, TAIL], ends[side, HEAD], sides[side, HORIZON]
-        while tail < head and entries[side, tail & inside].ts <= horizon:
-            tail += 1
-        ends[side, TAIL] = tail
+def _more_places(places: Any, count: Any, more: Any) -> Any:
+    longer = np.empty(2 * (count + more), np.uint64)
+    longer[:count] = places[:count]
+    return longer
 
 
 @njit(cache=True)
-def count_living(sides: Any, ring: Any) -> Any:
-    """Return how many rows of both sides are above their horizons; the tails are moved first."""
-    entries, ends = ring[0], ring[4]
-    expire(sides, entries, ends)
-    inside, living = entries.shape[1] - 1, 0
-    for side in range(2):
-        for position in range(ends[side, TAIL], ends[side, HEAD]):
-            living += entries[side, position & inside].ts > sides[side, HORIZON]
-    return living
-
-
-@njit(cache=True)
-def move_living(sides: Any, old: Any, new: Any) -> None:
-    """Put the living rows of both sides into an empty ring, in their order."""
-    entries, order, values, _, ends = old
-    inside = entries.shape[1] - 1
-    for side in range(2):
-        for position in range(ends[side, TAIL], ends[side, HEAD]):
-            where = position & inside
-            entry = entries[side, where]
-            if entry.ts > sides[side, HORIZON]:
-                at = _keep(
-                    new[0],
-                    new[1],
-                    new[3],
-                    new[4],
-                    np.uint64(side),
-                    entry.ts,
-                    entry.cell,
-                    entry.row,
-                    order[side, where],
-                )
-                new[2][side, at] = values[side, where]
-
-
-@njit(cache=True)
-def list_living(sides: Any, side: int, ring: Any, out: Any, numbers: Any) -> Any:
-    """Write number, time, cell, id of each living row of a side, and its numbers; return how many there are."""
-    listed = 0
-    entries, order, values, _, ends = ring
-    inside = entries.shape[1] - 1
-    for position in range(ends[side, TAIL], ends[side, HEAD]):
-        where = position & inside
-        entry = entries[side, where]
-        if entry.ts > sides[side, HORIZON]:
-            out[listed, 0], out[listed, 1] = order[side, where], entry.ts
-            out[listed, 2], out[listed, 3] = entry.cell, entry.row
-            numbers[listed] = values[side, where]
-            listed += 1
-    return listed
-
-
-@njit(cache=True)
-def put_back(side: int, ring: Any, kept: Any, numbers: Any) -> None:
-    """Put listed rows of a side, in order of their number, into a ring that has room."""
-    for index in range(len(kept)):
-        number, event, cell, row = kept[index]
-        at = _keep(ring[0], ring[1], ring[3], ring[4], np.uint64(side), event, cell, row, number)
-        ring[2][side, at] = numbers[index]
+def _more_pairs(pairs: Any, found: int, more: int) -> Any:
+    longer = np.empty((3, 2 * (found + more)), np.int64)
+    longer[:, :found] = pairs[:, :found]
+    return longer

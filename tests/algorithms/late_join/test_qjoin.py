@@ -225,6 +225,25 @@ def test_batches_beyond_a_chunk_are_joined_whole() -> None:
     assert whole.snapshot() == cut.snapshot()
 
 
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_more_pairs_in_a_block_than_memory_was_set_aside_for_come_out_as_row_by_row(condition: str) -> None:
+    rng = np.random.default_rng(3)
+    n = 1200
+    event = rng.integers(0, WINDOW, n)
+    batch = Batch.of(rng.integers(0, 2, n), event, numbers=rng.integers(0, 2, (n, 2)) / 2)
+    whole, cut = join_of(condition), join_of(condition)
+
+    pairs = whole.process(batch).pairs
+    found = [cut.process(batch[at : at + 1]).pairs for at in range(n)]
+
+    assert len(pairs) > 2 * CHUNK
+    for name in ("left", "right", "event_us"):
+        assert (
+            getattr(pairs, name).tolist() == np.concatenate([getattr(each, name) for each in found]).tolist()
+        )
+    assert whole.snapshot() == cut.snapshot()
+
+
 def test_positions_that_begin_at_0_again_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(2)
     batch = Batch.of(rng.integers(0, 2, 3000), np.arange(3000) - rng.integers(0, 40, 3000))
