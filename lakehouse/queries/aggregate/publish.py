@@ -68,9 +68,9 @@ class AggregateSnapshot(QuerySnapshot):
 
     @property
     def changes_table(self) -> SharedRows:
-        """The changes of its alarms; those that are raised are counted as shown."""
+        """The changes of its alarms, by name, as new ones look for old ones; those that are raised count as shown."""
         key, shown = ("alarm", "change"), "is_newest AND state = 'raised'"
-        table = shared_rows(self, f"alarm_changes_{self.name}", ("raised_us", *key), key=key, shown=shown)
+        table = shared_rows(self, f"alarm_changes_{self.name}", key, key=key, shown=shown)
         if self.published_from_us is None:
             return table
         return replace(

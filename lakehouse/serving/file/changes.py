@@ -3,13 +3,15 @@
     files of partial nodes -> wide nodes -> long rows, ``changed`` -> with the old rows, ``combined`` -> ``fresh``
 
 Sums add, extremes and times take the outer one, so the old rows of a node and the partial nodes that came since are
-all that its new row needs. Cost: the partial nodes, and one pass over what the version before has of their times.
+all that its new row needs; counters need more, see counter_changes.py. Cost: the partial nodes, and one pass over what
+the version before has of their times.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakehouse.serving.file.counter_changes import write_changed_counters
 from lakehouse.serving.file.node_rows import Numbered, magnitude_of, no_nodes, write_rows
 from lakehouse.serving.file.segments import BLOCK, NODE_COLUMNS
 from lakehouse.serving.file.snapshot import PublishedMeasure, StreamSnapshot, Total, totals_of
@@ -29,6 +31,8 @@ def write_changed(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
     connection.execute("CREATE OR REPLACE TEMP TABLE changed_nodes AS FROM fresh.segment.nodes WITH NO DATA")
     write_rows(connection, one, "changed_")
     connection.execute("DROP TABLE wide")
+    if one.stream.changed is not None and one.stream.changed.nodes:
+        write_changed_counters(connection, one, _kept(one.stream))
     _find_before(connection)
     connection.execute(f"CREATE OR REPLACE TEMP TABLE {combined_of(one.number)} AS {_COMBINED}")
     connection.execute(

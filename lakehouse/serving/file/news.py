@@ -26,8 +26,7 @@ ANEW_S = 24 * 3600
 
 def with_changes(home: Home, one: StreamSnapshot, shared: Mapping[str, int]) -> StreamSnapshot | None:
     """Add what came since the current version; None where that cannot share its nodes, or the log tells no more."""
-    # A counter's nodes depend on the order of their rows, so they are folded together.
-    if one.name not in shared or any(measure.is_counter for measure in one.measures):
+    if one.name not in shared:
         return None
     after = shared[one.name]
     if one.batch == after:

@@ -77,12 +77,27 @@ def no_nodes(stream: StreamSnapshot) -> str:
 
 
 def write_rows(connection: duckdb.DuckDBPyConnection, one: Numbered, into: str) -> None:
-    """Write the series of ``wide`` that are new, and its nodes; ``into`` takes them, series go to ``fresh``."""
+    """Write the series of ``wide`` that are new, and its nodes; ``into`` takes them, series go to ``fresh``.
+
+    Counters only where all is made anew, see counter_changes.py.
+    """
     _write_series(connection, one)
     _rank_wide(connection, one)
     for place, measure in enumerate(one.measures):
         source = name("rows" if measure.name == ROWS else f"{measure.name}__n")
         _insert(connection, one, place, f"{into}nodes", node_columns(measure), f"{source} > 0")
+    if not one.is_shared:
+        _insert_counters(connection, one, into)
+
+
+def write_counters(connection: duckdb.DuckDBPyConnection, one: Numbered, into: str) -> None:
+    """Write the counters of ``wide``, whose series are known, as they are: a row for each partial node."""
+    _rank_wide(connection, one)
+    _insert_counters(connection, one, into)
+
+
+def _insert_counters(connection: duckdb.DuckDBPyConnection, one: Numbered, into: str) -> None:
+    for place, measure in enumerate(one.measures):
         if measure.is_counter:
             n, columns = _counter_columns(measure)
             is_meter = f'{n} > 0 AND "grouping" = {one.stream.meter_grouping}'

@@ -21,13 +21,15 @@ from lakehouse.serving.file.merge import Size, remaining
 from lakehouse.serving.file.segments import ROWS, catalog
 from lakehouse.serving.file.shared_rows import SCHEMA, RowsBefore, SharedRows
 from lakehouse.serving.file.versions import draft_path
-from lakehouse.serving.literals import name, parquet, row, text
+from lakehouse.serving.literals import literal, name, parquet, row, text
 from sql import statement
 
 if TYPE_CHECKING:
     import duckdb
 
 OWN_ROWS = 100_000
+# Of more keys than these, most stored rows have one near.
+_MOST_NAMED = 1_000
 # Where the name of a table stands in the statements that create it and say what it holds.
 PLACE = "{table}"
 
@@ -185,14 +187,11 @@ class RowStore:
         table, arrived, group = opened.table, opened.arrived, _names(opened.table.key[:-1])
         execute, replaced = self.connection.execute, f"FROM {arrived} WHERE false"
         if opened.before is not None:
-            where = table.kept()
-            if table.time is not None:
-                low, high = self._row(f"SELECT min({table.time}), max({table.time}) FROM {arrived}")
-                where = "false" if low is None else f"{where} AND {table.time} BETWEEN {low} AND {high}"
             held = [f"{catalog(s)}.{table.table}" for s in self._segments if self._holds(table, s)]
-            known = table.rows([*held, f"previous.{table.table}"], opened.columns)
+            parts = [*held, f"previous.{table.table}"]
+            known = table.rows(parts, opened.columns, self._near(table, arrived))
             replaced = (
-                f"SELECT stored.* FROM (FROM ({known}) WHERE is_newest AND {where}) AS stored "
+                f"SELECT stored.* FROM (FROM ({known}) WHERE is_newest) AS stored "
                 f"SEMI JOIN {arrived} AS new ON {table.same('stored', 'new', but_for_number=True)}"
             )
         execute(
@@ -210,6 +209,20 @@ class RowStore:
         replaced_shown = self._count(f"({were}) WHERE {table.shown}")
         execute("DROP TABLE marked")
         return replaced_shown
+
+    def _near(self, table: SharedRows, arrived: str) -> str:
+        """Return SQL for stored rows that new ones may replace, by the column that they are sorted by."""
+        if table.time is not None:
+            low, high = self._row(f"SELECT min({table.time}), max({table.time}) FROM {arrived}")
+            return "false" if low is None else f"{table.time} BETWEEN {low} AND {high}"
+        first = name(table.key[0])
+        found = self.connection.execute(
+            f"SELECT DISTINCT {first} FROM {arrived} LIMIT {_MOST_NAMED + 1}"
+        ).fetchall()
+        if len(found) > _MOST_NAMED:
+            return "true"
+        # Of groups of rows that cannot have one of these nothing is read.
+        return f"{first} IN ({', '.join(literal(value) for (value,) in found)})" if found else "false"
 
     def settle(self) -> None:
         """Put all rows into the version's own file or a new segment; ``select`` and views read them then."""

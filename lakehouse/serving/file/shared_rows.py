@@ -67,8 +67,8 @@ class SharedRows:
         equal = (f"{one}.{name(column)} IS NOT DISTINCT FROM {other}.{name(column)}" for column in key)
         return " AND ".join(equal)
 
-    def rows(self, parts: Sequence[str], columns: Sequence[str]) -> str:
-        """Return SQL for the table's rows in parts, oldest first."""
+    def rows(self, parts: Sequence[str], columns: Sequence[str], where: str = "true") -> str:
+        """Return SQL for the table's rows in parts, oldest first; of a revised table those whose key is as told."""
         names = ", ".join(map(name, columns))
         if self.sums:
             stored = " UNION ALL ".join(f"SELECT {names} FROM {part}" for part in parts)
@@ -78,11 +78,11 @@ class SharedRows:
         selects = []
         for place, part in enumerate(parts):
             # What is not newest was stored again when a newer row came.
-            again = [f"SELECT * FROM {one} WHERE NOT is_newest" for one in parts[place + 1 :]]
-            select = f"SELECT {names} FROM {part} AS stored WHERE {self.kept()}"
+            again = [f"SELECT * FROM {one} WHERE NOT is_newest AND {where}" for one in parts[place + 1 :]]
+            select = f"SELECT {names} FROM {part} AS stored WHERE {self.kept()} AND {where}"
             if self.is_revised and again:
                 later = f"({' UNION ALL '.join(again)}) AS later"
-                source = f"(SELECT {names} FROM {part} WHERE {self.kept()}) AS stored"
+                source = f"(SELECT {names} FROM {part} WHERE {self.kept()} AND {where}) AS stored"
                 select = f"SELECT {names} FROM {source} ANTI JOIN {later} ON {self.same('stored', 'later')}"
             selects.append(select)
         return " UNION ALL ".join(selects)

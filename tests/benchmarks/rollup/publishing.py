@@ -6,6 +6,7 @@ are told nodes as Parquet, as the job hands them over; that Spark folds all of t
 
     changed   the version shares nodes with the one before; batch after batch, merges of segments among them
     anew      the version holds all nodes, sorted
+    counter   the same where the measure is a counter, whose nodes are joined in order of time
 
 Then the same ranges of one device are asked of a version of either kind, in turns.
 """
@@ -43,6 +44,7 @@ class History:
     folder: Path
     facts: StreamSnapshot
     minutes: int
+    is_counter: bool = False
 
     @property
     def home(self) -> Home:
@@ -62,7 +64,7 @@ class History:
         self.minutes = max(self.minutes, first + MINUTES_PER_BATCH)
         _write_nodes(part, first, first + MINUTES_PER_BATCH)
         changed = ChangedNodes(batch - 1, (part,), ())
-        told = replace(_facts(self.minutes), batch=batch, changed=changed)
+        told = replace(_facts(self.minutes, self.is_counter), batch=batch, changed=changed)
         started, before_cpu = time.perf_counter(), time.process_time()
         publish(self.home, [told])
         seconds, cpu = time.perf_counter() - started, time.process_time() - before_cpu
@@ -72,7 +74,8 @@ class History:
 def figures(quick: bool) -> dict[str, Any]:
     """Return the figures of the largest history measured."""
     nodes = (10**5,) if quick else (10**6, 10**7, 3 * 10**7)
-    sizes = [measure(count, 6 if quick else 60, 30 if quick else 200) for count in nodes]
+    batches = 6 if quick else 60
+    sizes = [measure(count, batches, 30 if quick else 200) | counters(count, batches) for count in nodes]
     if not quick:
         _write(sizes)
     return sizes[-1]
@@ -103,6 +106,23 @@ def measure(nodes: int, batches: int, questions: int) -> dict[str, Any]:
             return found | {"segments": _segments(shared)} | _asked(shared, anew, minutes, questions)
 
 
+def counters(nodes: int, batches: int) -> dict[str, float]:
+    """Return the seconds of processors of a publish where the measure is a counter, which has a row more per node."""
+    with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
+        folder, minutes = Path(name), nodes // (2 * (DEVICES + 1))
+        _write_nodes(folder / "history.parquet", 0, minutes)
+        history = History(folder, _facts(minutes, is_counter=True), minutes, is_counter=True)
+        whole = replace(history.facts, batch=1, nodes=_folder_of(folder, "history.parquet"))
+        before_cpu = time.process_time()
+        _anew(folder / "home", whole)
+        anew_cpu = time.process_time() - before_cpu
+        taken = [history.publish(batch, batch % 2 == 0)[1] for batch in range(2, 2 + batches)]
+    return {
+        "counter_anew_cpu_s": round(anew_cpu, 2),
+        "counter_changed_cpu_s": round(quantile(taken, 0.5), 2),
+    }
+
+
 def _touched() -> int:
     return (DEVICES + 1) * (MINUTES_PER_BATCH + 2)
 
@@ -124,13 +144,13 @@ def _segments(reader: PublishedReader) -> int:
     return len(files_of_version(reader.hold.path.parent, reader.version))
 
 
-def _facts(minutes: int) -> StreamSnapshot:
+def _facts(minutes: int, is_counter: bool = False) -> StreamSnapshot:
     newest = START_US + minutes * MINUTE_US - 1
     return StreamSnapshot(
         name="readings",
         definition="benchmark",
         groupings=(("device",), ()),
-        measures=(PublishedMeasure("temp", "double"),),
+        measures=(PublishedMeasure("temp", "double", None, is_counter),),
         levels=LEVELS,
         horizons=horizons(LEVELS, newest),
         newest_us=newest,
@@ -151,7 +171,9 @@ def _write_nodes(path: Path, first: int, end: int) -> None:
                 f"""SELECT {number} AS level, {grouping} AS "grouping", {device} AS device, {start} AS start_us,
                 count(*) AS "rows", min(at_us) AS first_us, max(at_us) AS last_us,
                 count(*) AS temp__n, fsum(v) AS temp__sum, 0.0 AS temp__carry, min(v) AS temp__min, max(v) AS temp__max,
-                min(at_us) AS temp__first_us, max(at_us) AS temp__last_us
+                min(at_us) AS temp__first_us, max(at_us) AS temp__last_us,
+                arg_min(v, at_us) AS temp__first, arg_max(v, at_us) AS temp__last,
+                0.0 AS temp__drops_low, 0.0 AS temp__drops_high
                 FROM (SELECT *, m * {MINUTE_US} + {START_US} AS at_us, (hash(m, d) % 1000) / 100.0 AS v
                     FROM range({first}, {end}) AS t(m), range({DEVICES}) AS u(d)) GROUP BY ALL"""
             )

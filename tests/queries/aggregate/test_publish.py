@@ -165,8 +165,9 @@ def alarmed(busy: Aggregated) -> Aggregated:
 def test_alarms_are_told_as_they_stand_and_with_every_change(tmp_path: Path, busy: Aggregated) -> None:
     columns = "alarm, place, state, epoch_us(raised_at), epoch_us(cleared_at), changes, merged_into, final"
 
-    found = asked(tmp_path, alarmed(busy), f"SELECT {columns} FROM alarms_busy")
-    changes = asked(tmp_path, alarmed(busy), "SELECT alarm, change, is_newest, found FROM alarm_changes_busy")
+    found = asked(tmp_path, alarmed(busy), f"SELECT {columns} FROM alarms_busy ORDER BY raised_us")
+    every = "SELECT alarm, change, is_newest, found FROM alarm_changes_busy ORDER BY raised_us, alarm, change"
+    changes = asked(tmp_path, alarmed(busy), every)
 
     assert found == [
         ("a", "hall", "cleared", us(10), us(50), 1, None, True),
@@ -213,9 +214,8 @@ def test_answers_older_than_published_are_left_out_and_so_are_alarms_that_ended_
 
     ticks = asked(tmp_path / "a", told, "SELECT DISTINCT tick_us FROM revisions_busy ORDER BY 1", published)
     facts = asked(tmp_path / "b", told, "SELECT published_from_us, published FROM queries", published)
-    alarms = asked(
-        tmp_path / "c", replace(told, newest=127), "SELECT alarm FROM alarm_changes_busy", 52 * SECOND
-    )
+    every = "SELECT alarm FROM alarm_changes_busy ORDER BY raised_us, change"
+    alarms = asked(tmp_path / "c", replace(told, newest=127), every, 52 * SECOND)
     # A row that counts from the first published tick on has missed none of them.
     waiting = asked(
         tmp_path / "d", replace(told, repairs=()), "SELECT open, final_before_us FROM queries", published

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import AskError, Question
 from lakehouse.serving.ask.series import series, series_by
 from lakehouse.serving.file.publish import publish
-from lakehouse.serving.file.snapshot import PublishedMeasure, StreamSnapshot
+from lakehouse.serving.file.snapshot import ChangedNodes, PublishedMeasure, StreamSnapshot
 from lakehouse.serving.sandbox.sandbox import PublishedReader, open_published
 from tests.oracles.rollup.counter import CounterTree
 from tests.oracles.rollup.counter_scan import CounterScan
@@ -135,6 +135,44 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Published]:
     publish(home, [found.write(root / name) for name, found in meters.items()])
     with open_published(home) as reader:
         yield Published(home, meters, reader)
+
+
+COUNTERS = """
+    SELECT key_values, counter_nodes.* EXCLUDE (slot), slot // 4294967296 - first_slot // 4294967296 AS level
+    FROM counter_nodes JOIN ladder ON slot // 4294967296 = first_slot // 4294967296
+    JOIN series ON series_rank = slot - first_slot ORDER BY ALL
+"""
+
+
+def come(meters: Meters, count: int, folder: Path) -> tuple[StreamSnapshot, StreamSnapshot]:
+    """Return what is told of the first batches: all nodes, and those that came with the last of them."""
+    known = Meters(meters.measure, meters.batches[:count])
+    anew = replace(known.write(folder / "anew"), batch=count)
+    part = Meters(meters.measure, [meters.batches[count - 1]]).write(folder / "part").nodes
+    assert part is not None
+    changed = ChangedNodes(count - 1, sorted(part.glob("*.parquet")), ())
+    return anew, replace(anew, nodes=None, changed=changed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("digits", [0, 3])
+def test_counters_of_nodes_that_changed_are_joined_with_what_they_were(tmp_path: Path, digits: int) -> None:
+    kind = (
+        PublishedMeasure("volume", "double", None, True)
+        if digits
+        else PublishedMeasure("volume", "int", 0, True)
+    )
+    meters, home, other = random_meters(3, kind, digits), Home(tmp_path / "home"), Home(tmp_path / "anew")
+    for count in (1, 2, 3):
+        anew, changed = come(meters, count, tmp_path / str(count))
+        publish(home, [changed if count > 1 else anew])
+        publish(other, [anew], anew=True)
+        with open_published(home) as shared, open_published(other) as again:
+            found, expected = (each.connection.execute(COUNTERS).fetchall() for each in (shared, again))
+        assert len(found) > 90 and found == expected
+    for meter in METERS:
+        (answered,) = ask(home, "volume", "volume", "increase", 100, 900, {"device": meter})
+        assert (answered.low or 0) <= meters.truth(100, 900, (meter,)) <= (answered.high or 0)
 
 
 times = st.integers(-20, SPAN + 20)
