@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakehouse.cli.options import AsJson, Timeout, WrongUsage, globals_of
+from lakehouse.cli.options import AsJson, Memory, Timeout, WrongUsage, globals_of
 
 if TYPE_CHECKING:
     from lakehouse.serving.sandbox.sandbox import SqlResult
@@ -25,6 +25,7 @@ def sql(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a header.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="Most rows to return.")] = 10_000,
     timeout: Timeout = 30.0,
+    memory: Memory = 512,
 ) -> None:
     """Run a SELECT of your own on the published version.
 
@@ -39,7 +40,7 @@ def sql(
     from lakehouse.serving.sandbox.sandbox import open_published, run_sql
 
     with open_published(globals_of(context).home_folder()) as published:
-        result = run_sql(published, text, limit, timeout)
+        result = run_sql(published, text, limit, timeout, memory_mb=memory)
     _print(result, as_json, as_csv, limit)
 
 

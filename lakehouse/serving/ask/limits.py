@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lakehouse.serving.ask.question import AskError
-from lakehouse.serving.sandbox.sandbox import TIMEOUT_S, PublishedReader
+from lakehouse.serving.sandbox.limits import TIMEOUT_S
+from lakehouse.serving.sandbox.sandbox import PublishedReader
 
 __all__ = ["TIMEOUT_S", "limited"]
 # A question is several statements, and what comes between two of them is not heard: it is said again.

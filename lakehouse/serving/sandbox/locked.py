@@ -17,13 +17,16 @@ import duckdb
 from lakehouse.home.damaged import DamagedFile
 from lakehouse.serving.file.segments import attach
 from lakehouse.serving.file.versions import anew, segments_of
+from lakehouse.serving.sandbox.limits import MEMORY_MB
 
-MEMORY_LIMIT = "512MB"
+MEMORY_LIMIT = f"{MEMORY_MB}MB"
 # Threads of one process share DuckDB's instance of a file: only one may attach and lock at a time.
 _OPENING = threading.Lock()
 
 
-def connect_locked(path: Path, threads: int = 1) -> duckdb.DuckDBPyConnection:
+def connect_locked(
+    path: Path, threads: int = 1, memory_limit: str = MEMORY_LIMIT
+) -> duckdb.DuckDBPyConnection:
     """Open a published file, with its segments, so that a statement can read it and do nothing else.
 
     A range question reads a few thousand rows: a second thread costs it more than it brings.
@@ -41,7 +44,7 @@ def connect_locked(path: Path, threads: int = 1) -> duckdb.DuckDBPyConnection:
                 "allow_community_extensions": False,
                 "allow_persistent_secrets": False,
                 "python_enable_replacements": False,
-                "memory_limit": MEMORY_LIMIT,
+                "memory_limit": memory_limit,
                 "threads": threads,
                 # It puts a projection below each step that repeats a term; for few rows that costs more than the term.
                 "disabled_optimizers": "common_subexpressions",

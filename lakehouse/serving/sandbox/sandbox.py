@@ -21,14 +21,13 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.home.layout import Home
 from lakehouse.serving.file.versions import Hold, hold_current, hold_version
+from lakehouse.serving.sandbox.limits import MEMORY_MB, TIMEOUT_S
 
 if TYPE_CHECKING:
     import duckdb
 
 _ROOT = Path(__file__).resolve().parents[3]
 _GRACE_S = 1.0
-# Most seconds of one statement or question, where nothing else is said.
-TIMEOUT_S = 30.0
 
 
 class SqlFailed(RuntimeError):
@@ -145,13 +144,17 @@ def run_sql(
     row_limit: int = 10_000,
     timeout_s: float = TIMEOUT_S,
     started: Callable[[Callable[[], object]], object] | None = None,
+    memory_mb: int = MEMORY_MB,
 ) -> SqlResult:
     """Run one SELECT of somebody else on a published version; ``started`` is given what kills it.
 
     Raises:
         SqlFailed: when it is refused, fails, takes longer than ``timeout_s`` or needs more memory than it may.
     """
-    request = {"path": str(published.hold.path), "sql": text, "row_limit": row_limit, "timeout_s": timeout_s}
+    request = {
+        **{"path": str(published.hold.path), "sql": text, "row_limit": row_limit},
+        **{"timeout_s": timeout_s, "memory_mb": memory_mb},
+    }
     process = subprocess.Popen(
         [sys.executable, "-E", "-s", "-c", _START, str(_ROOT)],
         stdin=subprocess.PIPE,

@@ -12,19 +12,20 @@ import datetime
 import importlib
 import json
 import math
+import os
 import resource
 import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from lakehouse.serving.sandbox.confined import code_folders, confine
+from lakehouse.serving.sandbox.limits import MEMORY_MB
 from lakehouse.serving.sandbox.system_calls import refuse_calls, refused_calls
 
-ADDRESS_SPACE = (
-    3 * 1024**3
-)  # DuckDB's own limit is 512 MB; the rest is code, thread stacks and what it does not count
+# Address space beside DuckDB's own limit: code, thread stacks and what it does not count.
+OWN_SPACE_MB = 2_560
 THREADS = 2
 # A version has a file, and some hundreds of segments at most.
 OPEN_FILES = 1024
@@ -34,12 +35,19 @@ LARGEST_ANSWER = 64 * 1024**2
 def main() -> None:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.buffer.read())
+    answers = _own_output()
     _load_code()
-    _limit(float(request["timeout_s"]))
+    _limit(float(request["timeout_s"]), request["memory_mb"])
     confine([*code_folders(), Path(request["path"]).parent])
     refuse_calls()
     try:
-        answer = answer_to(Path(request["path"]), request["sql"], request["row_limit"], request["timeout_s"])
+        answer = answer_to(
+            Path(request["path"]),
+            request["sql"],
+            request["row_limit"],
+            request["timeout_s"],
+            memory_mb=request["memory_mb"],
+        )
     except MemoryError:
         answer = {"error": "stopped: the statement needs more memory than it may have"}
     written = json.dumps(answer)
@@ -47,8 +55,17 @@ def main() -> None:
         written = json.dumps(
             {"error": f"the answer is larger than {LARGEST_ANSWER // 1024**2} MB: ask for less"}
         )
-    sys.stdout.write(written)
-    sys.stdout.flush()
+    with answers:
+        answers.write(written)
+
+
+def _own_output() -> TextIO:
+    """Return the output for the answer alone: what a library prints, as DuckDB its progress, goes nowhere."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+    return answers
 
 
 def _load_code() -> None:
@@ -60,10 +77,10 @@ def _load_code() -> None:
     refused_calls()
 
 
-def _limit(timeout_s: float) -> None:
+def _limit(timeout_s: float, memory_mb: int) -> None:
     seconds = math.ceil(timeout_s + 2) * THREADS
     for what, most in (
-        (resource.RLIMIT_AS, ADDRESS_SPACE),
+        (resource.RLIMIT_AS, (OWN_SPACE_MB + memory_mb) * 1024**2),
         (resource.RLIMIT_CPU, seconds),
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_CORE, 0),
@@ -75,7 +92,12 @@ def _limit(timeout_s: float) -> None:
 
 
 def answer_to(
-    path: Path, text: str, row_limit: int, timeout_s: float, threads: int = THREADS
+    path: Path,
+    text: str,
+    row_limit: int,
+    timeout_s: float,
+    threads: int = THREADS,
+    memory_mb: int = MEMORY_MB,
 ) -> dict[str, Any]:
     """Return columns, types, rows and whether there were more; or ``error``."""
     import duckdb
@@ -83,7 +105,7 @@ def answer_to(
     from lakehouse.serving.sandbox.guard import StatementRefused, check_statement
     from lakehouse.serving.sandbox.locked import connect_locked
 
-    connection = connect_locked(path, threads)
+    connection = connect_locked(path, threads, f"{memory_mb}MB")
     timer = threading.Timer(timeout_s, connection.interrupt)
     timer.daemon = True
     timer.start()

@@ -62,3 +62,15 @@ def test_one_form_of_output_is_chosen(called: Tidemark, published_home: Path) ->
 
 def test_names_that_come_again_are_numbered() -> None:
     assert distinct(["a", "a", "b", "a"]) == ["a", "a_2", "b", "a_3"]
+
+
+@pytest.mark.parametrize(("memory", "code"), [("32", 1), ("600", 0)])
+def test_a_statement_has_the_memory_that_it_is_given(
+    called: Tidemark, published_home: Path, memory: str, code: int
+) -> None:
+    query = "SELECT count(DISTINCT i) AS n FROM range(1000000) AS t(i)"
+    ended = called("--home", published_home, "sql", query, "--memory", memory)
+
+    assert ended.returncode == code
+    assert ("needs more memory than it may have" in ended.stderr) == bool(code)
+    assert ("1,000,000" in ended.stdout) == (not code)

@@ -49,7 +49,7 @@ for name, attempt in attempts.items():
         attempts[name] = "done"
 print(json.dumps(attempts))
 """
-REQUEST = {"sql": "SELECT count(*) AS n FROM numbers", "row_limit": 10, "timeout_s": 5}
+REQUEST = {"sql": "SELECT count(*) AS n FROM numbers", "row_limit": 10, "timeout_s": 5, "memory_mb": 512}
 
 
 def test_a_confined_process_reads_what_it_was_given_and_does_nothing_else(tmp_path: Path) -> None:

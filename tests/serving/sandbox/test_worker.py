@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import json
 import math
 import subprocess
 import sys
@@ -44,10 +45,29 @@ def test_rows_are_cut_at_the_limit(lakehouse: Lakehouse) -> None:
     assert found == {"columns": ["i"], "types": ["BIGINT"], "rows": [[0], [1]], "truncated": True}
 
 
+def test_what_a_library_prints_is_no_part_of_the_answer(lakehouse: Lakehouse) -> None:
+    """DuckDB shows its progress in statements that take more than two seconds: they had no answer."""
+    request = {
+        "path": str(lakehouse.reader.hold.path),
+        "sql": "SELECT 7 AS n",
+        "row_limit": 1,
+        "timeout_s": 5.0,
+    }
+    words = (
+        "import os; from lakehouse.serving.sandbox import worker; load = worker._load_code;"
+        "worker._load_code = lambda: (load(), os.write(1, b'100% ')); worker.main()"
+    )
+    asked = json.dumps({**request, "memory_mb": 512}).encode()
+
+    done = subprocess.run([sys.executable, "-c", words], input=asked, capture_output=True, check=True)
+
+    assert json.loads(done.stdout)["rows"] == [[7]]
+
+
 def test_limits_that_are_lower_already_stay() -> None:
     words = (
         "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (200, 300));"
-        "from lakehouse.serving.sandbox.worker import _limit; _limit(1.0);"
+        "from lakehouse.serving.sandbox.worker import _limit; _limit(1.0, 512);"
         "print(resource.getrlimit(resource.RLIMIT_NOFILE), resource.getrlimit(resource.RLIMIT_FSIZE))"
     )
 
