@@ -227,12 +227,16 @@ def _write(
 @njit(cache=True)
 def _more_places(places: Any, count: Any, more: Any) -> Any:
     longer = np.empty(2 * (count + more), np.uint64)
-    longer[:count] = places[:count]
+    for index in range(count):
+        longer[index] = places[index]
     return longer
 
 
 @njit(cache=True)
 def _more_pairs(pairs: Any, found: int, more: int) -> Any:
+    """Copy one by one: an assignment of slices would compile for seconds, for the message of its error."""
     longer = np.empty((3, 2 * (found + more)), np.int64)
-    longer[:, :found] = pairs[:, :found]
+    for column in range(3):
+        for index in range(found):
+            longer[column, index] = pairs[column, index]
     return longer
