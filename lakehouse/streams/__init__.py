@@ -13,7 +13,7 @@ rollup.py           raw rows -> nodes of every level; folding; nodes.py, counter
 level_counts.py     how many rows entered at each level
 schema_check.py     whether a rollup is what its stream declares now
 corrections.py      corrections: begun, carried out, done
-retention.py        raw rows that are dropped for their age; landed_files.py: files that are
+retention.py        raw rows that are dropped for their age, by old_rows.py; landed_files.py: files that are
 rebuild.py          nodes built again from raw: of a range, or all
 retract.py          wrong rows: which they are, and whether they can be taken out
 retract_effects.py  what follows from it for nodes, newest time and ledger

@@ -19,11 +19,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.declare.stream import Stream
-from lakehouse.home.corrections import REBUILD, RETRACT, Correction, read_corrections, unfinished
+from lakehouse.home.corrections import REBUILD, RETENTION, RETRACT, Correction, read_corrections, unfinished
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
 from lakehouse.home.marker import read_marker
 from lakehouse.spark import tables
+from lakehouse.streams.old_rows import remove_before
 from lakehouse.streams.rebuild import check_range, plan_all, rebuild_all, rebuild_range, widened
 from lakehouse.streams.retract_effects import apply_retract_effects
 from lakehouse.streams.schema_check import require_current
@@ -58,7 +59,9 @@ def begin(spark: SparkSession, layout: Home, stream: Stream, asked: Correction) 
 
 def carry_out(spark: SparkSession, layout: Home, stream: Stream, begun: Correction) -> None:
     """Do what a correction says, whatever of it was already done."""
-    if begun.condition:
+    if begun.kind == RETENTION and begun.to_us is not None:
+        remove_before(spark, layout.raw(stream.name), begun.to_us, begun.through)
+    elif begun.condition:
         condition = f"({begun.condition}) AND batch <= {begun.through}"
         tables.remove(spark, layout.raw(stream.name), condition)
     crash_point("correction.raw-deleted")

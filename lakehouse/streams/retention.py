@@ -13,7 +13,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.declare.durations import format_duration
@@ -23,9 +22,9 @@ from lakehouse.home.corrections import RETENTION, Correction, raw_from, read_cor
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
 from lakehouse.home.marker import read_marker
-from lakehouse.spark import tables
 from lakehouse.streams import corrections
 from lakehouse.streams.identities import index_before
+from lakehouse.streams.old_rows import LEAST_US, count_before
 from lakehouse.streams.sources.manifest_store import ManifestStore
 
 
@@ -50,13 +49,11 @@ def drop_old_raw(spark: SparkSession, layout: Home, stream: Stream) -> dict[str,
     before = raw_from(known)
     # Where a shorter `keep_raw` was declared once, rows that are gone stay gone.
     cut = max(cut, before or cut)
-    old = tables.read(spark, layout.raw(stream.name)).where(
-        f"event_us < {cut} AND batch <= {contained.batch}"
-    )
-    batches = corrections.per_batch(old)
+    # Rows that came later than raw reaches back have been in no check.
+    checked_from = LEAST_US if before is None else before
+    batches, unchecked = count_before(layout.raw(stream.name), cut, contained.batch, checked_from)
     if not batches:
         return {"raw_dropped": 0}
-    unchecked = 0 if before is None else old.where(F.col("event_us") < before).count()
     asked = _asked(stream, cut, contained.batch, batches, unchecked)
     corrections.carry_out(spark, layout, stream, corrections.begin(spark, layout, stream, asked))
     if stream.identity:

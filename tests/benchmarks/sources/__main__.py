@@ -4,7 +4,7 @@
 
 ``kafka`` starts a broker of its own on this machine, which shares its cores with Spark. ``freshness`` serves rows
 as they come, an hour of stream time at each of two rates, replayed faster: 45 minutes; ``history`` does for a minute
-each, in homes that have ten million nodes already: 8 minutes. ``manifests``: what finding the next batch costs behind
+each, in a home that has ten million nodes already: 6 minutes. ``manifests``: what finding the next batch costs behind
 thousands. ``listing``: what looking for new files on a store costs. ``soak``: whether memory and files stay flat, 40
 minutes.
 """

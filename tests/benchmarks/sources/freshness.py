@@ -165,14 +165,11 @@ def _by_part(seen: list[tuple[float, float]], start: float, end: float) -> list[
 def served(folder: Path, config: str, replay: Replay, before: int = 0) -> dict[str, Any]:
     """Let a service of a home take in what is replayed, and return what was seen of it.
 
-    ``before``: how many rows have landed already, which are taken in before the service starts.
+    ``before``: how many rows the home has already.
     """
     (folder / "landing").mkdir(exist_ok=True)
     (folder / "tidemark.toml").write_text(config)
     home = Home(folder / "var")
-    if before:
-        run = [sys.executable, "-m", "lakehouse.cli", "--config", str(folder / "tidemark.toml"), "run"]
-        subprocess.run(run, cwd=ROOT, check=True, capture_output=True)
     with _served(folder) as service, _watched(home, service, replay) as watch:
         replay.started = time.time()
         # The first rows meet a JVM that has compiled nothing yet.
@@ -253,7 +250,7 @@ def _write(landing: Path, replay: Replay) -> int:
         times = (replay.event_at(made) * 1e6).astype(np.int64).tolist()
         scratch = landing / f".{number:06d}"
         scratch.write_text("ts,device,temp,humidity\n" + "".join(map(str.__add__, map(str, times), rests)))
-        scratch.rename(landing / f"{number:06d}.csv")
+        scratch.rename(landing / f"{replay.rate}-{number:06d}.csv")
     return count * files
 
 
