@@ -24,6 +24,7 @@ Files are imported when they are asked for, so reading a configuration loads no 
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -33,7 +34,6 @@ from types import ModuleType
 from typing import ClassVar, Protocol
 
 from lakehouse.queries.language.row_conditions import Conditioned, Conjunct, scanned
-from lakehouse.queries.language.statement import one_line
 
 # A new kind is one line here, its name and its package, and the folder that it names.
 KINDS: dict[str, str] = {
@@ -46,6 +46,9 @@ KINDS: dict[str, str] = {
 KEPT = ("event_us", "arrival_us", "batch", "source_file", "source_line", "source_item")
 # How long after the work on a batch began its rows are to be out, where a query does not say.
 DEADLINE_US = 10_000_000
+_BLANK_OR_QUOTE = re.compile(
+    r"""(?P<blank>(?:\s|--[^\n]*|/\*.*?\*/)+)|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`""", re.DOTALL
+)
 
 
 class Side(Conditioned, Protocol):
@@ -104,8 +107,12 @@ class Query(ABC):
 
     @property
     def statement(self) -> str:
-        """The query as it was written, in one line, for people; what is stored and compared is its definition."""
-        return one_line(self.text)
+        """The query as it was written, in one line, for people; what is stored and compared is its definition.
+
+        Comments and runs of white space become one space, quoted text stays.
+        """
+        line = _BLANK_OR_QUOTE.sub(_in_one_line, self.text.lstrip("\ufeff"))
+        return line.strip().rstrip(";").rstrip()
 
     @abstractmethod
     def definition(self) -> str:
@@ -125,6 +132,10 @@ class Query(ABC):
             side: RowScan(self.sides[side].conjuncts, tuple(sorted({*KEPT, *self.columns_of(side)})))
             for side in scanned(self.sides)
         }
+
+
+def _in_one_line(found: re.Match[str]) -> str:
+    return " " if found["blank"] else found[0].replace("\n", "\\n")
 
 
 class HasKind(Protocol):
