@@ -379,10 +379,15 @@ def _or_none(time: np.int64) -> int | None:
 
 
 def _as_pairs(parts: list[Int64s]) -> Pairs:
-    left, right, event = np.concatenate([np.empty((3, 0), np.int64), *parts], axis=1)
+    left, right, event = _joined(parts, 3)
     return online_pairs(left, right, event)
 
 
 def _as_log(parts: list[Int64s]) -> Log:
-    row, side, *times = np.concatenate([np.empty((6, 0), np.int64), *parts], axis=1)
+    row, side, *times = _joined(parts, 6)
     return Log(row, side.astype(np.int8), *times)
+
+
+def _joined(parts: list[Int64s], columns: int) -> Int64s:
+    """Return all parts as one; a batch of one chunk has one, which is not copied once more."""
+    return parts[0] if len(parts) == 1 else np.concatenate([np.empty((columns, 0), np.int64), *parts], axis=1)
