@@ -264,7 +264,7 @@ class JoinAggregate(Protocol):
 
     @property
     def bytes(self) -> int:
-        """Return the bytes of all arrays that the method holds."""
+        """Return the bytes that the method uses of its arrays; what waits for growth is left out."""
 
 
 def _columns(values: Any, n: int) -> Any:

@@ -13,7 +13,7 @@ from lakehouse.algorithms.join_aggregate.credit_kernels import (
     put_credits_back,
 )
 from lakehouse.algorithms.join_aggregate.total_kernels import FUNCTION, SUM
-from lakehouse.algorithms.join_aggregate.windows import LEAST_ROOM
+from lakehouse.algorithms.join_aggregate.windows import LEAST_ROOM, bytes_in_use
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.join_aggregate.contract import Int64s
@@ -81,8 +81,8 @@ class Credits:
 
     @property
     def bytes(self) -> int:
-        """Return the bytes of all arrays."""
-        return sum(part.nbytes for part in self._items)
+        """Return the bytes of all arrays that credits use."""
+        return bytes_in_use(self._items, len(self._items[0]), int(self._state[HELD]))
 
     def _empty(self, room: int) -> tuple[Any, ...]:
         """Return credits, counts of values, sums as pairs, extremes."""

@@ -203,7 +203,7 @@ class Factorised:
 
     @property
     def bytes(self) -> int:
-        """Return the bytes of all arrays."""
+        """Return the bytes that keys, rows in the windows and rows that wait use."""
         live = 8 * (VALUES + self.shape.columns)
         waiting = 1 + 8 * (5 + self.shape.width + self.shape.columns)
         return self._totals.bytes + self._live.held * live + self._waiting.held * waiting

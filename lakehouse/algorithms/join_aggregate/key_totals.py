@@ -12,6 +12,8 @@ from lakehouse.algorithms.join_aggregate.extremes_kernels import FREE, NODE, STA
 from lakehouse.algorithms.join_aggregate.factorised_kernels import GROUPS, LACK, LOWEST, NEEDED, STAMP
 from lakehouse.algorithms.join_aggregate.keys_kernels import FREE as FREE_STRIPS
 from lakehouse.algorithms.join_aggregate.keys_kernels import LINE, Layout, put_in_slots, sweep
+from lakehouse.algorithms.join_aggregate.keys_kernels import USED as USED_STRIPS
+from lakehouse.algorithms.join_aggregate.windows import bytes_in_use
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.join_aggregate.contract import Int64s, Rows, Shape
@@ -185,8 +187,15 @@ class KeyTotals:
 
     @property
     def bytes(self) -> int:
-        """Return the bytes of all tables."""
-        return sum(each.nbytes for each in (*self.keys, *self.groups, *self.pools, self.state))
+        """Return the bytes of all tables that keys, groups and extremes use; hash tables are whole."""
+        (_, strips, free, changed), (_, groups), (stairs, nodes, ends) = self.keys, self.groups, self.pools
+        named = int(self.state[USED_STRIPS] - self.state[FREE_STRIPS])
+        used = bytes_in_use((strips, free, changed), len(strips), named)
+        used += bytes_in_use((groups,), len(groups), int(self.state[GROUPS]))
+        for pool, taken in zip((stairs, nodes), ends[:, TAKEN].tolist(), strict=True):
+            used += bytes_in_use((pool,), max(len(pool), 1), taken)
+        whole: int = self.keys[0].nbytes + self.groups[0].nbytes + ends.nbytes + self.state.nbytes
+        return used + whole
 
 
 def _plan(shape: Shape) -> tuple[Any, Any, Any]:

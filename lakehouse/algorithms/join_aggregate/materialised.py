@@ -10,7 +10,7 @@ import numpy as np
 from lakehouse.algorithms.join_aggregate.contract import Partials
 from lakehouse.algorithms.join_aggregate.materialised_kernels import enter_rows, leave_before
 from lakehouse.algorithms.join_aggregate.window_join import WindowJoin
-from lakehouse.algorithms.join_aggregate.windows import LEAST_ROOM
+from lakehouse.algorithms.join_aggregate.windows import LEAST_ROOM, bytes_in_use
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.join_aggregate.contract import Aggregate, Float64s, Int64s, Shape
@@ -95,7 +95,7 @@ class Materialised(WindowJoin):
 
     @property
     def _own_bytes(self) -> int:
-        return sum(part.nbytes for part in self._kept)
+        return bytes_in_use(self._kept, len(self._kept[1]), self._many)
 
 
 def _aggregated(aggregate: Aggregate, values: Float64s) -> tuple[float, float, float, float]:

@@ -18,7 +18,7 @@ from lakehouse.algorithms.join_aggregate.total_kernels import (
     chain_groups,
     list_sums,
 )
-from lakehouse.algorithms.join_aggregate.windows import LEAST_ROOM
+from lakehouse.algorithms.join_aggregate.windows import LEAST_ROOM, bytes_in_use
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.join_aggregate.contract import Int64s, Shape
@@ -114,8 +114,8 @@ class Totals:
 
     @property
     def bytes(self) -> int:
-        """Return the bytes of all arrays."""
-        return sum(part.nbytes for part in self._groups)
+        """Return the bytes of all arrays that groups use."""
+        return bytes_in_use(self._groups, len(self._groups[0]), int(self._state[GROUPS]))
 
     def _empty(self, room: int) -> tuple[Any, ...]:
         """Return groups, their parts, counts of values, sums, extremes, which of these are stale, heads of chains."""

@@ -111,5 +111,5 @@ class WindowJoin:
 
     @property
     def bytes(self) -> int:
-        """Return the bytes of all arrays that the method holds."""
+        """Return the bytes that the method uses of its arrays; what waits for growth is left out."""
         return self._arrivals.bytes + self._windows.bytes + self._own_bytes

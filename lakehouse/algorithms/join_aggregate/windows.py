@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -139,8 +140,8 @@ class Windows:
 
     @property
     def bytes(self) -> int:
-        """Return the bytes of all arrays."""
-        return sum(part.nbytes for part in self._slots)
+        """Return the bytes of all arrays that rows use."""
+        return bytes_in_use(self._slots, len(self.entries), len(self))
 
     def check(self) -> None:
         """Raise AssertionError if a chain is broken, or a live row is not in every index of its side once."""
@@ -174,6 +175,14 @@ class Windows:
             np.zeros((room, 2), np.int64),
             np.arange(room, dtype=np.int64),
         )
+
+
+def bytes_in_use(parts: Iterable[Any], room: int, used: int) -> int:
+    """Return the bytes of arrays that have ``room`` on one axis, of which so many places are used; others are whole.
+
+    Room that waits for growth is not counted: it is up to half of all, which would hide what a method needs.
+    """
+    return sum(part.nbytes * used // room if room in part.shape else part.nbytes for part in parts)
 
 
 def columns_of(rows: Rows) -> tuple[Any, ...]:

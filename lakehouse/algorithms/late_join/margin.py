@@ -1,4 +1,7 @@
-"""How much of the allowed loss a policy may use; the rest is for what the past does not tell."""
+"""How much of the allowed loss a policy may use, and how many rows it may log.
+
+The rest of the loss is for what the past does not tell.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,26 @@ def usual_margin(recall: float) -> float:
     (0.25, 0.125)
     """
     return min(0.25, 12.5 * (1 - recall))
+
+
+def margin_seeing_silences(recall: float) -> float:
+    """Return the share for a policy that sees silences come: twice as much, as their bursts are no surprise.
+
+    >>> margin_seeing_silences(0.95), round(margin_seeing_silences(0.99), 9)
+    (0.5, 0.25)
+    """
+    return 2 * usual_margin(recall)
+
+
+def usual_logged(recall: float) -> float:
+    """Return the share of rows that may be logged: a twentieth, and no more than a quarter of the allowed loss.
+
+    What logged rows missed is only estimated: of few the estimate matters little.
+
+    >>> usual_logged(0.5), round(usual_logged(0.99), 9)
+    (0.05, 0.0025)
+    """
+    return min(0.05, (1 - recall) / 4)
 
 
 def judged_share(recall: float, margin: float) -> float:

@@ -31,7 +31,7 @@ import numpy as np
 
 from lakehouse.algorithms.late_join.arrival_counts import ArrivalCounts
 from lakehouse.algorithms.late_join.contract import NO_TIME
-from lakehouse.algorithms.late_join.margin import judged_share, usual_margin
+from lakehouse.algorithms.late_join.margin import judged_share, usual_logged, usual_margin
 from lakehouse.algorithms.late_join.needed_slack_kernels import choose_bins, learn, sum_settled
 from lakehouse.algorithms.late_join.slack_grid import slack_grid
 from lakehouse.algorithms.late_join.sources import NO_WATCH, Watch
@@ -55,7 +55,8 @@ class NeededSlack:
         granularity_us: the finest difference between slacks.
         margin: how much of the allowed loss may be used; the rest is for what the past does not tell. A quarter by
             default, less above a recall of 0.98, where one burst is a whole allowance: an eighth at 0.99.
-        logged: the share of rows that may be logged, each of which the repair has to look at.
+        logged: the share of rows that may be logged, each of which the repair has to look at. A twentieth by default,
+            less above a recall of 0.8: a quarter of the allowed loss.
         remembered: how many periods back the counts go.
         spare: how many rows both sides may hold whether they are needed or not; with few rows known, more slack than
             the past asks for is taken while it costs no more than these.
@@ -71,11 +72,12 @@ class NeededSlack:
         step_us: int = 1_000_000,
         granularity_us: int = 10_000,
         margin: float | None = None,
-        logged: float = 0.05,
+        logged: float | None = None,
         remembered: int = 10,
         spare: int = 0,
     ) -> None:
         margin = usual_margin(recall) if margin is None else margin
+        logged = usual_logged(recall) if logged is None else logged
         if not (0 < recall < 1 and 0 < margin <= 1 and 0 < logged <= 1):
             raise ValueError(
                 f"expected recall, margin and logged within (0, 1], found {recall}, {margin}, {logged}"

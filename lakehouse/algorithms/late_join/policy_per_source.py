@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lakehouse.algorithms.late_join.margin import margin_seeing_silences
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack, parts_of
 from lakehouse.algorithms.late_join.sources import pack, unpack, watch_of
 
@@ -32,7 +33,8 @@ class PerSource(NeededSlack):
     """The slack policy that waits for silent sources.
 
     Args:
-        recall, period_us, step_us: as ``NeededSlack`` takes them, and its other settings by name.
+        recall, period_us, step_us: as ``NeededSlack`` takes them, and its other settings by name. By default twice its
+            margin, as silences are seen and not guessed, and a twentieth of rows logged at any recall.
         gaps: how many of its usual gaps a source must be late to count as silent.
         seen: how many rows of a source tell its usual gap.
         drain: the share of a silence for which the source still counts as silent once it is heard.
@@ -54,7 +56,7 @@ class PerSource(NeededSlack):
         gone_us: int | None = None,
         **settings: Any,
     ) -> None:
-        super().__init__(recall, period_us, step_us, **settings)
+        super().__init__(recall, period_us, step_us, **(_settings_for(recall) | settings))
         gone_us = period_us if gone_us is None else gone_us
         if min(gaps, seen, drain, gone_us) < 0:
             raise ValueError(f"expected settings from 0, found {gaps}, {seen}, {drain}, {gone_us}")
@@ -68,3 +70,7 @@ class PerSource(NeededSlack):
         """Become the policy that the snapshot was taken of; all settings must be the same."""
         super().restore(packed)
         unpack(self.watch, parts_of(packed)[-1])
+
+
+def _settings_for(recall: float) -> dict[str, float]:
+    return {"margin": margin_seeing_silences(recall), "logged": 0.05}

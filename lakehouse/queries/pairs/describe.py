@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lakehouse.algorithms.late_join.conditions import Band, Comparison, Distance, Equality
-from lakehouse.algorithms.late_join.margin import judged_share, usual_margin
+from lakehouse.algorithms.late_join.margin import judged_share, margin_seeing_silences, usual_margin
 from lakehouse.declare.durations import format_duration
 from lakehouse.queries.pairs.query import PairSide, PairsQuery
 
@@ -53,12 +53,17 @@ def buckets_in_words(query: PairsQuery, buckets: int) -> str:
     return f"{buckets}, {spread[type(query.condition).__name__]}"
 
 
+def margin_of(query: PairsQuery) -> float:
+    """Return the share of the allowed loss that our policies may use."""
+    return (margin_seeing_silences if query.policy == "per_source" else usual_margin)(query.recall)
+
+
 def policy_in_words(query: PairsQuery) -> str:
     """Return by which rule slack is chosen, and for which recall."""
     every, period = format_duration(query.step_us), format_duration(query.period_us)
     if query.policy == "paper":
         return f"paper: every {every} the least memory whose modelled recall makes up {query.recall:g} over {period}"
-    share = judged_share(query.recall, usual_margin(query.recall))
+    share = judged_share(query.recall, margin_of(query))
     least = f"every {every} the least memory with which each past {period} would have reached {share:.6g}"
     if query.spare_rows:
         least += f", or more while a bucket holds at most {query.spare_rows:,} rows"

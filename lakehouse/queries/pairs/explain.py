@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from lakehouse.algorithms.late_join.margin import judged_share, usual_margin
-from lakehouse.queries.pairs.describe import buckets_in_words, policy_in_words
+from lakehouse.algorithms.late_join.margin import judged_share
+from lakehouse.queries.pairs.describe import buckets_in_words, margin_of, policy_in_words
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.state import PairsState
 from lakehouse.queries.runtime.describe import clock_in_words
@@ -40,7 +40,7 @@ def explain(state: PairsState, declared: Declared) -> Facts:
 
 
 def _plan(query: PairsQuery, buckets: int) -> Facts:
-    margin = None if query.policy == "paper" else usual_margin(query.recall)
+    margin = None if query.policy == "paper" else margin_of(query)
     return {
         "sides": [
             {"stream": s.stream, "alias": s.alias, **conditions_on(s), "keys": s.keys, "numbers": s.numbers}

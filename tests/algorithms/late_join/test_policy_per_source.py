@@ -123,3 +123,12 @@ def test_more_sources_than_slots_are_watched_as_far_as_there_is_room() -> None:
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="expected"):
         PerSource(**{"recall": 0.9, "period_us": 100, **wrong})  # type: ignore[arg-type]
+
+
+def test_by_default_it_uses_twice_the_margin_and_logs_as_many_rows_at_any_recall() -> None:
+    for recall in (0.5, 0.95, 0.99):
+        ours, watching = NeededSlack(recall, 10 * SECOND), PerSource(recall, 10 * SECOND)
+
+        assert watching.margin == 2 * ours.margin
+        assert watching.logged == 0.05 >= ours.logged
+    assert PerSource(0.9, 10 * SECOND, margin=0.1, logged=0.2).margin == 0.1

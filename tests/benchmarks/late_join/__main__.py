@@ -26,5 +26,5 @@ if __name__ == "__main__":
             "repair",
             "state",
         ),
-        only_in_full=("repair_files", "spark_join", "spark_overhead"),
+        only_in_full=("aims", "repair_files", "spark_join", "spark_overhead"),
     )
