@@ -203,6 +203,7 @@ def test_whatever_is_not_ok_has_a_fix(tmp_path: Path) -> None:
     assert all(finding.fix for finding in found if finding.state != "ok")
 
 
+@pytest.mark.slow
 def test_a_store_that_does_not_answer_is_wrong_and_one_that_does_is_fine(tmp_path: Path) -> None:
     with running() as store:
         config = tmp_path / "tidemark.toml"

@@ -50,6 +50,7 @@ def test_tables_are_made_once_by_whoever_comes_first(server: Postgres) -> None:
         assert connection.exec_driver_sql("SELECT count(*) FROM tidemark_schema").scalar() == 1
 
 
+@pytest.mark.slow
 def test_doctor_tells_database_and_version_and_of_one_that_is_newer(
     server: Postgres, config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,6 +71,7 @@ def test_doctor_tells_database_and_version_and_of_one_that_is_newer(
             connection.exec_driver_sql(f"UPDATE tidemark_schema SET version = {len(STEPS)}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "said"),
     [

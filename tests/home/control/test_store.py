@@ -143,7 +143,6 @@ def test_a_file_that_is_no_store_is_named_and_what_to_do(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_doctor_looks_at_every_page_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "tidemark.toml").write_text('home = "."\n')
     for number in range(40):

@@ -19,6 +19,8 @@ from lakehouse.streams.sources.object_store import ObjectUnread, StoreUnavailabl
 from lakehouse.streams.sources.split import numbered_lines
 from tests.stores.s3 import BUCKET, KEY, S3, SECRET, running
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[S3]:
