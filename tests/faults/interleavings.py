@@ -98,8 +98,14 @@ def run(quick: bool, progress: Progress) -> dict[str, Any]:
     broken = [f"seed {case.seed}: {each['broken']}" for case, each in found.items() if each["broken"]]
     if proof is not None:
         broken += [] if proof["broken"] else ["without leases nothing broke"]
-        figures |= {"without_leases": proof["broken"]}
+        figures |= {"without_leases": _without_traceback(proof["broken"])}
     return {**figures, "seeds": [case.seed for case in found], "broken": sorted(broken)}
+
+
+def _without_traceback(broken: str) -> str:
+    """Return a history with the error alone that ended it: lines of a traceback name files of one machine."""
+    history, found, traceback = broken.partition("Traceback")
+    return history + traceback.strip().splitlines()[-1] if found else broken
 
 
 def _begin(parent: str) -> None:
