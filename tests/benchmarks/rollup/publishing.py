@@ -73,9 +73,9 @@ class History:
 
 def figures(quick: bool) -> dict[str, Any]:
     """Return the figures of the largest history measured."""
-    nodes = (10**5,) if quick else (10**6, 10**7, 3 * 10**7)
-    batches = 6 if quick else 60
-    sizes = [measure(count, batches, 30 if quick else 200) | counters(count, batches) for count in nodes]
+    nodes = (3 * 10**4,) if quick else (10**6, 10**7, 3 * 10**7)
+    batches = 2 if quick else 60
+    sizes = [measure(count, batches, 10 if quick else 200) | counters(count, batches) for count in nodes]
     if not quick:
         _write(sizes)
     return sizes[-1]
