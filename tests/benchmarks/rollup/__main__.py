@@ -24,5 +24,5 @@ if __name__ == "__main__":
             "publishing",
             "publish_history",
         ),
-        only_in_full=("ingest",),
+        only_in_full=("siblings", "ingest"),
     )

@@ -79,7 +79,7 @@ def _cell(
     tree: DsmgaTree, history: History, age: str, length: str, count: int
 ) -> tuple[list[float], int, float] | None:
     """Return the median width of each way, how many sure intervals miss the truth, the share that 95 % holds."""
-    starts, ends = _ranges(history, age, length, count)
+    starts, ends = ranges_of(history, age, length, count)
     if len(starts) < count // 10:
         return None
     running = np.concatenate([[0.0], np.cumsum(history.values.astype(np.longdouble))])
@@ -97,7 +97,8 @@ def _cell(
     return medians, outside, covered / len(starts)
 
 
-def _ranges(history: History, age: str, length: str, count: int) -> tuple[Any, Any]:
+def ranges_of(history: History, age: str, length: str, count: int) -> tuple[Any, Any]:
+    """Return starts and ends of random ranges of about this age and length that lie inside a history."""
     rng = np.random.default_rng(8)
     names, edges = list(EDGES), [*EDGES.values(), LONGEST]
     sizes = [
