@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from lakehouse.home import checkpoint
 from lakehouse.home.damaged import naming
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -48,11 +49,6 @@ def commits_of(table: Path) -> list[Path]:
     return sorted(path for path in (table / "_delta_log").glob("*.json") if path.stem.isdigit())
 
 
-# What is read of a checkpoint, by kind of action.
-_CHECKPOINTED = {
-    "metaData": ("metaData.id", "metaData.configuration"),
-    "add": ("add.path", "add.size", "add.stats"),
-}
 NO_TABLE = (-1, 0)  # What ``Commits`` says of a table that is not there.
 
 
@@ -379,7 +375,7 @@ def _actions(tail: _Tail, *kinds: str) -> Iterator[dict[str, Any]]:
     """Yield what a log says, of its checkpoint only some kinds of actions."""
     if tail.checkpoint is not None:
         for kind in kinds:
-            yield from _checkpointed(tail.checkpoint, kind)
+            yield from checkpoint.actions(tail.checkpoint, kind)
     for commit in tail.commits:
         yield from _actions_of(commit)
 
@@ -387,13 +383,3 @@ def _actions(tail: _Tail, *kinds: str) -> Iterator[dict[str, Any]]:
 def _actions_of(commit: Path) -> list[dict[str, Any]]:
     with naming(commit):
         return [json.loads(line) for line in commit.read_text(encoding="utf-8").splitlines()]
-
-
-def _checkpointed(checkpoint: Path, kind: str) -> Iterator[dict[str, Any]]:
-    from pyarrow import compute, parquet
-
-    with naming(checkpoint), parquet.ParquetFile(checkpoint) as file:
-        column = file.read(columns=list(_CHECKPOINTED[kind]))[kind]
-    # A row has an action of one kind; files that are gone may be many times those that are there.
-    for action in column.filter(compute.is_valid(column)).to_pylist():
-        yield {kind: action}

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -227,3 +228,20 @@ def test_a_column_that_older_files_lack_has_no_value_there(tmp_path: Path) -> No
     write_delta(pa.table({"n": [1, 2]}), tmp_path)
 
     assert read_columns(tmp_path, ("later", "n")) == [(None, 1), (None, 2)]
+
+
+def test_a_file_is_told_with_its_partition_also_from_a_checkpoint_and_a_table_made_again_is_another(
+    tmp_path: Path,
+) -> None:
+    for side in (1, 2):
+        rows = pa.table({"side": pa.array([side], pa.int32()), "n": pa.array([7], pa.int64())})
+        deltalake.write_deltalake(tmp_path / "t", rows, partition_by=["side"])
+        before = file_facts(tmp_path / "t", ("n",))
+        deltalake.DeltaTable(tmp_path / "t").create_checkpoint()
+        (tmp_path / "t" / "_delta_log" / f"{0:020d}.json").unlink()
+
+        assert file_facts(tmp_path / "t", ("n",)) == before == file_facts(tmp_path / "t", ("n",))
+        assert [(one.partition, one.rows, one.bounds) for one in before] == [
+            ({"side": str(side)}, 1, {"n": (7, 7)})
+        ]
+        shutil.rmtree(tmp_path / "t")
