@@ -42,7 +42,7 @@ def snapshot_of(settings: Settings, spark: SparkSession, stream: Stream) -> Stre
         newest_us=contained.newest_us,
         batch=contained.batch,
         latest_us=stream.latest,
-        raw_path=str(layout.raw(stream.name).relative_to(layout.root)),
+        raw_path=str(layout.raw(stream.name).relative_to(layout.tables)),
         earliest_us=read_extent(layout, stream.name, contained.batch).earliest_us,
         quarantine=waiting,
         entered=level_counts(layout, stream) if contained.batch else (),

@@ -25,6 +25,7 @@ from lakehouse.home.integrity import damage_in, tables_of
 from lakehouse.home.layout import Home
 from lakehouse.home.ownership import is_private
 from lakehouse.home.set_aside import read_set_aside
+from lakehouse.home.tables_place import is_on_store
 
 State = Literal["ok", "warning", "wrong"]
 PYTHONS = ((3, 11), (3, 14))
@@ -66,7 +67,8 @@ def examine(config: Path | None = None, home: Path | None = None) -> list[Findin
     """
     findings = [_python(), _java(), *_versions(), _jars(), _class_archive()]
     findings += [_port(AIRFLOW_PORT), _config(config, home), *_home(config, home)]
-    return [*findings, *_control(config, home), *_stores(config, home), *_spark(config, home)]
+    findings += [*_control(config, home), *_stores(config, home), *_store_of_tables(config, home)]
+    return [*findings, *_spark(config, home)]
 
 
 def _python() -> Finding:
@@ -210,8 +212,8 @@ def _stores(config: Path | None, home: Path | None) -> Iterator[Finding]:
     remote = {name: each.source for name, each in streams.items() if is_remote(each.source.path)}
     if not remote:
         return
+    from lakehouse.home.store_client import StoreUnavailable
     from lakehouse.streams.sources.files import matching
-    from lakehouse.streams.sources.object_store import StoreUnavailable
 
     for name, source in remote.items():
         try:
@@ -224,6 +226,40 @@ def _stores(config: Path | None, home: Path | None) -> Iterator[Finding]:
             continue
         found = f"{source.path}: " + (f"the first object is {first[0]}" if first else "no object yet")
         yield Finding(f"store of {name}", "ok", found)
+
+
+def _store_of_tables(config: Path | None, home: Path | None) -> Iterator[Finding]:
+    """Race writers against the store that has the tables; nothing where they are in the home."""
+    from lakehouse.declare.settings import load_settings
+
+    try:
+        place = load_settings(config, home).layout.tables
+    except ConfigError:
+        return
+    if not is_on_store(place):
+        return
+    from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
+    from lakehouse.home.store_path import StorePath
+    from lakehouse.home.store_race import ROUNDS, WRITERS, winners
+    from lakehouse.spark.jars import missing_jars
+
+    if missing := missing_jars(with_store=True):
+        yield Finding(
+            "jars of stores", "wrong", ", ".join(missing), "run `python -m lakehouse.spark.jars --s3`"
+        )
+    try:
+        won = winners(StorePath(place))
+    except (StoreUnavailable, ObjectUnread) as error:
+        fix = "mend [tables] path, or what the environment says of endpoint and credentials"
+        yield Finding("store of tables", "wrong", str(error), fix)
+        return
+    if wrong := [each for each in won if each != 1]:
+        found = (
+            f"{place}: of {WRITERS} writers of one new object {max(wrong)} succeeded: commits would be lost"
+        )
+        yield Finding("store of tables", "wrong", found, "use a store that keeps If-None-Match, such as S3")
+    else:
+        yield Finding("store of tables", "ok", f"{place}: one of {WRITERS} writers won, {ROUNDS} times")
 
 
 def _spark(config: Path | None, home: Path | None) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ import pyarrow.dataset as ds
 
 from lakehouse.home.table_commits import append as append_rows
 from lakehouse.home.table_commits import create_table
+from lakehouse.home.table_files import dataset
 from lakehouse.home.table_log import read_log
 from lakehouse.spark.ddl import schema_of
 from quality.gate import Verdict
@@ -60,7 +61,7 @@ def verified_through(table: Path, stream: str) -> int:
     log = read_log(table)
     if log is None or not log.files:
         return -1
-    verdicts = ds.dataset([str(path) for path in log.files], format="parquet")
+    verdicts = dataset(list(log.files))
     rows = verdicts.to_table(columns=["run_id", "batch", "success"], filter=ds.field("stream") == stream)
     runs = rows.group_by("run_id").aggregate([("success", "min"), ("batch", "max")])
     newest = pc.max(runs.filter(runs["success_min"])["batch_max"]).as_py()

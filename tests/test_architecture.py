@@ -63,7 +63,7 @@ ONLY_IN = {
     "delta": ("lakehouse/spark", "lakehouse/streams"),
     "deltalake": ("lakehouse/home", "lakehouse/spark"),
     "sqlalchemy": ("lakehouse/home/control",),
-    "botocore": ("lakehouse/streams/sources/object_store.py",),
+    "botocore": ("lakehouse/home/store_client.py", "lakehouse/streams/sources/object_store.py"),
     "psycopg": ("lakehouse/home/control",),
     "duckdb": ("lakehouse/serving", "lakehouse/queries", "lakehouse/web"),
     "fastapi": ("lakehouse/web",),

@@ -24,6 +24,8 @@ from lakehouse.home.control.move_in import move_in
 from lakehouse.home.control.place import use as use_control
 from lakehouse.home.layout import Home
 from lakehouse.home.older_folders import rename_older_folders
+from lakehouse.home.tables_place import moved_tables
+from lakehouse.home.tables_place import use as use_tables
 from lakehouse.queries.kind import Query, kinds
 from lakehouse.queries.registered import read_queries
 
@@ -59,13 +61,27 @@ def _for_readers(history_us: int) -> int:
     return history_us
 
 
+def _on_store(path: str) -> str:
+    if not _STORE.fullmatch(path):
+        raise ValueError(
+            "one such as s3://bucket/prefix, without a user: credentials come from the environment, a profile or the "
+            "machine's role"
+        )
+    return path.rstrip("/")
+
+
+_STORE = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/(?!\.\.?(/|$))[A-Za-z0-9._=-]+)*/?")
+
+
 class TableSettings(BaseModel):
     """How long old versions of tables can be read, in microseconds; files and log entries that only they need go then.
 
+    ``path``: where the tables are on an object store, as ``s3://bucket/prefix``; without one they are in the home.
     Whoever reads a table for longer than this, from ten minutes on, may find files of the version it began with gone.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    path: Annotated[str, AfterValidator(_on_store)] | None = None
     history: Annotated[Microseconds, AfterValidator(_for_readers)] = parse_duration("7d")
 
 
@@ -248,6 +264,12 @@ def load_settings(config: Path | None = None, home: Path | None = None) -> Setti
             "home", str(error), "a home of an earlier version that can be written, to rename its folders"
         )
         raise ConfigError(str(path), [older]) from error
+    if (there := moved_tables(where, settings.tables.path)) is not None:
+        found = settings.tables.path or "none"
+        raise ConfigError(
+            str(path), [Problem("tables.path", found, f"{there}, where this home has its tables")]
+        )
+    use_tables(where, settings.tables.path)
     use_control(where, settings.control.get_secret_value() if settings.control else None)
     move_in(where)
     lineage = settings.lineage

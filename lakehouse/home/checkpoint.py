@@ -6,13 +6,13 @@ small ones. Whoever reads actions must not change them.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from lakehouse.home.damaged import naming
+from lakehouse.home.table_files import source
 
 # What is read of a checkpoint, by kind of action.
 _COLUMNS = {
@@ -26,7 +26,7 @@ Action = dict[str, Any]
 
 def actions(checkpoint: Path, kind: str) -> Sequence[Action]:
     """Return the actions of a kind; each is an object with that kind alone."""
-    found = os.stat(checkpoint)
+    found = checkpoint.stat()
     if found.st_size > _KEPT_BYTES:
         return list(_read(checkpoint, kind))
     return _kept(checkpoint, kind, (found.st_ino, found.st_mtime_ns, found.st_size))
@@ -42,7 +42,7 @@ def _kept(checkpoint: Path, kind: str, file: tuple[int, int, int]) -> Sequence[A
 def _read(checkpoint: Path, kind: str) -> Iterator[Action]:
     from pyarrow import compute, parquet
 
-    with naming(checkpoint), parquet.ParquetFile(checkpoint) as file:
+    with naming(checkpoint), parquet.ParquetFile(source(checkpoint)) as file:
         column = file.read(columns=list(_COLUMNS[kind]))[kind]
     # A row has an action of one kind; files that are gone may be many times those that are there.
     for action in column.filter(compute.is_valid(column)).to_pylist():

@@ -14,8 +14,9 @@ from lakehouse.home.damaged import RESTORE, DamagedFile
 from lakehouse.home.layout import Home
 from lakehouse.home.outcomes import error_text
 from lakehouse.home.table_log import read_log
+from lakehouse.home.tables_place import is_on_store
 
-_MAGIC = b"PAR1"
+_MAGIC, _LOG = b"PAR1", "_delta_log"
 # Tables of streams, and of checks; every other one belongs to a registered query.
 _OF_STREAMS = ("raw", "quarantine", "ledger", "corrections")
 _OURS = ("jobs", "lakehouse", "quality")
@@ -23,7 +24,12 @@ _OURS = ("jobs", "lakehouse", "quality")
 
 def tables_of(home: Home) -> list[Path]:
     """Return every table that a home has."""
-    return sorted(log.parent for depth in ("*", "*/*") for log in home.root.glob(f"{depth}/_delta_log"))
+    tables = home.tables
+    if is_on_store(tables):
+        kinds = sorted(tables.iterdir())
+        found = [kind for kind in kinds if (kind / _LOG).is_dir()]
+        return sorted(found + [each for kind in kinds for each in kind.iterdir() if (each / _LOG).is_dir()])
+    return sorted(log.parent for depth in ("*", "*/*") for log in tables.glob(f"{depth}/{_LOG}"))
 
 
 def damage_in(tables: Iterable[Path]) -> Iterator[str]:
@@ -67,11 +73,7 @@ def naming_damage(home: Home) -> Iterator[None]:
 
 def _wrong_with(path: Path, size: int) -> str:
     try:
-        with path.open("rb") as file:
-            begins = file.read(len(_MAGIC))
-            there = file.seek(0, 2)
-            file.seek(max(there - len(_MAGIC), 0))
-            ends = file.read()
+        begins, ends, there = _ends_of(path)
     except FileNotFoundError:
         return "is gone"
     except OSError as error:
@@ -79,6 +81,19 @@ def _wrong_with(path: Path, size: int) -> str:
     if there != size:
         return f"is damaged, {there:,} bytes of {size:,}"
     return "" if begins == ends == _MAGIC else "is damaged, no Parquet any more"
+
+
+def _ends_of(path: Path) -> tuple[bytes, bytes, int]:
+    """Return how a file begins and ends, and its size."""
+    if is_on_store(path):
+        from lakehouse.home.store_path import StorePath
+
+        return StorePath(path).ends(len(_MAGIC))
+    with path.open("rb") as file:
+        begins = file.read(len(_MAGIC))
+        there = file.seek(0, 2)
+        file.seek(max(there - len(_MAGIC), 0))
+        return begins, file.read(), there
 
 
 def _way_out(table: Path) -> str:

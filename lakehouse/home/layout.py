@@ -25,6 +25,7 @@
     manifests/<stream>/   manifests: which files make up a batch
     batch_manifests/<query>/  which ingest batches make up a batch of a query, which of its batches a repair
     control.sqlite        outcomes of jobs, tokens, delivered alarms, where no database keeps them (control/store.py)
+    tables.json           on which store the tables are, where they are on one (tables_place.py)
     control.json          the home's identity in a control store, where a database keeps its leases and these rows
     attempts/             how often the batch that a stream takes in now has failed   jobs/ingest
     heartbeats/           signs of life of services, bridges and collectors
@@ -32,13 +33,16 @@
     airflow/              Airflow's own home
     packages/             the project's code as a cluster's workers get it
 
-Each folder is made by whoever writes it first.
+Each folder is made by whoever writes it first. Tables, those from ``raw`` to ``corrections``, of queries and of checks,
+may be on an object store instead, at the same paths below a prefix.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+
+from lakehouse.home.tables_place import place_in
 
 
 @dataclass(frozen=True)
@@ -47,17 +51,22 @@ class Home:
 
     root: Path
 
+    @property
+    def tables(self) -> Path:
+        """Below what the tables are: the folder itself, or a place on an object store (tables_place.py)."""
+        return place_in(self.root)
+
     def raw(self, stream: str) -> Path:
         """Accepted rows of a stream."""
-        return self.root / "raw" / stream
+        return self.tables / "raw" / stream
 
     def quarantine(self, stream: str) -> Path:
         """Rejected records of a stream, with reason, bytes and origin."""
-        return self.root / "quarantine" / stream
+        return self.tables / "quarantine" / stream
 
     def ledger(self, stream: str) -> Path:
         """One row per ingest batch of a stream."""
-        return self.root / "ledger" / stream
+        return self.tables / "ledger" / stream
 
     def identities(self, stream: str) -> Path:
         """Hashes of the identities in raw, by ingest batch: a cache."""
@@ -65,59 +74,59 @@ class Home:
 
     def rollup(self, stream: str) -> Path:
         """Nodes of every level and grouping of a stream."""
-        return self.root / "rollup" / stream
+        return self.tables / "rollup" / stream
 
     def corrections(self, stream: str) -> Path:
         """What was changed in a stream's history after it had been taken in."""
-        return self.root / "corrections" / stream
+        return self.tables / "corrections" / stream
 
     def pairs(self, query: str) -> Path:
         """Pairs of a window join, found online and by repair."""
-        return self.root / "pairs" / query
+        return self.tables / "pairs" / query
 
     def multiway(self, query: str) -> Path:
         """Results of a join of three streams or more, found online and by repair."""
-        return self.root / "multiway" / query
+        return self.tables / "multiway" / query
 
     def windows(self, query: str) -> Path:
         """Rows of each stream that later rows can meet, for a join of three streams or more."""
-        return self.root / "windows" / query
+        return self.tables / "windows" / query
 
     def selection(self, query: str) -> Path:
         """Rows that a selection let through."""
-        return self.root / "selection" / query
+        return self.tables / "selection" / query
 
     def missed_rows(self, query: str) -> Path:
         """Rows that may have missed partners, for the repair."""
-        return self.root / "missed_rows" / query
+        return self.tables / "missed_rows" / query
 
     def answers(self, query: str) -> Path:
         """Answers of a join-aggregate at its ticks, with every revision."""
-        return self.root / "answers" / query
+        return self.tables / "answers" / query
 
     def alarms(self, query: str) -> Path:
         """Alarms of a query, with every change."""
-        return self.root / "alarms" / query
+        return self.tables / "alarms" / query
 
     def states(self, query: str) -> Path:
         """What each bucket of a query holds after each batch."""
-        return self.root / "states" / query
+        return self.tables / "states" / query
 
     def operators(self, query: str) -> Path:
         """What was measured of the conditions of a join that calls predicates, and of its kernel, in each batch."""
-        return self.root / "operators" / query
+        return self.tables / "operators" / query
 
     def queries(self, query: str) -> Path:
         """Figures of each finished batch of a query, by bucket or side."""
-        return self.root / "queries" / query
+        return self.tables / "queries" / query
 
     def repairs(self, query: str) -> Path:
         """One row per finished repair of a query."""
-        return self.root / "repairs" / query
+        return self.tables / "repairs" / query
 
     def needed_slack(self, query: str) -> Path:
         """How much slack the pairs that repairs of a query found would have needed."""
-        return self.root / "needed_slack" / query
+        return self.tables / "needed_slack" / query
 
     @property
     def delivered_alarms(self) -> Path:
@@ -153,7 +162,7 @@ class Home:
     @property
     def quality(self) -> Path:
         """History of check results."""
-        return self.root / "quality"
+        return self.tables / "quality"
 
     def checked(self, stream: str) -> Path:
         """What checks of a stream have passed."""

@@ -19,6 +19,7 @@ from typing import TextIO
 
 from lakehouse.home.control.place import Place, place_of
 from lakehouse.home.seal import seal_tables
+from lakehouse.home.tables_place import in_home
 
 _ASK_AGAIN_S = 0.2
 # Of a holder's command line.
@@ -38,6 +39,7 @@ def lease(table: Path, timeout_s: float = 0) -> Iterator[None]:
         LeaseLost: when the database of a control store has ended this process's session meanwhile.
         ControlUnreachable: when that database does not answer.
     """
+    table = in_home(table)
     place = place_of(table)
     with _in_database(place, timeout_s) if place else _by_the_kernel(table, timeout_s):
         yield
@@ -102,6 +104,7 @@ def files_of(table: Path) -> Path:
 
 def is_held(table: Path) -> bool:
     """Return whether a process holds a table now; asking holds it for an instant only."""
+    table = in_home(table)
     place = place_of(table)
     if place is not None:
         return place.session.is_held(place.home, place.name)

@@ -25,6 +25,7 @@ from pathlib import Path
 from lakehouse.home.atomic_files import replacing
 from lakehouse.home.control.place import Place, place_of
 from lakehouse.home.layout import Home
+from lakehouse.home.tables_place import options_of as options_to
 
 # The property that a seal changes, and the name under which seals and commits of Spark's are numbered.
 PROPERTY = "tidemark.sealed"
@@ -35,6 +36,10 @@ _TRIES = 100
 
 class SealedMeanwhile(RuntimeError):
     """Another lease on the same stream or query was taken over while a table was written; nothing was written."""
+
+
+class NotOnStore(RuntimeError):
+    """What was asked is not safe for tables on an object store."""
 
 
 def require_leases(path: Path) -> None:
@@ -92,6 +97,19 @@ def next_number(table: Path) -> int | None:
     return last + 1
 
 
+def require_unshared(table: Path) -> None:
+    """Refuse what reads the version that it is prepared on after its leases were asked for, on a shared home.
+
+    Raises:
+        NotOnStore: where a database keeps the leases.
+    """
+    if is_shared(table):
+        raise NotOnStore(
+            f"{table}: a whole rollup on an object store can be built anew where the kernel's locks are the leases, "
+            "not where `control` names a database: a process that was paused could not be kept from it"
+        )
+
+
 def options_of(number: int | None) -> dict[str, str]:
     """Return the options by which Spark gives its commit a number."""
     return {} if number is None else {"txnAppId": PROPERTY, "txnVersion": str(number)}
@@ -112,8 +130,9 @@ def require_written(table: Path, number: int | None) -> None:
 def _last_number(table: Path) -> int:
     from deltalake import DeltaTable
 
-    known = DeltaTable(str(table)).transaction_version(PROPERTY) if (table / "_delta_log").is_dir() else None
-    return known or 0
+    if not (table / "_delta_log").is_dir():
+        return 0
+    return DeltaTable(str(table), storage_options=options_to(table)).transaction_version(PROPERTY) or 0
 
 
 def is_shared(path: Path) -> bool:
@@ -139,11 +158,12 @@ def seal_tables(place: Place, fence: int) -> list[Path]:
     own = place.name.removesuffix(_FILES)
     if "/" in own:
         _delete_drafts(Home(place.root), Path(own).name)
-    folders = sorted(place.root.glob(f"*/{Path(own).name}")) if "/" in own else [place.root / own]
+    tables = Home(place.root).tables
+    folders = [kind / Path(own).name for kind in sorted(tables.iterdir())] if "/" in own else [tables / own]
     sealed = [folder for folder in folders if (folder / "_delta_log").is_dir()]
     told = {PROPERTY: f"{place.name} {fence}"}
     for table in sealed:
-        known = DeltaTable(str(table))
+        known = DeltaTable(str(table), storage_options=options_to(table))
         # Above that of a commit which was prepared, and not the same, so that it is seen which of the two was made.
         number = Transaction(PROPERTY, (known.transaction_version(PROPERTY) or 0) + 2)
         properties = CommitProperties({"tidemark.fence": told[PROPERTY]}, _TRIES, [number])

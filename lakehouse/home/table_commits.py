@@ -22,10 +22,13 @@ from urllib.parse import unquote
 
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.seal import fences, require_leases
+from lakehouse.home.table_files import source, write
+from lakehouse.home.tables_place import options_of, record
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import DeltaTable
+    from deltalake.transaction import AddAction
 
 # How often a commit is tried where others come before it; eight that write at once on a busy machine took more than
 # the 15 of deltalake.
@@ -55,11 +58,20 @@ def open_table(table: Path) -> DeltaTable:
         deltalake.exceptions.TableNotFoundError: when there is none.
         LeaseLost: when it lost them; what a commit is prepared on is read before that is asked (seal.py).
     """
-    from deltalake import DeltaTable
-
-    known = DeltaTable(str(table))
+    known = delta_table(table)
     require_leases(table)
     return known
+
+
+def delta_table(table: Path) -> DeltaTable:
+    """Return the newest version of a table, to be looked at.
+
+    Raises:
+        deltalake.exceptions.TableNotFoundError: when there is none.
+    """
+    from deltalake import DeltaTable
+
+    return DeltaTable(str(table), storage_options=options_of(table))
 
 
 def create_table(
@@ -72,6 +84,7 @@ def create_table(
     """Create a table when there is none; ``schema`` as Spark and Delta write it in JSON."""
     from deltalake import DeltaTable, Schema
 
+    record(table)
     DeltaTable.create(
         str(table),
         Schema.from_json(schema),
@@ -81,6 +94,26 @@ def create_table(
         configuration=dict(properties or {}),
         # Properties of our own, beside those of Delta.
         raise_if_key_not_exists=False,
+        storage_options=options_of(table),
+    )
+
+
+def replace_table(table: Path, schema: str, folder: Path, properties: Mapping[str, str]) -> None:
+    """Make a table of the files of a folder, with another schema and properties, in one commit.
+
+    Numbers of writers stay. Whoever calls keeps others from the table.
+    """
+    from deltalake import Schema
+    from deltalake.transaction import create_table_with_add_actions
+
+    files = _with_rows(_found(table, folder, _named(properties)))
+    create_table_with_add_actions(
+        str(table),
+        Schema.from_json(schema),
+        _adds(table, files, is_change=True),
+        mode="overwrite",
+        configuration=dict(properties),
+        storage_options=options_of(table),
     )
 
 
@@ -100,8 +133,14 @@ def data_files(known: DeltaTable, table: Path, folder: Path) -> list[DataFile]:
 
     Cost: one look at each file's footer.
     """
-    columns = _statistics_columns(known)
-    found = [_data_file(table, path, columns) for path in sorted(folder.rglob("*.parquet"))]
+    return _with_rows(_found(table, folder, _statistics_columns(known)))
+
+
+def _found(table: Path, folder: Path, columns: set[str]) -> list[DataFile]:
+    return [_data_file(table, path, columns) for path in sorted(folder.rglob("*.parquet"))]
+
+
+def _with_rows(found: Sequence[DataFile]) -> list[DataFile]:
     for each in found:
         if not each.rows:
             each.path.unlink()
@@ -125,21 +164,10 @@ def commit(
         LeaseLost: when another process has taken the lease meanwhile.
     """
     from deltalake.exceptions import CommitFailedError
-    from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction
+    from deltalake.transaction import CommitProperties, RemoveAction, Transaction
 
     crash_point("table.files-written")
-    now = time.time_ns() // 1_000_000
-    adds = [
-        AddAction(
-            str(each.path.relative_to(table)),
-            each.size,
-            each.partition,
-            now,
-            is_change,
-            json.dumps(each.statistics),
-        )
-        for each in added
-    ]
+    adds, now = _adds(table, added, is_change), _now_ms()
     removes = [RemoveAction(path, is_change, now) for path in removed]
     transactions = [Transaction(*writer)] if writer else None
     try:
@@ -157,6 +185,27 @@ def commit(
         # A successor has sealed the table: that is told rather than the conflict.
         require_leases(table)
         raise
+
+
+def _adds(table: Path, files: Sequence[DataFile], is_change: bool) -> list[AddAction]:
+    from deltalake.transaction import AddAction
+
+    now = _now_ms()
+    return [
+        AddAction(
+            str(each.path.relative_to(table)),
+            each.size,
+            each.partition,
+            now,
+            is_change,
+            json.dumps(each.statistics),
+        )
+        for each in files
+    ]
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def append(table: Path, rows: Sequence[Mapping[str, Any]], writer: tuple[str, int] | None = None) -> None:
@@ -180,11 +229,9 @@ def append_arrow(
 
 def write_arrow(known: DeltaTable, table: Path, rows: pa.Table) -> list[DataFile]:
     """Write rows that have the table's columns and types to a file, to be committed; none for no row."""
-    import pyarrow.parquet as pq
-
     folder = new_folder(table)
     folder.mkdir(parents=True)
-    pq.write_table(rows, folder / "part-00000.parquet")
+    write(rows, folder / "part-00000.parquet")
     return data_files(known, table, folder)
 
 
@@ -221,16 +268,19 @@ def add_columns(table: Path, schema: str) -> None:
 
 
 def _statistics_columns(known: DeltaTable) -> set[str]:
-    named = known.metadata().configuration.get("delta.dataSkippingStatsColumns")
-    if named:
-        return {name.strip().strip("`") for name in named.split(",")}
-    return {column.name for column in known.schema().fields[:_FIRST_COLUMNS]}
+    named = _named(known.metadata().configuration)
+    return named or {column.name for column in known.schema().fields[:_FIRST_COLUMNS]}
+
+
+def _named(properties: Mapping[str, str | None]) -> set[str]:
+    named = properties.get("delta.dataSkippingStatsColumns") or ""
+    return {name.strip().strip("`") for name in named.split(",") if name.strip()}
 
 
 def _data_file(table: Path, path: Path, columns: set[str]) -> DataFile:
     from pyarrow import parquet
 
-    footer = parquet.read_metadata(path)
+    footer = parquet.read_metadata(source(path))
     folders = path.relative_to(table).parts[1:-1]
     return DataFile(
         path,

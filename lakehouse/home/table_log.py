@@ -23,6 +23,8 @@ from urllib.parse import unquote
 
 from lakehouse.home import checkpoint
 from lakehouse.home.damaged import naming
+from lakehouse.home.log_entries import commit_at, commits_after, commits_of
+from lakehouse.home.table_files import source
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # A column, and the least and the largest value that a row is asked to have in it, None for no such end.
@@ -44,11 +46,6 @@ class TableFacts:
     rows: int | None
 
 
-def commits_of(table: Path) -> list[Path]:
-    """Return the commits that the table's log still holds, oldest first, none where there is no table: a listing."""
-    return sorted(path for path in (table / "_delta_log").glob("*.json") if path.stem.isdigit())
-
-
 NO_TABLE = (-1, 0)  # What ``Commits`` says of a table that is not there.
 
 
@@ -68,18 +65,14 @@ class Commits:
         return tuple((v, self._time(t, v)) for t, v in zip(self._tables, self._versions, strict=True))
 
     def _newest(self, table: Path, version: int) -> int:
-        if version < 0 or not _commit(table, version).exists():
+        if version < 0 or not commit_at(table, version).is_file():
             found = newest_version(table)  # Not seen before, or made anew in the meantime.
             return -1 if found is None else found
-        return version + sum(1 for _ in _following(table, version))
+        return version + sum(1 for _ in commits_after(table, version))
 
     @staticmethod
     def _time(table: Path, version: int) -> int:
-        return _commit(table, version).stat().st_mtime_ns if version >= 0 else 0
-
-
-def _commit(table: Path, version: int) -> Path:
-    return table / "_delta_log" / f"{version:020d}.json"
+        return commit_at(table, version).stat().st_mtime_ns if version >= 0 else 0
 
 
 @dataclass(frozen=True)
@@ -102,10 +95,10 @@ def _tail(table: Path) -> _Tail:
     version = _pointed_at(log / "_last_checkpoint")
     if version is not None:
         checkpoint = log / f"{version:020d}.checkpoint.parquet"
-        if checkpoint.exists():  # Entries go oldest first, so where it is there, those after it are.
-            return _Tail(checkpoint, list(_following(table, version)))
-    elif _commit(table, 0).exists():
-        return _Tail(None, list(_following(table, -1)))
+        if checkpoint.is_file():  # Entries go oldest first, so where it is there, those after it are.
+            return _Tail(checkpoint, list(commits_after(table, version)))
+    elif commit_at(table, 0).is_file():
+        return _Tail(None, list(commits_after(table, -1)))
     last = max(log.glob("*.checkpoint.parquet"), default=None)
     first = 0 if last is None else int(last.name.partition(".")[0]) + 1
     return _Tail(last, [commit for commit in commits_of(table) if int(commit.stem) >= first])
@@ -116,13 +109,6 @@ def _pointed_at(pointer: Path) -> int | None:
     with suppress(FileNotFoundError):
         return int(json.loads(pointer.read_text("utf-8"))["version"])
     return None
-
-
-def _following(table: Path, version: int) -> Iterator[Path]:
-    """Yield the commits after one."""
-    while (commit := _commit(table, version + 1)).exists():
-        yield commit
-        version += 1
 
 
 def table_id(table: Path) -> str | None:
@@ -303,7 +289,7 @@ def _read_file(path: Path, columns: Sequence[str], between: Between | None) -> A
     from pyarrow import compute, parquet
 
     # Not by the reader's own filters, which load pandas: a second for a few rows.
-    with naming(path), parquet.ParquetFile(path) as file:
+    with naming(path), parquet.ParquetFile(source(path)) as file:
         if between is None:
             return file.read(columns=list(columns))
         column, low, high = between
@@ -368,7 +354,7 @@ def read_rows(table: Path) -> list[dict[str, Any]]:
         return []
     import pyarrow.parquet
 
-    return [row for path in found.files for row in pyarrow.parquet.read_table(path).to_pylist()]
+    return [row for path in found.files for row in pyarrow.parquet.read_table(source(path)).to_pylist()]
 
 
 def _actions(tail: _Tail, *kinds: str) -> Iterator[dict[str, Any]]:

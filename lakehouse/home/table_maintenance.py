@@ -10,8 +10,10 @@ import shutil
 import time
 from pathlib import Path
 
+from lakehouse.home.log_entries import commits_of
 from lakehouse.home.table_commits import open_table
-from lakehouse.home.table_log import commits_of, newest_version, read_log
+from lakehouse.home.table_log import newest_version, read_log
+from lakehouse.home.tables_place import in_home, is_on_store
 
 SMALL_FILES = 16
 # Larger files are left alone: a merge then costs what came in since, not what a table holds.
@@ -81,8 +83,19 @@ def vacuum(table: Path, history_us: int) -> int:
     return len(unused)
 
 
+def remove_table(table: Path) -> None:
+    """Delete a table, and what the home has at its place. Cost: on a store a request for each file."""
+    if is_on_store(table):
+        for path in list(table.rglob("*")):
+            path.unlink()
+    if in_home(table).exists():
+        shutil.rmtree(in_home(table))
+
+
 def _remove_folders(table: Path, oldest: float) -> None:
     """Remove the folders of writers of which no file is left."""
+    if is_on_store(table):
+        return
     for folder in table.iterdir():
         is_writers = folder.is_dir() and not folder.name.startswith("_") and "=" not in folder.name
         if is_writers and folder.stat().st_mtime < oldest and not any(folder.rglob("*.parquet")):

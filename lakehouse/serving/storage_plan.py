@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-import duckdb
-
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, floor_to
 from lakehouse.declare.stream import Stream
 from lakehouse.home.backfill import new_columns
@@ -23,6 +21,7 @@ from lakehouse.home.rollup_schema import RollupSchema, declared_schema, schema_o
 from lakehouse.home.schema_change import compare_schemas
 from lakehouse.home.table_log import TableFacts, read_log
 from lakehouse.serving.literals import name, parquet
+from lakehouse.serving.table_reader import connected
 
 Fields = dict[str, Any]
 
@@ -57,7 +56,7 @@ def _nodes(log: TableFacts, schema: RollupSchema, newest_us: int | None) -> dict
     if not log.files:
         return {}
     source = parquet(log.files)
-    with duckdb.connect(":memory:") as connection:
+    with connected() as connection:
         kept = " OR ".join(
             f"(level = {number} AND start_us >= {start})"
             for number, start in enumerate(schema.horizons(newest_us), start=1)
@@ -108,7 +107,7 @@ def _later(layout: Home, stream: Stream, newest_us: int | None, names: Sequence[
         return {}
     source, entries = parquet(raw.files), parquet(ledger.files)
     later = {}
-    with duckdb.connect(":memory:") as connection:
+    with connected() as connection:
         stored = {row[0] for row in connection.execute(f"DESCRIBE FROM {source}").fetchall()}
         for column in names:
             value = name(column) if column in stored else "NULL"

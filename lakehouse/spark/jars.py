@@ -1,7 +1,8 @@
 """The jars that a session needs beyond Spark's own, and where they are kept; no pyspark here, so a check costs nothing.
 
 ``jars.lock`` lists them all, dependencies included, each with its SHA-256. ``python -m lakehouse.spark.jars``, part of
-``make setup``, fetches them once into ``$TIDEMARK_JARS`` or ``~/.cache/tidemark/jars``; sessions need no network.
+``make setup``, fetches them once into ``$TIDEMARK_JARS`` or ``~/.cache/tidemark/jars``; sessions need no network. With
+``--s3`` it also fetches those of ``jars_s3.lock``, which a home with tables on an object store needs.
 
 They come from Maven's local repository where it has them, else from ``$TIDEMARK_MAVEN``, else from the mirror of Maven
 Central that ``~/.m2/settings.xml`` names, else from Maven Central, by the Ivy that comes with Spark.
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,7 +26,7 @@ from xml.etree import ElementTree
 
 from lakehouse.home.atomic_files import replacing
 
-_LOCK = Path(__file__).with_name("jars.lock")
+_LOCK, _STORE_LOCK = (Path(__file__).with_name(name) for name in ("jars.lock", "jars_s3.lock"))
 _CENTRAL = "Maven Central"
 _ATTEMPTS, _TIMEOUT_S = 3, 60
 
@@ -64,20 +65,31 @@ def jars_folder() -> Path:
 
 
 def locked_jars() -> list[Jar]:
-    """Return every jar of the lock."""
-    lines = _LOCK.read_text(encoding="utf-8").splitlines()
+    """Return every jar that all sessions need."""
+    return _locked(_LOCK)
+
+
+def store_jars() -> list[Jar]:
+    """Return every jar that tables on an object store need beside them."""
+    return _locked(_STORE_LOCK)
+
+
+def _locked(lock: Path) -> list[Jar]:
+    lines = lock.read_text(encoding="utf-8").splitlines()
     pairs = [line.split() for line in lines if not line.startswith("#")]
     return [Jar(coordinates, sha256) for sha256, coordinates in pairs]
 
 
-def jar_paths() -> list[str]:
-    """Return the files of the lock, in the order of the class path."""
-    return sorted(str(jar.path) for jar in locked_jars())
+def jar_paths(*, with_store: bool = False) -> list[str]:
+    """Return the files of the lock, in the order of the class path; those of stores are behind the archived ones."""
+    more = sorted(str(jar.path) for jar in store_jars()) if with_store else []
+    return sorted(str(jar.path) for jar in locked_jars()) + more
 
 
-def missing_jars() -> list[str]:
+def missing_jars(*, with_store: bool = False) -> list[str]:
     """Return the coordinates of the jars that are not there; their content is not looked at."""
-    return [jar.coordinates for jar in locked_jars() if not jar.path.is_file()]
+    jars = locked_jars() + (store_jars() if with_store else [])
+    return [jar.coordinates for jar in jars if not jar.path.is_file()]
 
 
 def damaged_jars() -> list[Path]:
@@ -195,9 +207,9 @@ def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def main() -> int:
-    """Fetch what is missing or damaged."""
-    jars = locked_jars()
+def main(argv: Sequence[str] = ()) -> int:
+    """Fetch what is missing or damaged; with ``--s3`` also what tables on an object store need."""
+    jars = locked_jars() + (store_jars() if "--s3" in argv else [])
     wanted = [jar for jar in jars if not jar.is_kept()]
     try:
         for number, jar in enumerate(wanted, 1):
@@ -211,4 +223,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(sys.argv[1:]))

@@ -16,6 +16,7 @@ from pyspark import java_gateway
 from pyspark.sql import SparkSession
 
 from lakehouse.declare.settings import Settings, SparkSettings
+from lakehouse.home.store_access import spark_options
 from lakehouse.spark.archived_classes import archive_option
 from lakehouse.spark.cluster import (
     ClusterUnavailable,
@@ -42,9 +43,10 @@ def build_session(settings: Settings) -> SparkSession:
     Raises:
         RuntimeError: when jars are missing, with the command that fetches them.
     """
-    missing = missing_jars()
-    if missing:
-        raise RuntimeError(f"missing jars: {', '.join(missing)}; run `python -m lakehouse.spark.jars`")
+    is_on_store = settings.tables.path is not None
+    if missing := missing_jars(with_store=is_on_store):
+        more = " --s3" if is_on_store else ""
+        raise RuntimeError(f"missing jars: {', '.join(missing)}; run `python -m lakehouse.spark.jars{more}`")
     return cast(SparkSession, LazySession(settings))
 
 
@@ -165,14 +167,18 @@ def _options(settings: Settings) -> dict[str, str]:
         partitions = str(own.shuffle_partitions or _PARTITIONS)
         options |= {"spark.sql.shuffle.partitions": partitions, "spark.default.parallelism": partitions}
     if not own.is_local:
-        options |= cluster_options(own)
+        options |= cluster_options(own, with_store=settings.tables.path is not None)
+    if settings.tables.path is not None:
+        options |= spark_options()
     return {name: value for name, value in options.items() if name not in own.options}
 
 
 def _common(settings: Settings) -> dict[str, str]:
     return {
         # On the class path, since the archive of classes covers no others; ``spark.jars`` would also copy them.
-        "spark.driver.extraClassPath": os.pathsep.join(jar_paths()),
+        "spark.driver.extraClassPath": os.pathsep.join(
+            jar_paths(with_store=settings.tables.path is not None)
+        ),
         "spark.driver.memory": settings.spark.driver_memory,
         "spark.driver.extraJavaOptions": f"{settings.spark.java_options} {archive_option()}",
         # Whoever else is on this machine cannot speak to the session's ports; Spark draws the secret itself.

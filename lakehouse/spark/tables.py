@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
@@ -23,7 +23,7 @@ from lakehouse.declare.stream import COUNTER_PARTS, Stream
 from lakehouse.home.lease import LeaseHeld as LeaseHeld
 from lakehouse.home.lease import files_of
 from lakehouse.home.lease import lease as lease
-from lakehouse.home.seal import next_number, options_of, require_written
+from lakehouse.home.seal import next_number, options_of, require_unshared, require_written
 from lakehouse.home.table_commits import (
     DataFile,
     add_columns,
@@ -37,10 +37,13 @@ from lakehouse.home.table_commits import (
     fitted,
     new_folder,
     open_table,
+    replace_table,
     write_arrow,
 )
+from lakehouse.home.table_files import source
 from lakehouse.home.table_log import Between, Ranges, files_between, read_near, read_parts
 from lakehouse.home.table_maintenance import kept
+from lakehouse.home.tables_place import is_on_store
 from lakehouse.spark.ddl import schema_of
 from sql import statement
 
@@ -150,9 +153,12 @@ def write_files(rows: DataFrame, known: DeltaTable, table: Path) -> list[DataFil
         *(F.col(_quoted(f.name)).cast(f.dataType).alias(f.name) for f in schema if f.name in there)
     )
     folder = new_folder(table)
-    writer = whole.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-    writer.partitionBy(*known.metadata().partition_columns).parquet(str(folder))
+    _written(whole).partitionBy(*known.metadata().partition_columns).parquet(str(folder))
     return data_files(known, table, folder)
+
+
+def _written(rows: DataFrame) -> DataFrameWriter:
+    return rows.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
 
 
 def _quoted(name: str) -> str:
@@ -208,7 +214,7 @@ def remove_here(table: Path, is_gone: Callable[[pa.Table], pa.Array]) -> None:
         known, added, removed = open_table(table), list[DataFile](), list[str]()
         columns = arrow_schema(known)
         for path in files_between(table, None):
-            rows = fitted(parquet.read_table(path), columns)
+            rows = fitted(parquet.read_table(source(path)), columns)
             kept = rows.filter(pc.invert(pc.fill_null(is_gone(rows), False)))
             if len(kept) < len(rows):
                 removed.append(str(path.relative_to(table)))
@@ -235,7 +241,8 @@ def replace(spark: SparkSession, table: Path, condition: str, rows: DataFrame | 
 
 def _relative(table: Path, address: str) -> str:
     """Return the path below a table of a file, from its address as Spark has it."""
-    return str(Path(unquote(urlsplit(address).path)).relative_to(table.absolute()))
+    path = unquote(address) if is_on_store(table) else unquote(urlsplit(address).path)
+    return str(type(table)(path).relative_to(table.absolute()))
 
 
 def side_by_side(*steps: Callable[[], object]) -> None:
@@ -310,13 +317,22 @@ def replace_rollup(table: Path, stream: Stream, rows: DataFrame, properties: Map
     """Make the stream's rollup table of these rows and today's declaration, in one commit.
 
     What was there stays for readers of earlier versions; which writes were already made is remembered.
+
+    Raises:
+        NotOnStore: when the table is on a store, and a database keeps the home's leases.
     """
     told = {**_STATS, "tidemark.definition": stream.definition(), **kept(), **properties}
-    columns = [
-        F.col(f.name).cast(f.dataType).alias(f.name, metadata=f.metadata) for f in rollup_schema(stream)
-    ]
+    schema = rollup_schema(stream)
+    columns = [F.col(f.name).cast(f.dataType).alias(f.name, metadata=f.metadata) for f in schema]
     # Parquet skips what a filter on level or start rules out, if rows stand in that order.
     ordered = rows.select(*columns).repartition(1).sortWithinPartitions("level", "grouping", "start_us")
+    if is_on_store(table):
+        # Spark would put its log entry in the place of one that another writer has put there meanwhile.
+        require_unshared(table)
+        folder = new_folder(table)
+        _written(ordered).parquet(str(folder))
+        replace_table(table, schema.json(), folder, told)
+        return
     writer = ordered.writeTo(f"delta.`{table}`").using("delta")
     for name, value in told.items():
         writer = writer.tableProperty(name, value)

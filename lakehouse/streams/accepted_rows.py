@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from lakehouse.declare.stream import Stream
 from lakehouse.home.identity_index import Batches, Hashes
+from lakehouse.home.table_files import source
 from lakehouse.streams.identities import hashes_of, identity_columns
 
 _ROW = ("event_us", "batch")
@@ -45,7 +46,7 @@ def rows_in(files: Sequence[Path], wanted: Wanted, stream: Stream, schema: pa.Sc
     """
     found = [schema.empty_table()]
     for path in files:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(source(path)) as file:
             there = set(file.schema_arrow.names)
             # Rows that came before a part of the identity was declared are never compared.
             if set(identity_columns(stream)) <= there:

@@ -24,6 +24,7 @@ from lakehouse.home.heartbeats import TIMEOUT_S
 from lakehouse.home.integrity import why_failed
 from lakehouse.home.lease import LeaseHeld, lease
 from lakehouse.home.outcomes import error_text
+from lakehouse.home.store_client import StoreUnavailable
 from lakehouse.spark import tables
 from lakehouse.spark.session import is_running
 from lakehouse.streams.batch_records import BatchRecords
@@ -31,7 +32,7 @@ from lakehouse.streams.ingest import commit, writer_of
 from lakehouse.streams.sources.few_messages import TooMany, is_of_time
 from lakehouse.streams.sources.kafka import without_secrets
 from lakehouse.streams.sources.manifest import SET_ASIDE, SPLIT, halves
-from lakehouse.streams.sources.object_store import StoreUnavailable, unavailable_in
+from lakehouse.streams.sources.object_store import unavailable_in
 from lakehouse.streams.topics import why_unread
 
 log = logging.getLogger(__name__)

@@ -27,6 +27,8 @@ import pyarrow.parquet as pq
 
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.table_commits import arrow_schema, commit, data_files, open_table
+from lakehouse.home.table_files import dataset, sink, write
+from lakehouse.home.tables_place import in_home
 from lakehouse.streams.fold_plan import (
     FOLDED,
     REST,
@@ -93,7 +95,7 @@ class Fold:
     @property
     def scratch(self) -> Path:
         """Where loose nodes are sorted by part; of one that was killed, the next fold deletes it."""
-        return self.table / _SCRATCH
+        return in_home(self.table) / _SCRATCH
 
     @property
     def by(self) -> list[str]:
@@ -105,7 +107,7 @@ class Fold:
         parts, worthy = self._surveyed()
         self.folders = [self.table / f"{name}{uuid.uuid4().hex}" for name in (FOLDED, REST)]
         for path in (*self.folders, self.scratch):
-            path.mkdir()
+            path.mkdir(parents=True)
         self._sort_out(parts)
         chosen = [number for number in range(len(parts)) if worthy[number]]
         replaced = {part.file.path: part.file for n in chosen if (part := parts[n]).file is not None}
@@ -128,8 +130,8 @@ class Fold:
         return [part for part, _ in found], [is_worthy for _, is_worthy in found]
 
     def _loose(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        paths = [str(self.table / file.path) for file in self.files.loose]
-        yield from ds.dataset(paths, self.schema, format="parquet").to_batches(columns=list(columns))
+        files = dataset([self.table / file.path for file in self.files.loose], self.schema)
+        yield from files.to_batches(columns=list(columns))
 
     def _sort_out(self, parts: Sequence[Part]) -> None:
         """Write loose nodes to a file for each part, and what is no node to the file of marks."""
@@ -177,7 +179,7 @@ class Fold:
             self._fitted(each.rename_columns([names.get(name, name) for name in each.column_names]))
             for each in (marker, entered)
         ]
-        pq.write_table(pa.concat_tables(frames), self.folders[0] / "marks.parquet")
+        write(pa.concat_tables(frames), self.folders[0] / "marks.parquet")
 
     def _fitted(self, rows: pa.Table) -> pa.Table:
         """Return rows with the table's columns: those that they lack are null."""
@@ -213,7 +215,7 @@ class Fold:
             nodes = self._from_children(nodes, loose, part.level)
         nodes = nodes.sort_by([("start_us", "ascending"), ("grouping", "ascending")])
         path = self.folders[0] / f"part-{number:05d}.parquet"
-        pq.write_table(self._fitted(nodes), path, row_group_size=_ROW_GROUP)
+        write(self._fitted(nodes), path, row_group_size=_ROW_GROUP)
         low, high = nodes["start_us"][0].as_py(), nodes["start_us"][-1].as_py()
         return part, (path, low, high)
 
@@ -222,7 +224,7 @@ class Fold:
         if part.file is None:
             return self.schema.empty_table()
         low, start = max(part.low, self.horizons[part.level - 1]), ds.field("start_us")
-        file = ds.dataset(str(self.table / part.file.path), self.schema, format="parquet")
+        file = dataset([self.table / part.file.path], self.schema)
         return file.to_table(filter=(start >= low) & (start < part.high), use_threads=False)
 
     def _from_children(self, nodes: pa.Table, loose: pa.Table, level: int) -> pa.Table:
@@ -242,7 +244,7 @@ class Fold:
     def _children(self, path: Path, touched: Int64s, level: int) -> pa.Table:
         """Return the kept nodes of a file of the finer level whose parents are touched."""
         width, kept = self.folder.stream.levels[level - 1].width_us, self.horizons[level - 2]
-        rows = ds.dataset(str(path), self.schema, format="parquet").to_table(use_threads=False)
+        rows = dataset([path], self.schema).to_table(use_threads=False)
         starts = rows["start_us"].to_numpy()
         return rows.filter(pa.array(np.isin(starts - starts % width, touched) & (starts >= kept)))
 
@@ -256,7 +258,8 @@ class Fold:
                     continue
                 if writer is None:
                     path = self.folders[1] / "rest.parquet"
-                    writer = opened.enter_context(pq.ParquetWriter(path, self.schema))
+                    file = opened.enter_context(sink(path))
+                    writer = opened.enter_context(pq.ParquetWriter(file, self.schema))
                 nodes = self.folder.combined(loose, self.by)
                 _require_balance(loose, nodes)
                 writer.write_table(self._fitted(nodes))

@@ -15,12 +15,12 @@ from pyspark.sql import SparkSession
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
+from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
 from lakehouse.spark import tables
 from lakehouse.streams.quarantine import partly_read
 from lakehouse.streams.sources.files import matching
 from lakehouse.streams.sources.landed_content import delete
 from lakehouse.streams.sources.manifest_store import ManifestStore
-from lakehouse.streams.sources.object_store import ObjectUnread, StoreUnavailable
 
 log = logging.getLogger(__name__)
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakehouse.algorithms.ingest.lateness import NOTHING_LATE, Lateness, measure
+from lakehouse.home.table_files import source
 from lakehouse.streams.batch_records import ORIGIN, BatchRecords
 from lakehouse.streams.processing_order import processing_order
 
@@ -42,7 +43,7 @@ def _in_order(files: list[Path], newest_before_us: int | None) -> Lateness:
     """
     found = replace(NOTHING_LATE, newest_us=newest_before_us)
     for file in sorted(files):
-        for batch in pq.ParquetFile(file).iter_batches(_PIECE, columns=["event_us"]):
+        for batch in pq.ParquetFile(source(file)).iter_batches(_PIECE, columns=["event_us"]):
             found = found + measure(batch.column(0).to_numpy(), found.newest_us)
     return found
 
@@ -53,7 +54,7 @@ def _by_arrival(files: list[Path], newest_before_us: int | None) -> Lateness:
     Read and sorted here: starting a Spark job would take longer. Cost: 30 bytes of memory a row.
     """
     names = [*PLACES, "event_us"]
-    read = [pq.read_table(file, columns=names, read_dictionary=["source_file"]) for file in files]
+    read = [pq.read_table(source(file), columns=names, read_dictionary=["source_file"]) for file in files]
     if not any(table.num_rows for table in read):
         return replace(NOTHING_LATE, newest_us=newest_before_us)
     return lateness_of(pa.concat_tables(read).unify_dictionaries(), newest_before_us, order=True)

@@ -15,6 +15,7 @@ from pyarrow import parquet
 
 from lakehouse.home.lease import files_of
 from lakehouse.home.table_commits import DataFile, arrow_schema, commit, fitted, open_table, write_arrow
+from lakehouse.home.table_files import source
 from lakehouse.home.table_log import FileFacts, file_facts, read_parts
 from lakehouse.spark import tables
 
@@ -70,7 +71,7 @@ def _remove_here(raw: Path, whole: list[Path], mixed: list[FileFacts], end_us: i
     known, added, removed = open_table(raw), list[DataFile](), list(whole)
     columns = arrow_schema(known)
     for path in (file.path for file in mixed):
-        rows = fitted(parquet.read_table(path, partitioning=None), columns)
+        rows = fitted(parquet.read_table(source(path), partitioning=None), columns)
         kept = rows.filter(pc.invert(_is_old(rows, end_us, through)))
         if len(kept) < len(rows):
             removed.append(path)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from lakehouse.home.table_commits import arrow_schema, open_table
+from lakehouse.home.table_files import dataset
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,7 @@ class TableRows:
     def dataset(self, files: Sequence[Mapping[str, Any]] | None = None) -> ds.Dataset:
         """Return files, all by default, as one dataset."""
         chosen = self.files if files is None else files
-        paths = [str(self.table / file["path"]) for file in chosen]
-        return ds.dataset(paths, self.schema, format="parquet")
+        return dataset([self.table / file["path"] for file in chosen], self.schema)
 
     def _between(self, column: str, low: int, high: int) -> list[Mapping[str, Any]]:
         return [file for file in self.files if _may_hold(file, column, low, high)]

@@ -18,6 +18,7 @@ from starlette.responses import Response
 from lakehouse.home.layout import Home
 from lakehouse.serving.literals import parquet_of, text
 from lakehouse.serving.status import status
+from lakehouse.serving.table_reader import connected
 from lakehouse.web.access import check_all_streams, check_stream, token
 from lakehouse.web.formats import Format, Rows, json_bytes, json_value, written
 from lakehouse.web.parameters import limits_of
@@ -234,7 +235,7 @@ async def _answered(
     request: Request, form: Format, read: Callable[[duckdb.DuckDBPyConnection], Rows]
 ) -> Response:
     def work(stop: Stop) -> Any:
-        with duckdb.connect(":memory:", config={"threads": 1, "memory_limit": "512MB"}) as connection:
+        with connected({"threads": 1, "memory_limit": "512MB"}) as connection:
             stop.by(connection.interrupt)
             return written(read(connection), form)
 

@@ -21,9 +21,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from infra.loopback_cluster import LoopbackCluster, loopback_cluster
+from lakehouse.spark.jars import missing_jars
 from tests.cluster.isolated import CODE, ROOT, bare_python, hiding, knows_the_project
 from tests.cluster.life import begin, content, lead
 from tests.queries.laws import EXAMPLES
+from tests.stores.s3 import BUCKET, running
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -108,6 +110,27 @@ def test_two_workers_come_to_what_one_process_comes_to(
 
     assert found["content"] == content(here)
     assert found["cores"] == 2
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("kind", EXAMPLES)
+def test_a_query_comes_to_the_same_where_tables_are_on_a_store(
+    runs: Runs, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if missing_jars(with_store=True):
+        pytest.skip("no jars for stores: `python -m lakehouse.spark.jars --s3`")
+    expected = runs.told(runs.driver(None, "folder", "--kinds", kind), "folder")
+    with running() as store:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", store.endpoint)
+        for name, workers in (("process", 0), ("one", 1), ("two", 2)):
+            monkeypatch.setenv("TIDEMARK_TABLES__PATH", f"s3://{BUCKET}/{name}")
+            cluster = runs.cluster(workers) if workers else None
+            found = runs.told(runs.driver(cluster, name, "--kinds", kind), name)
+            if cluster:
+                cluster.stop()
+            assert found["content"] == expected["content"], name
+            assert not list((runs.folder / name).rglob("*.parquet"))
 
 
 @pytest.mark.long

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse.streams.sources import object_store
+from lakehouse.home import store_client, tables_place
 from tests.servers import Server
 
 KEY, SECRET = "AKIATESTTESTTESTTEST", "never/to/be/said/by/anyone/at/all/anywhere"
@@ -61,7 +61,7 @@ class S3(Server):
     @property
     def client(self) -> Any:
         """A client of the tests' own, made like that of the product."""
-        return object_store.client(self.endpoint)
+        return store_client.client(self.endpoint)
 
     def put(self, key: str, content: bytes) -> str:
         """Upload an object; return its URL."""
@@ -83,7 +83,7 @@ def running() -> Iterator[S3]:
         patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
         patch.setenv("AWS_CONFIG_FILE", f"{folder}/config")
         patch.setenv("AWS_SHARED_CREDENTIALS_FILE", f"{folder}/credentials")
-        object_store._client.cache_clear()
+        store_client._client.cache_clear()
         server = S3(Path(folder))
         server.start()
         try:
@@ -91,4 +91,5 @@ def running() -> Iterator[S3]:
             yield server
         finally:
             server.kill()
-            object_store._client.cache_clear()
+            store_client._client.cache_clear()
+            tables_place._HOMES.clear()

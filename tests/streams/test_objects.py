@@ -19,9 +19,9 @@ import pytest
 from jobs import maintain
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.set_aside import read_set_aside
+from lakehouse.home.store_client import StoreUnavailable
 from lakehouse.streams import small_batch
 from lakehouse.streams.sources import object_store
-from lakehouse.streams.sources.object_store import StoreUnavailable
 from tests.algorithms.packets import made
 from tests.killing import kill
 from tests.readings_lake import Lake

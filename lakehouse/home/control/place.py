@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse.home.atomic_files import write_json
+from lakehouse.home.tables_place import in_home
 
 if TYPE_CHECKING:
     from lakehouse.home.control.session import Session
@@ -50,7 +51,7 @@ def place_of(path: Path) -> Place | None:
     Raises:
         ControlNotNamed: when a database keeps them and this process was not told which.
     """
-    for root in path.parents:
+    for root in in_home(path).parents:
         url = _CHOSEN.get(root)
         if url or (root / NAME).exists():
             url = url or os.environ.get(VARIABLE)
@@ -61,7 +62,7 @@ def place_of(path: Path) -> Place | None:
             # Most homes have no database: what speaks to one is loaded here.
             from lakehouse.home.control.session import session_of
 
-            return Place(root, _id(root), path.relative_to(root).as_posix(), session_of(url))
+            return Place(root, _id(root), in_home(path).relative_to(root).as_posix(), session_of(url))
     return None
 
 

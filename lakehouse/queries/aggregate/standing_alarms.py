@@ -21,7 +21,9 @@ import pyarrow.parquet as pq
 from lakehouse.home.appends import appended_since
 from lakehouse.home.atomic_files import replacing
 from lakehouse.home.table_commits import arrow_schema, fitted, open_table
+from lakehouse.home.table_files import source
 from lakehouse.home.table_log import most_rows, newest_version, table_id
+from lakehouse.home.tables_place import in_home
 from lakehouse.queries.aggregate.answers import coded
 from lakehouse.queries.runtime.bucket_answers import fit_here
 from lakehouse.spark import tables
@@ -45,7 +47,7 @@ class _Kept:
     @classmethod
     def read(cls, alarms: Path) -> Self | None:
         try:
-            rows = pq.read_table(alarms / _FILE, partitioning=None)
+            rows = pq.read_table(in_home(alarms) / _FILE, partitioning=None)
         except (FileNotFoundError, pa.ArrowInvalid):
             return None
         table, version, since_us = rows.schema.metadata[b"follows"].decode().split()
@@ -53,7 +55,7 @@ class _Kept:
 
     def write(self, alarms: Path) -> None:
         follows = f"{self.table} {self.version} {self.since_us}"
-        with replacing(alarms / _FILE, durable=True) as file:
+        with replacing(in_home(alarms) / _FILE, durable=True) as file:
             pq.write_table(self.rows.replace_schema_metadata({"follows": follows}), file)
 
 
@@ -76,7 +78,7 @@ def standing_alarms(alarms: Path, from_us: int, lately_us: int) -> pa.Table | No
         kept, rows = None, tables.read_between(alarms)
     else:
         columns = arrow_schema(open_table(alarms))
-        parts = (fitted(pq.read_table(path, partitioning=None), columns) for path in came)
+        parts = (fitted(pq.read_table(source(path), partitioning=None), columns) for path in came)
         rows = pa.concat_tables([fitted(kept.rows, columns), *parts])
         lately_us = max(kept.since_us, lately_us)
     standing = near(rows, lately_us)

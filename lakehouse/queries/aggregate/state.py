@@ -9,6 +9,7 @@ from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.runtime.batch_metrics import is_finished
 from lakehouse.queries.runtime.state import Facts, QueryState
 from lakehouse.serving.literals import parquet_of
+from lakehouse.serving.table_reader import connected
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,10 @@ class AggregateState(QueryState):
         source = parquet_of(self.layout.alarms(self.query.name))
         if source is None:
             return 0
-        import duckdb
 
         done = is_finished(self.metrics.finished, self.metrics.last_repair)
         newest = f"SELECT max_by(state, change) AS state FROM {source} WHERE {done} GROUP BY alarm"
-        with duckdb.connect(":memory:") as connection:
+        with connected() as connection:
             row = connection.execute(f"SELECT count(*) FROM ({newest}) WHERE state = 'raised'").fetchone()
         return int(row[0]) if row else 0
 

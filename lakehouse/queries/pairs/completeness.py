@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import numpy as np
 
 from lakehouse.algorithms.late_join.audit import Periods, Waiting, periods_of_steps
@@ -22,6 +21,7 @@ from lakehouse.queries.pairs.query import PairsQuery, held_row_bytes
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, is_finished, is_open
 from lakehouse.serving.ask.waits import WAITS, waits_in_sql, waits_over_time
 from lakehouse.serving.literals import parquet_of
+from lakehouse.serving.table_reader import connected
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Bools, Int64s
@@ -196,7 +196,7 @@ class Completeness:
         """Return at most so many stretches of event time, each with its pairs and how long the repaired ones waited."""
         if self._pairs is None:
             return []
-        with duckdb.connect(":memory:") as connection:
+        with connected() as connection:
             return waits_over_time(connection, self._pairs, points)
 
     @cached_property
@@ -218,12 +218,12 @@ class Completeness:
     def _columns(self, query: str) -> list[Int64s] | None:
         if self._pairs is None:
             return None
-        with duckdb.connect(":memory:") as connection:
+        with connected() as connection:
             found = connection.execute(query).fetchnumpy()
         return [np.asarray(column, np.int64) for column in found.values()]
 
     def _rows(self, query: str) -> list[tuple[Any, ...]]:
-        with duckdb.connect(":memory:") as connection:
+        with connected() as connection:
             return connection.execute(query).fetchall()
 
 

@@ -14,6 +14,7 @@ import pyarrow.dataset as ds
 
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.home.layout import Home
+from lakehouse.home.table_files import dataset
 from lakehouse.home.table_log import read_columns, read_log
 from lakehouse.queries.pairs.bucket import Missed
 from lakehouse.queries.pairs.held_join import policy_of
@@ -56,5 +57,5 @@ def _counts(layout: Home, query: str, kept: ds.Expression) -> pa.Table:
     log = read_log(layout.needed_slack(query))
     if log is None or not log.files:
         return pa.table({name: pa.array([], pa.int64()) for name in names})
-    files = ds.dataset([str(path) for path in log.files], format="parquet")
+    files = dataset(list(log.files))
     return files.to_table(columns=names, filter=kept)

@@ -20,6 +20,7 @@ import pyarrow.dataset as ds
 
 from lakehouse.home.corrections import read_corrections
 from lakehouse.home.layout import Home
+from lakehouse.home.table_files import dataset
 from lakehouse.home.table_log import most_rows, read_columns, read_log
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime import arrow_sql
@@ -241,7 +242,7 @@ def scanned(
     """Yield these columns of a table's rows, none where there is no table."""
     log = read_log(table)
     if log and log.files:
-        files = ds.dataset([str(path) for path in log.files], format="parquet")
+        files = dataset(list(log.files))
         yield from files.to_batches(columns=list(columns), filter=kept)
 
 

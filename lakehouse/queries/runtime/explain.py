@@ -9,8 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-import duckdb
-
 from lakehouse.declare.stream import Stream
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.language.row_conditions import where_of
@@ -19,6 +17,7 @@ from lakehouse.queries.runtime.batch_metrics import is_open
 from lakehouse.queries.runtime.operators import Side, conditions_of
 from lakehouse.queries.runtime.state import Facts, QueryState, newest_time
 from lakehouse.serving.literals import parquet_of
+from lakehouse.serving.table_reader import connected
 
 LAST = 10
 
@@ -100,7 +99,7 @@ def _to_repair(state: QueryState) -> Facts:
     late = parquet_of(state.layout.missed_rows(state.query.name))
     if rows and late:
         waiting = is_open(metrics.repaired, metrics.finished)
-        with duckdb.connect(":memory:") as connection:
+        with connected() as connection:
             found = connection.execute(f"SELECT min(event_us), max(event_us) FROM {late} WHERE {waiting}")
             times = found.fetchone()
     oldest_us, newest_us = times or (None, None)

@@ -6,12 +6,12 @@ changed until it is forgotten whole: nothing counts on batches whose tables are 
 
 from __future__ import annotations
 
-import shutil
 from contextlib import ExitStack
 
 from lakehouse.home.layout import Home
 from lakehouse.home.lease import lease
 from lakehouse.home.outcomes import forget_outcome
+from lakehouse.home.table_maintenance import remove_table
 from lakehouse.queries.runtime.batch_manifest import replace_definition
 
 JOBS = ("run_queries", "repair_late", "check_queries", "maintain_queries")
@@ -38,8 +38,7 @@ def forget(layout: Home, query: str) -> int:
         size = sum(path.stat().st_size for table in tables for path in table.rglob("*") if path.is_file())
         replace_definition(plans, _FORGOTTEN, _FORGOTTEN)
         for table in tables:
-            if table.exists():
-                shutil.rmtree(table)
+            remove_table(table)
         for job in JOBS:
             forget_outcome(layout, job, query)
         for path in plans.iterdir():

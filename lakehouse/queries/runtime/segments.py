@@ -28,6 +28,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
+from lakehouse.home.table_files import source
+from lakehouse.home.tables_place import place_at
 from lakehouse.queries.runtime.bucket import STATE, of_kind
 
 _ATTEMPTS = "attempts"
@@ -171,7 +173,7 @@ class SegmentFiles:
     def _read(
         self, path: str, bucket: int, after: int, alive_from: Mapping[str, int]
     ) -> list[tuple[int, Segment]]:
-        with parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(source(place_at(path))) as file:
             if "leave_us" not in file.schema_arrow.names:
                 return []
             rows = file.read(columns=["bucket", "part", "leave_us", "batch", "content"])

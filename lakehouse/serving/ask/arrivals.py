@@ -18,7 +18,7 @@ from lakehouse.home.corrections import raw_from, read_corrections
 from lakehouse.home.layout import Home
 from lakehouse.serving.ask.limits import TIMEOUT_S, limited
 from lakehouse.serving.ask.question import Question, Timestamp
-from lakehouse.serving.ask.raw import raw_rows
+from lakehouse.serving.ask.raw import raw_rows, scanned
 from lakehouse.serving.ask.series import Bucket, series
 from lakehouse.serving.literals import name, text
 from lakehouse.serving.sandbox.sandbox import PublishedReader, reading
@@ -75,15 +75,16 @@ def _counted(
     row = reader.connection.execute(
         f"SELECT raw_path FROM streams WHERE stream = {text(question.stream)}"
     ).fetchone()
-    path = reader.home / (row[0] if row else "")
+    path = Home(reader.home).tables / (row[0] if row else "")
     unknown: list[tuple[int, int | None]] = [(round(bucket.value or 0), None) for bucket in held]
-    if not row or not (path / "_delta_log").is_dir():
+    table = scanned(path, question.start_us) if row else None
+    if table is None:
         return unknown
     kept_us = raw_from(read_corrections(Home(reader.home), question.stream))
     with raw_rows(reader) as raw:
         found = {
             place: (rows, late)
-            for place, rows, late in raw.execute(_statement(reader, question, held, str(path))).fetchall()
+            for place, rows, late in raw.execute(_statement(reader, question, held, table)).fetchall()
         }
     return [
         unknown[place] if kept_us is not None and bucket.from_us < kept_us else found.get(place, (0, 0))
@@ -91,7 +92,7 @@ def _counted(
     ]
 
 
-def _statement(reader: PublishedReader, question: Question, held: Sequence[Bucket], path: str) -> str:
+def _statement(reader: PublishedReader, question: Question, held: Sequence[Bucket], table: str) -> str:
     """Count rows and late rows per bucket, in the order of reading; rows older than the range put nothing behind."""
     batches = reader.connection.execute(
         "SELECT batch, before_us FROM (SELECT *, lag(newest_us) OVER (ORDER BY batch) AS before_us "
@@ -114,7 +115,7 @@ def _statement(reader: PublishedReader, question: Question, held: Sequence[Bucke
                     source_file, source_line, source_item
                 ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
             ) AS newest_us
-            FROM delta_scan({text(path)}) JOIN batches USING (batch) WHERE event_us >= {question.start_us}
+            FROM {table} JOIN batches USING (batch) WHERE event_us >= {question.start_us}
         )
         SELECT place, count(*), count(*) FILTER (event_us < greatest(newest_us, before_us))
         FROM read ASOF JOIN edges ON event_us >= edge_us

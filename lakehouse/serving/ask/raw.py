@@ -20,12 +20,15 @@ from lakehouse.algorithms.rollup.rounding import QUOTIENT_ROUNDING, SUM_ROUNDING
 from lakehouse.declare.timestamps import iso_timestamp
 from lakehouse.home.corrections import RETRACT, raw_from, read_corrections
 from lakehouse.home.layout import Home
+from lakehouse.home.table_log import files_between
+from lakehouse.home.tables_place import is_on_store
 from lakehouse.serving.ask.ladder import chosen_grouping
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import INCREASE, Answer, AskError, Question, order
-from lakehouse.serving.literals import name, text
+from lakehouse.serving.literals import name, parquet, text
 from lakehouse.serving.sandbox.locked import MEMORY_LIMIT
 from lakehouse.serving.sandbox.sandbox import PublishedReader
+from lakehouse.serving.table_reader import connected
 
 
 def exact_answers(reader: PublishedReader, question: Question) -> list[Answer]:
@@ -43,8 +46,9 @@ def exact_answers(reader: PublishedReader, question: Question) -> list[Answer]:
         f"SELECT raw_path, batch, newest_us - latest_us FROM streams WHERE stream = {stream}"
     ).fetchone()
     path, batch, final_before = row or ("", 0, None)
-    path = reader.home / path
-    if not (path / "_delta_log").is_dir():
+    path = Home(reader.home).tables / path
+    table = scanned(path, question.start_us)
+    if table is None:
         raise AskError(
             f"exact needs the raw rows of {question.stream}, and there are none at {path}; "
             "without exact the answer comes with its interval"
@@ -53,13 +57,24 @@ def exact_answers(reader: PublishedReader, question: Question) -> list[Answer]:
     estimates = {_values(found): found for found in answer(published, counted)}
     measure, chosen = _measure(published, question), chosen_grouping(published, counted)
     with raw_rows(reader) as raw:
-        rows = _aggregates(raw, question, f"delta_scan({text(str(path))})", batch, measure)
+        rows = _aggregates(raw, question, table, batch, measure)
     grouping = list(chosen[1]) if chosen else []
     final = final_before is not None and question.end_us <= final_before
     answers = [_answer(question, row, reader.version, grouping, final) for row in rows]
     retracted = any(found.kind == RETRACT for found in corrections)
     _check_complete(question, answers, estimates, retracted)
     return sorted(answers, key=order)[:limit]
+
+
+def scanned(raw: Path, from_us: int) -> str | None:
+    """Return raw rows from a time on as a table of DuckDB, perhaps with earlier ones; None where there are none."""
+    if not (raw / "_delta_log").is_dir():
+        return None
+    if not is_on_store(raw):
+        return f"delta_scan({text(str(raw))})"
+    # DuckDB's reader of Delta would want credentials of its own. Any file says what columns there are.
+    files = files_between(raw, ("event_us", from_us, None)) or files_between(raw, None)
+    return parquet(files) if files else None
 
 
 def _from_nodes(reader: PublishedReader, question: Question, kept_us: int | None) -> list[Answer]:
@@ -103,9 +118,8 @@ def _raw_connection() -> duckdb.DuckDBPyConnection:
     binary = folder / "extensions" / f"v{duckdb.__version__}" / "delta.duckdb_extension"
     if not binary.is_file():
         raise AskError(f"exact needs DuckDB's Delta reader at {binary}; run `tidemark doctor`")
-    connection = duckdb.connect(
-        ":memory:",
-        config={
+    connection = connected(
+        {
             "autoinstall_known_extensions": False,
             "threads": 2,
             "memory_limit": MEMORY_LIMIT,

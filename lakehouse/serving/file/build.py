@@ -28,6 +28,7 @@ from lakehouse.serving.file.shared_rows import SharedRows
 from lakehouse.serving.file.snapshot import PublishedMeasure, StreamSnapshot, fingerprint
 from lakehouse.serving.file.versions import draft_path
 from lakehouse.serving.literals import literal, parquet, row, text
+from lakehouse.serving.table_reader import connected
 from sql import statement
 
 _NEVER = 2**62
@@ -36,7 +37,7 @@ _NEVER = 2**62
 @contextmanager
 def drafted(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a new file for writing as the connection's current database; closed and checkpointed at the end."""
-    connection = duckdb.connect(":memory:", config={"preserve_insertion_order": True})
+    connection = connected({"preserve_insertion_order": True})
     try:
         # The session's zone would shift text times without an offset while macros are bound.
         connection.execute("SET TimeZone = 'UTC'")

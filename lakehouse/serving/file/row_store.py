@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.home.appends import appended_since, before_appended
 from lakehouse.home.table_log import newest_version, read_log, table_id
+from lakehouse.home.tables_place import place_at
 from lakehouse.serving.file.merge import Size, remaining
 from lakehouse.serving.file.segments import ROWS, catalog
 from lakehouse.serving.file.shared_rows import SCHEMA, RowsBefore, SharedRows
@@ -161,7 +162,7 @@ class RowStore:
         if files:
             named = parquet(files).removesuffix(")") + ", filename => true)"
             query = f"SELECT DISTINCT filename FROM {named} WHERE NOT coalesce(({finished}), false)"
-            left = [Path(found[0]) for found in self.connection.execute(query).fetchall()]
+            left = [place_at(found[0]) for found in self.connection.execute(query).fetchall()]
         found = before_appended(delta, left) if left else newest
         return None if found is None or newest is None else min(found, newest)
 

@@ -20,13 +20,13 @@ import pyarrow.parquet
 from lakehouse.declare.store_address import is_remote
 from lakehouse.declare.stream import Source
 from lakehouse.home.envelope import Message
+from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
 from lakehouse.streams.sources import object_store
 from lakehouse.streams.sources.drift import Columns, json_columns
 from lakehouse.streams.sources.file_names import on_disk, told
 from lakehouse.streams.sources.landed_content import opened_head
 from lakehouse.streams.sources.manifest import LandedFile, Seen
 from lakehouse.streams.sources.nfdump import field_names
-from lakehouse.streams.sources.object_store import ObjectUnread, StoreUnavailable
 
 log = logging.getLogger(__name__)
 

@@ -18,9 +18,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
 from lakehouse.streams.sources.landed_content import opened, opened_head
 from lakehouse.streams.sources.manifest import LandedFile
-from lakehouse.streams.sources.object_store import ObjectUnread, StoreUnavailable
 
 _ROWS = 10_000
 # How Spark reads what it has no such type for.

@@ -22,7 +22,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from lakehouse.declare.stream import Source
-from lakehouse.streams.sources import object_store
+from lakehouse.home import store_client
 from lakehouse.streams.sources.listing import Look
 
 PAGE = 1000
@@ -64,7 +64,7 @@ def _requests(endpoint: str) -> Iterator[list[str]]:
     def note(event_name: str, **_: object) -> None:
         asked.append(event_name)
 
-    events = object_store.client(endpoint).meta.events
+    events = store_client.client(endpoint).meta.events
     events.register("before-send.s3", note)
     try:
         yield asked

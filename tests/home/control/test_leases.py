@@ -16,13 +16,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lakehouse.home import tables_place
 from lakehouse.home.control import place, session
 from lakehouse.home.control.database import ControlUnreachable, connect
 from lakehouse.home.control.session import LeaseLost, session_of
+from lakehouse.home.layout import Home
 from lakehouse.home.lease import LeaseHeld, is_held, lease
 from lakehouse.home.seal import PROPERTY
 from lakehouse.home.table_commits import append_arrow, create_table, open_table
+from lakehouse.home.table_log import read_rows
 from tests.home.control.postgres import PASSWORD, Postgres
+from tests.stores.s3 import BUCKET, running
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]
@@ -33,10 +37,11 @@ import sys
 from pathlib import Path
 import pyarrow as pa
 from lakehouse.home.control import session
+from lakehouse.home.layout import Home
 from lakehouse.home.lease import lease
 from lakehouse.home import table_commits as tables
 
-table, is_prepared, silent = Path(sys.argv[1], "raw", "s"), sys.argv[2] == "prepared", float(sys.argv[3])
+table, is_prepared, silent = Home(Path(sys.argv[1])).raw("s"), sys.argv[2] == "prepared", float(sys.argv[3])
 session.SILENT_S, session._WORD_S = silent, silent / 5
 rows = pa.table({"by": ["paused"]})
 try:
@@ -176,6 +181,33 @@ def test_a_writer_that_was_paused_past_its_lease_commits_nothing(
             _append(table, "successor")
 
     assert _who(table) == ["successor"]
+
+
+@pytest.mark.parametrize("kind", ["prepared", "unprepared"])
+def test_a_writer_of_a_table_on_a_store_that_was_paused_past_its_lease_commits_nothing(
+    home: Path, server: Postgres, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    with running() as store:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", store.endpoint)
+        tables_place.use(home, f"s3://{BUCKET}/tables")
+        table = Home(home).raw("s")
+        create_table(table, COLUMNS)
+        with lease(table):
+            pass
+        with Writer(home, server, kind, silent_s=1.5) as paused:
+            assert paused.says() == "held"
+            paused.process.send_signal(signal.SIGSTOP)
+            with lease(table, timeout_s=30):
+                before = open_table(table)
+                assert before.metadata().configuration.get(PROPERTY) == "raw/s 3"
+                paused.process.send_signal(signal.SIGCONT)
+                assert paused.go_on().startswith(
+                    "LeaseLost this process has lost its leases on raw/s (number 2)"
+                )
+                assert open_table(table).version() == before.version()
+                _append(table, "successor")
+
+        assert [row["by"] for row in read_rows(table)] == ["successor"]
 
 
 def test_a_database_that_dies_is_told_of_and_work_goes_on_when_it_is_back(

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from lakehouse.declare.stream import Source
+from lakehouse.home import store_client
+from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
 from lakehouse.streams.sources import object_store
 from lakehouse.streams.sources.files import matching
 from lakehouse.streams.sources.manifest_store import ManifestStore
-from lakehouse.streams.sources.object_store import ObjectUnread, StoreUnavailable
 from lakehouse.streams.sources.split import numbered_lines
 from tests.stores.s3 import BUCKET, KEY, S3, SECRET, running
 
@@ -136,15 +137,15 @@ def test_store_that_does_not_answer_is_named() -> None:
 
 @pytest.fixture
 def afresh() -> Iterator[None]:
-    object_store._client.cache_clear()
+    store_client._client.cache_clear()
     yield
-    object_store._client.cache_clear()
+    store_client._client.cache_clear()
 
 
 @pytest.mark.usefixtures("afresh")
 def test_credentials_that_are_missing_are_asked_for(empty: S3, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-    object_store._client.cache_clear()
+    store_client._client.cache_clear()
     with pytest.raises(StoreUnavailable, match="there are no credentials: set AWS_ACCESS_KEY_ID"):
         list(object_store.listed(f"s3://{BUCKET}/*", empty.endpoint))
 
@@ -165,11 +166,11 @@ def test_credentials_of_a_profile_and_endpoint_of_the_environment_are_taken(
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
     monkeypatch.setenv("AWS_PROFILE", "lake")
     monkeypatch.setenv("AWS_ENDPOINT_URL", empty.endpoint)
-    object_store._client.cache_clear()
+    store_client._client.cache_clear()
 
     assert [url for url, _ in object_store.listed(f"s3://{BUCKET}/in/*", None)] == [f"s3://{BUCKET}/in/a"]
 
-    object_store._client.cache_clear()
+    store_client._client.cache_clear()
     monkeypatch.setenv("AWS_PROFILE", "sea")
     with pytest.raises(StoreUnavailable, match="ProfileNotFound; AWS_PROFILE is 'sea'"):
         list(object_store.listed(f"s3://{BUCKET}/*", None))
@@ -181,7 +182,7 @@ def test_endpoint_of_the_environment_with_a_secret_is_refused_and_not_told(
     empty: S3, monkeypatch: pytest.MonkeyPatch, endpoint: str
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    object_store._client.cache_clear()
+    store_client._client.cache_clear()
     with pytest.raises(StoreUnavailable, match="AWS_ENDPOINT_URL") as refused:
         list(object_store.listed(f"s3://{BUCKET}/*", None))
     assert "hunter2" not in repr(refused.value)
@@ -192,7 +193,7 @@ def test_wrong_secret_is_refused_and_nothing_of_it_told(empty: S3, monkeypatch: 
     if not empty.is_real:
         pytest.skip("moto takes any credentials: TIDEMARK_VERSITYGW names a server that does not")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
-    object_store._client.cache_clear()
+    store_client._client.cache_clear()
     with pytest.raises(StoreUnavailable, match="SignatureDoesNotMatch") as refused:
         list(object_store.listed(f"s3://{BUCKET}/*", empty.endpoint))
     assert not {"hunter2", KEY} & set(str(refused.value).split())

@@ -1,0 +1,74 @@
+"""How libraries that speak to a store themselves reach it: deltalake, Arrow and Spark, each in its own words.
+
+All are told what AWS's own library finds, so a profile, a role or an endpoint that serves one serves the others. Spark
+alone looks for credentials itself, in the same places, since what it is told can be read on its pages.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlsplit
+
+from lakehouse.home.store_client import client, credentials, is_amazon
+
+_REGION = "us-east-1"
+
+
+def delta_options() -> dict[str, str]:
+    """Return how deltalake reaches the store."""
+    key, secret, token = credentials()
+    endpoint = _endpoint()
+    options = {
+        "aws_access_key_id": key,
+        "aws_secret_access_key": secret,
+        "aws_region": _region(),
+        "aws_endpoint": endpoint,
+        "aws_allow_http": str(endpoint.startswith("http:")).lower(),
+        # A version's log entry is only written where there is none.
+        "aws_conditional_put": "etag",
+    }
+    return options | ({"aws_session_token": token} if token else {})
+
+
+def arrow_filesystem() -> Any:
+    """Return Arrow's way to the store."""
+    return _filesystem(os.getpid(), *credentials(), _endpoint(), _region())
+
+
+@lru_cache(4)
+def _filesystem(_process: int, key: str, secret: str, token: str | None, endpoint: str, region: str) -> Any:
+    from pyarrow.fs import S3FileSystem
+
+    address = urlsplit(endpoint)
+    return S3FileSystem(
+        access_key=key,
+        secret_key=secret,
+        session_token=token,
+        region=region,
+        scheme=address.scheme,
+        endpoint_override=None if is_amazon(endpoint) else address.netloc,
+    )
+
+
+def spark_options() -> dict[str, str]:
+    """Return how Spark reaches the store; credentials are none of it, each process of Spark finds its own."""
+    endpoint = _endpoint()
+    told = {
+        "impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        "aws.credentials.provider": "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
+        "endpoint.region": _region(),
+    }
+    if not is_amazon(endpoint):
+        told |= {"endpoint": endpoint, "path.style.access": "true"}
+    options = {f"spark.hadoop.fs.s3a.{name}": value for name, value in told.items()}
+    return {"spark.hadoop.fs.s3.impl": told["impl"], **options}
+
+
+def _endpoint() -> str:
+    return str(client(None).meta.endpoint_url)
+
+
+def _region() -> str:
+    return client(None).meta.region_name or _REGION

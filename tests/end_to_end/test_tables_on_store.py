@@ -1,0 +1,220 @@
+"""A home whose tables are on an object store holds what one holds whose tables are in its folder, whatever dies.
+
+Batches are small, so no job starts a JVM. With ``TIDEMARK_VERSITYGW`` the server too is killed. All kinds of query, by
+Spark's tasks: ``tests/cluster``.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs import build_rollups, ingest, maintain, publish
+from lakehouse.declare.problems import ConfigError
+from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.home.crashpoint import CRASH_POINTS
+from lakehouse.home.integrity import damage_in, tables_of
+from lakehouse.home.layout import Home
+from lakehouse.home.table_log import read_log, read_rows
+from lakehouse.serving.ask.ask import ask
+from lakehouse.spark.session import build_session
+from tests.end_to_end.pipeline import digest
+from tests.folded import folded, rows_of
+from tests.killing import kill_fresh
+from tests.stores.s3 import BUCKET, S3, SECRET, running
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[2]
+CONFIG = """
+{tables}
+[streams.t]
+event_time = {{ column = "ts", unit = "s" }}
+identity = ["device", "ts"]
+duplicates_within = "1d"
+keys = ["device"]
+measures = ["temp"]
+groupings = [["device"], []]
+levels = ["1s for 1h", "1m for 2d", "1h for 1y", "1d forever"]
+[streams.t.source]
+kind = "files"
+path = "landing/*.csv"
+format = "csv"
+settle = "0s"
+[streams.t.columns]
+temp = "double"
+"""
+T0 = 1_700_000_000
+# Jobs by the first word of their crash points, of those that each such life passes.
+_PASSED = {"table": "ingest", "ingest": "ingest", "rollup": "build_rollups"}
+JOBS = (("ingest", "t"), ("build_rollups", "t"), ("maintain", "t"), ("publish", "--unchecked"))
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[S3]:
+    with running() as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", server.endpoint)
+        yield server
+
+
+def begin(folder: Path, tables: str | None = None) -> Settings:
+    """Write the configuration of a home, with its tables on the store or in its folder."""
+    (folder / "landing").mkdir(parents=True)
+    told = f'[tables]\npath = "{tables}"' if tables else ""
+    (folder / "tidemark.toml").write_text(CONFIG.format(tables=told))
+    return load_settings(folder / "tidemark.toml")
+
+
+def land(settings: Settings, part: int, rows: int = 400) -> None:
+    """Land rows, of which some repeat those of the part before, and one is wrong."""
+    drawn = random.Random(part)
+    lines = [
+        f"d{n % 5},{T0 + n * 17},{drawn.random():.4f}"
+        for n in range(part * rows // 2, part * rows // 2 + rows)
+    ]
+    content = "\n".join(["device,ts,temp", *lines, "d1,x,3"]) + "\n"
+    (Path(settings.streams["t"].source.path).parent / f"{part}.csv").write_text(content)
+
+
+def run(settings: Settings) -> None:
+    """Run every job, none of which needs Spark."""
+    spark = build_session(settings)
+    for each in (ingest, build_rollups, maintain):
+        each.run(settings, spark, "t")
+    publish.run(settings, spark, unchecked=True)
+
+
+def content(settings: Settings) -> dict[str, Any]:
+    """Return what the tables hold and what is answered, but for how it came about."""
+    layout, counts = settings.layout, ("records", "accepted", "quarantined", "duplicates")
+    raw = read_rows(layout.raw("t"))
+    ledger = read_rows(layout.ledger("t"))
+    asked = ask(
+        settings.home, "t", "temp", "sum", "2023-11-14T22:20:00", "2023-11-15", by=["device"], exact=True
+    )
+    return {
+        "raw": digest([row["event_us"], row["device"], row["temp"]] for row in raw),
+        "quarantine": len(read_rows(layout.quarantine("t"))),
+        "ledger": [sum(row[name] for row in ledger) for name in counts],
+        "nodes": digest(rows_of(folded(settings, "t"))),
+        "answers": digest([found.key["device"], found.value, found.rows] for found in asked),
+    }
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What a home holds whose tables are in its folder."""
+    here = begin(tmp_path_factory.mktemp("here"))
+    for part in range(2):
+        land(here, part)
+        run(here)
+    return content(here)
+
+
+def test_tables_on_a_store_hold_what_those_of_a_folder_hold_though_a_driver_is_killed(
+    store: S3, tmp_path: Path, expected: dict[str, Any]
+) -> None:
+    there = begin(tmp_path, f"s3://{BUCKET}/same")
+    for part in range(2):
+        land(there, part)
+        if part:
+            kill_fresh("ingest.raw-appended", "jobs.ingest", "--config", str(there.config), "t")
+        run(there)
+
+    assert content(there) == expected
+    assert not list(there.home.rglob("*.parquet")) and not list(there.home.rglob("_delta_log"))
+    # Whoever is given the home alone finds them.
+    assert [table.parent.name for table in tables_of(Home(there.home))] == [
+        "ledger",
+        "quarantine",
+        "raw",
+        "rollup",
+    ]
+    assert list(damage_in(tables_of(there.layout))) == []
+    told = [path.read_text("utf-8", "replace") for path in there.home.rglob("*") if path.is_file()]
+    assert not [text for text in told if SECRET in text]
+
+    log = read_log(there.layout.raw("t"))
+    assert log is not None
+    gone = next(iter(log.files))
+    gone.unlink()
+    assert [f"{gone} is gone" in told for told in damage_in(tables_of(there.layout))] == [True]
+
+
+@pytest.mark.long
+def test_a_driver_that_is_killed_anywhere_loses_nothing(
+    store: S3, tmp_path: Path, expected: dict[str, Any]
+) -> None:
+    there = begin(tmp_path, f"s3://{BUCKET}/killed")
+    land(there, 0)
+    run(there)
+    land(there, 1)
+    for point in ("table.files-written", *CRASH_POINTS):
+        if point.partition(".")[0] in _PASSED:
+            name, *words = next(each for each in JOBS if each[0] == _PASSED[point.partition(".")[0]])
+            kill_fresh(point, f"jobs.{name}", "--config", str(there.config), *words)
+    run(there)
+
+    assert content(there) == expected
+
+
+@pytest.mark.long
+def test_a_server_that_is_killed_ends_jobs_with_its_address_and_they_go_on_once_it_is_back(
+    store: S3, tmp_path: Path, expected: dict[str, Any]
+) -> None:
+    if not store.is_real:
+        pytest.skip("moto forgets its objects: set TIDEMARK_VERSITYGW to a server that keeps them")
+    there = begin(tmp_path, f"s3://{BUCKET}/away")
+    land(there, 0)
+    run(there)
+    land(there, 1)
+    for name, *words in JOBS:
+        for delay in (0.0, 1.5):
+            running_job = subprocess.Popen(
+                [sys.executable, "-m", f"jobs.{name}", "--config", str(there.config), *words],
+                cwd=ROOT,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            time.sleep(delay)
+            store.kill()
+            said, _ = running_job.communicate(timeout=300)
+            store.start()
+            assert SECRET not in said
+        run(there)
+
+    assert content(there) == expected
+
+
+def test_a_home_whose_tables_are_elsewhere_than_its_configuration_says_is_refused(
+    store: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = begin(tmp_path, f"s3://{BUCKET}/first")
+    land(there, 0)
+    ingest.run(there, build_session(there), "t")
+    config = tmp_path / "tidemark.toml"
+
+    config.write_text(config.read_text().replace("/first", "/second"))
+    with pytest.raises(ConfigError, match=f"s3://{BUCKET}/first, where this home has its tables"):
+        load_settings(config)
+    config.write_text(CONFIG.format(tables=""))
+    with pytest.raises(ConfigError, match="home has its tables"):
+        load_settings(config)
+    monkeypatch.setenv("TIDEMARK_TABLES__PATH", f"s3://{BUCKET}/first")
+    assert load_settings(config).layout.tables == there.layout.tables
+
+
+@pytest.mark.parametrize(
+    "path", ["s3://key:never@bucket/x", "s3://", "gs://bucket/x", "/tables", "s3://bucket/../x"]
+)
+def test_what_is_no_place_on_a_store_is_refused(tmp_path: Path, path: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        begin(tmp_path, path)
+    assert "s3://bucket/prefix" in str(refused.value) and "never" not in str(refused.value)
