@@ -48,9 +48,10 @@ ROWS: Mapping[str, tuple[str, str]] = {
         "{tried}",
     ),
     "interleavings": (
-        "up to eight processes stop before every change of a file and are moved on as Hypothesis draws it, while they "
-        "append, build, fold, merge, vacuum, publish, retract, rebuild and requeue: {operations} operations, of which "
-        "{turned_away} were turned away, in {steps} steps; with leases switched off a history breaks",
+        "up to eight processes stop before every change of a file and are moved on as Hypothesis draws it from the "
+        "seeds {seeds}, while they append, build, fold, merge, vacuum, publish, retract, rebuild and requeue: "
+        "{operations} operations, of which {turned_away} were turned away, in {steps} steps; with leases switched off "
+        "a history breaks",
         "{tried}",
     ),
     "clocks": ("the clock jumps by a day, forwards or back, between runs or in the midst of one", "{tried}"),
