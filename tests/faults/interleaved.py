@@ -239,10 +239,10 @@ CORRECTIONS: dict[str, Callable[..., None]] = {
 LEASES: dict[str, frozenset[str]] = {
     "append": frozenset({"raw"}),
     "build": frozenset({"rollup"}),
-    "maintain": frozenset({"raw", "rollup"}),
+    "maintain": frozenset({"raw", "rollup", "files of raw"}),
     "merge": frozenset({"files of raw"}),
     "publish": frozenset({"serving", "rollup"}),
-    "retract": frozenset({"raw", "rollup"}),
+    "retract": frozenset({"raw", "rollup", "files of raw"}),
     "rebuild": frozenset({"raw", "rollup"}),
     "requeue": frozenset({"raw"}),
 }
