@@ -24,6 +24,7 @@ from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.table_log import read_rows
 from lakehouse.queries.multiway.shuffle_metrics import Meter
 from lakehouse.queries.runtime import bucket_answers
+from lakehouse.spark import cluster
 from lakehouse.spark.session import started_session
 from lakehouse.streams import rollup, small_batch
 from tests.queries.laws import EXAMPLES, IS_EVEN, asked
@@ -132,6 +133,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     asked_for = parser.parse_args(argv)
     settings = begin(asked_for.folder, asked_for.kinds.split(","))
     started = time.monotonic()
+    # A machine that does other things beside is slow to start workers.
+    cluster._WORKERS_S[True] = 600.0
     spark = started_session(settings)
     joined, meter = time.monotonic(), Meter(spark)
     lead(spark, settings, asked_for.rows, [int(part) for part in asked_for.parts.split(",")])

@@ -152,19 +152,20 @@ def test_a_query_comes_to_the_same_in_one_process_and_on_one_and_two_workers(run
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_executors_that_come_and_go_with_the_work_come_to_the_same(runs: Runs) -> None:
-    undisturbed = runs.told(runs.driver(None, "process", "--kinds", "pairs"), "process")
+    words = ("--kinds", "pairs", "--rows", "20")
+    undisturbed = runs.told(runs.driver(None, "process", *words), "process")
     cluster = runs.cluster(2)
     # Each is given up as soon as it has nothing to do, with the state of buckets that it keeps in memory.
     options = {
         "spark.dynamicAllocation.enabled": "true",
         "spark.dynamicAllocation.shuffleTracking.enabled": "true",
         "spark.dynamicAllocation.minExecutors": "0",
-        "spark.dynamicAllocation.executorIdleTimeout": "1s",
+        "spark.dynamicAllocation.executorIdleTimeout": "4s",
         "spark.dynamicAllocation.cachedExecutorIdleTimeout": "1s",
         "spark.dynamicAllocation.shuffleTracking.timeout": "1s",
         "spark.executor.cores": "1",
     }
-    found = runs.told(runs.driver(cluster, "dynamic", "--kinds", "pairs", options=options), "dynamic")
+    found = runs.told(runs.driver(cluster, "dynamic", *words, options=options), "dynamic")
 
     assert found["content"] == undisturbed["content"]
     assert cluster.master is not None
