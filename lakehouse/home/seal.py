@@ -38,10 +38,6 @@ class SealedMeanwhile(RuntimeError):
     """Another lease on the same stream or query was taken over while a table was written; nothing was written."""
 
 
-class NotOnStore(RuntimeError):
-    """What was asked is not safe for tables on an object store."""
-
-
 def require_leases(path: Path) -> None:
     """Make sure that a process which took leases of this home has them still; nothing where the kernel keeps them.
 
@@ -95,19 +91,6 @@ def next_number(table: Path) -> int | None:
     last = _last_number(table)
     require_leases(table)
     return last + 1
-
-
-def require_unshared(table: Path) -> None:
-    """Refuse what reads the version that it is prepared on after its leases were asked for, on a shared home.
-
-    Raises:
-        NotOnStore: where a database keeps the leases.
-    """
-    if is_shared(table):
-        raise NotOnStore(
-            f"{table}: a whole rollup on an object store can be built anew where the kernel's locks are the leases, "
-            "not where `control` names a database: a process that was paused could not be kept from it"
-        )
 
 
 def options_of(number: int | None) -> dict[str, str]:

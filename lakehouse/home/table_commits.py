@@ -98,25 +98,6 @@ def create_table(
     )
 
 
-def replace_table(table: Path, schema: str, folder: Path, properties: Mapping[str, str]) -> None:
-    """Make a table of the files of a folder, with another schema and properties, in one commit.
-
-    Numbers of writers stay. Whoever calls keeps others from the table.
-    """
-    from deltalake import Schema
-    from deltalake.transaction import create_table_with_add_actions
-
-    files = _with_rows(_found(table, folder, _named(properties)))
-    create_table_with_add_actions(
-        str(table),
-        Schema.from_json(schema),
-        _adds(table, files, is_change=True),
-        mode="overwrite",
-        configuration=dict(properties),
-        storage_options=options_of(table),
-    )
-
-
 def committed(known: DeltaTable, writer: str) -> int:
     """Return the highest number that a writer has committed under, -1 for none."""
     number = known.transaction_version(writer)

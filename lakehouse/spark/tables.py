@@ -23,7 +23,7 @@ from lakehouse.declare.stream import COUNTER_PARTS, Stream
 from lakehouse.home.lease import LeaseHeld as LeaseHeld
 from lakehouse.home.lease import files_of
 from lakehouse.home.lease import lease as lease
-from lakehouse.home.seal import next_number, options_of, require_unshared, require_written
+from lakehouse.home.seal import next_number, options_of, require_written
 from lakehouse.home.table_commits import (
     DataFile,
     add_columns,
@@ -37,7 +37,6 @@ from lakehouse.home.table_commits import (
     fitted,
     new_folder,
     open_table,
-    replace_table,
     write_arrow,
 )
 from lakehouse.home.table_files import source
@@ -317,22 +316,13 @@ def replace_rollup(table: Path, stream: Stream, rows: DataFrame, properties: Map
     """Make the stream's rollup table of these rows and today's declaration, in one commit.
 
     What was there stays for readers of earlier versions; which writes were already made is remembered.
-
-    Raises:
-        NotOnStore: when the table is on a store, and a database keeps the home's leases.
+    Not of a table on a store: Spark's log entry would take the place of one that another writer put there meanwhile.
     """
     told = {**_STATS, "tidemark.definition": stream.definition(), **kept(), **properties}
     schema = rollup_schema(stream)
     columns = [F.col(f.name).cast(f.dataType).alias(f.name, metadata=f.metadata) for f in schema]
     # Parquet skips what a filter on level or start rules out, if rows stand in that order.
     ordered = rows.select(*columns).repartition(1).sortWithinPartitions("level", "grouping", "start_us")
-    if is_on_store(table):
-        # Spark would put its log entry in the place of one that another writer has put there meanwhile.
-        require_unshared(table)
-        folder = new_folder(table)
-        _written(ordered).parquet(str(folder))
-        replace_table(table, schema.json(), folder, told)
-        return
     writer = ordered.writeTo(f"delta.`{table}`").using("delta")
     for name, value in told.items():
         writer = writer.tableProperty(name, value)

@@ -25,6 +25,7 @@ from lakehouse.home.layout import Home
 from lakehouse.home.table_log import read_log, read_rows
 from lakehouse.serving.ask.ask import ask
 from lakehouse.spark.session import build_session
+from lakehouse.streams.corrections import NotOnStore
 from tests.end_to_end.pipeline import digest
 from tests.folded import folded, rows_of
 from tests.killing import kill_fresh
@@ -147,6 +148,21 @@ def test_tables_on_a_store_hold_what_those_of_a_folder_hold_though_a_driver_is_k
     assert [f"{gone} is gone" in told for told in damage_in(tables_of(there.layout))] == [True]
 
 
+def test_a_whole_rollup_is_not_rebuilt_and_work_goes_on(store: S3, tmp_path: Path) -> None:
+    there = begin(tmp_path, f"s3://{BUCKET}/rebuilt")
+    spark = build_session(there)
+    land(there, 0, 20)
+    ingest.run(there, spark, "t")
+    build_rollups.run(there, spark, "t")
+
+    with pytest.raises(NotOnStore, match="cannot be built anew yet"):
+        build_rollups.rebuild(there, spark, "t")
+
+    land(there, 1, 20)
+    ingest.run(there, spark, "t")
+    assert build_rollups.run(there, spark, "t")["batches"] == 1
+
+
 @pytest.mark.long
 def test_a_driver_that_is_killed_anywhere_loses_nothing(
     store: S3, tmp_path: Path, expected: dict[str, Any]
@@ -155,7 +171,7 @@ def test_a_driver_that_is_killed_anywhere_loses_nothing(
     land(there, 0)
     run(there)
     land(there, 1)
-    for point in ("table.files-written", *CRASH_POINTS):
+    for point in (CRASH_POINTS[0], "table.files-written", *CRASH_POINTS[1:]):
         if point.partition(".")[0] in _PASSED:
             name, *words = next(each for each in JOBS if each[0] == _PASSED[point.partition(".")[0]])
             kill_fresh(point, f"jobs.{name}", "--config", str(there.config), *words)
