@@ -1,6 +1,6 @@
 """Run a job's work and record how it ended, so that ``tidemark status`` and the next run can tell.
 
-recorded(...)            run, write runs/<job>-<stream>.json, tell listeners, hand the error on
+recorded(...)            run, keep its outcome in the control store, tell listeners, hand the error on
 with reporting(tell):    ``tell`` hears every outcome of this process while the block lasts
 """
 

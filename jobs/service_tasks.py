@@ -2,7 +2,7 @@
 
 a worker per stream  ingest          where its files or topics show something new
                      build_rollups   where its ledger, or a correction, is new
-                     maintain        each time its ledger has come on by ``MAINTAINED_AFTER`` batches
+                     maintain        each ``MAINTAINED_AFTER`` batches; at the start where the last run was cut off
 a second one         merge_raw       likewise; it takes long and holds up nothing
 a worker per query   run_queries     where a ledger of its streams is new
                      maintain_queries
@@ -23,7 +23,7 @@ from jobs import build_rollups, ingest, maintain, maintain_queries, merge_raw, p
 from jobs.outcome import ALL_STREAMS, job_of, recorded
 from lakehouse.declare.settings import Settings
 from lakehouse.home.marker import read_marker
-from lakehouse.home.outcomes import last_outcome
+from lakehouse.home.outcomes import has_run_since, last_outcome
 from lakehouse.home.table_log import NO_TABLE, Commits
 from lakehouse.service.freshness import Freshness
 from lakehouse.service.tasks import Task
@@ -53,14 +53,12 @@ class ServiceTasks:
         every_s: float,
         publish_s: float,
     ) -> None:
-        self.settings, self.spark, self.streams = settings, spark, streams
-        self._every_s = every_s
+        self.settings, self.spark, self.streams, self._every_s = settings, spark, streams, every_s
         layout = settings.layout
         self.fresh = {name: Freshness(read_marker(layout.rollup(name)).batch) for name in streams}
         # A publish reads all rollups as of one time: whoever changes one waits for it, and it for them.
         self._rollups = {name: threading.Lock() for name in settings.streams}
-        registered = settings.registered.items()
-        self.queries = [n for n, query in registered if set(streams).issuperset(query.streams)]
+        self.queries = [n for n, q in settings.registered.items() if set(streams).issuperset(q.streams)]
         of_streams = [Worker(name, self._of_stream(name)) for name in streams]
         of_streams += [
             Worker(f"raw of {n}", [self._upkept(merge_raw.run, n, layout.ledger(n))]) for n in streams
@@ -96,14 +94,16 @@ class ServiceTasks:
 
     def _upkept(self, run: Callable[..., dict[str, Any]], name: str, counting: Path) -> Task:
         """Return a task that runs each time the ``counting`` table has ``MAINTAINED_AFTER`` more commits."""
-        commits = Commits(counting)
+        commits, job = Commits(counting), job_of(run)
 
         def passed() -> int:
             # Counted by the table, not from the start: of a service that is restarted often no run is left out.
             return max(commits()[0][0], 0) // MAINTAINED_AFTER
 
-        task = self._task(job_of(run), name, passed, partial(run, self.settings, self.spark, name))
-        task.seen = passed()
+        task = self._task(job, name, passed, partial(run, self.settings, self.spark, name))
+        seen = passed()
+        if has_run_since(self.settings.layout, job, name, counting, seen * MAINTAINED_AFTER):
+            task.seen = seen
         return task
 
     def _publish(self, pace_s: float) -> Task:

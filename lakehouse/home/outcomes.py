@@ -10,12 +10,14 @@ import logging
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from lakehouse.home.control.database import ControlUnreachable
 from lakehouse.home.control.store import store_of
 from lakehouse.home.damaged import DamagedFile
 from lakehouse.home.layout import Home
+from lakehouse.home.log_entries import commit_at
 
 log = logging.getLogger(__name__)
 _KEEP = (
@@ -67,6 +69,23 @@ def last_outcome(layout: Home, job: str, stream: str) -> dict[str, Any] | None:
         found: dict[str, Any] = json.loads(outcome)
         return found
     return None
+
+
+def has_run_since(layout: Home, job: str, stream: str, table: Path, version: int) -> bool:
+    """Whether a job has begun after a commit of a table and ended well: no kill or failure has come in between.
+
+    Of a commit that is no longer in the table's log, any such run counts; before the first one none is due.
+    """
+    if version == 0:
+        return True
+    last = last_outcome(layout, job, stream)
+    if last is None or not last["ok"]:
+        return False
+    try:
+        committed_s = commit_at(table, version).stat().st_mtime
+    except FileNotFoundError:
+        return True
+    return datetime.fromisoformat(last["started"]).timestamp() >= committed_s
 
 
 def read_all(layout: Home) -> list[dict[str, Any]]:
