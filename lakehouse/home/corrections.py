@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from lakehouse.home.layout import Home
-from lakehouse.home.table_log import read_rows
+from lakehouse.home.log_entries import commit_at
+from lakehouse.home.table_log import newest_version, read_rows
 
 RETENTION, RETRACT, REBUILD = "retention", "retract", "rebuild"
 
@@ -42,11 +45,29 @@ class Correction:
 
 
 def read_corrections(layout: Home, stream: str) -> list[Correction]:
-    """Return a stream's corrections in order, each once."""
+    """Return a stream's corrections in order, each once. They are read where the table has a new version, and kept."""
+    table = layout.corrections(stream)
+    version = newest_version(table)
+    if version is None:
+        return []
+    try:
+        newest = commit_at(table, version).stat()
+    except FileNotFoundError:
+        return list(_read(table))
+    # A table that was made anew at its place has another file for this version.
+    return list(_kept(table, version, newest.st_ino, newest.st_mtime_ns))
+
+
+@lru_cache(256)
+def _kept(table: Path, _version: int, _file: int, _written_ns: int) -> tuple[Correction, ...]:
+    return _read(table)
+
+
+def _read(table: Path) -> tuple[Correction, ...]:
     latest: dict[int, Correction] = {}
-    for row in sorted(read_rows(layout.corrections(stream)), key=lambda row: (row["number"], row["done"])):
+    for row in sorted(read_rows(table), key=lambda row: (row["number"], row["done"])):
         latest[row["number"]] = Correction(**(row | {"batches": dict(row["batches"])}))
-    return list(latest.values())
+    return tuple(latest.values())
 
 
 def unfinished(corrections: Iterable[Correction]) -> Correction | None:

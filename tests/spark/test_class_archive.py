@@ -20,7 +20,7 @@ from lakehouse.spark import class_archive
 """
 OTHER_JARS = """
 from lakehouse.spark import jars, session
-session.jar_paths = lambda: jars.jar_paths()[::-1]
+session.jar_paths = lambda **asked: jars.jar_paths(**asked)[::-1]
 """
 START = """
 from lakehouse.declare.settings import Settings
