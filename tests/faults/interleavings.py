@@ -101,7 +101,11 @@ def run(quick: bool, progress: Progress) -> dict[str, Any]:
     if proof is not None:
         broken += [] if proof["broken"] else ["without leases nothing broke"]
         figures |= {"without_leases": _without_traceback(proof["broken"])}
-    return {**figures, "seeds": ", ".join(str(case.seed) for case in found), "broken": sorted(broken)}
+    return {
+        **figures,
+        "seeds": ", ".join(str(case.seed) for case in sorted(found, key=lambda each: each.seed)),
+        "broken": sorted(broken),
+    }
 
 
 def _without_traceback(broken: str) -> str:
