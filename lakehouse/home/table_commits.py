@@ -28,7 +28,6 @@ from lakehouse.home.tables_place import options_of, record
 if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import DeltaTable
-    from deltalake.transaction import AddAction
 
 # How often a commit is tried where others come before it; eight that write at once on a busy machine took more than
 # the 15 of deltalake.
@@ -114,14 +113,8 @@ def data_files(known: DeltaTable, table: Path, folder: Path) -> list[DataFile]:
 
     Cost: one look at each file's footer.
     """
-    return _with_rows(_found(table, folder, _statistics_columns(known)))
-
-
-def _found(table: Path, folder: Path, columns: set[str]) -> list[DataFile]:
-    return [_data_file(table, path, columns) for path in sorted(folder.rglob("*.parquet"))]
-
-
-def _with_rows(found: Sequence[DataFile]) -> list[DataFile]:
+    columns = _statistics_columns(known)
+    found = [_data_file(table, path, columns) for path in sorted(folder.rglob("*.parquet"))]
     for each in found:
         if not each.rows:
             each.path.unlink()
@@ -145,10 +138,21 @@ def commit(
         LeaseLost: when another process has taken the lease meanwhile.
     """
     from deltalake.exceptions import CommitFailedError
-    from deltalake.transaction import CommitProperties, RemoveAction, Transaction
+    from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction
 
     crash_point("table.files-written")
-    adds, now = _adds(table, added, is_change), _now_ms()
+    now = time.time_ns() // 1_000_000
+    adds = [
+        AddAction(
+            str(each.path.relative_to(table)),
+            each.size,
+            each.partition,
+            now,
+            is_change,
+            json.dumps(each.statistics),
+        )
+        for each in added
+    ]
     removes = [RemoveAction(path, is_change, now) for path in removed]
     transactions = [Transaction(*writer)] if writer else None
     try:
@@ -166,27 +170,6 @@ def commit(
         # A successor has sealed the table: that is told rather than the conflict.
         require_leases(table)
         raise
-
-
-def _adds(table: Path, files: Sequence[DataFile], is_change: bool) -> list[AddAction]:
-    from deltalake.transaction import AddAction
-
-    now = _now_ms()
-    return [
-        AddAction(
-            str(each.path.relative_to(table)),
-            each.size,
-            each.partition,
-            now,
-            is_change,
-            json.dumps(each.statistics),
-        )
-        for each in files
-    ]
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def append(table: Path, rows: Sequence[Mapping[str, Any]], writer: tuple[str, int] | None = None) -> None:
@@ -249,13 +232,10 @@ def add_columns(table: Path, schema: str) -> None:
 
 
 def _statistics_columns(known: DeltaTable) -> set[str]:
-    named = _named(known.metadata().configuration)
-    return named or {column.name for column in known.schema().fields[:_FIRST_COLUMNS]}
-
-
-def _named(properties: Mapping[str, str | None]) -> set[str]:
-    named = properties.get("delta.dataSkippingStatsColumns") or ""
-    return {name.strip().strip("`") for name in named.split(",") if name.strip()}
+    named = known.metadata().configuration.get("delta.dataSkippingStatsColumns")
+    if named:
+        return {name.strip().strip("`") for name in named.split(",")}
+    return {column.name for column in known.schema().fields[:_FIRST_COLUMNS]}
 
 
 def _data_file(table: Path, path: Path, columns: set[str]) -> DataFile:

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
-from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
@@ -152,12 +152,9 @@ def write_files(rows: DataFrame, known: DeltaTable, table: Path) -> list[DataFil
         *(F.col(_quoted(f.name)).cast(f.dataType).alias(f.name) for f in schema if f.name in there)
     )
     folder = new_folder(table)
-    _written(whole).partitionBy(*known.metadata().partition_columns).parquet(str(folder))
+    writer = whole.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+    writer.partitionBy(*known.metadata().partition_columns).parquet(str(folder))
     return data_files(known, table, folder)
-
-
-def _written(rows: DataFrame) -> DataFrameWriter:
-    return rows.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
 
 
 def _quoted(name: str) -> str:
@@ -319,8 +316,9 @@ def replace_rollup(table: Path, stream: Stream, rows: DataFrame, properties: Map
     Not of a table on a store: Spark's log entry would take the place of one that another writer put there meanwhile.
     """
     told = {**_STATS, "tidemark.definition": stream.definition(), **kept(), **properties}
-    schema = rollup_schema(stream)
-    columns = [F.col(f.name).cast(f.dataType).alias(f.name, metadata=f.metadata) for f in schema]
+    columns = [
+        F.col(f.name).cast(f.dataType).alias(f.name, metadata=f.metadata) for f in rollup_schema(stream)
+    ]
     # Parquet skips what a filter on level or start rules out, if rows stand in that order.
     ordered = rows.select(*columns).repartition(1).sortWithinPartitions("level", "grouping", "start_us")
     writer = ordered.writeTo(f"delta.`{table}`").using("delta")
