@@ -25,7 +25,7 @@ from pathlib import Path
 from lakehouse.home.atomic_files import replacing
 from lakehouse.home.control.place import Place, place_of
 from lakehouse.home.layout import Home
-from lakehouse.home.tables_place import options_of as options_to
+from lakehouse.home.tables_place import delta_table
 
 # The property that a seal changes, and the name under which seals and commits of Spark's are numbered.
 PROPERTY = "tidemark.sealed"
@@ -111,11 +111,9 @@ def require_written(table: Path, number: int | None) -> None:
 
 
 def _last_number(table: Path) -> int:
-    from deltalake import DeltaTable
-
     if not (table / "_delta_log").is_dir():
         return 0
-    return DeltaTable(str(table), storage_options=options_to(table)).transaction_version(PROPERTY) or 0
+    return delta_table(table).transaction_version(PROPERTY) or 0
 
 
 def is_shared(path: Path) -> bool:
@@ -136,7 +134,7 @@ def seal_tables(place: Place, fence: int) -> list[Path]:
 
     Those are of the same stream or query. Others that write them meanwhile must try again.
     """
-    from deltalake import CommitProperties, DeltaTable, Transaction
+    from deltalake import CommitProperties, Transaction
 
     own = place.name.removesuffix(_FILES)
     if "/" in own:
@@ -146,7 +144,7 @@ def seal_tables(place: Place, fence: int) -> list[Path]:
     sealed = [folder for folder in folders if (folder / "_delta_log").is_dir()]
     told = {PROPERTY: f"{place.name} {fence}"}
     for table in sealed:
-        known = DeltaTable(str(table), storage_options=options_to(table))
+        known = delta_table(table)
         # Above that of a commit which was prepared, and not the same, so that it is seen which of the two was made.
         number = Transaction(PROPERTY, (known.transaction_version(PROPERTY) or 0) + 2)
         properties = CommitProperties({"tidemark.fence": told[PROPERTY]}, _TRIES, [number])

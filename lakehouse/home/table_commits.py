@@ -23,7 +23,7 @@ from urllib.parse import unquote
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.seal import fences, require_leases
 from lakehouse.home.table_files import source, write
-from lakehouse.home.tables_place import options_of, record
+from lakehouse.home.tables_place import delta_table, options_of, record
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,17 +60,6 @@ def open_table(table: Path) -> DeltaTable:
     known = delta_table(table)
     require_leases(table)
     return known
-
-
-def delta_table(table: Path) -> DeltaTable:
-    """Return the newest version of a table, to be looked at.
-
-    Raises:
-        deltalake.exceptions.TableNotFoundError: when there is none.
-    """
-    from deltalake import DeltaTable
-
-    return DeltaTable(str(table), storage_options=options_of(table))
 
 
 def create_table(

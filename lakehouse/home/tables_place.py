@@ -11,9 +11,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from lakehouse.home.atomic_files import write_json
 from lakehouse.home.damaged import naming
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 NAME = "tables.json"
 _CHOSEN: dict[Path, str] = {}
@@ -92,6 +96,17 @@ def options_of(table: Path) -> dict[str, str] | None:
     from lakehouse.home.store_access import delta_options
 
     return delta_options()
+
+
+def delta_table(table: Path) -> DeltaTable:
+    """Return the newest version of a table, to be looked at.
+
+    Raises:
+        deltalake.exceptions.TableNotFoundError: when there is none.
+    """
+    from deltalake import DeltaTable
+
+    return DeltaTable(str(table), storage_options=options_of(table))
 
 
 def uses_store() -> bool:
