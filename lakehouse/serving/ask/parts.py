@@ -79,6 +79,6 @@ def too_many(connection: duckdb.DuckDBPyConnection, question: Question) -> str:
             f"fit in memory; declare the grouping {asked}, or name some of {free} in where"
         )
     return (
-        f"by {list(question.by)} {question.stream} has more series than fit in memory; "
+        f"by {', '.join(question.by)} {question.stream} has more series than fit in memory; "
         "name some keys in where, or ask by fewer"
     )

@@ -212,7 +212,7 @@ def check_lines(keys: Sequence[Key], by: Sequence[str], lines: str = "keys", hav
     """
     if len(keys) > MOST_KEYS:
         raise AskError(
-            f"a chart shows at most {MOST_KEYS} {lines}, and more have {have} in this range by {list(by)}: "
+            f"a chart shows at most {MOST_KEYS} {lines}, and more have {have} in this range by {', '.join(by)}: "
             f"narrow with where, or take the first ones with a limit of up to {MOST_KEYS}"
         )
 
