@@ -250,7 +250,7 @@ def load_settings(config: Path | None = None, home: Path | None = None) -> Setti
     queries = queries.model_copy(update={"folder": (path.parent / queries.folder.expanduser()).resolve()})
     refused = set(tables) - set(streams) if isinstance(tables, dict) else set()
     registered = read_queries(queries.folder, streams, problems, refused)
-    if settings is not None:
+    if settings is not None and settings.sites:
         for kind in filter(lambda kind: kind.has("sites"), kinds()):
             own = [query for query in registered.values() if query.kind == kind.name]
             problems.extend(kind.file("sites").site_problems(settings.sites, streams, own))

@@ -3,9 +3,10 @@
 A kind's folder has these files, each with the names that the rest of the house calls:
 
     query.py      the query as running it needs it: a frozen dataclass under ``Query`` (pure)
-    parse.py      ``GRAMMAR``: the clauses that a text may have; ``is_asked``: whether a SELECT asks for this kind;
+    parse.py      ``GRAMMAR``: how a text of this kind is known, and the clauses that it may have;
                   ``read``: the SELECT of a text -> the query, or faults (pure)
-    sites.py      ``site_problems``: what [sites] and the kind's queries lack of each other; optional (pure)
+    sites.py      ``site_problems``: what [sites], where there is one, and the kind's queries lack of each
+                  other; optional (pure)
     describe.py   what the query does, in words (pure)
     run.py        ``run_of``: the query's batches, of which each is taken in exactly once (pyspark)
     repair.py     ``Repair``: what batches have missed, a ``QueryRepair``; no file where nothing can be missed (pyspark)

@@ -45,8 +45,9 @@ What cannot be run is refused with line, column, reason and what is expected. sq
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Set
 from pathlib import Path
+from types import ModuleType
 
 from lakehouse.declare.columns import NAME
 from lakehouse.declare.problems import Problem
@@ -56,7 +57,7 @@ from lakehouse.queries.language.clauses import check_clauses
 from lakehouse.queries.language.faults import Faults, QueryError
 from lakehouse.queries.language.predicates import FOLDER
 from lakehouse.queries.language.text import cut
-from lakehouse.queries.language.tree import Asked, tree_of
+from lakehouse.queries.language.tree import Asked, form_of, tree_of
 
 __all__ = ["Query", "QueryError", "parse_query", "read_queries"]
 
@@ -108,11 +109,14 @@ def _query(
     tree = tree_of(parts, faults) if parts and parts.is_plain else None
     if parts is None or tree is None:
         return None
-    for kind in reversed([*kinds()]):
-        # Kinds that were registered later are asked first: they may take texts away from those before.
-        parse = kind.file("parse")
-        if parse.is_asked(tree, parts):
-            check_clauses(parts.clauses, parse.GRAMMAR, faults)
-            query: Query | None = parse.read(Asked(name, parts, tree, streams, predicates, faults))
-            return query
-    raise LookupError(f"no kind of query reads {parts.sql!r}")
+    parse = _parser_of({form_of(tree, parts), *parts.clauses.places})
+    check_clauses(parts.clauses, parse.GRAMMAR, faults)
+    query: Query | None = parse.read(Asked(name, parts, tree, streams, predicates, faults))
+    return query
+
+
+def _parser_of(signs: Set[str]) -> ModuleType:
+    """Return the parser of the kind that a form of SELECT, or a clause, stands for."""
+    # Those registered later come first: they may take texts away from those before.
+    parsers = [kind.file("parse") for kind in reversed([*kinds()])]
+    return next(parse for parse in parsers if parse.GRAMMAR.known_by in signs)

@@ -20,12 +20,11 @@ from lakehouse.queries.language.clauses import (
 )
 from lakehouse.queries.language.faults import Faults
 from lakehouse.queries.language.names import Names, offset_of
-from lakehouse.queries.language.text import Parts
 from lakehouse.queries.language.tree import (
+    AGGREGATES,
     Asked,
     check_ahead,
     clauses_on,
-    is_grouped,
     own_windows,
     sources_of,
     tables_of,
@@ -39,6 +38,7 @@ MOST_STREAMS = 6
 
 GRAMMAR = Grammar(
     "an aggregate",
+    AGGREGATES,
     {
         "EVERY": duration,
         "SLACK": duration_or_zero,
@@ -54,11 +54,6 @@ GRAMMAR = Grammar(
     },
     ("EVERY", "EVERY <interval>, how far ticks are apart, such as EVERY 1 MINUTE"),
 )
-
-
-def is_asked(tree: exp.Select, parts: Parts) -> bool:
-    """Tell if a SELECT asks for aggregates."""
-    return is_grouped(tree)
 
 
 def read(asked: Asked) -> AggregateQuery | None:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakehouse.queries.language.calls import call_in, read_condition
 from lakehouse.queries.language.conditions import conjuncts
-from lakehouse.queries.language.equalities import Place
-from lakehouse.queries.language.names import Names, Read, offset_of
+from lakehouse.queries.language.names import Names, Place, Read, offset_of
 from lakehouse.queries.language.row_conditions import Conjunct
 from lakehouse.queries.language.text import DIALECT
 

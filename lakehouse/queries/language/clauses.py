@@ -20,13 +20,15 @@ Reading = Callable[["ClauseReader", str], bool]
 
 @dataclass(frozen=True)
 class Grammar:
-    """The clauses of one kind of query.
+    """How one kind of query is known, and its clauses.
 
-    ``title``: the kind, in words. ``clauses``: how each is read; kinds that share one read it alike. ``unfit``: what is
-    expected instead of a clause of another kind. ``needed``: a clause that must be there, and what is expected of it.
+    ``title``: the kind, in words. ``known_by``: the form of its SELECT (``tree.form_of``), or a clause that no other
+    kind has. ``clauses``: how each is read; kinds that share one read it alike. ``unfit``: what is expected instead of
+    a clause of another kind. ``needed``: a clause that must be there, and what is expected of it.
     """
 
     title: str
+    known_by: str
     clauses: Mapping[str, Reading]
     unfit: Mapping[str, str] = field(default_factory=dict)
     needed: tuple[str, str] | None = None

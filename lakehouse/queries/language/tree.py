@@ -1,4 +1,4 @@
-"""The SELECT of a query as a tree: its streams and their windows, names of its outputs."""
+"""The SELECT of a query as a tree: its form, by which its kind is known, its streams and windows, and its outputs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from lakehouse.declare.columns import NAME, RESERVED
 from lakehouse.declare.problems import nearest
 from lakehouse.declare.stream import Stream
+from lakehouse.queries.kind import Output
 from lakehouse.queries.language.faults import Faults
-from lakehouse.queries.language.names import TIMES, Source, offset_of
+from lakehouse.queries.language.names import TIMES, Names, Source, offset_of
 from lakehouse.queries.language.text import DIALECT, Parts
 from lakehouse.queries.language.tokens import Span
 
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
     from lakehouse.queries.language.clauses import Clauses
+
+# Forms of a SELECT, by which a kind of query is known.
+AGGREGATES = "aggregates"
+ONE_STREAM = "one stream"
+TWO_STREAMS = "two streams"
+MORE_STREAMS = "more streams"
 
 
 @dataclass(frozen=True)
@@ -60,17 +67,21 @@ def tree_of(parts: Parts, faults: Faults) -> exp.Select | None:
     return tree
 
 
-def is_grouped(tree: exp.Select) -> bool:
-    """Tell if a SELECT asks for aggregates."""
+def form_of(tree: exp.Select, parts: Parts) -> str:
+    """Return the form of a SELECT.
+
+    One stream with a window, or with a RECALL, is taken for two, of which the other is missing.
+    """
     from sqlglot import exp
 
     has_groups = bool(tree.args.get("group") or tree.args.get("having"))
-    return has_groups or any(each.find(exp.AggFunc) for each in tree.expressions)
-
-
-def joins_of(tree: exp.Select) -> int:
-    """Return how many joins a SELECT has."""
-    return len(tree.args.get("joins") or [])
+    if has_groups or any(each.find(exp.AggFunc) for each in tree.expressions):
+        return AGGREGATES
+    joins = len(tree.args.get("joins") or [])
+    if joins > 1:
+        return MORE_STREAMS
+    is_one_side = parts.windows or {"RECALL", "POLICY"} & parts.clauses.places.keys()
+    return TWO_STREAMS if joins or is_one_side else ONE_STREAM
 
 
 def tables_of(tree: exp.Select, more: Collection[str], faults: Faults) -> list[exp.Expr]:
@@ -191,3 +202,39 @@ def check_output(
     elif not NAME.match(name) or name in RESERVED | own:
         expected = "a name of lower-case letters, digits and _ that is not Tidemark's own, given with AS"
         faults.add(offset, f"an output {name!r}", expected)
+
+
+def read_outputs(tree: exp.Select, names: Names, own: frozenset[str]) -> tuple[Output, ...]:
+    """Return the outputs of a SELECT without aggregates; ``own``: names that only our columns have."""
+    outputs: dict[str, Output] = {}
+    if not tree.expressions:
+        names.faults.add(offset_of(tree), "no outputs", "columns, such as a.x, or *")
+    for node in tree.expressions:
+        for output in _outputs_of(node, names):
+            check_output(output.name, offset_of(node), outputs, own, names.faults)
+            outputs[output.name] = output
+    return tuple(outputs.values())
+
+
+def _outputs_of(node: exp.Expr, names: Names) -> list[Output]:
+    from sqlglot import exp
+
+    column = node.this if isinstance(node, exp.Alias) else node
+    if isinstance(column, exp.Star):
+        return [each for side in range(len(names.sources)) for each in _all_of(side, names)]
+    if isinstance(column, exp.Column) and isinstance(column.this, exp.Star):
+        side = names.side(column.table, offset_of(column))
+        return [] if side is None else _all_of(side, names)
+    if not isinstance(column, exp.Column):
+        names.faults.add(offset_of(column), column.sql(dialect=DIALECT), "a plain column, such as a.x AS y")
+        return []
+    read = names.read(column)
+    return [Output(node.alias_or_name.lower(), read.side, read.name)] if read else []
+
+
+def _all_of(side: int, names: Names) -> list[Output]:
+    source = names.sources[side]
+    if len(names.sources) == 1:
+        # Times have names of their own in every table of rows.
+        return [Output(name, side, name) for name in source.columns if name not in TIMES]
+    return [Output(f"{source.alias}_{name}", side, name) for name in source.columns]

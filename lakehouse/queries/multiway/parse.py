@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 from lakehouse.queries.language.attributes import Attribute, attributes_of, check_connected, read_filters
 from lakehouse.queries.language.clauses import Grammar, duration, duration_or_zero
 from lakehouse.queries.language.names import Names, offset_of
-from lakehouse.queries.language.outputs import read_outputs
 from lakehouse.queries.language.row_conditions import of_side
-from lakehouse.queries.language.text import Parts, description_of
+from lakehouse.queries.language.text import description_of
 from lakehouse.queries.language.tree import (
+    MORE_STREAMS,
     Asked,
     check_ahead,
     clauses_on,
-    is_grouped,
-    joins_of,
     own_windows,
+    read_outputs,
     sources_of,
     tables_of,
 )
@@ -33,6 +32,7 @@ RESULT_COLUMNS = frozenset({"times_us", "row_ids", "found", "event_at"})
 
 GRAMMAR = Grammar(
     "a join of three streams or more",
+    MORE_STREAMS,
     {"SLACK": duration_or_zero, "IDLE": duration, "AHEAD": duration},
     {
         "RECALL": "no RECALL: late rows find what SLACK holds at once, the repair all the rest",
@@ -43,11 +43,6 @@ GRAMMAR = Grammar(
         "DEADLINE": "no DEADLINE: selections alone are run in slices of time",
     },
 )
-
-
-def is_asked(tree: exp.Select, parts: Parts) -> bool:
-    """Tell if a SELECT joins three streams or more."""
-    return not is_grouped(tree) and joins_of(tree) > 1
 
 
 def read(asked: Asked) -> MultiwayQuery | None:

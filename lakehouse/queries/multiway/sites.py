@@ -24,8 +24,6 @@ def site_problems(
     costs: Costs, streams: Mapping[str, Stream], queries: Iterable[MultiwayQuery]
 ) -> Iterator[Problem]:
     """Yield what is wrong with costs, with the sites of streams, and what queries need that is not declared."""
-    if not costs:
-        return
     known = sorted({*costs, *(site for ways in costs.values() for site in ways)})
     for start, ways in costs.items():
         for end, cost in ways.items():

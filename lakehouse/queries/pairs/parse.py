@@ -11,15 +11,14 @@ from lakehouse.queries.language.clauses import ClauseReader, Clauses, Grammar, d
 from lakehouse.queries.language.conditions import Matching, add_conjunct, conjuncts
 from lakehouse.queries.language.faults import Faults
 from lakehouse.queries.language.names import Names, offset_of
-from lakehouse.queries.language.outputs import read_outputs
 from lakehouse.queries.language.row_conditions import of_side
 from lakehouse.queries.language.text import Parts, description_of
 from lakehouse.queries.language.tokens import Span
 from lakehouse.queries.language.tree import (
+    TWO_STREAMS,
     Asked,
     clauses_on,
-    is_grouped,
-    joins_of,
+    read_outputs,
     sources_of,
     tables_of,
     windows_of,
@@ -80,6 +79,7 @@ def _spare(reader: ClauseReader, clause: str) -> bool:
 POLICIES: dict[str, Policy] = {"NEEDED_SLACK": "needed_slack", "PER_SOURCE": "per_source", "PAPER": "paper"}
 GRAMMAR = Grammar(
     "a join of pairs",
+    TWO_STREAMS,
     {
         "RECALL": _recall,
         "EVERY": duration,
@@ -96,15 +96,6 @@ GRAMMAR = Grammar(
     },
     ("RECALL", "RECALL <share> OVER <period>, such as RECALL 0.95 OVER 1 MINUTE"),
 )
-
-
-def is_asked(tree: exp.Select, parts: Parts) -> bool:
-    """Tell if a SELECT joins two streams.
-
-    One stream with a window, or with a RECALL, is taken for a join that lacks its other side.
-    """
-    is_one_side = not joins_of(tree) and (parts.windows or {"RECALL", "POLICY"} & parts.clauses.places.keys())
-    return not is_grouped(tree) and (joins_of(tree) == 1 or bool(is_one_side))
 
 
 def read(asked: Asked) -> PairsQuery | None:

@@ -9,13 +9,12 @@ from lakehouse.queries.language.calls import read_condition
 from lakehouse.queries.language.clauses import Grammar, duration
 from lakehouse.queries.language.conditions import conjuncts
 from lakehouse.queries.language.names import Names
-from lakehouse.queries.language.outputs import read_outputs
-from lakehouse.queries.language.text import Parts, description_of
-from lakehouse.queries.language.tree import Asked, is_grouped, joins_of, sources_of, tables_of
+from lakehouse.queries.language.text import description_of
+from lakehouse.queries.language.tree import ONE_STREAM, Asked, read_outputs, sources_of, tables_of
 from lakehouse.queries.selection.query import Selected, SelectionQuery
 
 if TYPE_CHECKING:
-    from sqlglot import exp
+    pass
 
 # What a table of selected rows has beside the query's own columns and RESERVED, stored and published.
 SELECTED_COLUMNS = frozenset({"row_id", "event_at"})
@@ -23,18 +22,13 @@ SELECTED_COLUMNS = frozenset({"row_id", "event_at"})
 
 GRAMMAR = Grammar(
     "a selection",
+    ONE_STREAM,
     {"DEADLINE": duration},
     dict.fromkeys(
         ("RECALL", "EVERY", "IDLE", "AHEAD", "POLICY", "SLACK", "METHOD", "ALARM"),
         "DEADLINE or nothing: each row alone decides, whenever it comes",
     ),
 )
-
-
-def is_asked(tree: exp.Select, parts: Parts) -> bool:
-    """Tell if a SELECT reads one stream without a window, and asks for no recall."""
-    is_join = joins_of(tree) or parts.windows or {"RECALL", "POLICY"} & parts.clauses.places.keys()
-    return not is_grouped(tree) and not is_join
 
 
 def read(asked: Asked) -> SelectionQuery | None:

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lakehouse.queries.language.clauses import ClauseReader, Grammar
 from lakehouse.queries.language.names import Names
-from lakehouse.queries.language.outputs import read_outputs
-from lakehouse.queries.language.text import Parts, description_of
-from lakehouse.queries.language.tree import Asked, sources_of, tables_of
+from lakehouse.queries.language.text import description_of
+from lakehouse.queries.language.tree import Asked, read_outputs, sources_of, tables_of
 from tests.queries.toy_kind.query import Sampled, SampleQuery
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 
 def _whole_number(reader: ClauseReader, clause: str) -> bool:
@@ -23,12 +17,7 @@ def _whole_number(reader: ClauseReader, clause: str) -> bool:
     return True
 
 
-GRAMMAR = Grammar("a sample", {"SAMPLE": _whole_number})
-
-
-def is_asked(tree: exp.Select, parts: Parts) -> bool:
-    """Tell if a SELECT asks for a sample."""
-    return "SAMPLE" in parts.clauses.places
+GRAMMAR = Grammar("a sample", "SAMPLE", {"SAMPLE": _whole_number})
 
 
 def read(asked: Asked) -> SampleQuery | None:
