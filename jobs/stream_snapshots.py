@@ -11,7 +11,7 @@ from lakehouse.declare.settings import Settings
 from lakehouse.declare.stream import Stream
 from lakehouse.home.corrections import published_facts, read_corrections
 from lakehouse.home.ledger import read_extent
-from lakehouse.home.marker import read_marker
+from lakehouse.home.marker import read_level_counts, read_marker
 from lakehouse.serving.file.snapshot import StreamSnapshot, measures_of, totals_of
 
 if TYPE_CHECKING:
@@ -23,14 +23,9 @@ if TYPE_CHECKING:
 def snapshot_of(settings: Settings, spark: SparkSession, stream: Stream) -> StreamSnapshot:
     """Return what a publisher knows of a stream, without its nodes."""
     from lakehouse.streams import quarantine, schema_check
-    from lakehouse.streams.level_counts import level_counts
-    from lakehouse.streams.sources.manifest_store import ManifestStore
 
     layout = settings.layout
     contained = read_marker(layout.rollup(stream.name))
-    waiting = {}
-    if contained.batch:
-        waiting = quarantine.waiting_records(layout, stream, ManifestStore(layout.manifests(stream.name)))
     schema = schema_check.require_current(spark, layout, stream)
     return StreamSnapshot(
         name=stream.name,
@@ -44,8 +39,8 @@ def snapshot_of(settings: Settings, spark: SparkSession, stream: Stream) -> Stre
         latest_us=stream.latest,
         raw_path=str(layout.raw(stream.name).relative_to(layout.tables)),
         earliest_us=read_extent(layout, stream.name, contained.batch).earliest_us,
-        quarantine=waiting,
-        entered=level_counts(layout, stream) if contained.batch else (),
+        quarantine=quarantine.waiting_records(layout, stream) if contained.batch else {},
+        entered=read_level_counts(layout.rollup(stream.name), len(stream.levels)) if contained.batch else (),
         since=schema.since,
         **published_facts(read_corrections(layout, stream.name)),
     )

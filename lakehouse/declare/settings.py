@@ -23,7 +23,6 @@ from lakehouse.declare.stream import Kept, Microseconds, Source, Stream
 from lakehouse.home.control.move_in import move_in
 from lakehouse.home.control.place import use as use_control
 from lakehouse.home.layout import Home
-from lakehouse.home.older_folders import rename_older_folders
 from lakehouse.home.tables_place import moved_tables
 from lakehouse.home.tables_place import use as use_tables
 from lakehouse.queries.kind import Query, kinds
@@ -257,13 +256,6 @@ def load_settings(config: Path | None = None, home: Path | None = None) -> Setti
     if problems or settings is None:
         raise ConfigError(str(path), problems)
     where = given_home(home) or (path.parent / settings.home.expanduser()).resolve()
-    try:
-        rename_older_folders(where, {name: query.kind for name, query in registered.items()})
-    except OSError as error:
-        older = Problem(
-            "home", str(error), "a home of an earlier version that can be written, to rename its folders"
-        )
-        raise ConfigError(str(path), [older]) from error
     if (there := moved_tables(where, settings.tables.path)) is not None:
         found = settings.tables.path or "none"
         raise ConfigError(

@@ -107,6 +107,12 @@ def schema_of_properties(properties: Mapping[str, str]) -> RollupSchema:
     return RollupSchema(schema.levels, schema.groupings, schema.measures, floors, since)
 
 
+def same_but_keeps(now: RollupSchema, schema: RollupSchema) -> bool:
+    """Return whether schemas differ at most in how long levels keep their nodes."""
+    widths = [[level.width_us for level in one.levels] for one in (now, schema)]
+    return widths[0] == widths[1] and (now.groupings, now.measures) == (schema.groupings, schema.measures)
+
+
 def _level(text: str) -> Level:
     width, _, keep = text.partition(" for ")
     return Level(parse_duration(width), None if keep == "forever" else parse_duration(keep))

@@ -15,7 +15,7 @@ from lakehouse.declare.durations import format_duration
 from lakehouse.declare.stream import Stream
 from lakehouse.declare.timestamps import format_timestamp
 from lakehouse.home.backfill import plan_backfill
-from lakehouse.home.rollup_schema import RollupSchema, declared_schema
+from lakehouse.home.rollup_schema import RollupSchema, declared_schema, same_but_keeps
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,6 @@ def compare_schemas(
         f"`tidemark rebuild {stream.name}` builds all nodes again, from {source}",
     )
     return SchemaChange(True, effects, tuple(plan.schema.lacks(newest_us)), tuple(plan.refusals))
-
-
-def same_but_keeps(now: RollupSchema, schema: RollupSchema) -> bool:
-    """Return whether schemas differ at most in how long levels keep their nodes."""
-    widths = [[level.width_us for level in one.levels] for one in (now, schema)]
-    return widths[0] == widths[1] and (now.groupings, now.measures) == (schema.groupings, schema.measures)
 
 
 def _keeps(now: RollupSchema, held: RollupSchema, newest_us: int) -> Iterator[str]:

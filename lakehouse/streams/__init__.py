@@ -10,7 +10,6 @@ duplicates.py       identity: the first accepted row stays; identities.py: hashe
 lateness.py         how far rows are behind the newest time before them; processing_order.py: which came before
 quarantine.py       which rejected records are open, and how they are taken through again
 rollup.py           raw rows -> nodes of every level; folding; nodes.py, counters.py: in Arrow
-level_counts.py     how many rows entered at each level
 schema_check.py     whether a rollup is what its stream declares now
 corrections.py      corrections: begun, carried out, done
 retention.py        raw rows that are dropped for their age, by old_rows.py; landed_files.py: files that are

@@ -33,16 +33,21 @@ _PLACE = ("source_file", "source_line")
 _KEPT = ("record", "message")
 
 
-def waiting_records(layout: Home, stream: Stream, store: ManifestStore) -> dict[str, int]:
+def waiting_records(layout: Home, stream: Stream) -> dict[str, int]:
     """Return how many rejected records of each reason no requeue has taken yet, by the ledger of finished batches.
 
-    Cost: one pass over two columns of the ledger.
+    Cost: one pass over two columns of the ledger; manifests are read where some record was rejected.
     """
-    requeues = [manifest for manifest in store.manifests if manifest.kind == "requeue"]
+    requeues: list[Manifest] | None = None
     finished = ("batch", 1, read_extent(layout, stream.name).batch)
     waiting = Counter[str]()
     for rows in read_parts(layout.ledger(stream.name), ("batch", "reasons"), finished):
         rejected = _by_reason(rows)
+        if not rejected.num_rows:
+            continue
+        if requeues is None:
+            store = ManifestStore(layout.manifests(stream.name))
+            requeues = [manifest for manifest in store.manifests if manifest.kind == "requeue"]
         for manifest in requeues:
             rejected = rejected.filter(pc.invert(_takes_records(manifest, rejected)))
         counted = rejected.group_by("reason").aggregate([("records", "sum")])

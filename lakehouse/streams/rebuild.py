@@ -34,7 +34,6 @@ from lakehouse.home.marker import Marker, read_marker
 from lakehouse.home.rollup_schema import RollupSchema, declared_schema, read_rollup_schema
 from lakehouse.spark import tables
 from lakehouse.streams import rollup
-from lakehouse.streams.level_counts import folded_counts
 from lakehouse.streams.nodes import nodes_of
 
 ENDLESS_US = 2**62
@@ -109,13 +108,19 @@ def rebuild_all(spark: SparkSession, layout: Home, stream: Stream) -> None:
         frames = [nodes.withColumn("batch", F.lit(last).cast("bigint")), mark]
         if schema and [v.width_us for v in schema.levels] == [v.width_us for v in stream.levels]:
             # Counts by level stay true while the widths of levels are the same.
-            frames.append(folded_counts(tables.read(spark, path)))
+            frames.append(_level_counts(tables.read(spark, path)))
         if schema and plan.sources:
             old = rollup.kept_nodes(spark, layout, stream, schema)
             frames.append(_backfilled(old, stream, schema, plan))
     whole = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
     tables.replace_rollup(path, stream, whole, plan.schema.properties())
     crash_point("correction.rollup-replaced")
+
+
+def _level_counts(table: DataFrame) -> DataFrame:
+    """Return one row for each level that rows entered at (``marker.py``)."""
+    counts = table.where("level < 0").groupBy("level", "grouping", "start_us")
+    return counts.agg(F.max("batch").alias("batch"), F.sum("rows").alias("rows"))
 
 
 def plan_all(spark: SparkSession, layout: Home, stream: Stream) -> tuple[RollupSchema | None, Backfill]:

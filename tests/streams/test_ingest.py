@@ -256,7 +256,7 @@ def ingest_settings(folder: Path) -> Settings:
 
 def waiting(lake: Lake) -> dict[str, int]:
     layout, stream = lake.settings.layout, lake.settings.stream("readings")
-    return waiting_records(layout, stream, ManifestStore(layout.manifests("readings")))
+    return waiting_records(layout, stream)
 
 
 def test_requeue_takes_records_through_again_after_a_fix(lake: Make, tmp_path: Path) -> None:

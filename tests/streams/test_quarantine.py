@@ -61,10 +61,10 @@ def test_what_waits_is_what_no_requeue_after_it_took(steps: list[list[Rejected] 
                 expected.update(row or {})
         store = ManifestStore(home.manifests("readings"))
 
-        assert waiting_records(home, STREAM, store) == dict(+expected)
+        assert waiting_records(home, STREAM) == dict(+expected)
 
 
 def test_without_a_ledger_nothing_waits(tmp_path: Path) -> None:
     home = Home(tmp_path)
 
-    assert waiting_records(home, STREAM, ManifestStore(home.manifests("readings"))) == {}
+    assert waiting_records(home, STREAM) == {}

@@ -14,7 +14,6 @@ import os
 import time
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -52,7 +51,6 @@ class ManifestStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        _take_over_old_folder(folder)
         self.folded = FoldedManifests(folder)
         self._look: Look | None = None
         self._changed: list[str] = []
@@ -271,19 +269,6 @@ def _holds(manifest: Manifest, found: Manifest) -> bool:
         for each in manifest.ranges
         for own in found.ranges
     )
-
-
-def _take_over_old_folder(folder: Path) -> None:
-    """Give manifests that an earlier version wrote to ``landing/<stream>`` of the home their folder of today."""
-    old = folder.parent.parent / "landing" / folder.name
-    if folder.parent.name != "manifests" or folder.exists():
-        return
-    written = (path.read_text("utf-8", "replace") for path in old.glob("[0-9]" * 8 + ".json"))
-    if (old / "folded.sqlite").exists() or any(text.startswith('{"batch": ') for text in written):
-        folder.parent.mkdir(exist_ok=True)
-        # Another process may do the same at this time.
-        with suppress(FileNotFoundError):
-            old.rename(folder)
 
 
 def _manifests(folder: Path) -> list[Manifest]:

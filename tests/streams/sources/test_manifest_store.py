@@ -188,17 +188,6 @@ def test_a_manifest_that_is_gone_is_missed_and_what_was_folded_too(tmp_path: Pat
     assert (gapped.missing, gapped.fold(gapped.last_batch)) == (2, 0)
 
 
-def test_manifests_of_an_earlier_version_keep_their_numbers_in_the_folder_of_today(tmp_path: Path) -> None:
-    ManifestStore(tmp_path / "landing" / "readings").add_requeue(())
-    (tmp_path / "landing" / "others").mkdir()
-    (tmp_path / "landing" / "others" / "00000001.json").write_text("{}")
-
-    stores = [ManifestStore(tmp_path / "manifests" / name) for name in ("readings", "others")]
-
-    assert [store.last_batch for store in stores] == [1, 0]
-    assert [path.name for path in (tmp_path / "landing").iterdir()] == ["others"]
-
-
 HALVED = """
 import sys
 from dataclasses import replace
