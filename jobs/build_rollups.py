@@ -6,7 +6,8 @@ differently now, or the nodes of a range.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -82,9 +83,7 @@ def run_or_rebuild(params: Mapping[str, Any]) -> Callable[..., dict[str, Any]]:
     return rebuild_range
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run for the streams named on the command line."""
-    return run_for_streams(run, argv)
+main = partial(run_for_streams, run)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,10 @@ again and changes no table of the query.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from jobs.command import run_for_queries
 from lakehouse.declare.settings import Settings
 
 if TYPE_CHECKING:
@@ -51,11 +52,7 @@ def _checked(settings: Settings, spark: SparkSession, query: str) -> dict[str, A
     return {**record_verdicts(settings, query, frames, tables.through, "query"), "gone": tables.gone}
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Check the queries named on the command line."""
-    from jobs.command import run_for_queries
-
-    return run_for_queries(run, argv)
+main = partial(run_for_queries, run)
 
 
 if __name__ == "__main__":

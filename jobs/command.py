@@ -23,7 +23,7 @@ Kind = Literal["stream", "query"]
 _KNOWN = {"stream": "declared streams", "query": "registered queries"}
 
 
-def run_for_streams(run: Callable[..., dict[str, Any]], argv: Sequence[str] | None) -> int:
+def run_for_streams(run: Callable[..., dict[str, Any]], argv: Sequence[str] | None = None) -> int:
     """Run a job for the streams named (all by default) and print its figures as JSON, one line per stream.
 
     Returns 0, 1 when a stream failed (the others are still run), 2 for a wrong configuration.
@@ -31,20 +31,28 @@ def run_for_streams(run: Callable[..., dict[str, Any]], argv: Sequence[str] | No
     return _run_for("stream", run, argv)
 
 
-def run_for_queries(run: Callable[..., dict[str, Any]], argv: Sequence[str] | None) -> int:
+def run_for_queries(run: Callable[..., dict[str, Any]], argv: Sequence[str] | None = None) -> int:
     """Run a job for the registered queries named, all by default, as ``run_for_streams`` does."""
     return _run_for("query", run, argv)
 
 
-def _run_for(kind: Kind, run: Callable[..., dict[str, Any]], argv: Sequence[str] | None) -> int:
+def arguments_of(
+    run: Callable[..., Any], argv: Sequence[str] | None, kind: Kind | None = None
+) -> argparse.Namespace:
+    """Return what a job was called with: ``config``, ``home``, and ``names`` of a kind; what it makes is private."""
     keep_private()
     parser = argparse.ArgumentParser(description=(sys.modules[run.__module__].__doc__ or "").splitlines()[0])
     parser.add_argument(
         "--config", type=Path, help="tidemark.toml (default: TIDEMARK_CONFIG, or ./tidemark.toml)"
     )
     parser.add_argument("--home", type=Path, help="where everything is written (default: what the file says)")
-    parser.add_argument("names", nargs="*", metavar=kind.upper(), help=f"{_KNOWN[kind]} (default: all)")
-    asked = parser.parse_args(argv)
+    if kind:
+        parser.add_argument("names", nargs="*", metavar=kind.upper(), help=f"{_KNOWN[kind]} (default: all)")
+    return parser.parse_args(argv)
+
+
+def _run_for(kind: Kind, run: Callable[..., dict[str, Any]], argv: Sequence[str] | None) -> int:
+    asked = arguments_of(run, argv, kind)
     try:
         settings = load_settings(asked.config, asked.home)
         known, find = _known(settings, kind)

@@ -7,7 +7,7 @@ taken in one by one, each one an ingest batch. Safe to run again, and to kill an
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -80,9 +80,7 @@ def requeue(
         return drain(target, store, before)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run for the streams named on the command line."""
-    return run_for_streams(run, argv)
+main = partial(run_for_streams, run)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -88,9 +88,7 @@ def _waiting(settings: Settings, stream: str) -> list[str]:
     return found
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run for the streams named on the command line."""
-    return run_for_streams(run, argv)
+main = partial(run_for_streams, run)
 
 
 if __name__ == "__main__":

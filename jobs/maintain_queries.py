@@ -6,7 +6,7 @@ Changes no answer. Safe to run at any time, again, and to kill anywhere.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -40,9 +40,7 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
     return dict(figures)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run for the queries named on the command line."""
-    return run_for_queries(run, argv)
+main = partial(run_for_queries, run)
 
 
 if __name__ == "__main__":

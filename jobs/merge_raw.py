@@ -6,7 +6,7 @@ It reads and writes all rows that came since the last time, by one core; what el
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -32,9 +32,7 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
         return {"files_merged": table_maintenance.merge_small_files(raw), **table_maintenance.left(raw)}
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run for the streams named on the command line."""
-    return run_for_streams(run, argv)
+main = partial(run_for_streams, run)
 
 
 if __name__ == "__main__":

@@ -11,13 +11,12 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from argparse import ArgumentParser
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jobs.command import arguments_of
 from jobs.stream_snapshots import refuse_unchecked, snapshot_of, with_nodes
 from lakehouse.declare.settings import Settings, load_settings
 
@@ -109,10 +108,7 @@ def _made_anew(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Publish all streams of the configuration that the command line names, and print the figures."""
-    parser = ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--config", type=Path, help="tidemark.toml (default: ./tidemark.toml)")
-    parser.add_argument("--home", type=Path, help="where everything is written (default: what the file says)")
-    asked = parser.parse_args(argv)
+    asked = arguments_of(run, argv)
     settings = load_settings(asked.config, asked.home)
     from jobs.outcome import ALL_STREAMS, recorded
     from lakehouse.spark.session import build_session

@@ -6,8 +6,8 @@ nothing twice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -42,9 +42,7 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
             return drain_repairs(run_of(settings, spark, query))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run for the queries named on the command line."""
-    return run_for_queries(run, argv)
+main = partial(run_for_queries, run)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ A batch of its own in the ledger: what it takes out of quarantine is accepted, a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -24,9 +25,7 @@ def run(settings: Settings, spark: SparkSession, stream: str, reasons: Sequence[
     return ingest.requeue(settings, spark, stream, tuple(reasons))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run for the streams named on the command line."""
-    return run_for_streams(run, argv)
+main = partial(run_for_streams, run)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ Running again takes in nothing twice. Killed anywhere, the next run makes the ba
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -95,9 +95,7 @@ def run_of(settings: Settings, spark: SparkSession, query: str) -> QueryRun[Any]
     return run
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run for the queries named on the command line."""
-    return run_for_queries(run, argv)
+main = partial(run_for_queries, run)
 
 
 if __name__ == "__main__":

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from argparse import ArgumentParser
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
+from jobs.command import arguments_of
 from lakehouse.declare.config_paths import home_folder
 from lakehouse.declare.settings import Settings
 from lakehouse.home.heartbeats import OLD_S, service_heartbeat
@@ -49,12 +48,7 @@ def _look(layout: Home, older_than_s: float) -> dict[str, Any]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Check once, for a container's health check: 0 where a service runs, 1 where it is stalled or there is none."""
-    parser = ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument(
-        "--config", type=Path, help="tidemark.toml (default: TIDEMARK_CONFIG, or ./tidemark.toml)"
-    )
-    parser.add_argument("--home", type=Path, help="where everything is written (default: what the file says)")
-    asked = parser.parse_args(argv)
+    asked = arguments_of(run, argv)
     try:
         found = _look(Home(home_folder(asked.home, asked.config)), OLD_S)
     except ServiceStalled as failure:

@@ -7,7 +7,7 @@ batch_records.py    the records of one batch, typed, each with its reason for re
 buffered_batch.py   verdicts on records that must be compared; small_batch.py: on the driver; batch_stats.py: the counts
 ingest.py           one batch: records to raw, quarantine and ledger
 duplicates.py       identity: the first accepted row stays; identities.py: hashes of identities and their index
-lateness.py         how far rows are behind the newest time before them; processing_order.py: which came before
+lateness.py         in which order rows are processed, and how far they are behind the newest time before them
 quarantine.py       which rejected records are open, and how they are taken through again
 rollup.py           raw rows -> nodes of every level; folding; nodes.py, counters.py: in Arrow
 schema_check.py     whether a rollup is what its stream declares now

@@ -29,6 +29,11 @@ class BatchStats:
     high: int | None
     lateness: Lateness
 
+    @property
+    def is_balanced(self) -> bool:
+        """Whether every row is accounted for: one that was read twice may have been another by then."""
+        return self.rows == self.accepted + sum(self.reasons.values()) + self.duplicates
+
 
 def empty_stats(stream: Stream) -> BatchStats:
     """Return the statistics of a batch without rows."""

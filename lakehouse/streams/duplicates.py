@@ -29,7 +29,7 @@ from lakehouse.streams.identities import (
     open_index,
     payload_columns,
 )
-from lakehouse.streams.processing_order import processing_order
+from lakehouse.streams.lateness import processing_order
 
 # Suspects are compared so many at a time: each takes about 200 bytes of memory.
 AT_ONCE = 1_000_000

@@ -41,7 +41,7 @@ def as_held(records: BatchRecords, read: BatchStats) -> BatchStats:
     reasons = dict(Counter(reason for (reason,) in said))
     seen = replace(read, accepted=held.accepted, low=held.low, high=held.high, missing=held.missing)
     is_same = seen == read and reasons == {reason: count for reason, count in read.reasons.items() if count}
-    if is_same and is_balanced(read):
+    if is_same and read.is_balanced:
         return read
     log.warning(
         "stream %s, batch %d: its source is not what it was when it was read first; the ledger counts what raw and "
@@ -52,11 +52,6 @@ def as_held(records: BatchRecords, read: BatchStats) -> BatchStats:
     late = written_lateness(records, files_between(target.layout.raw(name), between))
     several = max(0, read.records + rows - read.rows)
     return replace(seen, rows=rows, records=several, reasons=reasons, lateness=late)
-
-
-def is_balanced(stats: BatchStats) -> bool:
-    """Whether every row of a batch is accounted for: one that was read twice may have been another by then."""
-    return stats.rows == stats.accepted + sum(stats.reasons.values()) + stats.duplicates
 
 
 def _of_raw(records: BatchRecords) -> BatchStats:

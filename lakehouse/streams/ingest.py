@@ -24,7 +24,7 @@ from lakehouse.spark import tables
 from lakehouse.streams.batch_records import BatchRecords, StreamTables
 from lakehouse.streams.batch_stats import BatchStats, empty_stats, observed_columns, observed_stats
 from lakehouse.streams.buffered_batch import BufferedBatch
-from lakehouse.streams.held_batch import as_held, is_balanced
+from lakehouse.streams.held_batch import as_held
 from lakehouse.streams.lateness import written_lateness
 from lakehouse.streams.small_batch import SmallBatch, judged_here
 from lakehouse.streams.sources.lines import lines_in
@@ -97,7 +97,7 @@ def commit(records: BatchRecords) -> dict[str, Any]:
     """Append a batch's records to raw, quarantine and ledger; return the ledger row."""
     target = BatchTables(records.tables, records.manifest.batch)
     stats = _written(records, target)
-    entry = _ledger_row(records, as_held(records, stats) if target.had or not is_balanced(stats) else stats)
+    entry = _ledger_row(records, as_held(records, stats) if target.had or not stats.is_balanced else stats)
     target.append_ledger(entry)
     return entry
 

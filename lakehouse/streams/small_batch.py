@@ -25,8 +25,7 @@ from lakehouse.streams.batch_records import BatchRecords
 from lakehouse.streams.batch_stats import BatchStats, counted_stats, missing_in
 from lakehouse.streams.duplicates import Hashed, conflict_detail, count_repeats, find_repeats
 from lakehouse.streams.identities import compared, hashes_of
-from lakehouse.streams.lateness import lateness_of
-from lakehouse.streams.processing_order import processing_order
+from lakehouse.streams.lateness import lateness_of, processing_order
 from lakehouse.streams.sources.fields import with_fields
 from lakehouse.streams.sources.lines import LINE_SCHEMA, layouts_of, records_of, unreadable_lines
 from lakehouse.streams.sources.manifest import LandedFile
