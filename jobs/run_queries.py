@@ -18,7 +18,7 @@ from lakehouse.queries.kind import Query, kind_of
 from lakehouse.queries.runtime.batch_manifest import definition_of, read_definition
 from lakehouse.queries.runtime.failure import QueryFailed, read_failure
 from lakehouse.queries.runtime.run import QueryRun
-from lakehouse.queries.runtime.scan.readers import readers_of, scan_group
+from lakehouse.queries.runtime.scan.readers import scan_group
 from lakehouse.queries.runtime.scan.rounds import Rounds
 from lakehouse.spark import tables
 
@@ -38,7 +38,7 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
         QueryFailed: when the query shares scans, and one of its operators raised.
     """
     asked = settings.query(query)
-    if readers_of(asked):
+    if asked.row_scans():
         return _run_together(settings, spark, asked)
     with tables.lease(settings.layout.queries(query)):
         return run_of(settings, spark, query).drain()

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from difflib import get_close_matches
 
 from lakehouse.algorithms.rollup.levels import validate_levels
 from lakehouse.declare.columns import NAME, RESERVED
 from lakehouse.declare.durations import format_duration
-from lakehouse.declare.problems import Problem
+from lakehouse.declare.problems import Problem, nearest
 from lakehouse.declare.source_checks import source_problems
 from lakehouse.declare.stream import Stream
 
@@ -72,12 +71,6 @@ def _identity(stream: Stream) -> Iterator[Problem]:
         )
 
 
-def _nearest(name: str, among: tuple[str, ...]) -> str:
-    close = get_close_matches(name, among, n=1)
-    hint = f" (did you mean {close[0]!r}?)" if close else ""
-    return f"one of {list(among)}{hint}"
-
-
 def _keys(stream: Stream) -> Iterator[Problem]:
     for key in dict.fromkeys(stream.keys):
         if stream.all_columns[key].type == "double":
@@ -98,7 +91,7 @@ def _measures(stream: Stream) -> Iterator[Problem]:
 def _counters(stream: Stream) -> Iterator[Problem]:
     for counter in dict.fromkeys(stream.counters):
         if counter not in stream.measures:
-            yield Problem("counters", repr(counter), _nearest(counter, stream.measures))
+            yield Problem("counters", repr(counter), nearest(counter, stream.measures))
     keys = list(stream.grouping_keys)
     if stream.counters and not any(set(grouping) == set(keys) for grouping in stream.groupings):
         found = f"groupings {[list(grouping) for grouping in stream.groupings]}"
@@ -113,7 +106,7 @@ def _groupings(stream: Stream) -> Iterator[Problem]:
     for grouping in stream.groupings:
         for key in grouping:
             if key not in stream.keys:
-                yield Problem("groupings", repr(key), _nearest(key, stream.keys))
+                yield Problem("groupings", repr(key), nearest(key, stream.keys))
 
 
 def _levels(stream: Stream) -> Iterator[Problem]:

@@ -9,13 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from difflib import get_close_matches
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from lakehouse.declare.checks import stream_problems
-from lakehouse.declare.problems import Problem
+from lakehouse.declare.problems import Problem, nearest
 from lakehouse.declare.stream import Stream
 
 _FILLER: dict[str, Any] = {
@@ -77,7 +76,7 @@ def _problem(prefix: str, detail: Mapping[str, Any], model: type[BaseModel]) -> 
     if detail["type"] == "missing":
         return Problem(key, "nothing", "a value")
     if detail["type"] == "extra_forbidden":
-        return Problem(key, "an unknown key", _nearest(parts[-1], _fields_at(model, parts[:-1])))
+        return Problem(key, "an unknown key", nearest(parts[-1], _fields_at(model, parts[:-1])))
     message = str(detail["msg"])
     for pattern, words in _OUR_WORDS:
         message = re.sub(pattern, words, message)
@@ -89,12 +88,6 @@ def _shown(value: Any, parts: Sequence[str]) -> str:
     if _SECRETS.intersection(parts):
         return type(value).__name__
     return _USER.sub("//***@", repr(value))
-
-
-def _nearest(name: str, among: Sequence[str]) -> str:
-    close = get_close_matches(name, among, n=1)
-    hint = f" (did you mean {close[0]}?)" if close else ""
-    return f"one of {', '.join(among)}{hint}"
 
 
 def _fields_at(model: type[BaseModel], path: Sequence[str]) -> list[str]:

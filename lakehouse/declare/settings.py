@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
@@ -246,36 +247,47 @@ def load_settings(config: Path | None = None, home: Path | None = None) -> Setti
     streams = _streams(tables, path.parent, problems)
     settings = _settings(content, problems)
     queries = settings.queries if settings else _readable_queries(content.get("queries"))
-    queries = queries.model_copy(update={"folder": (path.parent / queries.folder.expanduser()).resolve()})
+    queries = queries.model_copy(update={"folder": _below(path.parent, queries.folder)})
     refused = set(tables) - set(streams) if isinstance(tables, dict) else set()
     registered = read_queries(queries.folder, streams, problems, refused)
-    if settings is not None and settings.sites:
-        for kind in filter(lambda kind: kind.has("sites"), kinds()):
-            own = [query for query in registered.values() if query.kind == kind.name]
-            problems.extend(kind.file("sites").site_problems(settings.sites, streams, own))
+    if settings and settings.sites:
+        problems.extend(_site_problems(settings.sites, streams, registered))
     if problems or settings is None:
         raise ConfigError(str(path), problems)
-    where = given_home(home) or (path.parent / settings.home.expanduser()).resolve()
-    if (there := moved_tables(where, settings.tables.path)) is not None:
-        found = settings.tables.path or "none"
-        raise ConfigError(
-            str(path), [Problem("tables.path", found, f"{there}, where this home has its tables")]
-        )
-    use_tables(where, settings.tables.path)
-    use_control(where, settings.control.get_secret_value() if settings.control else None)
-    move_in(where)
-    lineage = settings.lineage
+    where, lineage = given_home(home) or _below(path.parent, settings.home), settings.lineage
+    _use_home(path, where, settings)
     if lineage.file:
-        lineage = lineage.model_copy(update={"file": (path.parent / lineage.file.expanduser()).resolve()})
-    read = {
-        "lineage": lineage,
-        "home": where,
-        "config": path,
-        "streams": streams,
-        "queries": queries,
-        "registered": registered,
-    }
-    return settings.model_copy(update=read)
+        lineage = lineage.model_copy(update={"file": _below(path.parent, lineage.file)})
+    read = {"lineage": lineage, "home": where, "config": path, "streams": streams}
+    return settings.model_copy(update=read | {"queries": queries, "registered": registered})
+
+
+def _below(folder: Path, path: Path) -> Path:
+    """Return a path of the configuration, which begins at the file's folder."""
+    return (folder / path.expanduser()).resolve()
+
+
+def _site_problems(
+    sites: Mapping[str, Mapping[str, float]], streams: dict[str, Stream], registered: dict[str, Query]
+) -> Iterator[Problem]:
+    for kind in filter(lambda kind: kind.has("sites"), kinds()):
+        own = [query for query in registered.values() if query.kind == kind.name]
+        yield from kind.file("sites").site_problems(sites, streams, own)
+
+
+def _use_home(path: Path, home: Path, settings: Settings) -> None:
+    """Let this process find a home's tables and leases where its configuration says.
+
+    Raises:
+        ConfigError: when its tables are elsewhere.
+    """
+    if (there := moved_tables(home, settings.tables.path)) is not None:
+        found = settings.tables.path or "none"
+        elsewhere = Problem("tables.path", found, f"{there}, where this home has its tables")
+        raise ConfigError(str(path), [elsewhere])
+    use_tables(home, settings.tables.path)
+    use_control(home, settings.control.get_secret_value() if settings.control else None)
+    move_in(home)
 
 
 def _read(path: Path, problems: list[Problem]) -> dict[str, Any]:
@@ -308,10 +320,9 @@ def _streams(tables: Any, folder: Path, problems: list[Problem]) -> dict[str, St
             continue
         problems.extend(stream_problems(stream))
         source = _located(stream.source, folder)
-        schema_faults = (
-            Problem(f"streams.{name}.{p.key}", p.found, p.expected) for p in schema_problems(source)
-        )
-        problems.extend(schema_faults)
+        if source.schema_file or source.schema_files:
+            wrong = schema_problems(source)
+            problems.extend(Problem(f"streams.{name}.{one.key}", one.found, one.expected) for one in wrong)
         streams[name] = stream.model_copy(update={"source": source})
     return streams
 

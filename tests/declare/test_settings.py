@@ -115,7 +115,7 @@ def test_every_problem_of_the_whole_file_is_told_at_once(tmp_path: Path) -> None
             "'xml'",
             "'csv', 'ndjson', 'zeek', 'parquet', 'avro', 'pcap' or 'nfdump'",
         ),
-        "streams.b.groupings": ("'q'", "one of ['k']"),
+        "streams.b.groupings": ("'q'", "one of k"),
     }
     assert "did you mean driver_memory?" in told["spark.drivr_memory"][1]
     assert str(refused.value).startswith(f"{tmp_path / 'tidemark.toml'}: 12 problems\n")

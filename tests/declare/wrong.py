@@ -81,7 +81,7 @@ TOGETHER: list[tuple[dict[str, Any], tuple[str, str, str]]] = [
     ({"levels": ["1d for 9d", "1m forever"]}, ("levels, level 2", "width 1m", "wider than level 1, 1d")),
     ({"levels": ["2s for 1h", "5s forever"]}, ("levels, level 2", "width 5s", "a multiple of level 1, 2s")),
     ({"levels": ["1s forever", "1m forever"]}, ("levels, level 1", "keep forever", "a limit")),
-    ({"groupings": [["devise"]]}, ("groupings", "'devise'", "(did you mean 'device'?)")),
+    ({"groupings": [["devise"]]}, ("groupings", "'devise'", "(did you mean device?)")),
     ({"groupings": []}, ("groupings", "[]", "at least one grouping")),
     ({"groupings": [["device", "room"], ["room", "device"]]}, ("groupings", "'room'", "each grouping once")),
     ({"groupings": [["device", "device"]]}, ("groupings.0", "'device' 2 times", "each name once")),

@@ -17,7 +17,7 @@ from lakehouse.queries.language.attributes import Attribute
 from lakehouse.queries.language.filters import filter_sql
 from lakehouse.queries.language.names import Place, Source
 from lakehouse.queries.language.row_conditions import Conjunct, in_one_order, of_side
-from lakehouse.queries.language.text import Parts, description_of
+from lakehouse.queries.language.tree import Asked
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 class Draft:
     """A query as it is written: all by side, in the order of FROM."""
 
-    name: str
-    parts: Parts
+    asked: Asked
     sources: tuple[Source, ...]
     windows: tuple[int, ...]
     filters: list[tuple[Conjunct, ...]]
@@ -72,12 +71,10 @@ class _Ordered:
         self.names |= {call: name for name, call in reversed(self.answers.measures.items())}
 
     def query(self) -> AggregateQuery:
-        draft, clauses = self.draft, self.draft.parts.clauses
+        draft, clauses = self.draft, self.draft.asked.parts.clauses
         having = sorted(filter_sql(node, self._name_of) for node in self.answers.having)
         return AggregateQuery(
-            name=draft.name,
-            text=draft.parts.text,
-            description=description_of(draft.parts.text),
+            **draft.asked.named,
             sides=tuple(map(self._side, self.order)),
             groups=tuple(GroupColumn(name, *self._first(each)) for name, each in self.answers.groups.items()),
             measures=tuple(self._measure(name, call) for name, call in self.calls.items()),

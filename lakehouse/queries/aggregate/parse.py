@@ -75,7 +75,7 @@ def read(asked: Asked) -> AggregateQuery | None:
     answers = Answers(tree, names)
     if faults.found:
         return None
-    query = in_one_form(Draft(asked.name, parts, sources, windows, filters, attributes, answers))
+    query = in_one_form(Draft(asked, sources, windows, filters, attributes, answers))
     return _with_method(query, parts.clauses, faults)
 
 

@@ -13,7 +13,7 @@ from lakehouse.declare.stream import Stream
 from lakehouse.queries.kind import Output
 from lakehouse.queries.language.faults import Faults
 from lakehouse.queries.language.names import TIMES, Names, Source, offset_of
-from lakehouse.queries.language.text import DIALECT, Parts
+from lakehouse.queries.language.text import DIALECT, Parts, description_of
 from lakehouse.queries.language.tokens import Span
 
 if TYPE_CHECKING:
@@ -41,6 +41,12 @@ class Asked:
     streams: Mapping[str, Stream]
     predicates: Path | None
     faults: Faults
+
+    @property
+    def named(self) -> dict[str, str]:
+        """The fields that every query has of its text."""
+        text = self.parts.text
+        return {"name": self.name, "text": text, "description": description_of(text)}
 
 
 def tree_of(parts: Parts, faults: Faults) -> exp.Select | None:

@@ -9,7 +9,6 @@ from lakehouse.queries.language.attributes import Attribute, attributes_of, chec
 from lakehouse.queries.language.clauses import Grammar, duration, duration_or_zero
 from lakehouse.queries.language.names import Names, offset_of
 from lakehouse.queries.language.row_conditions import of_side
-from lakehouse.queries.language.text import description_of
 from lakehouse.queries.language.tree import (
     MORE_STREAMS,
     Asked,
@@ -66,9 +65,7 @@ def read(asked: Asked) -> MultiwayQuery | None:
     if faults.found:
         return None
     return MultiwayQuery(
-        name=asked.name,
-        text=parts.text,
-        description=description_of(parts.text),
+        **asked.named,
         sides=tuple(
             Windowed(
                 source.stream,

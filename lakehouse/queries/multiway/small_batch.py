@@ -19,8 +19,8 @@ from lakehouse.home.table_log import Between, most_rows
 from lakehouse.queries.multiway.rows import side_columns
 from lakehouse.queries.multiway.windows import TAKEN
 from lakehouse.queries.runtime import arrow_sql, bucket_answers
+from lakehouse.queries.runtime.batch import read_here
 from lakehouse.queries.runtime.bucket_answers import fit_here, with_constants
-from lakehouse.queries.runtime.scan.scan import read_here
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -25,15 +25,16 @@ COUNTS = ("from_us", "side", "slack_us", "pairs")
 
 
 def missed_by_bucket(layout: Home, query: PairsQuery, manifest: BatchManifest) -> Mapping[int, Missed]:
-    """Return what a batch is told of each bucket: up to which stream time it is repaired, and what it had missed.
+    """Return what a batch behind a repair is told of each bucket: until when it is repaired, and what it had missed.
 
     Nothing where the batch before was told of the same repairs, or the query's policy does not listen.
     """
-    folder, policy = layout.batch_manifests(query.name), policy_of(query)
-    before = (
-        require_manifest(folder, "batch", manifest.number - 1).through_repair if manifest.number > 1 else 0
-    )
-    if manifest.through_repair == before or not isinstance(policy, NeededSlack):
+    if manifest.number > 1:
+        before = require_manifest(layout.batch_manifests(query.name), "batch", manifest.number - 1)
+        if manifest.through_repair == before.through_repair:
+            return {}
+    policy = policy_of(query)
+    if not isinstance(policy, NeededSlack):
         return {}
     until = _repaired_until(layout, query.name, manifest.through_repair)
     oldest = min(until.values(), default=0) - policy.kept_us

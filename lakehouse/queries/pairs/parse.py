@@ -10,9 +10,9 @@ from lakehouse.declare.durations import format_duration
 from lakehouse.queries.language.clauses import ClauseReader, Clauses, Grammar, duration
 from lakehouse.queries.language.conditions import Matching, add_conjunct, conjuncts
 from lakehouse.queries.language.faults import Faults
-from lakehouse.queries.language.names import Names, offset_of
+from lakehouse.queries.language.names import Names, Source, offset_of
 from lakehouse.queries.language.row_conditions import of_side
-from lakehouse.queries.language.text import Parts, description_of
+from lakehouse.queries.language.text import Parts
 from lakehouse.queries.language.tokens import Span
 from lakehouse.queries.language.tree import (
     TWO_STREAMS,
@@ -28,6 +28,7 @@ from lakehouse.queries.pairs.query import SPARE_ROWS, PairSide, PairsQuery, Poli
 if TYPE_CHECKING:
     from sqlglot import exp
 
+    from lakehouse.algorithms.late_join.conditions import Condition
     from lakehouse.algorithms.late_join.contract import Clock
     from lakehouse.declare.stream import Stream
     from lakehouse.queries.language.tokens import Named
@@ -109,14 +110,29 @@ def read(asked: Asked) -> PairsQuery | None:
     outputs = read_outputs(tree, names, PAIR_COLUMNS)
     window_us = _window(tables, parts, faults)
     matching = _matching(tree, names, asked.predicates, offset_of(tables[1]))
-    timing = _timing(parts.clauses, faults)
-    policy = POLICIES[parts.clauses.words.get("POLICY", "NEEDED_SLACK")]
-    if policy == "paper" and "SPARE" in parts.clauses.places:
-        faults.add(parts.clauses.places["SPARE"], "SPARE beside POLICY PAPER", "one of both")
-    columns = parts.clauses.columns.get("POLICY", ())
-    watched = _sources(columns, names, streams) if policy == "per_source" else None
+    period_us, step_us = _timing(parts.clauses, faults)
+    policy, watched = _policy_of(parts.clauses, names, streams)
     if faults.found or window_us is None:
         return None
+    condition, sides = _sides(sources, matching)
+    return PairsQuery(
+        **asked.named,
+        sides=sides,
+        window_us=window_us,
+        condition=condition,
+        outputs=outputs,
+        recall=parts.clauses.numbers.get("RECALL", 0.0),
+        period_us=period_us,
+        step_us=step_us,
+        clock=_clock(parts.clauses, all(streams[side.stream].arrival_time for side in sides)),
+        policy=policy,
+        sources=watched,
+        spare_rows=int(parts.clauses.numbers.get("SPARE", SPARE_ROWS)),
+    )
+
+
+def _sides(sources: Sequence[Source], matching: Matching) -> tuple[Condition, tuple[PairSide, PairSide]]:
+    """Return the condition on rows of both sides, and each side with its keys, numbers and own conditions."""
     condition, *numbers = matching.condition()
     keys = sorted(matching.keys)
     left, right = (
@@ -129,22 +145,18 @@ def read(asked: Asked) -> PairsQuery | None:
         )
         for side, source in enumerate(sources)
     )
-    return PairsQuery(
-        name=asked.name,
-        text=parts.text,
-        description=description_of(parts.text),
-        sides=(left, right),
-        window_us=window_us,
-        condition=condition,
-        outputs=outputs,
-        recall=parts.clauses.numbers.get("RECALL", 0.0),
-        period_us=timing[0],
-        step_us=timing[1],
-        clock=_clock(parts.clauses, all(streams[side.stream].arrival_time for side in (left, right))),
-        policy=policy,
-        sources=watched,
-        spare_rows=int(parts.clauses.numbers.get("SPARE", SPARE_ROWS)),
-    )
+    return condition, (left, right)
+
+
+def _policy_of(
+    clauses: Clauses, names: Names, streams: Mapping[str, Stream]
+) -> tuple[Policy, tuple[tuple[str, ...], tuple[str, ...]] | None]:
+    """Return the policy of slack, and the columns that tell sources apart where it watches them."""
+    policy = POLICIES[clauses.words.get("POLICY", "NEEDED_SLACK")]
+    if policy == "paper" and "SPARE" in clauses.places:
+        names.faults.add(clauses.places["SPARE"], "SPARE beside POLICY PAPER", "one of both")
+    columns = clauses.columns.get("POLICY", ())
+    return policy, _sources(columns, names, streams) if policy == "per_source" else None
 
 
 def _sources(

@@ -68,7 +68,8 @@ class PairsRun(QueryRun[PairsQuery]):
         """Return all buckets' answers to a batch: pairs, log, state and metrics; those of Spark when they are read."""
         layout, query = self.layout, self.query
         known, columns = newest(layout, query.name, manifest.number), self._answer()
-        missed, before = missed_by_bucket(layout, query, manifest), self.state_before(manifest.number)
+        missed = missed_by_bucket(layout, query, manifest) if manifest.through_repair else {}
+        before = self.state_before(manifest.number)
         work = BucketJoin(query, to_arrow_schema(schema_of(columns)), before, known, missed)
         placed = in_buckets(rows, query, self.buckets)
         return by_bucket(placed, self.states_before(manifest.number, rows), work, columns)

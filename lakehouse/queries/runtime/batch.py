@@ -1,6 +1,6 @@
 """Which batch of a registered query comes next: the one that was begun, or one of what ingest has finished since.
 
-And which batch took in a row.
+Which raw rows a batch takes in, and which batch took in a row.
 """
 
 from __future__ import annotations
@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_ledger
+from lakehouse.home.table_log import Between, files_between
 from lakehouse.queries.kind import Query
+from lakehouse.queries.runtime.arrow_sql import columns_read, one_batch
 from lakehouse.queries.runtime.batch_manifest import (
     BatchManifest,
+    Span,
     finished,
     last_manifest,
     next_spans,
@@ -67,6 +70,23 @@ def next_batch(
     write_manifest(folder, "batch", manifest)
     crash_point("queries.planned")
     return manifest
+
+
+def read_here(layout: Home, stream: str, between: Between | None, texts: Sequence[str]) -> pa.RecordBatch:
+    """Return the raw rows in between, as this process reads them, with the columns that SQL texts read.
+
+    Raises:
+        LookupError: where a column was declared after the last rows came.
+    """
+    return one_batch(tables.read_between(layout.raw(stream), between, columns_read(texts)))
+
+
+def read_raw(spark: SparkSession, layout: Home, stream: str, span: Span) -> DataFrame:
+    """Return the raw rows of some ingest batches of a stream."""
+    table, (after, through) = layout.raw(stream), span
+    # Asking Delta for a table costs a small batch more than reading its rows.
+    raw = tables.read_files(spark, table, files_between(table, ("batch", after + 1, through)))
+    return raw.where(f"batch BETWEEN {after + 1} AND {through}")
 
 
 def taken_in(manifests: Sequence[BatchManifest]) -> Column:

@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from lakehouse.home.ledger import accepted_in, read_ledger
 from lakehouse.home.table_log import read_columns
 from lakehouse.queries.runtime import arrow_sql
+from lakehouse.queries.runtime.batch import read_here, read_raw
 from lakehouse.queries.runtime.bucket_answers import fit_here
-from lakehouse.queries.runtime.scan.scan import read_here, read_raw
 
 if TYPE_CHECKING:
     from lakehouse.home.layout import Home

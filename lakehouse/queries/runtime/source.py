@@ -12,11 +12,12 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.home.table_log import Ranges, most_near
 from lakehouse.queries.runtime import arrow_sql
 from lakehouse.queries.runtime.arrow_sql import columns_read
+from lakehouse.queries.runtime.batch import read_here, read_raw
 from lakehouse.queries.runtime.batch_manifest import finished
 from lakehouse.queries.runtime.bucket_answers import fit_here
 from lakehouse.queries.runtime.scan.measurements import read_before
 from lakehouse.queries.runtime.scan.readers import readers_of
-from lakehouse.queries.runtime.scan.scan import Scan, read_here, read_raw
+from lakehouse.queries.runtime.scan.scan import Scan
 from lakehouse.spark import tables
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class FromRaw:
     def select_here(self, side: int, columns: Sequence[str]) -> pa.Table:
         """Return the same rows as this process has them."""
         read = self.query.sides[side]
-        if self.near or side in readers_of(self.query):
+        if self.near or side in self.query.row_scans():
             return self.select(side, columns).toArrow()
         (after, through), texts = self.spans[side], [*columns, *filter(None, [read.where])]
         found = read_here(self.layout, read.stream, ("batch", after + 1, through), texts)
@@ -112,7 +113,7 @@ class RawNear:
     def fits(self) -> bool:
         """Tell if this process takes them on: no predicate is called, and the files that may have them are small."""
         raw = [self.layout.raw(stream) for stream in self.query.streams]
-        return not readers_of(self.query) and fit_here(
+        return not self.query.row_scans() and fit_here(
             sum(most_near(table, "event_us", self.ranges) for table in raw)
         )
 

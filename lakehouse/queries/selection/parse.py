@@ -9,7 +9,6 @@ from lakehouse.queries.language.calls import read_condition
 from lakehouse.queries.language.clauses import Grammar, duration
 from lakehouse.queries.language.conditions import conjuncts
 from lakehouse.queries.language.names import Names
-from lakehouse.queries.language.text import description_of
 from lakehouse.queries.language.tree import ONE_STREAM, Asked, read_outputs, sources_of, tables_of
 from lakehouse.queries.selection.query import Selected, SelectionQuery
 
@@ -49,9 +48,7 @@ def read(asked: Asked) -> SelectionQuery | None:
     if faults.found:
         return None
     return SelectionQuery(
-        name=asked.name,
-        text=parts.text,
-        description=description_of(parts.text),
+        **asked.named,
         sides=(Selected(sources[0].stream, sources[0].alias),),
         conjuncts=tuple({each.text: each for _, each in filter(None, found)}.values()),
         outputs=outputs,

@@ -198,9 +198,10 @@ class Lake:
         """Return the seconds for the rows of a side under comparisons alone, by Spark and by the executor."""
         from lakehouse.queries.kind import KEPT
         from lakehouse.queries.language.row_conditions import Conjunct
+        from lakehouse.queries.runtime.batch import read_raw
         from lakehouse.queries.runtime.scan.measurements import Before
         from lakehouse.queries.runtime.scan.readers import Reader
-        from lakehouse.queries.runtime.scan.scan import Scan, read_raw
+        from lakehouse.queries.runtime.scan.scan import Scan
 
         texts = {"`proto` = 'tcp'": ("proto",), "`orig_bytes` > 100": ("orig_bytes",)}
         conjuncts = tuple(Conjunct(text, columns) for text, columns in texts.items())
@@ -263,7 +264,7 @@ def _udf_source(lake: Lake, run: QueryRun[Any], plan: Any) -> Shared:
 def _with_udf(spark: SparkSession, settings: Settings, reader: Any, span: Any) -> DataFrame:
     from pyspark.sql import functions as F
 
-    from lakehouse.queries.runtime.scan.scan import read_raw
+    from lakehouse.queries.runtime.batch import read_raw
     from lakehouse.queries.runtime.scan.task import ROW
 
     space: dict[str, Any] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from lakehouse.queries.language.clauses import ClauseReader, Grammar
 from lakehouse.queries.language.names import Names
-from lakehouse.queries.language.text import description_of
 from lakehouse.queries.language.tree import Asked, read_outputs, sources_of, tables_of
 from tests.queries.toy_kind.query import Sampled, SampleQuery
 
@@ -31,9 +30,7 @@ def read(asked: Asked) -> SampleQuery | None:
     if asked.faults.found:
         return None
     return SampleQuery(
-        name=asked.name,
-        text=asked.parts.text,
-        description=description_of(asked.parts.text),
+        **asked.named,
         sides=(Sampled(sources[0].stream, sources[0].alias),),
         outputs=outputs,
         one_in=int(asked.parts.clauses.numbers["SAMPLE"]),

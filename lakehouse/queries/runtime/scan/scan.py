@@ -10,7 +10,7 @@ The order of conditions changes how long that takes, never which rows come out.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,16 +23,15 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from lakehouse.algorithms.scheduling.network import Network
 from lakehouse.algorithms.scheduling.policies import DEFAULT
 from lakehouse.home.layout import Home
-from lakehouse.home.table_log import Between, files_between
 from lakehouse.queries.runtime import arrow_sql
-from lakehouse.queries.runtime.arrow_sql import columns_read, one_batch
+from lakehouse.queries.runtime.arrow_sql import columns_read
+from lakehouse.queries.runtime.batch import read_here, read_raw
 from lakehouse.queries.runtime.batch_manifest import Span
 from lakehouse.queries.runtime.bucket_answers import Rows
 from lakehouse.queries.runtime.scan.measurements import Before, interval_of, known_of
 from lakehouse.queries.runtime.scan.readers import Reader, sources_of, written
 from lakehouse.queries.runtime.scan.task import LIMIT_BYTES, READER, ROW, TOLD, Work
 from lakehouse.queries.runtime.tables import ROW_HASH
-from lakehouse.spark import tables
 
 Near = Callable[[DataFrame], DataFrame]
 Facts = dict[str, Any]
@@ -119,20 +118,3 @@ def told(found: Rows) -> list[Facts]:
     else:
         texts = [row[TOLD] for row in found.where(F.col(TOLD).isNotNull()).select(TOLD).collect()]
     return [task for text in texts if (task := json.loads(text))["arrived"][0]]
-
-
-def read_here(layout: Home, stream: str, between: Between | None, texts: Sequence[str]) -> pa.RecordBatch:
-    """Return the raw rows in between, as this process reads them, with the columns that SQL texts read.
-
-    Raises:
-        LookupError: where a column was declared after the last rows came.
-    """
-    return one_batch(tables.read_between(layout.raw(stream), between, columns_read(texts)))
-
-
-def read_raw(spark: SparkSession, layout: Home, stream: str, span: Span) -> DataFrame:
-    """Return the raw rows of some ingest batches of a stream."""
-    table, (after, through) = layout.raw(stream), span
-    # Asking Delta for a table costs a small batch more than reading its rows.
-    raw = tables.read_files(spark, table, files_between(table, ("batch", after + 1, through)))
-    return raw.where(f"batch BETWEEN {after + 1} AND {through}")
