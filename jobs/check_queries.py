@@ -33,11 +33,11 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
         subject_of(query),
         [*layout.tables_of(query), *of_streams],
         f"{declared.definition()} {settings.queries.published}",
-        lambda: _checked(settings, spark, query),
+        lambda: _checked(settings, query),
     )
 
 
-def _checked(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
+def _checked(settings: Settings, query: str) -> dict[str, Any]:
     from lakehouse.queries.runtime.checks import frames_of, open_tables, rows_to_take
     from lakehouse.queries.runtime.scan.checks import measure_scans
     from quality.history import verified_through
@@ -47,8 +47,8 @@ def _checked(settings: Settings, spark: SparkSession, query: str) -> dict[str, A
     tables = open_tables(settings.layout, settings.query(query), since, settings.queries.published)
     if tables is None:
         return {"checks": 0, "failed": 0}
-    frames = frames_of(tables, rows_to_take(spark, tables, since))
-    frames += measure_scans(spark, tables, since)
+    frames = frames_of(tables, rows_to_take(tables, since))
+    frames += measure_scans(tables, since)
     return {**record_verdicts(settings, query, frames, tables.through, "query"), "gone": tables.gone}
 
 

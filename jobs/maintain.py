@@ -49,7 +49,7 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
             read_extent(layout, stream).batch
         )
         declared, streams = settings.stream(stream), settings.streams.values()
-        figures["landed_files_deleted"] = drop_old_files(spark, layout, declared, streams)
+        figures["landed_files_deleted"] = drop_old_files(layout, declared, streams)
         for path in filter(tables.exists, by_ingest):
             figures.update(table_maintenance.compact_and_vacuum(path, history_us))
         if tables.exists(built):

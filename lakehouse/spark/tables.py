@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,9 +86,17 @@ def read_between(
     Raises:
         LookupError: where the table lacks one of these columns.
     """
+    return pa.concat_tables(parts_between(table, between, names))
+
+
+def parts_between(
+    table: Path, between: Between | None = None, names: Collection[str] | None = None
+) -> Iterator[pa.Table]:
+    """Yield the same rows, those of one file at a time; a table without rows comes first."""
     columns = _named_columns(table, names)
-    parts = [fitted(part, columns) for part in read_parts(table, columns.names, between)]
-    return pa.concat_tables([columns.empty_table(), *parts])
+    yield columns.empty_table()
+    for part in read_parts(table, columns.names, between):
+        yield fitted(part, columns)
 
 
 def read_around(table: Path, column: str, ranges: Ranges, names: Collection[str]) -> pa.Table:

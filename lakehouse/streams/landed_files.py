@@ -10,8 +10,6 @@ import logging
 import time
 from collections.abc import Iterable
 
-from pyspark.sql import SparkSession
-
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
@@ -25,7 +23,7 @@ from lakehouse.streams.sources.manifest_store import ManifestStore
 log = logging.getLogger(__name__)
 
 
-def drop_old_files(spark: SparkSession, layout: Home, stream: Stream, streams: Iterable[Stream]) -> int:
+def drop_old_files(layout: Home, stream: Stream, streams: Iterable[Stream]) -> int:
     """Delete the landed files that a stream names and none of ``streams``, itself among them, needs; return how many.
 
     Whoever calls holds the lease of the stream's raw table. A file that may not be deleted is logged and stays.
@@ -35,7 +33,7 @@ def drop_old_files(spark: SparkSession, layout: Home, stream: Stream, streams: I
     gone = _named(stream)
     for each in streams:
         if gone:
-            gone -= _needed(spark, layout, each)
+            gone -= _needed(layout, each)
     return sum(_is_deleted(path, stream.source.endpoint) for path in sorted(gone))
 
 
@@ -43,7 +41,7 @@ def _named(stream: Stream) -> set[str]:
     return {path for path, _ in matching(stream.source)}
 
 
-def _needed(spark: SparkSession, layout: Home, stream: Stream) -> set[str]:
+def _needed(layout: Home, stream: Stream) -> set[str]:
     """Return the files that a stream names and has not read whole, or keeps still."""
     source = stream.source
     if source.keep_files is None or not tables.exists(layout.ledger(stream.name)):
@@ -52,7 +50,7 @@ def _needed(spark: SparkSession, layout: Home, stream: Stream) -> set[str]:
     oldest = time.time_ns() - source.keep_files * 1000
     store = ManifestStore(layout.manifests(stream.name))
     read = store.read_as_they_are(found, read_extent(layout, stream.name).batch)
-    read -= partly_read(spark, layout, stream)
+    read -= partly_read(layout, stream)
     return {path for path, seen in found if path not in read or seen.mtime_ns > oldest}
 
 

@@ -71,12 +71,15 @@ def _by_reason(rows: pa.Table) -> pa.Table:
     )
 
 
-def partly_read(spark: SparkSession, layout: Home, stream: Stream) -> set[str]:
+def partly_read(layout: Home, stream: Stream) -> set[str]:
     """Return the files that were not read to their end."""
     # A capture is not read further after bytes that are no packet.
     reasons = (*_PARTLY_READ, "malformed") if stream.source.format == "pcap" else _PARTLY_READ
-    rejected = tables.read(spark, layout.quarantine(stream.name)).where(F.col("reason").isin(*reasons))
-    return {path for (path,) in rejected.select("source_file").distinct().collect()}
+    found: set[str] = set()
+    for rows in read_parts(layout.quarantine(stream.name), ("reason", "source_file"), None):
+        partly = rows.filter(pc.is_in(rows["reason"], pa.array(reasons)))
+        found.update(partly["source_file"].unique().to_pylist())
+    return found
 
 
 def requeued_lines(

@@ -66,7 +66,7 @@ class AggregateRun(QueryRun[AggregateQuery]):
     def finish(self, manifest: BatchManifest, source: RowSource) -> dict[str, int]:
         """Append all that a batch comes to, its metrics last; return its totals."""
         before = progress_before(self.layout, self.query, manifest.number)
-        after = progress(self.spark, self.layout, self.query, manifest, before)
+        after = progress(self.layout, self.query, manifest, before)
         try:
             read = raw_rows_here if self.is_small(manifest) else raw_rows
             rows: Rows = read(source, self.query, self.streams, self.buckets)

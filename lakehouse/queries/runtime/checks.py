@@ -21,18 +21,15 @@ import pyarrow.dataset as ds
 from lakehouse.home.corrections import read_corrections
 from lakehouse.home.layout import Home
 from lakehouse.home.table_files import dataset
-from lakehouse.home.table_log import most_rows, read_columns, read_log
+from lakehouse.home.table_log import read_columns, read_log
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime import arrow_sql
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, Span, require_manifest
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, read_batch_metrics
-from lakehouse.queries.runtime.bucket_answers import fit_here
 from lakehouse.spark.deviations import Frame
-from lakehouse.spark.tables import read, read_between
+from lakehouse.spark.tables import parts_between
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from lakehouse.queries.kind import Query
 
 # Metrics that every kind is judged by.
@@ -115,13 +112,13 @@ def frames_of(tables: QueryTables, taken: Taken) -> list[Frame]:
     return [frame for frame in frames if frame.rows]
 
 
-def rows_to_take(spark: SparkSession, tables: QueryTables, since: int) -> Taken:
+def rows_to_take(tables: QueryTables, since: int) -> Taken:
     """Return for each batch after ``since`` how many rows it had to take in, least and most.
 
     Rows that were taken in and have left raw since are not counted any more.
     """
     new = manifests_since(tables, since)
-    sides = [_side_to_take(spark, tables, side, new) for side in range(len(tables.query.sides))]
+    sides = [_side_to_take(tables, side, new) for side in range(len(tables.query.sides))]
     return {plan.number: _to_take([side[plan.number] for side in sides], tables.is_once) for plan in new}
 
 
@@ -133,9 +130,9 @@ def manifests_since(tables: QueryTables, since: int) -> list[BatchManifest]:
     ]
 
 
-def rows_in_raw(spark: SparkSession, tables: QueryTables, side: int, plans: Sequence[BatchManifest]) -> Taken:
+def rows_in_raw(tables: QueryTables, side: int, plans: Sequence[BatchManifest]) -> Taken:
     """Return how many raw rows of a side each batch had to take, or to ask predicates about, least and most."""
-    counts = _raw_counts(spark, tables, side, plans) if plans else {}
+    counts = _raw_counts(tables, side, plans) if plans else {}
     return {plan.number: _inside(plan.spans[side], counts) for plan in plans}
 
 
@@ -177,11 +174,9 @@ def _to_take(sides: Sequence[tuple[int, int]], is_once: bool) -> tuple[int, int]
     return sum(least for least, _ in sides), sum(most for _, most in sides) if is_once else 2**62
 
 
-def _side_to_take(
-    spark: SparkSession, tables: QueryTables, side: int, plans: Sequence[BatchManifest]
-) -> Taken:
+def _side_to_take(tables: QueryTables, side: int, plans: Sequence[BatchManifest]) -> Taken:
     if not tables.query.sides[side].conjuncts:
-        return rows_in_raw(spark, tables, side, plans)
+        return rows_in_raw(tables, side, plans)
     names = ("batch", "side", "operator", "selected")
     selected = Counter[int]()
     for batch, of_side, operator, count in read_columns(tables.layout.operators(tables.query.name), names):
@@ -195,34 +190,26 @@ def _inside(span: Span, counts: Mapping[int, tuple[int, int]]) -> tuple[int, int
     return sum(kept for kept, _ in inside), sum(kept + left for kept, left in inside)
 
 
-def _raw_counts(
-    spark: SparkSession, tables: QueryTables, side: int, plans: Sequence[BatchManifest]
-) -> dict[int, tuple[int, int]]:
+def _raw_counts(tables: QueryTables, side: int, plans: Sequence[BatchManifest]) -> dict[int, tuple[int, int]]:
     """Return per ingest batch how many rows of raw take part, and how many rows have left raw."""
     stream, where = tables.query.sides[side].stream, tables.query.sides[side].where
     after, through = plans[0].spans[side][0], plans[-1].spans[side][1]
-    counts = _rows_by_batch(spark, tables.layout.raw(stream), after, through, where)
+    counts = _rows_by_batch(tables.layout.raw(stream), after, through, where)
     left = Counter[int]()
     for correction in read_corrections(tables.layout, stream):
         left.update(correction.batches)
-    return {
-        batch: (counts.get(batch, 0), left[batch]) for batch in {*counts, *left} if after < batch <= through
-    }
+    return {batch: (counts[batch], left[batch]) for batch in {*counts, *left} if after < batch <= through}
 
 
-def _rows_by_batch(
-    spark: SparkSession, raw: Path, after: int, through: int, where: str | None
-) -> dict[int, int]:
-    """Return how many rows of each batch after one and through another a condition lets through; few without Spark."""
-    between = ("batch", after + 1, through)
-    if fit_here(most_rows(raw, between)):
-        names = {"batch", *(arrow_sql.columns_read([where]) if where else ())}
-        rows = arrow_sql.one_batch(read_between(raw, between, names))
-        counts = pc.value_counts(arrow_sql.where(rows, where)["batch"])
-        return dict(zip(*(counts.field(name).to_pylist() for name in ("values", "counts")), strict=True))
-    found = read(spark, raw).where(f"batch > {after} AND batch <= {through}")
-    kept = (found.where(where) if where else found).groupBy("batch").count().collect()
-    return {row["batch"]: row["count"] for row in kept}
+def _rows_by_batch(raw: Path, after: int, through: int, where: str | None) -> Counter[int]:
+    """Return how many rows of each batch after one and through another a condition lets through, file by file."""
+    names = {"batch", *(arrow_sql.columns_read([where]) if where else ())}
+    counts = Counter[int]()
+    for part in parts_between(raw, ("batch", after + 1, through), names):
+        kept = arrow_sql.where(arrow_sql.one_batch(part), where)
+        for found in pc.value_counts(kept["batch"]).to_pylist():
+            counts[found["values"]] += found["counts"]
+    return counts
 
 
 def counted(batches: Iterator[pa.RecordBatch], names: Sequence[str]) -> pa.Table:

@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
 
-from lakehouse.home.ledger import accepted_in, read_ledger
+from lakehouse.home.ledger import read_ledger
 from lakehouse.home.table_log import read_columns
 from lakehouse.queries.runtime import arrow_sql
-from lakehouse.queries.runtime.batch import read_here, read_raw
-from lakehouse.queries.runtime.bucket_answers import fit_here
+from lakehouse.spark.tables import parts_between
 
 if TYPE_CHECKING:
     from lakehouse.home.layout import Home
@@ -71,9 +69,7 @@ def until_us_of(layout: Home, query: str, batch: int) -> int | None:
     return rows[0][0] if rows else None
 
 
-def progress(
-    spark: SparkSession, layout: Home, query: Timed, manifest: BatchManifest, before: Progress
-) -> Progress:
+def progress(layout: Home, query: Timed, manifest: BatchManifest, before: Progress) -> Progress:
     """Return how far a batch comes, from the ledgers, or with AHEAD from all its raw rows."""
     if query.ahead_us is None:
         found = [
@@ -82,7 +78,7 @@ def progress(
         ]
     else:
         found = [
-            _newest_believed(spark, layout, query, stream, span)
+            _newest_believed(layout, query, stream, span)
             for stream, span in zip(query.streams, manifest.spans, strict=True)
         ]
     newest = tuple(_later(one, two) for one, two in zip(before.newest_us, found, strict=True))
@@ -101,17 +97,15 @@ def _newest_of(layout: Home, stream: str, after: int, through: int) -> int | Non
     return max((entry.max_event_us for entry in entries if entry.max_event_us is not None), default=None)
 
 
-def _newest_believed(
-    spark: SparkSession, layout: Home, query: Timed, stream: str, span: tuple[int, int]
-) -> int | None:
+def _newest_believed(layout: Home, query: Timed, stream: str, span: tuple[int, int]) -> int | None:
     """Return the newest time of the rows whose clock is believed, whether or not WHERE lets them through."""
     believed, (after, through) = f"NOT {is_refused(query)}", span
-    if fit_here(accepted_in(layout, [(stream, span)])):
-        rows = read_here(layout, stream, ("batch", after + 1, through), ["event_us", believed])
-        newest: int | None = pc.max(arrow_sql.where(rows, believed)["event_us"]).as_py()
-        return newest
-    rows_of_spark = read_raw(spark, layout, stream, span).where(believed)
-    return (rows_of_spark.agg({"event_us": "max"}).first() or (None,))[0]
+    names = arrow_sql.columns_read([believed])
+    parts = parts_between(layout.raw(stream), ("batch", after + 1, through), names)
+    found = (
+        pc.max(arrow_sql.where(arrow_sql.one_batch(part), believed)["event_us"]).as_py() for part in parts
+    )
+    return max((time for time in found if time is not None), default=None)
 
 
 def _passed(newest: Sequence[int | None], idle_us: int | None) -> int | None:

@@ -203,7 +203,7 @@ def test_a_query_that_raises_stands_still_with_its_error_and_catches_up_once_it_
         assert [row["event_us"] for row in selected(settings, name)] == times(rows, name)
     chosen = open_tables(settings.layout, settings.of_kind(SelectionQuery)["brief"], -1, None)
     assert chosen is not None
-    frames = frames_of(chosen, rows_to_take(spark, chosen, 0))
+    frames = frames_of(chosen, rows_to_take(chosen, 0))
     assert [
         [value for key, value in row.items() if key != "batch"] for frame in frames for row in frame.rows
     ] == [[0, 0, 0, 0, 0]] * 3

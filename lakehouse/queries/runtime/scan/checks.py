@@ -8,27 +8,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from lakehouse.home.table_log import read_columns
 from lakehouse.queries.language.row_conditions import scanned
 from lakehouse.queries.runtime.checks import QueryTables, Row, Taken, manifests_since, rows_in_raw
 from lakehouse.spark.deviations import Frame
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 # Of a row of operators: the side, None of the kernel, and the operator, -1 of the scan as a whole.
 _Operator = tuple[int | None, int]
 
 
-def measure_scans(spark: SparkSession, tables: QueryTables, since: int) -> list[Frame]:
+def measure_scans(tables: QueryTables, since: int) -> list[Frame]:
     """Return the frame of the batches after ``since``, none of a query without scans of its sides."""
     sides = scanned(tables.query.sides)
     plans = manifests_since(tables, since)
     if not sides or not plans:
         return []
-    to_see = {side: rows_in_raw(spark, tables, side, plans) for side in sides}
+    to_see = {side: rows_in_raw(tables, side, plans) for side in sides}
     return [Frame("scans", ("batch",), list(_rows(tables, [plan.number for plan in plans], to_see)))]
 
 

@@ -141,10 +141,10 @@ def deviations(settings: Settings, spark: SparkSession, name: str) -> dict[tuple
     """Return what a check of all batches of a query finds wrong: table, batch and metric, and by how much."""
     tables = open_tables(settings.layout, settings.query(name), 0, settings.queries.published)
     assert tables is not None
-    frames = frames_of(tables, rows_to_take(spark, tables, 0))
+    frames = frames_of(tables, rows_to_take(tables, 0))
     return {
         (frame.table, row["batch"], rule.metric): row[rule.metric]
-        for frame in (*frames, *measure_scans(spark, tables, 0))
+        for frame in (*frames, *measure_scans(tables, 0))
         for row in frame.rows
         for rule in load_rules()[frame.table]
         if row[rule.metric]
