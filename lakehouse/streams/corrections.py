@@ -52,7 +52,7 @@ def finish_open(
     return found
 
 
-def begin(spark: SparkSession, layout: Home, stream: Stream, asked: Correction) -> Correction:
+def begin(layout: Home, stream: Stream, asked: Correction) -> Correction:
     """Write that a correction is begun, under the next number; return it as written."""
     tables.create_corrections(layout.corrections(stream.name))
     known = read_corrections(layout, stream.name)
@@ -103,7 +103,7 @@ def rebuild(
     asked = Correction(
         *(0, REBUILD, False, "rebuild", "", what, "", low, high, through, 0, 0, {}, datetime.now(UTC))
     )
-    begun = begin(spark, layout, stream, asked)
+    begun = begin(layout, stream, asked)
     carry_out(spark, layout, stream, begun)
     contained = read_marker(layout.rollup(stream.name))
     lacks = require_current(spark, layout, stream).lacks(contained.newest_us)

@@ -55,7 +55,7 @@ def drop_old_raw(spark: SparkSession, layout: Home, stream: Stream) -> dict[str,
     if not batches:
         return {"raw_dropped": 0}
     asked = _asked(stream, cut, contained.batch, batches, unchecked)
-    corrections.carry_out(spark, layout, stream, corrections.begin(spark, layout, stream, asked))
+    corrections.carry_out(spark, layout, stream, corrections.begin(layout, stream, asked))
     if stream.identity:
         finished = read_extent(layout, stream.name).batch
         index_before(layout, stream, finished + 1).forget(cut, contained.batch)

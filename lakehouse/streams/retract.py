@@ -102,7 +102,7 @@ def retract(
             *(0, RETRACT, False, by, why, condition, condition, low, end, through),
             *(figures["rows"], 0, batches, datetime.now(UTC)),
         )
-        begun = corrections.begin(spark, layout, stream, asked)
+        begun = corrections.begin(layout, stream, asked)
         corrections.carry_out(spark, layout, stream, begun)
         figures["correction"] = begun.number
     return figures

@@ -194,11 +194,11 @@ class _Joined:
         elif width.plus and not Fraction("1e-100") <= width.plus <= Fraction("1e100"):
             self._refuse(bound, _spelling(bound), "0 or a number within 1e-100 and 1e100")
         elif _is_abs(measure):
-            self._add_near(node, measure.this, width.plus)
+            self._add_near(measure.this, width.plus)
         else:
             self._add_reach(measure, width.plus)
 
-    def _add_near(self, node: exp.Expr, difference: exp.Expr, width: Fraction) -> None:
+    def _add_near(self, difference: exp.Expr, width: Fraction) -> None:
         sum_of = self._difference(difference)
         if sum_of is None:
             return
