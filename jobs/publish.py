@@ -47,6 +47,7 @@ def run(
         LeaseHeld: when another process publishes, or builds or compacts one of the rollups, now.
     """
     from lakehouse.queries.runtime.publish import queries_to_publish
+    from lakehouse.serving.file.brought import bring_current
     from lakehouse.serving.file.news import is_due, with_changes
     from lakehouse.serving.file.previous import kept_open, published_queries
     from lakehouse.serving.file.publish import is_current, publish, shared_batches
@@ -58,6 +59,7 @@ def run(
         # Snapshots and nodes must be of one time: a build or a fold between them would move horizons under nodes.
         for path in (layout.serving, *(layout.rollup(name) for name in settings.streams)):
             leases.enter_context(tables.lease(path))
+        bring_current(layout.serving)
         leases.enter_context(kept_open(layout))
         snapshots = [snapshot_of(settings, spark, stream) for stream in settings.streams.values()]
         if not unchecked:

@@ -26,6 +26,8 @@ CRASH_POINTS = (
     "publish.file-written",
     "publish.pointer-moved",
 )
+# Passed by a publish of a home whose tables are on a store.
+STORE_POINTS = ("publish.uploaded", "publish.listed")
 # Passed by every commit to a table.
 COMMIT_POINTS = ("table.files-written",)
 # Passed by an ingest whose batch fails again and again.

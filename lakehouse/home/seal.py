@@ -10,10 +10,6 @@ A lease that was given back needs none: seals are made after deaths, lost sessio
 A file that is no table's (a manifest, a published version, the pointer) is sealed likewise: its writer has a draft of
 it first, then asks, then gives the draft its name, and a successor deletes drafts before it writes. So either the
 question fails, or there is no draft to be renamed.
-
-Spark reads what its own commits are prepared on by itself, after the question. So such a commit has a number above the
-table's last, which is read before the question, and each seal has one too: Delta passes over a commit whose number is
-not above the last.
 """
 
 from __future__ import annotations
@@ -27,15 +23,11 @@ from lakehouse.home.control.place import Place, place_of
 from lakehouse.home.layout import Home
 from lakehouse.home.tables_place import delta_table
 
-# The property that a seal changes, and the name under which seals and commits of Spark's are numbered.
+# The property that a seal changes.
 PROPERTY = "tidemark.sealed"
 _FILES = ".files"
 # Others may commit to the table at the time.
 _TRIES = 100
-
-
-class SealedMeanwhile(RuntimeError):
-    """Another lease on the same stream or query was taken over while a table was written; nothing was written."""
 
 
 def require_leases(path: Path) -> None:
@@ -80,42 +72,6 @@ def write_sealed(path: Path, text: str, *, is_new: bool = False) -> None:
         raise
 
 
-def next_number(table: Path) -> int | None:
-    """Return the number of a commit that Spark makes; None where the kernel's locks are the leases.
-
-    Raises:
-        LeaseLost: when the leases were lost; the number is read before that is asked.
-    """
-    if not is_shared(table):
-        return None
-    last = _last_number(table)
-    require_leases(table)
-    return last + 1
-
-
-def options_of(number: int | None) -> dict[str, str]:
-    """Return the options by which Spark gives its commit a number."""
-    return {} if number is None else {"txnAppId": PROPERTY, "txnVersion": str(number)}
-
-
-def require_written(table: Path, number: int | None) -> None:
-    """Make sure that Spark has made the commit of this number, and has not passed over it.
-
-    Raises:
-        LeaseLost: when the leases were lost meanwhile.
-        SealedMeanwhile: when a successor of another lease has sealed the table; run it again.
-    """
-    require_leases(table)
-    if number is not None and _last_number(table) != number:
-        raise SealedMeanwhile(f"{table}: sealed while it was written, so nothing was: run it again")
-
-
-def _last_number(table: Path) -> int:
-    if not (table / "_delta_log").is_dir():
-        return 0
-    return delta_table(table).transaction_version(PROPERTY) or 0
-
-
 def is_shared(path: Path) -> bool:
     """Return whether several machines may write this home: a database keeps its leases."""
     return place_of(path) is not None
@@ -134,7 +90,7 @@ def seal_tables(place: Place, fence: int) -> list[Path]:
 
     Those are of the same stream or query. Others that write them meanwhile must try again.
     """
-    from deltalake import CommitProperties, Transaction
+    from deltalake import CommitProperties
 
     own = place.name.removesuffix(_FILES)
     if "/" in own:
@@ -145,9 +101,7 @@ def seal_tables(place: Place, fence: int) -> list[Path]:
     told = {PROPERTY: f"{place.name} {fence}"}
     for table in sealed:
         known = delta_table(table)
-        # Above that of a commit which was prepared, and not the same, so that it is seen which of the two was made.
-        number = Transaction(PROPERTY, (known.transaction_version(PROPERTY) or 0) + 2)
-        properties = CommitProperties({"tidemark.fence": told[PROPERTY]}, _TRIES, [number])
+        properties = CommitProperties({"tidemark.fence": told[PROPERTY]}, _TRIES)
         known.alter.set_table_properties(told, raise_if_not_exists=False, commit_properties=properties)
     return sealed
 

@@ -133,6 +133,13 @@ def refusals() -> tuple[type[Exception]]:
     return (ClientError,)
 
 
+def broken_off() -> tuple[type[Exception], ...]:
+    """Return the errors of an answer that ends in its midst, after which the library does not ask again."""
+    from botocore.exceptions import IncompleteReadError, ReadTimeoutError, ResponseStreamingError
+
+    return IncompleteReadError, ReadTimeoutError, ResponseStreamingError
+
+
 def code_of(error: Any) -> str:
     """Return the code of such an error."""
     return str(error.response.get("Error", {}).get("Code", ""))

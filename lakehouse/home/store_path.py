@@ -1,13 +1,15 @@
 """A place on an object store that is used as a path of files is: joined, looked at, listed, read, deleted.
 
-A store has no folders: one is there while an object below it is, and need not be made. Nothing is written through it:
-Parquet files are ``table_files.py``'s, logs are deltalake's. Whatever takes a path for one of this machine finds none.
-Cost: a request for each look, read or deletion, and one for each 1,000 keys of a listing.
+A store has no folders: one is there while an object below it is, and need not be made. What is written through it is
+new: whole files, and small objects of which one writer alone succeeds. Parquet files are ``table_files.py``'s, logs are
+deltalake's. Whatever takes a path for one of this machine finds none. Cost: a request for each look, read, write or
+deletion, and one for each 1,000 keys of a listing.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import stat as kinds
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -15,10 +17,14 @@ from pathlib import Path, PosixPath
 from typing import Any
 from zlib import crc32
 
-from lakehouse.home.store_client import answers, client
+from lakehouse.home.store_access import arrow_filesystem
+from lakehouse.home.store_client import ObjectUnread, answers, client, code_of, refusals
+from lakehouse.home.store_pieces import PIECE_BYTES, opened
 
 # Of a URL, and what a path makes of it.
 _SCHEME, _FIRST = "s3://", "s3:"
+# How a store says that the object is there, or that another is writing it now.
+_LOST = ("PreconditionFailed", "412", "ConditionalRequestConflict", "409")
 
 
 class StorePath(PosixPath):
@@ -115,6 +121,38 @@ class StorePath(PosixPath):
                 for piece in pieces
             )
         return first, last, length
+
+    def write_new(self, content: bytes) -> None:
+        """Write an object where there is none; of writers that do so at once, one succeeds.
+
+        Raises:
+            FileExistsError: when it is there, perhaps by this very call: its answer may be lost, and it is tried again.
+        """
+        with answers(str(self), None):
+            try:
+                client(None).put_object(Bucket=self.bucket, Key=self.key, Body=content, IfNoneMatch="*")
+            except refusals() as error:
+                if code_of(error) in _LOST:
+                    raise FileExistsError(17, "There is such an object", str(self)) from None
+                raise
+
+    def upload(self, file: Path) -> None:
+        """Write a file of this machine, of any size, as an object."""
+        place = f"{self.bucket}/{self.key}"
+        with file.open("rb") as whole, arrow_filesystem().open_output_stream(place) as stream:
+            shutil.copyfileobj(whole, stream, PIECE_BYTES)
+
+    def download(self, file: Path, size: int) -> None:
+        """Write an object of a known size, which is never replaced, to a file of this machine.
+
+        Raises:
+            FileNotFoundError: when there is no such object.
+            ObjectUnread: when it has another size.
+        """
+        with opened(str(self), None) as whole, file.open("wb") as stream:
+            shutil.copyfileobj(whole, stream, PIECE_BYTES)
+        if file.stat().st_size != size:
+            raise ObjectUnread(f"{self} has not the {size:,} bytes that it was written with")
 
     def iterdir(self) -> Iterator[StorePath]:  # type: ignore[override]
         """Yield what is directly below, objects and folders."""

@@ -10,14 +10,10 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
-from typing import Any
 
-from lakehouse.home.store_client import answers, client, code_of, refusals
 from lakehouse.home.store_path import StorePath
 
 WRITERS, ROUNDS = 16, 20
-# How a store says that the object is there, or that another is writing it now.
-_LOST = ("PreconditionFailed", "412", "ConditionalRequestConflict", "409")
 
 
 def winners(tables: StorePath, rounds: int = ROUNDS) -> list[int]:
@@ -41,16 +37,11 @@ def _rounds(tables: StorePath, rounds: int) -> Iterator[int]:
                 place.unlink()
 
 
-def _is_written(place: Any, number: int, barrier: Barrier) -> bool:
+def _is_written(place: StorePath, number: int, barrier: Barrier) -> bool:
     """Write an object that should be new; return whether the store says that it was."""
     barrier.wait(60)
-    with answers(str(place), None):
-        try:
-            client(None).put_object(
-                Bucket=place.bucket, Key=place.key, Body=f"{number}".encode(), IfNoneMatch="*"
-            )
-        except refusals() as error:
-            if code_of(error) in _LOST:
-                return False
-            raise
+    try:
+        place.write_new(f"{number}".encode())
+    except FileExistsError:
+        return False
     return True

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,7 +102,11 @@ def data_files(known: DeltaTable, table: Path, folder: Path) -> list[DataFile]:
 
     Cost: one look at each file's footer.
     """
-    columns = _statistics_columns(known)
+    return files_in(table, folder, _statistics_columns(known))
+
+
+def files_in(table: Path, folder: Path, columns: Collection[str]) -> list[DataFile]:
+    """Return the files of a folder as ``data_files`` does, with statistics of these columns."""
     found = [_data_file(table, path, columns) for path in sorted(folder.rglob("*.parquet"))]
     for each in found:
         if not each.rows:
@@ -227,7 +231,7 @@ def _statistics_columns(known: DeltaTable) -> set[str]:
     return {column.name for column in known.schema().fields[:_FIRST_COLUMNS]}
 
 
-def _data_file(table: Path, path: Path, columns: set[str]) -> DataFile:
+def _data_file(table: Path, path: Path, columns: Collection[str]) -> DataFile:
     from pyarrow import parquet
 
     footer = parquet.read_metadata(source(path))
@@ -246,7 +250,7 @@ def _partition_value(folder: str) -> tuple[str, str | None]:
     return unquote(name), None if value == _NO_PARTITION else unquote(value)
 
 
-def _statistics(footer: Any, columns: set[str]) -> dict[str, Any]:
+def _statistics(footer: Any, columns: Collection[str]) -> dict[str, Any]:
     """Return the count of rows, and extremes and nulls of some columns where they are known, as Delta writes them."""
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}

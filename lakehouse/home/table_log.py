@@ -138,6 +138,14 @@ def read_log(table: Path) -> TableFacts | None:
     )
 
 
+def files_as_spelt(table: Path) -> tuple[int, dict[str, int]]:
+    """Return a table's version, and the bytes of its files by path, as its log spells that."""
+    tail = _tail(table)
+    if tail.version is None:
+        raise FileNotFoundError(2, "No table", str(table))
+    return tail.version, {path: added["size"] for path, added in _replayed(tail)[1].items()}
+
+
 def read_columns(
     table: Path, columns: Sequence[str], between: Between | None = None
 ) -> list[tuple[Any, ...]]:

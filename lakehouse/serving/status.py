@@ -12,7 +12,8 @@ from lakehouse.home.heartbeats import read_heartbeats, service_heartbeat
 from lakehouse.home.layout import Home
 from lakehouse.home.outcomes import read_all
 from lakehouse.home.set_aside import read_set_aside
-from lakehouse.serving.file.versions import NotPublished, current_version, files_of_version, versions
+from lakehouse.serving.file.brought import kept_versions
+from lakehouse.serving.file.versions import NotPublished, current_version, files_of_version
 from lakehouse.serving.literals import text
 from lakehouse.serving.sandbox.sandbox import open_published
 
@@ -55,7 +56,7 @@ def _publication(layout: Home, connection: duckdb.DuckDBPyConnection) -> Fields:
     return {
         "version": version,
         "current": current_version(layout.serving),
-        "versions": versions(layout.serving),
+        "versions": kept_versions(layout.serving),
         "published_at": _moment(published_us),
         "age_s": round(time.time() - published_us / 1e6, 3),
         "bytes": sum(path.stat().st_size for path in files_of_version(layout.serving, version)),

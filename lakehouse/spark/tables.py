@@ -23,7 +23,6 @@ from lakehouse.declare.stream import COUNTER_PARTS, Stream
 from lakehouse.home.lease import LeaseHeld as LeaseHeld
 from lakehouse.home.lease import files_of
 from lakehouse.home.lease import lease as lease
-from lakehouse.home.seal import next_number, options_of, require_written
 from lakehouse.home.table_commits import (
     DataFile,
     add_columns,
@@ -34,6 +33,7 @@ from lakehouse.home.table_commits import (
     committed,
     create_table,
     data_files,
+    files_in,
     fitted,
     new_folder,
     open_table,
@@ -42,6 +42,7 @@ from lakehouse.home.table_commits import (
 from lakehouse.home.table_files import source
 from lakehouse.home.table_log import Between, Ranges, files_between, read_near, read_parts
 from lakehouse.home.table_maintenance import kept
+from lakehouse.home.table_replacement import replace_table
 from lakehouse.home.tables_place import is_on_store
 from lakehouse.spark.ddl import schema_of
 from sql import statement
@@ -49,7 +50,8 @@ from sql import statement
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-_STATS = {"delta.dataSkippingStatsColumns": "level,grouping,start_us,batch"}
+_STATISTICS = ("level", "grouping", "start_us", "batch")
+_STATS = {"delta.dataSkippingStatsColumns": ",".join(_STATISTICS)}
 # A merge of files takes a minute for every few ten millions of rows that came in since the last.
 MERGE_S = 1800.0
 
@@ -160,9 +162,13 @@ def write_files(rows: DataFrame, known: DeltaTable, table: Path) -> list[DataFil
         *(F.col(_quoted(f.name)).cast(f.dataType).alias(f.name) for f in schema if f.name in there)
     )
     folder = new_folder(table)
-    writer = whole.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-    writer.partitionBy(*known.metadata().partition_columns).parquet(str(folder))
+    _write_parquet(whole, folder, known.metadata().partition_columns)
     return data_files(known, table, folder)
+
+
+def _write_parquet(rows: DataFrame, folder: Path, partition: Sequence[str] = ()) -> None:
+    writer = rows.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+    writer.partitionBy(*partition).parquet(str(folder))
 
 
 def _quoted(name: str) -> str:
@@ -321,22 +327,19 @@ def replace_rollup(table: Path, stream: Stream, rows: DataFrame, properties: Map
     """Make the stream's rollup table of these rows and today's declaration, in one commit.
 
     What was there stays for readers of earlier versions; which writes were already made is remembered.
-    Not of a table on a store: Spark's log entry would take the place of one that another writer put there meanwhile.
+
+    Raises:
+        LeaseLost: when another process has taken the lease meanwhile.
     """
+    create_rollup(table, stream)
     told = {**_STATS, "tidemark.definition": stream.definition(), **kept(), **properties}
-    columns = [
-        F.col(f.name).cast(f.dataType).alias(f.name, metadata=f.metadata) for f in rollup_schema(stream)
-    ]
+    schema = rollup_schema(stream)
+    columns = [F.col(_quoted(f.name)).cast(f.dataType).alias(f.name) for f in schema]
     # Parquet skips what a filter on level or start rules out, if rows stand in that order.
     ordered = rows.select(*columns).repartition(1).sortWithinPartitions("level", "grouping", "start_us")
-    writer = ordered.writeTo(f"delta.`{table}`").using("delta")
-    for name, value in told.items():
-        writer = writer.tableProperty(name, value)
-    number = next_number(table)
-    for name, value in options_of(number).items():
-        writer = writer.option(name, value)
-    writer.createOrReplace()
-    require_written(table, number)
+    folder = new_folder(table)
+    _write_parquet(ordered, folder)
+    replace_table(table, schema.json(), told, files_in(table, folder, set(_STATISTICS)))
 
 
 def measure_columns(stream: Stream, measure: str) -> list[str]:

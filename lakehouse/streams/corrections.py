@@ -23,16 +23,11 @@ from lakehouse.home.corrections import REBUILD, RETENTION, RETRACT, Correction, 
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
 from lakehouse.home.marker import read_marker
-from lakehouse.home.tables_place import is_on_store
 from lakehouse.spark import tables
 from lakehouse.streams.old_rows import remove_before
 from lakehouse.streams.rebuild import check_range, plan_all, rebuild_all, rebuild_range, widened
 from lakehouse.streams.retract_effects import apply_retract_effects
 from lakehouse.streams.schema_check import require_current
-
-
-class NotOnStore(RuntimeError):
-    """What was asked is not there for tables on an object store."""
 
 
 def finish_open(
@@ -88,11 +83,9 @@ def rebuild(
     Raises:
         RawIncomplete: when raw rows for it are gone and older nodes cannot take their place.
         RollupOutdated: when a range is asked for and the stream is declared differently now.
-        NotOnStore: when all are asked for and tables are on a store.
     """
     what, low, high = "all nodes", None, None
     if from_us is None and to_us is None:
-        _require_folder(layout.rollup(stream.name))
         plan_all(spark, layout, stream)
     else:
         require_current(spark, layout, stream)
@@ -114,15 +107,6 @@ def rebuild(
         "to_us": high,
         "lacks": lacks,
     }
-
-
-def _require_folder(rollup: Path) -> None:
-    # Before it begins: what was begun is carried out by whatever job comes next.
-    if is_on_store(rollup):
-        raise NotOnStore(
-            f"{rollup}: a whole rollup on an object store cannot be built anew yet, only a range of it (--from, --to): "
-            "declare levels, groupings and measures as they were"
-        )
 
 
 def per_batch(rows: DataFrame) -> dict[int, int]:

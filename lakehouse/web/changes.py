@@ -13,7 +13,8 @@ from starlette.responses import Response
 
 from lakehouse.serving.ask.ask import answers
 from lakehouse.serving.ask.question import Question, UnknownName
-from lakehouse.serving.file.versions import VersionGone, versions
+from lakehouse.serving.file.brought import kept_versions
+from lakehouse.serving.file.versions import VersionGone
 from lakehouse.serving.literals import text
 from lakehouse.serving.sandbox.sandbox import PublishedReader
 from lakehouse.web.access import token
@@ -66,7 +67,7 @@ async def kept(request: Request, format: Format) -> Response:
     def work(stop: Stop) -> Any:
         before: dict[str, dict[str, Any]] = {}
         rows = []
-        for version in versions(layout_of(request).serving):
+        for version in kept_versions(layout_of(request).serving):
             now = _facts_at(request, version, stop)
             for stream, facts in now.items():
                 since = _since(before.get(stream), facts)
@@ -86,7 +87,7 @@ async def changes(request: Request, format: Format, asked: Question = Depends(qu
         before: dict[str, Any] | None = None
         rows: list[list[Any]] = []
         unknown: UnknownName | None = None
-        for version in versions(layout_of(request).serving):
+        for version in kept_versions(layout_of(request).serving):
             try:
                 with versions_of(request).reader(version) as reader:
                     stop.by(reader.interrupt)

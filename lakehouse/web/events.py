@@ -63,7 +63,7 @@ class Events:
         while True:
             wait_s = _LOOK_S
             try:
-                version = self._versions.current()
+                version = await asyncio.to_thread(self._versions.look)
                 if version != self.version:
                     events = await asyncio.to_thread(self._of_version, version)
                     self.version = version

@@ -12,8 +12,9 @@ from fastapi import APIRouter, Request
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, Response
 
+from lakehouse.serving.file.brought import hold_brought
 from lakehouse.serving.file.segments import catalog
-from lakehouse.serving.file.versions import database_path, hold_version, segment_path, segments_of
+from lakehouse.serving.file.versions import database_path, segment_path, segments_of
 from lakehouse.web.access import check_all_streams
 from lakehouse.web.home_tables import layout_of
 from lakehouse.web.problems import Problem
@@ -43,7 +44,7 @@ async def segment(request: Request, segment: str, at: At = Asked) -> Response:
 async def attach(request: Request, at: At = Asked) -> Response:
     """Return SQL for a DuckDB with the extension httpfs; afterwards it has the version's tables and macros."""
     check_all_streams(request, Scope.FILE)
-    with hold_version(layout_of(request).serving, at.version) as held:
+    with hold_brought(layout_of(request).serving, at.version) as held:
         segments = segments_of(held.path)
     base = f"{request.base_url}v/{at.version}"
     if not re.fullmatch(r"[\w:/.\[\]-]+", base):
@@ -61,7 +62,7 @@ def _file(request: Request, at: At, segment: str | None) -> Response:
     """Return a file of a version, which stays until the last byte is sent."""
     check_all_streams(request, Scope.FILE)
     folder = layout_of(request).serving
-    held = hold_version(folder, at.version)
+    held = hold_brought(folder, at.version)
     if segment is not None and (not re.fullmatch(r"\d+r?", segment) or segment not in segments_of(held.path)):
         held.close()
         raise Problem(404, "Not found", f"version {at.version} has no such segment")

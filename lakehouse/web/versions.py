@@ -7,17 +7,21 @@ asked are closed first, and a version that is open is not removed by a publisher
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from lakehouse.home.layout import Home
+from lakehouse.serving.file.brought import hold_brought, look
 from lakehouse.serving.file.versions import NotPublished, current_version
 from lakehouse.serving.sandbox.sandbox import PublishedReader, open_published
 
 # Each open version holds its file's footer and up to 512 MB while it works.
 MOST_OPEN = 3
+# A store is asked so seldom what is published: each look is a request.
+_LOOK_S = 1.0
 
 
 @dataclass
@@ -41,9 +45,22 @@ class Versions:
         self._layout = layout
         self._open: OrderedDict[int, _OpenVersion] = OrderedDict()
         self._lock = threading.Lock()
+        self._look_at = 0.0
+
+    def look(self) -> int:
+        """Return the number of the current version, after what is published elsewhere was brought here.
+
+        Raises:
+            NotPublished: before the first publish.
+            StoreUnavailable, ObjectUnread: when there is none here, and the store does not give it.
+        """
+        if time.monotonic() >= self._look_at:
+            self._look_at = time.monotonic() + _LOOK_S
+            look(self._layout.serving)
+        return self.current()
 
     def current(self) -> int:
-        """Return the number of the current version: one small file is read.
+        """Return the number of the current version that is here: one small file is read.
 
         Raises:
             NotPublished: before the first publish.
@@ -60,6 +77,9 @@ class Versions:
         Raises:
             VersionGone: when it is not kept.
         """
+        if version not in self._open:
+            # One that has to be fetched first must not hold up questions about others.
+            hold_brought(self._layout.serving, version).close()
         with self._lock:
             found = self._opened(version)
             found.asked += 1

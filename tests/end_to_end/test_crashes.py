@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from lakehouse.declare.settings import load_settings
-from lakehouse.home import table_commits
+from lakehouse.home import table_commits, table_replacement
 from lakehouse.home.control import place
 from lakehouse.home.control.session import LeaseLost
 from lakehouse.home.crashpoint import CRASH_POINTS
-from lakehouse.home.seal import PROPERTY, SealedMeanwhile, next_number, seal_tables
+from lakehouse.home.seal import PROPERTY, require_leases, seal_tables
 from lakehouse.spark import tables
 from tests import killing
 from tests.end_to_end import pipeline
@@ -132,23 +132,25 @@ def test_where_a_database_keeps_the_leases_neither_a_job_nor_the_database_that_d
         sealed = table_commits.open_table(settings.layout.raw("readings")).metadata().configuration
         assert PROPERTY in sealed
 
-        # A pause just after the question, before Spark looks at the table: a successor seals it meanwhile.
-        def sealed_after(table: Path) -> int | None:
-            number, there = next_number(table), place.place_of(table)
-            assert there is not None
-            seal_tables(there, 99)
-            return number
-
+        # A rebuild pauses between question and commit: a successor seals the table, and the lease is lost.
         table, stream = settings.layout.rollup("readings"), settings.stream("readings")
-        rows = tables.read(spark, table).where("level < -99")
-        with tables.lease(table), pytest.MonkeyPatch.context() as patched:
-            patched.setattr(tables, "next_number", sealed_after)
-            with pytest.raises(SealedMeanwhile, match="nothing was: run it again"):
-                tables.replace_rollup(table, stream, rows, {})
-            assert len(table_commits.open_table(table).to_pyarrow_table()) > 0
+        rows, held = tables.read(spark, table).where("level < -99"), place.place_of(table)
+
+        def asked_then_sealed(path: Path) -> None:
+            require_leases(path)
             patched.undo()
+            assert held is not None
+            seal_tables(held, 99)
+            server.kill()
+            server.start()
+
+        with pytest.MonkeyPatch.context() as patched, pytest.raises(LeaseLost), tables.lease(table):
+            patched.setattr(table_replacement, "require_leases", asked_then_sealed)
             tables.replace_rollup(table, stream, rows, {})
-            assert len(table_commits.open_table(table).to_pyarrow_table()) == 0
+        assert len(table_commits.open_table(table).to_pyarrow_table()) > 0
+        with tables.lease(table):
+            tables.replace_rollup(table, stream, rows, {})
+        assert len(table_commits.open_table(table).to_pyarrow_table()) == 0
     finally:
         PASSING.clear()
         place.use(settings.layout.root, None)

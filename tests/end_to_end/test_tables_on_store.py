@@ -22,10 +22,13 @@ from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.crashpoint import CRASH_POINTS
 from lakehouse.home.integrity import damage_in, tables_of
 from lakehouse.home.layout import Home
+from lakehouse.home.store_path import StorePath
+from lakehouse.home.table_commits import open_table
 from lakehouse.home.table_log import read_log, read_rows
 from lakehouse.serving.ask.ask import ask
+from lakehouse.serving.sandbox.sandbox import open_published, run_sql
+from lakehouse.spark import tables
 from lakehouse.spark.session import build_session
-from lakehouse.streams.corrections import NotOnStore
 from tests.end_to_end.pipeline import digest
 from tests.folded import folded, rows_of
 from tests.killing import kill_fresh
@@ -52,9 +55,10 @@ settle = "0s"
 temp = "double"
 """
 T0 = 1_700_000_000
-# Jobs by the first word of their crash points, of those that each such life passes.
-_PASSED = {"table": "ingest", "ingest": "ingest", "rollup": "build_rollups"}
-JOBS = (("ingest", "t"), ("build_rollups", "t"), ("maintain", "t"), ("publish", "--unchecked"))
+# Jobs by the first word of the crash points that each such life passes.
+_PASSED = {"table": "ingest", "ingest": "ingest", "rollup": "rollup"}
+PIPELINE = "tests.end_to_end.pipeline"
+JOBS = ("ingest", "rollup", "maintain", "publish")
 
 
 @pytest.fixture(scope="module")
@@ -148,19 +152,58 @@ def test_tables_on_a_store_hold_what_those_of_a_folder_hold_though_a_driver_is_k
     assert [f"{gone} is gone" in told for told in damage_in(tables_of(there.layout))] == [True]
 
 
-def test_a_whole_rollup_is_not_rebuilt_and_work_goes_on(store: S3, tmp_path: Path) -> None:
-    there = begin(tmp_path, f"s3://{BUCKET}/rebuilt")
+def test_a_whole_rollup_is_rebuilt_for_another_declaration(store: S3, tmp_path: Path) -> None:
+    homes = [begin(tmp_path / "rebuilt", f"s3://{BUCKET}/rebuilt"), begin(tmp_path / "declared_so")]
+    land(homes[0], 0, 200)
+    run(homes[0])
+    for place, home in enumerate(homes):
+        config = Path(str(home.config))
+        text = config.read_text().replace('"1h for 1y", ', "").replace('[["device"], []]', '[["device"]]')
+        config.write_text(text)
+        homes[place] = load_settings(config)
+    there, here = homes
     spark = build_session(there)
-    land(there, 0, 20)
-    ingest.run(there, spark, "t")
-    build_rollups.run(there, spark, "t")
+    build_rollups.rebuild(there, spark, "t")
+    land(there, 1, 200)
+    run(there)
+    for part in range(2):
+        land(here, part, 200)
+        run(here)
 
-    with pytest.raises(NotOnStore, match="cannot be built anew yet"):
-        build_rollups.rebuild(there, spark, "t")
+    assert content(there) == content(here)
+    # Spark, deltalake and what reads logs by itself find the same rows.
+    rollup, log = there.layout.rollup("t"), read_log(there.layout.rollup("t"))
+    assert log is not None and log.rows == tables.read(spark, rollup).count() == len(read_rows(rollup))
+    assert log.rows == open_table(rollup).to_pyarrow_dataset().count_rows()
+    assert not list(damage_in([rollup]))
 
-    land(there, 1, 20)
-    ingest.run(there, spark, "t")
-    assert build_rollups.run(there, spark, "t")["batches"] == 1
+
+def test_machines_that_share_nothing_but_the_store_read_what_is_published(store: S3, tmp_path: Path) -> None:
+    here, elsewhere = begin(tmp_path / "here", f"s3://{BUCKET}/read"), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "tables.json").write_text(f'{{"path": "s3://{BUCKET}/read"}}')
+    publishes = (PIPELINE, str(here.config), "publish")
+    words = ("t", "temp", "sum", "2023-11-14T22:00:00", "2023-11-15")
+    land(here, 0, 100)
+    run(here)
+    assert ask(elsewhere, *words) == ask(here.home, *words)
+
+    land(here, 1, 100)
+    spark = build_session(here)
+    ingest.run(here, spark, "t")
+    build_rollups.run(here, spark, "t")
+    kill_fresh("publish.uploaded", *publishes)
+    assert [found.as_of_version for found in ask(elsewhere, *words)] == [1]
+    kill_fresh("publish.listed", *publishes)
+    # It is published, though its publisher has not seen it itself.
+    assert [found.as_of_version for found in ask(elsewhere, *words)] == [2]
+    assert publish.run(here, spark, unchecked=True)["is_new"] is False
+    assert ask(elsewhere, *words) == ask(here.home, *words)
+    with open_published(elsewhere) as reader:
+        assert run_sql(reader, "SELECT sum(accepted) FROM ledger").rows == [[150]]
+    # One of the first version, and of the second one what each of the two uploaded.
+    objects = StorePath(f"s3://{BUCKET}/read/serving/files")
+    assert sorted(path.name[:8] for path in objects.iterdir()) == ["00000001", "00000002", "00000002"]
 
 
 @pytest.mark.long
@@ -173,8 +216,7 @@ def test_a_driver_that_is_killed_anywhere_loses_nothing(
     land(there, 1)
     for point in (CRASH_POINTS[0], "table.files-written", *CRASH_POINTS[1:]):
         if point.partition(".")[0] in _PASSED:
-            name, *words = next(each for each in JOBS if each[0] == _PASSED[point.partition(".")[0]])
-            kill_fresh(point, f"jobs.{name}", "--config", str(there.config), *words)
+            kill_fresh(point, PIPELINE, str(there.config), _PASSED[point.partition(".")[0]])
     run(there)
 
     assert content(there) == expected
@@ -190,10 +232,10 @@ def test_a_server_that_is_killed_ends_jobs_with_its_address_and_they_go_on_once_
     land(there, 0)
     run(there)
     land(there, 1)
-    for name, *words in JOBS:
+    for job in JOBS:
         for delay in (0.0, 1.5):
             running_job = subprocess.Popen(
-                [sys.executable, "-m", f"jobs.{name}", "--config", str(there.config), *words],
+                [sys.executable, "-m", PIPELINE, str(there.config), job],
                 cwd=ROOT,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

@@ -3,7 +3,8 @@
     draft (hidden name) -> tables, macros, views -> gate -> segment -> fsync, rename -> pointer -> collect
 
 Killed anywhere, the pointer names a whole version: the draft is hidden until it is complete and checked, and the
-next publish removes what was left. Of nodes only those that changed since the version before are written.
+next publish removes what was left. Of nodes only those that changed since the version before are written. Where tables
+are on an object store the version is uploaded between gate and rename, and published there first (store_versions.py).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
+from lakehouse.serving.file.brought import bringing
 from lakehouse.serving.file.build import drafted, write_tables
 from lakehouse.serving.file.gate import PublishRefused, reconcile
 from lakehouse.serving.file.merge import Stored
@@ -21,6 +23,7 @@ from lakehouse.serving.file.previous import attach_previous, published_streams
 from lakehouse.serving.file.query_snapshot import QuerySnapshot
 from lakehouse.serving.file.row_store import RowStore
 from lakehouse.serving.file.snapshot import StreamSnapshot, fingerprint
+from lakehouse.serving.file.store_versions import drop, store_of, upload
 from lakehouse.serving.file.versions import (
     collect,
     current_version,
@@ -34,6 +37,7 @@ from lakehouse.serving.file.versions import (
     place_segment,
     point_to,
     publisher,
+    segment_path,
 )
 from lakehouse.serving.sandbox.locked import connect_locked
 
@@ -70,23 +74,39 @@ def publish(
     with publisher(folder):
         if not anew and is_current(home, streams, queries):
             return _published(folder, current_version(folder) or 0, is_new=False)
-        version = next_version(folder)
+        version, store = next_version(folder), store_of(folder)
         draft = draft_path(folder, f"{version:08d}")
         try:
             previous = None if anew else current_version(folder)
             nodes, rows, compared = _write(folder, version, draft, streams, queries, previous)
-            for stored in (nodes, rows):
-                if stored.written:
-                    place_segment(folder, stored.segments[-1], stored.written)
-                crash_point("publish.segment-written")
-            place(folder, version, draft, (*nodes.segments, *rows.segments))
-            crash_point("publish.file-written")
+            if store is not None:
+                upload(store, folder, version, draft, _parts(folder, nodes, rows))
+            with bringing(folder):
+                _place(folder, version, draft, nodes, rows)
+                removed = collect(folder, keep_versions)
         finally:
             discard_drafts(folder)
-        point_to(folder, version)
-        crash_point("publish.pointer-moved")
-        removed = collect(folder, keep_versions)
+        if store is not None:
+            drop(store, keep_versions)
     return _published(folder, version, is_new=True, compared=compared, removed=removed)
+
+
+def _parts(folder: Path, *stored: Stored | RowStore) -> dict[str, Path]:
+    """Return where the segments of a version are now: of new ones the drafts."""
+    found = {segment: segment_path(folder, segment) for one in stored for segment in one.segments}
+    return found | {one.segments[-1]: one.written for one in stored if one.written}
+
+
+def _place(folder: Path, version: int, draft: Path, *stored: Stored | RowStore) -> None:
+    """Give what was written its names, then move the pointer."""
+    for one in stored:
+        if one.written:
+            place_segment(folder, one.segments[-1], one.written)
+        crash_point("publish.segment-written")
+    place(folder, version, draft, [segment for one in stored for segment in one.segments])
+    crash_point("publish.file-written")
+    point_to(folder, version)
+    crash_point("publish.pointer-moved")
 
 
 def _write(

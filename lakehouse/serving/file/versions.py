@@ -10,19 +10,21 @@ The lock has its own file because DuckDB holds a POSIX lock on the database file
 soon as it closed any other descriptor of that file. The kernel drops a flock with its process, so a crashed reader
 holds nothing. Removal takes the lock, then deletes the database, then the lock's file; a reader that got the lock
 looks again whether the file it locked is still the one in the folder.
+
+Where versions are published on an object store, this folder has those that were brought from there (brought.py).
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from lakehouse.home.atomic_files import sync
+from lakehouse.home.atomic_files import sync, write_text
 from lakehouse.home.seal import is_shared, naming_drafts, write_sealed
 
 _RETRIES = 50
@@ -227,20 +229,39 @@ def point_to(folder: Path, version: int) -> None:
     write_sealed(folder / "current", f"{version:08d}\n")
 
 
+def take_in(folder: Path, version: int, fetched: Path, segments: Sequence[str]) -> None:
+    """Give the fetched file of a published version its name; its segments are there already."""
+    lock_path(folder, version).touch()
+    path = database_path(folder, version)
+    if segments:
+        write_text(path.with_suffix(".segments"), "\n".join(segments) + "\n", durable=True)
+    os.replace(fetched, path)
+
+
+def take_as_current(folder: Path, version: int) -> None:
+    """Make a version that was taken in the current one."""
+    write_text(folder / "current", f"{version:08d}\n", durable=True)
+
+
 def collect(folder: Path, keep: int) -> list[int]:
     """Remove all but the newest ``keep`` versions and the current one; spare what a reader holds.
 
     Segments that no version names any more go too. Returns the versions removed.
     """
+    return keep_only(folder, versions(folder)[-keep:])
+
+
+def keep_only(folder: Path, kept: Collection[int]) -> list[int]:
+    """Remove all versions but these and the current one, as ``collect`` does."""
     current = current_version(folder)
-    old = [version for version in versions(folder)[:-keep] if version != current]
+    old = [version for version in versions(folder) if version not in kept and version != current]
     removed = [version for version in old if _remove(folder, version)]
     left = {
         segment for version in versions(folder) for segment in segments_of(database_path(folder, version))
     }
     for path in (folder / "segments").glob("*.duckdb"):
         # One with a later number is a successor's, whose version is not there yet.
-        if path.stem not in left and int(path.stem[:8]) <= (current or 0):
+        if path.stem[:8].isdigit() and path.stem not in left and int(path.stem[:8]) <= (current or 0):
             path.unlink()
     return removed
 

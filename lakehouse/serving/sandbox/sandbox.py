@@ -20,7 +20,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.home.layout import Home
-from lakehouse.serving.file.versions import Hold, hold_current, hold_version
+from lakehouse.serving.file.brought import hold_brought
+from lakehouse.serving.file.versions import Hold
 from lakehouse.serving.sandbox.limits import MEMORY_MB, TIMEOUT_S
 
 if TYPE_CHECKING:
@@ -119,9 +120,7 @@ def open_published(home: Path | Home, version: int | None = None) -> PublishedRe
         VersionGone: when the version asked for is not kept.
     """
     layout = home if isinstance(home, Home) else Home(home)
-    if version is None:
-        return PublishedReader(hold_current(layout.serving))
-    return PublishedReader(hold_version(layout.serving, version))
+    return PublishedReader(hold_brought(layout.serving, version))
 
 
 @contextmanager

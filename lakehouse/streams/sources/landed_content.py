@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import IO
 
 from lakehouse.declare.store_address import is_remote
+from lakehouse.home import store_pieces
 from lakehouse.streams.sources import object_store
 from lakehouse.streams.sources.file_names import on_disk
 from lakehouse.streams.sources.manifest import Seen
@@ -20,14 +21,14 @@ def opened(path: str, endpoint: str | None = None) -> IO[bytes]:
         StoreUnavailable, ObjectUnread: here or while it is read, when a store does not answer, or does not give it.
     """
     if is_remote(path):
-        return object_store.opened(path, endpoint)
+        return store_pieces.opened(path, endpoint)
     return open(on_disk(path), "rb")
 
 
 def opened_head(path: str, endpoint: str | None = None) -> IO[bytes]:
     """Open a file of which the beginning or the end is looked at, as ``opened``: of an object only that is fetched."""
     if is_remote(path):
-        return object_store.opened(path, endpoint, object_store.HEAD_BYTES)
+        return store_pieces.opened(path, endpoint, object_store.HEAD_BYTES)
     return open(on_disk(path), "rb")
 
 

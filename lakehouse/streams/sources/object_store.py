@@ -5,29 +5,19 @@ Credentials and errors are those of ``lakehouse.home.store_client``.
 
 from __future__ import annotations
 
-import io
 import re
-import time
 from collections.abc import Iterator
 from typing import Any
 
 from lakehouse.declare.store_address import SCHEME, address_of, fixed_part
-from lakehouse.home.store_client import (
-    TRIES,
-    StoreUnavailable,
-    answers,
-    client,
-    code_of,
-    refusals,
-)
+from lakehouse.home.store_client import StoreUnavailable, answers, client
 from lakehouse.streams.sources.key_pattern import key_filter
 from lakehouse.streams.sources.manifest import Seen
 
 # Enough for a header; a whole file is read in larger pieces, a request each.
-HEAD_BYTES, PIECE_BYTES = 64 * 1024, 8 * 1024 * 1024
+HEAD_BYTES = 64 * 1024
 # The most that a store tells at once.
 _PAGE_KEYS = 1000
-_PAST_END = ("InvalidRange", "416")
 _OF_TASK = re.compile(rf"{re.escape(StoreUnavailable.__module__)}\.StoreUnavailable: (.*)")
 
 
@@ -72,85 +62,11 @@ def seen(url: str, endpoint: str | None) -> Seen:
         return _seen(found["ContentLength"], found["LastModified"])
 
 
-def opened(url: str, endpoint: str | None, piece: int = PIECE_BYTES) -> io.BufferedReader:
-    """Open an object to be read from its beginning; memory: a piece of it, each of which is a request.
-
-    Reading raises FileNotFoundError when it is gone, ObjectUnread when it is replaced meanwhile.
-    """
-    return io.BufferedReader(_Pieces(url, endpoint), piece)
-
-
 def delete(url: str, endpoint: str | None) -> None:
     """Delete an object."""
     bucket, key = address_of(url)
     with answers(url, endpoint):
         client(endpoint).delete_object(Bucket=bucket, Key=key)
-
-
-class _Pieces(io.RawIOBase):
-    """An object, read piece by piece as it was when the first one was."""
-
-    def __init__(self, url: str, endpoint: str | None) -> None:
-        self._url, self._endpoint = url, endpoint
-        self._at, self._size, self._tag = 0, -1, ""
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        if whence == io.SEEK_END and self._size < 0:
-            self._size = seen(self._url, self._endpoint).size
-        self._at = offset + (0, self._at, self._size)[whence]
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        if 0 <= self._size <= self._at or not len(buffer):
-            return 0
-        content = self._piece(len(buffer))
-        buffer[: len(content)] = content
-        self._at += len(content)
-        return len(content)
-
-    def _piece(self, size: int) -> bytes:
-        """Return the next piece; a connection that breaks off in the midst of it is tried again."""
-        bucket, key = address_of(self._url)
-        asked = {"Bucket": bucket, "Key": key, "Range": f"bytes={self._at}-{self._at + size - 1}"}
-        if self._tag:
-            asked["IfMatch"] = self._tag
-        with answers(self._url, self._endpoint):
-            for left in reversed(range(TRIES)):
-                try:
-                    return self._given(client(self._endpoint).get_object(**asked))
-                except _broken():
-                    if not left:
-                        raise
-                    time.sleep(0.1)
-                except refusals() as error:
-                    if code_of(error) in _PAST_END:
-                        # It is empty: of any other all was read by now.
-                        return b""
-                    raise
-        raise AssertionError("the last try returns or raises")
-
-    def _given(self, answer: Any) -> bytes:
-        content: bytes = answer["Body"].read()
-        self._tag = answer["ETag"]
-        self._size = (
-            int(answer["ContentRange"].rpartition("/")[2]) if "ContentRange" in answer else len(content)
-        )
-        return content
-
-
-def _broken() -> tuple[type[Exception], ...]:
-    from botocore.exceptions import IncompleteReadError, ReadTimeoutError, ResponseStreamingError
-
-    return IncompleteReadError, ReadTimeoutError, ResponseStreamingError
 
 
 def _seen(size: int, uploaded: Any) -> Seen:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.declare.stream import Source
-from lakehouse.home import store_client
+from lakehouse.home import store_client, store_pieces
 from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
 from lakehouse.streams.sources import object_store
 from lakehouse.streams.sources.files import matching
@@ -74,7 +74,7 @@ def test_names_that_no_path_would_have_are_read_like_others(empty: S3) -> None:
 
 
 def _content(store: S3, key: str) -> bytes:
-    with object_store.opened(f"s3://{BUCKET}/{key}", store.endpoint) as file:
+    with store_pieces.opened(f"s3://{BUCKET}/{key}", store.endpoint) as file:
         return file.read()
 
 
@@ -83,10 +83,10 @@ def test_object_is_read_in_pieces_of_any_number(empty: S3, size: int) -> None:
     content = os.urandom(size)
     url = empty.put("in/a", content)
 
-    with object_store.opened(url, empty.endpoint, 100) as file:
+    with store_pieces.opened(url, empty.endpoint, 100) as file:
         assert file.read() == content
         assert file.read() == b""
-    with object_store.opened(url, empty.endpoint, 100) as file:
+    with store_pieces.opened(url, empty.endpoint, 100) as file:
         assert (file.seek(-min(size, 7), 2), file.read()) == (
             size - min(size, 7),
             content[-7:] if size else b"",
@@ -108,7 +108,7 @@ def test_lines_are_those_of_the_same_local_file(empty: S3, tmp_path: Path, name:
 
 def test_object_that_is_replaced_while_it_is_read_is_not_two_halves(empty: S3) -> None:
     url = empty.put("in/a", b"a" * 1000)
-    with object_store.opened(url, empty.endpoint, 100) as file:
+    with store_pieces.opened(url, empty.endpoint, 100) as file:
         assert file.read(100) == b"a" * 100
         empty.put("in/a", b"b" * 1000)
         with pytest.raises(ObjectUnread, match="replaced while it was read"):
@@ -117,7 +117,7 @@ def test_object_that_is_replaced_while_it_is_read_is_not_two_halves(empty: S3) -
 
 def test_object_that_is_gone_is_a_file_that_is_gone(empty: S3) -> None:
     url = f"s3://{BUCKET}/in/never"
-    with pytest.raises(FileNotFoundError), object_store.opened(url, empty.endpoint) as file:
+    with pytest.raises(FileNotFoundError), store_pieces.opened(url, empty.endpoint) as file:
         file.read(1)
     with pytest.raises(FileNotFoundError):
         object_store.seen(url, empty.endpoint)
@@ -127,7 +127,7 @@ def test_bucket_that_is_not_there_is_named(empty: S3) -> None:
     with pytest.raises(StoreUnavailable, match=r"s3://elsewhere: there is no such bucket at http://127"):
         list(object_store.listed("s3://elsewhere/*", empty.endpoint))
     with pytest.raises(StoreUnavailable, match="there is no such bucket"):
-        object_store.opened("s3://elsewhere/a", empty.endpoint).read()
+        store_pieces.opened("s3://elsewhere/a", empty.endpoint).read()
 
 
 def test_store_that_does_not_answer_is_named() -> None:
@@ -270,14 +270,14 @@ def test_object_that_is_not_given_waits_and_stops_no_other(
     for key in ("a", "b"):
         empty.put(f"in/{key}.csv", b"x\n1\n")
     refused = {"a"}
-    given = object_store._Pieces._given
+    given = store_pieces._Pieces._given
 
-    def not_all(self: object_store._Pieces, answer: object) -> bytes:
+    def not_all(self: store_pieces._Pieces, answer: object) -> bytes:
         if any(self._url.endswith(f"{name}.csv") for name in refused):
             raise ObjectUnread(f"{self._url}: it is not given (AccessDenied)")
         return given(self, answer)
 
-    monkeypatch.setattr(object_store._Pieces, "_given", not_all)
+    monkeypatch.setattr(store_pieces._Pieces, "_given", not_all)
     store = ManifestStore(tmp_path / "manifests")
 
     assert store.add_files(source(empty, "in/*.csv")) == 1
@@ -324,7 +324,7 @@ CONTENT = os.urandom(5_000)
 @pytest.mark.parametrize("times", [1, 2, 3])
 def test_connection_that_breaks_off_in_the_midst_of_an_object_is_tried_again(empty: S3, times: int) -> None:
     url = empty.put("in/a", CONTENT)
-    with cut(empty, times, 2_000) as endpoint, object_store.opened(url, endpoint) as file:
+    with cut(empty, times, 2_000) as endpoint, store_pieces.opened(url, endpoint) as file:
         if times < 3:
             assert file.read() == CONTENT
         else:

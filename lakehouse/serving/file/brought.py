@@ -1,0 +1,167 @@
+"""Versions on the machine that reads them: where they are published on an object store, they are brought from there.
+
+The folder ``serving`` of a home is then a cache: it has the same files under the same names, each fetched once, under a
+hidden name until it is whole. It holds no version that the store does not, but those that a reader has open. Where the
+folder alone has the versions, nothing here does anything but look for that.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakehouse.home.atomic_files import sync
+from lakehouse.serving.file.store_versions import StoredFile, fetch, listed, store_of, stored_versions
+from lakehouse.serving.file.versions import (
+    Hold,
+    VersionGone,
+    current_version,
+    database_path,
+    hold_current,
+    hold_version,
+    keep_only,
+    segment_path,
+    take_as_current,
+    take_in,
+    versions,
+)
+
+if TYPE_CHECKING:
+    from lakehouse.home.store_path import StorePath
+
+log = logging.getLogger(__name__)
+# So often what a list names was gone when it was to be fetched: newer versions had been published meanwhile.
+_TRIES = 20
+_FETCHED = ".fetched-"
+# Folders whose store did not answer the last time.
+_SILENT: set[Path] = set()
+
+
+def hold_brought(folder: Path, version: int | None = None) -> Hold:
+    """Take the shared lock on a version, by default the current one, which is brought here first.
+
+    Where the store does not answer, the current version is the last one that was brought, and the log says so.
+
+    Raises:
+        NotPublished: when there is no version.
+        VersionGone: when the version asked for is not kept.
+    """
+    if version is None:
+        look(folder)
+        return hold_current(folder)
+    try:
+        return hold_version(folder, version)
+    except VersionGone:
+        if not _is_brought(folder, version):
+            raise
+    return hold_version(folder, version)
+
+
+def look(folder: Path) -> None:
+    """Bring the current version here if the store answers, or if there is none here yet."""
+    store = store_of(folder)
+    if store is None:
+        return
+    from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
+
+    try:
+        bring_current(folder)
+        _SILENT.discard(folder)
+    except (StoreUnavailable, ObjectUnread) as error:
+        here = current_version(folder)
+        if here is None:
+            raise
+        # Whoever looks each second says it once.
+        if folder not in _SILENT:
+            log.warning("version %s is the last that was brought here: %s", here, error)
+        _SILENT.add(folder)
+
+
+def kept_versions(folder: Path) -> list[int]:
+    """Return every version that can be asked, oldest first."""
+    store = store_of(folder)
+    return sorted({*versions(folder), *(stored_versions(store) if store else ())})
+
+
+def bring_current(folder: Path) -> None:
+    """Bring the newest version here, unless it is; versions that the store holds no more go from here.
+
+    Cost: a listing; of a new version what it does not share with those that are here.
+
+    Raises:
+        StoreUnavailable, ObjectUnread: when the store does not answer, or does not give a file.
+    """
+    store = store_of(folder)
+    if store is None:
+        return
+    for tries_left in reversed(range(_TRIES)):
+        kept = stored_versions(store)
+        if not kept or kept[-1] <= (current_version(folder) or 0):
+            return
+        try:
+            with bringing(folder):
+                _bring(folder, store, kept[-1])
+                # Another process may have brought a newer one.
+                if kept[-1] > (current_version(folder) or 0):
+                    take_as_current(folder, kept[-1])
+                    keep_only(folder, kept)
+            return
+        except FileNotFoundError:
+            if not tries_left:
+                raise
+
+
+def _is_brought(folder: Path, version: int) -> bool:
+    store = store_of(folder)
+    if store is None:
+        return False
+    try:
+        with bringing(folder):
+            _bring(folder, store, version)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _bring(folder: Path, store: StorePath, version: int) -> None:
+    if database_path(folder, version).exists():
+        return
+    found, own = listed(store, version), database_path(folder, version)
+    hidden = own.with_name(_FETCHED + own.name)
+    # What goes with the version first, then what others share, which stays for the next try.
+    _fetch(store, found.files[own.name], hidden)
+    for segment in found.segments:
+        path = segment_path(folder, segment)
+        stored = found.files[path.relative_to(folder).as_posix()]
+        if not path.exists() or path.stat().st_size != stored.bytes:
+            _fetch(store, stored, path.with_name(_FETCHED + path.name))
+            os.replace(path.with_name(_FETCHED + path.name), path)
+    take_in(folder, version, hidden, found.segments)
+
+
+def _fetch(store: StorePath, stored: StoredFile, into: Path) -> None:
+    fetch(store, stored, into)
+    sync(into)
+
+
+@contextmanager
+def bringing(folder: Path) -> Iterator[None]:
+    """Be the only one who puts files of a store's versions into a folder; what was left half fetched is removed."""
+    if store_of(folder) is None:
+        yield
+        return
+    (folder / "segments").mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder / "bring.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        for pattern in (f"{_FETCHED}*", f"segments/{_FETCHED}*"):
+            for left in folder.glob(pattern):
+                left.unlink()
+        yield
+    finally:
+        os.close(descriptor)
