@@ -1,7 +1,8 @@
 """Publish one immutable version for analysts from the checked tables of all streams.
 
 - **Job** `jobs/publish.py`, one task for all streams, because a version holds them all
-- **Reads** `rollup` and `ledger`; of registered queries `joins`, `answers`, `alarms`, `late`, `queries`, `repairs`
+- **Reads** `rollup` and `ledger`; of registered queries `pairs`, `multiway`, `selection`, `answers`, `alarms`,
+  `missed_rows`, `queries`, `repairs`
 - **Writes** `serving/<version>.duckdb` and, now and then, a segment, then the pointer; versions that nobody reads go
 - **If it is late** analysts keep the version before, whole and unchanged
 - **While `tidemark serve` runs** its streams are left to it: skipped, with the reason

@@ -2,7 +2,8 @@
 
 - **Job** `jobs/run_queries.py`, one task per query; one that shares scans with others takes these along
 - **Reads** `raw` and `ledger` of the query's streams, and its own `states`
-- **Writes** `joins`, `selected`, or `answers` and `alarms`; `late`, `states`, `operators`, `queries`; published next
+- **Writes** `pairs`, `multiway`, `selection`, or `answers` and `alarms`; `missed_rows`, `states`, `operators`,
+  `queries`; published next
 - **If a query is stopped**, as one of its operators raised, its task alone fails, with operator, batch and error
 - **If it is late** pairs and answers are as old as the last run; the next one takes all that has been ingested
 - **While `tidemark serve` runs** its streams are left to it: skipped, with the reason

@@ -1,8 +1,8 @@
 """Find what registered queries have missed, each pair once and every tick exact; then judge what was there at once.
 
 - **Jobs** `jobs/repair_late.py` and `jobs/check_queries.py`, one task each per query
-- **Reads** the log `late`, and `raw` around the rows in it
-- **Writes** `joins`, or `answers` and `alarms`; `repairs`; the verdicts to `quality`
+- **Reads** the log `missed_rows`, and `raw` around the rows in it
+- **Writes** `pairs`, `multiway`, or `answers` and `alarms`; `repairs`; the verdicts to `quality`
 - **If it is late** pairs and answers stay as complete as they were online; nothing is lost while raw rows are kept
 """
 
