@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from jobs.command import run_for_streams
 from lakehouse.declare.settings import Settings
 from lakehouse.home import table_maintenance
+from lakehouse.home.atomic_files import discard_drafts
 from lakehouse.home.heartbeats import lease_timeout_s
 from lakehouse.home.ledger import read_extent
 from lakehouse.queries.kind import kind_of
@@ -58,6 +59,14 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
         if tables.exists(raw):
             # Only while nobody is about to append a file that looks unused.
             figures.update(table_maintenance.clear(raw, history_us))
+    of_stream = (layout.manifests(stream), layout.identities(stream))
+    for folder in (
+        *of_stream,
+        layout.attempts(stream).parent,
+        layout.heartbeats,
+        layout.checked(stream).parent,
+    ):
+        discard_drafts(folder)
     if tables.exists(layout.quality):
         # One table for all streams: whoever comes second leaves it to the first.
         with suppress(tables.LeaseHeld), tables.lease(layout.quality):

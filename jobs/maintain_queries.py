@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from jobs.command import run_for_queries
 from lakehouse.declare.settings import Settings
 from lakehouse.home import table_maintenance
+from lakehouse.home.atomic_files import discard_drafts
 from lakehouse.home.heartbeats import lease_timeout_s
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime import batch_manifest
@@ -37,6 +38,7 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
         for path in filter(tables.exists, layout.tables_of(query)):
             figures.update(table_maintenance.compact_and_vacuum(path, settings.tables.history))
         figures["manifests_folded"] = batch_manifest.fold(layout, query)
+        discard_drafts(layout.batch_manifests(query))
     return dict(figures)
 
 

@@ -31,14 +31,17 @@ def recorded(job: str, settings: Settings, stream: str, work: Callable[[], dict[
 
     Raises:
         DamagedFile: in the place of an error that came of a damaged file of a table.
+        EngineEnded: in the place of what Python says when Spark's JVM has ended.
     """
+    from lakehouse.spark.session import naming_death
+
     started, clock = datetime.now(UTC), time.perf_counter()
     lineage = JobRun(settings, job, stream)
     lineage.started()
     figures: dict[str, Any] = {}
     error: str | None = None
     try:
-        with naming_damage(settings.layout):
+        with naming_damage(settings.layout), naming_death():
             figures = work()
         return figures
     except BaseException as failure:

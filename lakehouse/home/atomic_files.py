@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
+
+# A draft is written in far less; what is older is of a writer that died.
+_DEAD_S = 3600.0
 
 
 @contextmanager
@@ -72,3 +76,12 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def discard_drafts(folder: Path) -> None:
+    """Delete the drafts that writers who died have left in a folder, where there is one."""
+    # Leases are files with a dot, too; a draft ends with the number of a process.
+    for draft in (path for path in folder.glob(".*.*") if path.suffix[1:].isdigit()):
+        with suppress(FileNotFoundError):
+            if draft.stat().st_mtime < time.time() - _DEAD_S:
+                draft.unlink()

@@ -131,7 +131,13 @@ def commit(
         LeaseLost: when another process has taken the lease meanwhile.
     """
     from deltalake.exceptions import CommitFailedError
-    from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction
+    from deltalake.transaction import (
+        AddAction,
+        CommitProperties,
+        PostCommitHookProperties,
+        RemoveAction,
+        Transaction,
+    )
 
     crash_point("table.files-written")
     now = time.time_ns() // 1_000_000
@@ -158,6 +164,8 @@ def commit(
             commit_properties=CommitProperties(
                 {"isBlindAppend": not removes, **fences(table)}, MOST_TRIES, transactions
             ),
+            # It would look at each entry of the log with every commit; maintenance does it.
+            post_commithook_properties=PostCommitHookProperties(cleanup_expired_logs=False),
         )
     except CommitFailedError:
         # A successor has sealed the table: that is told rather than the conflict.

@@ -1,13 +1,16 @@
 """Housekeeping of Delta tables: merging small files, deleting files that no version in reach uses, a log that ends.
 
-Any version of a table's history, of the last week if nobody says otherwise, can be read (time travel), so a reader that
-began before a merge is not broken. Files and log entries older than that go. No engine is started for any of it.
+Files that a version of a table's history uses, of the last week if nobody says otherwise, stay, so a reader that began
+before a merge is not broken. Log entries stay as long (time travel), but no more than ``MOST_COMMITS``: whoever opens a
+table or commits to it lists its log, so an entry too many is paid for by every commit. No engine is started for any of
+it.
 """
 
 from __future__ import annotations
 
 import shutil
 import time
+from bisect import bisect_left
 from pathlib import Path
 
 from lakehouse.home.log_entries import commits_of
@@ -18,6 +21,8 @@ from lakehouse.home.tables_place import in_home, is_on_store
 SMALL_FILES = 16
 # Larger files are left alone: a merge then costs what came in since, not what a table holds.
 SMALL_BYTES = 64 * 1024 * 1024
+# A service makes that many in some hours; listing them takes a few milliseconds.
+MOST_COMMITS = 2_000
 # How long old versions can be read where nobody says; a table is told what counts when it is maintained.
 HISTORY_US = 7 * 24 * 3600 * 1_000_000
 
@@ -103,10 +108,26 @@ def _remove_folders(table: Path, oldest: float) -> None:
 
 
 def _expire(table: Path, history_us: int) -> None:
-    """Delete the log entries that no version in reach needs."""
-    commits = commits_of(table)
-    if commits and commits[0].stat().st_mtime < time.time() - history_us / 1e6:
-        open_table(table).cleanup_metadata()
+    """Delete the log entries that no version in reach needs, the oldest first, and what dead writers left among them.
+
+    Those of the last checkpoint from which each version in reach can be made stay. Cost: a listing, and a look at a few
+    of the entries.
+    """
+    commits, oldest_s = commits_of(table), time.time() - history_us / 1e6
+    young = bisect_left(commits, oldest_s, key=lambda commit: commit.stat().st_mtime)
+    first = max(young - 1, len(commits) - MOST_COMMITS)
+    if first <= 0:
+        return
+    entries = sorted(path for path in (table / "_delta_log").iterdir() if path.name[:20].isdigit())
+    checkpoints = (_version(path) for path in entries if path.name.endswith(".checkpoint.parquet"))
+    needed = max((each for each in checkpoints if each <= _version(commits[first])), default=0)
+    for path in entries:
+        if _version(path) < needed:
+            path.unlink(missing_ok=True)
+
+
+def _version(entry: Path) -> int:
+    return int(entry.name[:20])
 
 
 def _set_history(table: Path, history_us: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, cast
 
-from pyspark import java_gateway
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import SparkContext, java_gateway
 from pyspark.sql import SparkSession
 
 from lakehouse.declare.settings import Settings, SparkSettings
@@ -33,8 +35,14 @@ _LOOPBACK = "127.0.0.1"
 # Of a shuffle inside one process: its batches are small.
 _PARTITIONS = 2
 _STARTING = Lock()
+# A connection ends a little before the process does.
+_DIES_WITHIN_S = 5.0
 # The file of the newest descriptor takes what the JVM says.
 _LOG: list[int] = []
+
+
+class EngineEnded(RuntimeError):
+    """Spark's JVM ended in the midst of work that needed it."""
 
 
 def build_session(settings: Settings) -> SparkSession:
@@ -98,6 +106,29 @@ def is_running(spark: SparkSession) -> bool:
         return True
     process = getattr(spark.sparkContext._gateway, "proc", None)
     return process is None or process.poll() is None
+
+
+@contextmanager
+def naming_death() -> Iterator[None]:
+    """Let what fails because Spark's JVM has ended say so.
+
+    Raises:
+        EngineEnded: in the place of an error of the connection to it.
+    """
+    try:
+        yield
+    except (Py4JError, ConnectionError) as error:
+        process = getattr(SparkContext._gateway, "proc", None)
+        if isinstance(error, Py4JJavaError) or process is None:
+            raise
+        try:
+            status = process.wait(_DIES_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            raise error from None
+        raise EngineEnded(
+            f"Spark's JVM has ended with status {status}, killed or out of memory (spark.driver_memory): nothing is "
+            "lost; the next run, or the service started again, goes on from the last commit"
+        ) from error
 
 
 def end_session(spark: SparkSession) -> None:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import os
 import stat
+import time
 from pathlib import Path
 
 import pytest
 
-from lakehouse.home.atomic_files import replacing, write_json, write_text
+from lakehouse.home.atomic_files import discard_drafts, replacing, write_json, write_text
 
 
 def test_a_file_is_replaced_as_a_whole_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
@@ -27,3 +29,17 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
         raise ZeroDivisionError
 
     assert path.read_text() == "before"
+
+
+def test_drafts_of_writers_that_died_go_and_those_of_others_stay(tmp_path: Path) -> None:
+    dead, alive = tmp_path / ".manifest.json.host.1", tmp_path / ".manifest.json.host.2"
+    lease = tmp_path / ".suspects.json.lease"
+    for path in (dead, alive, lease, tmp_path / "manifest.json"):
+        path.touch()
+    for path in (dead, lease):
+        os.utime(path, (time.time() - 7200,) * 2)
+
+    discard_drafts(tmp_path)
+    discard_drafts(tmp_path / "not there")
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == [alive.name, lease.name, "manifest.json"]

@@ -13,6 +13,7 @@ from delta.tables import DeltaTable
 
 from lakehouse.home import table_maintenance as maintenance
 from lakehouse.home.log_entries import commits_of
+from lakehouse.home.table_commits import append, create_table
 from lakehouse.home.table_log import read_log, read_rows
 from lakehouse.home.table_maintenance import kept
 from lakehouse.spark.tables import append_once
@@ -130,3 +131,26 @@ def test_after_the_history_that_is_asked_for_files_that_no_version_uses_are_gone
     assert figures["files_deleted"] >= 1
     assert figures["files"] == len(list(table.glob("*.parquet"))) == 1
     assert spark.read.format("delta").load(str(table)).count() == APPENDS
+
+
+SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
+
+
+def test_a_log_of_many_commits_within_the_history_ends_too_and_what_a_death_left_in_it_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, log = tmp_path / "table", tmp_path / "table" / "_delta_log"
+    create_table(path, SCHEMA, properties=kept())
+    for number in range(44):
+        append(path, [{"id": number}])
+    # As deltalake's writer leaves it when it is killed.
+    (log / f"{7:020d}.json#1").touch()
+    monkeypatch.setattr(maintenance, "MOST_COMMITS", 20)
+
+    assert maintenance.compact_and_vacuum(path)["log_entries"] <= 20 + 10 + 1
+
+    left = [int(commit.stem) for commit in commits_of(path)]
+    assert left == list(range(left[0], 46)) and (log / f"{left[0]:020d}.checkpoint.parquet").exists()
+    assert not list(log.glob("*#*"))
+    append(path, [{"id": 44}])
+    assert sorted(row["id"] for row in read_rows(path)) == list(range(45))

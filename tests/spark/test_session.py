@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+from py4j.protocol import Py4JNetworkError
+from pyspark import SparkContext
+
+from lakehouse.spark import session
+from lakehouse.spark.session import EngineEnded, naming_death
+
+
+@pytest.fixture(params=["exit 137", "exec sleep 60"])
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """What a process in the place of Spark's JVM does."""
+    process = subprocess.Popen(["sh", "-c", request.param])
+    monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
+    monkeypatch.setattr(session, "_DIES_WITHIN_S", 5.0 if "exit" in request.param else 0.1)
+    yield request.param
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.parametrize(
+    "error", [Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError(111)]
+)
+def test_what_fails_because_the_jvm_has_ended_says_so(engine: str, error: Exception) -> None:
+    expected = EngineEnded if "exit" in engine else type(error)
+
+    with pytest.raises(expected) as raised, naming_death():
+        raise error
+
+    assert "exit" not in engine or "status 137" in str(raised.value)
+
+
+def test_other_errors_stay(engine: str) -> None:
+    with pytest.raises(KeyError), naming_death():
+        raise KeyError("column")
