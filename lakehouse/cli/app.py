@@ -68,7 +68,7 @@ def _globals(
     home: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for all that is written [default: $TIDEMARK_HOME, else the configuration's]."
+            help="Folder for all that is written, or s3://bucket/prefix [default: $TIDEMARK_HOME, else as configured]."
         ),
     ] = None,
 ) -> None:

@@ -3,16 +3,20 @@
     configuration   --config, else $TIDEMARK_CONFIG, else ./tidemark.toml
     home            --home, else $TIDEMARK_HOME, else `home` in the configuration, else `var` beside it
 
-Paths of options and environment start where the command runs, paths inside the file start at the file's folder.
+Paths of options and environment start where the command runs, paths inside the file start at the file's folder. Of a
+home on an object store, ``s3://bucket/prefix``, the folder is where this machine keeps what it copies from there, below
+$TIDEMARK_SCRATCH or ``~/.cache/tidemark/homes``.
 Standard library only: what asks a published version must not wait for the rest.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from lakehouse.declare.problems import ConfigError, Problem
 
@@ -30,7 +34,32 @@ def config_file(option: Path | None = None) -> Path:
 def given_home(option: Path | None = None) -> Path | None:
     """Return the absolute home that an option or the environment gives, None where neither does."""
     given = option or os.environ.get("TIDEMARK_HOME")
-    return Path(given).expanduser().resolve() if given else None
+    return located(given, Path()) if given else None
+
+
+def located(home: str | Path, folder: Path) -> Path:
+    """Return the absolute folder of a home; a relative one starts at ``folder``.
+
+    Of one on a store it is this machine's, made where it is not there, with the file that says where tables are.
+    """
+    url = store_url(home)
+    if url is None:
+        return (folder / Path(home).expanduser()).resolve()
+    scratch = Path(os.environ.get("TIDEMARK_SCRATCH") or "~/.cache/tidemark/homes").expanduser().resolve()
+    found = scratch / quote(url.removeprefix("s3://"), safe="")
+    told = found / "tables.json"
+    if not told.exists():
+        found.mkdir(parents=True, exist_ok=True, mode=0o700)
+        draft = found / f".tables.json.{os.getpid()}"
+        draft.write_text(json.dumps({"path": url}) + "\n", "utf-8")
+        draft.replace(told)
+    return found
+
+
+def store_url(home: str | Path) -> str | None:
+    """Return the URL of a home on a store, of which a path has lost a slash; None of one in a folder."""
+    text = str(home)
+    return "s3://" + text[3:].strip("/") if text.startswith("s3:/") else None
 
 
 def home_folder(home: Path | None = None, config: Path | None = None) -> Path:
@@ -44,7 +73,7 @@ def home_folder(home: Path | None = None, config: Path | None = None) -> Path:
         return given
     path = config_file(config)
     inside = _home_in(path, is_named=bool(config or os.environ.get("TIDEMARK_CONFIG")))
-    return (path.parent / Path(inside).expanduser()).resolve()
+    return located(inside, path.parent)
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from lakehouse.declare.avro_schema import schema_problems
 from lakehouse.declare.checks import stream_problems
-from lakehouse.declare.config_paths import config_file, given_home, read_toml
+from lakehouse.declare.config_paths import config_file, given_home, located, read_toml, store_url
 from lakehouse.declare.durations import format_duration, parse_duration
 from lakehouse.declare.presets import preset_problem, with_landing, with_preset
 from lakehouse.declare.problems import ConfigError, Problem
@@ -254,7 +254,8 @@ def load_settings(config: Path | None = None, home: Path | None = None) -> Setti
         problems.extend(_site_problems(settings.sites, streams, registered))
     if problems or settings is None:
         raise ConfigError(str(path), problems)
-    where, lineage = given_home(home) or _below(path.parent, settings.home), settings.lineage
+    settings = _on_store_whole(settings, home, path)
+    where, lineage = given_home(home) or located(settings.home, path.parent), settings.lineage
     _use_home(path, where, settings)
     if lineage.file:
         lineage = lineage.model_copy(update={"file": _below(path.parent, lineage.file)})
@@ -288,6 +289,23 @@ def _use_home(path: Path, home: Path, settings: Settings) -> None:
     use_tables(home, settings.tables.path)
     use_control(home, settings.control.get_secret_value() if settings.control else None)
     move_in(home)
+
+
+def _on_store_whole(settings: Settings, home: Path | None, path: Path) -> Settings:
+    """Return the settings of a home that is on a store: its tables are there, and a database has its manifests."""
+    url = store_url(home or os.environ.get("TIDEMARK_HOME") or settings.home)
+    if url is None:
+        return settings
+    if settings.control is None:
+        needed = f"control, the database that keeps leases and manifests of the home {url}"
+        raise ConfigError(str(path), [Problem("control", "none", needed)])
+    try:
+        place = _on_store(url)
+    except ValueError as error:
+        raise ConfigError(str(path), [Problem("home", repr(url), str(error))]) from None
+    if settings.tables.path not in (None, place):
+        raise ConfigError(str(path), [Problem("tables.path", str(settings.tables.path), f"none, or {place}")])
+    return settings.model_copy(update={"tables": settings.tables.model_copy(update={"path": place})})
 
 
 def _read(path: Path, problems: list[Problem]) -> dict[str, Any]:

@@ -26,6 +26,7 @@
     batch_manifests/<query>/  which ingest batches make up a batch of a query, which of its batches a repair
     control.sqlite        outcomes of jobs, tokens, delivered alarms, where no database keeps them (control/store.py)
     tables.json           on which store the tables are, where they are on one (tables_place.py)
+    copies.json           up to where this home has copied what machines share by rows (control/copies.py)
     control.json          the home's identity in a control store, where a database keeps its leases and these rows
     attempts/             how often the batch that a stream takes in now has failed   jobs/ingest
     heartbeats/           signs of life of services, bridges and collectors

@@ -17,9 +17,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
-from lakehouse.home.control.place import Place, place_of
+from lakehouse.home.control.copies import copy_parts
+from lakehouse.home.control.place import Place, place_of, require_own
 from lakehouse.home.seal import seal_tables
-from lakehouse.home.tables_place import in_home
+from lakehouse.home.tables_place import home_of, in_home, is_on_store
 
 _ASK_AGAIN_S = 0.2
 # Of a holder's command line.
@@ -39,8 +40,10 @@ def lease(table: Path, timeout_s: float = 0) -> Iterator[None]:
         LeaseLost: when the database of a control store has ended this process's session meanwhile.
         ControlUnreachable: when that database does not answer.
     """
-    table = in_home(table)
     place = place_of(table)
+    if place is None and is_on_store(table):
+        require_own(home_of(table))
+    table = in_home(table)
     with _in_database(place, timeout_s) if place else _by_the_kernel(table, timeout_s):
         yield
 
@@ -63,6 +66,7 @@ def _in_database(place: Place, timeout_s: float) -> Iterator[None]:
     try:
         if not taken.is_clean:
             seal_tables(place, taken.fence)
+        copy_parts(place)
     except BaseException:
         session.give_back(place.home, place.name, is_clean=False)
         raise

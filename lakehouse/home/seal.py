@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lakehouse.home.atomic_files import replacing
+from lakehouse.home.control.copies import put
 from lakehouse.home.control.place import Place, place_of
 from lakehouse.home.layout import Home
 from lakehouse.home.tables_place import delta_table
@@ -57,12 +58,13 @@ def naming_drafts(folder: Path) -> Iterator[None]:
 
 
 def write_sealed(path: Path, text: str, *, is_new: bool = False) -> None:
-    """Replace a file durably, or write one that is new, unless a successor has taken the lease.
+    """Replace a file durably, or write one that is new, here and for other homes, unless a successor has the lease.
 
     Raises:
         LeaseLost: when it has; what it has written stays.
         FileExistsError: when a file that should be new is there.
     """
+    put(path, text, is_new=is_new)
     try:
         with replacing(path, durable=True, is_new=is_new) as file:
             file.write(text.encode("utf-8"))

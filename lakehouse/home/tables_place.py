@@ -75,6 +75,11 @@ def in_home(table: Path) -> Path:
     return table
 
 
+def home_of(table: Path) -> Path:
+    """Return the home of a table on a store that this process has asked for."""
+    return next(_HOMES[place] for place in table.parents if place in _HOMES)
+
+
 def place_at(text: str) -> Path:
     """Return a table, or a file of one, by its address: a path or a URL."""
     if not text.startswith("s3://"):

@@ -35,7 +35,7 @@ def as_held(records: BatchRecords, read: BatchStats) -> BatchStats:
     target, batch = records.tables, records.manifest.batch
     name, between = target.stream.name, ("batch", batch, batch)
     if target.stream.identity:
-        index_stored(target, batch)
+        index_stored(target, batch, batch)
     held = _of_raw(records)
     said = read_columns(target.layout.quarantine(name), ("reason",), between)
     reasons = dict(Counter(reason for (reason,) in said))

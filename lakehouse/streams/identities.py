@@ -9,8 +9,7 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from lakehouse.declare.columns import sql_type
@@ -19,7 +18,6 @@ from lakehouse.home.identity_index import LARGE, Hashes, IdentityIndex
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_ledger
 from lakehouse.home.table_log import read_parts
-from lakehouse.spark import tables
 from lakehouse.spark.row_hash import xxhash64
 from lakehouse.streams.batch_records import ORIGIN, StreamTables
 
@@ -67,12 +65,6 @@ def hashes_of(rows: pa.Table, stream: Stream) -> tuple[Hashes, npt.NDArray[np.bo
     return xxhash64(columns, rows.num_rows).view(np.uint64), has_all
 
 
-def with_all_columns(raw: DataFrame, stream: Stream) -> DataFrame:
-    """Return raw rows with the columns that were declared after they came: these are null."""
-    lacking = {name: column for name, column in stream.all_columns.items() if name not in raw.columns}
-    return raw.withColumns({name: F.lit(None).cast(sql_type(column)) for name, column in lacking.items()})
-
-
 def index_before(layout: Home, stream: Stream, batch: int) -> IdentityIndex:
     """Return the index as it is, of what batches before one accepted."""
     return IdentityIndex(layout.identities(stream.name), _definition(stream), batch)
@@ -83,24 +75,27 @@ def open_index(target: StreamTables, batch: int) -> IdentityIndex:
     index = index_before(target.layout, target.stream, batch)
     for first, last in index.missing():
         for part in _parts(target, first, last):
-            _index_again(target, index, *part)
+            index_stored(target, *part)
     index.merge()
     return index
 
 
-def index_stored(target: StreamTables, batch: int) -> None:
-    """Make what the index has of a batch of what raw holds of it, without Spark: rows of a batch, not of many."""
+def index_stored(target: StreamTables, first: int, last: int) -> None:
+    """Make what the index has of some batches of what raw holds. Memory: hashes, and the identities in a file."""
     stream = target.stream
-    names = ("event_us", *identity_columns(stream))
-    hashes, times = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
-    for rows in read_parts(target.layout.raw(stream.name), names, ("batch", batch, batch)):
-        found, has_all = hashes_of(rows, stream)
-        hashes.append(found[has_all])
-        times.append(rows["event_us"].to_numpy()[has_all])
-    unique, moments = np.unique(np.concatenate(hashes)), np.concatenate(times)
+    names = ("event_us", "batch", *identity_columns(stream))
+    hashes, numbers, times = [np.empty(0, np.uint64)], [np.empty(0, np.uint32)], [np.empty(0, np.int64)]
+    for rows in read_parts(target.layout.raw(stream.name), names, ("batch", first, last)):
+        # Rows of a file from before a column was declared have no identity.
+        if {*names} <= {*rows.column_names}:
+            found, has_all = hashes_of(rows, stream)
+            hashes.append(found[has_all])
+            numbers.append(rows["batch"].to_numpy()[has_all].astype(np.uint32))
+            times.append(rows["event_us"].to_numpy()[has_all])
+    moments = np.concatenate(times)
     ends = (int(moments.min()), int(moments.max())) if len(moments) else (0, 0)
-    numbers = np.full(len(unique), batch, np.uint32)
-    index_before(target.layout, stream, batch).add(batch, batch, unique, numbers, ends)
+    index = index_before(target.layout, stream, last)
+    index.add(first, last, np.concatenate(hashes), np.concatenate(numbers), ends)
 
 
 def _definition(stream: Stream) -> str:
@@ -109,28 +104,12 @@ def _definition(stream: Stream) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _parts(target: StreamTables, first: int, last: int) -> Iterator[tuple[int, int, int]]:
-    """Cut batches into parts that fit into memory: their first, their last, and how many rows they accepted."""
+def _parts(target: StreamTables, first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Cut batches into parts that fit into memory: their first and their last."""
     rows, start = 0, first
     for entry in read_ledger(target.layout, target.stream.name, first - 1, last):
         if rows and rows + entry.accepted > LARGE:
-            yield start, entry.batch - 1, rows
+            yield start, entry.batch - 1
             rows, start = 0, entry.batch
         rows += entry.accepted
-    yield start, last, rows
-
-
-def _index_again(target: StreamTables, index: IdentityIndex, first: int, last: int, accepted: int) -> None:
-    hashes, batches = np.empty(0, np.uint64), np.empty(0, np.uint32)
-    times = (0, 0)
-    if accepted:
-        raw = tables.read(target.spark, target.layout.raw(target.stream.name))
-        rows = with_all_columns(raw.where(F.col("batch").between(first, last)), target.stream)
-        table = rows.select(hash_column(target.stream).alias("hash"), "batch", "event_us").toArrow()
-        table = table.filter(table["hash"].is_valid())
-        if table.num_rows:
-            hashes = table["hash"].to_numpy().view(np.uint64)
-            batches = table["batch"].to_numpy().astype(np.uint32)
-            ends = pc.min_max(table["event_us"]).as_py()
-            times = ends["min"], ends["max"]
-    index.add(first, last, hashes, batches, times)
+    yield start, last

@@ -12,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
 from lakehouse.serving.ask.question import AskError
 from lakehouse.serving.file.versions import NotPublished, VersionGone
 from lakehouse.serving.sandbox.sandbox import SqlFailed
@@ -38,6 +39,8 @@ def problem_of(error: Exception) -> Problem:
         return Problem(410, "Version gone", str(error), nearest=error.nearest)
     if isinstance(error, NotPublished):
         return Problem(503, "Nothing published", "nothing published yet: run `tidemark run`")
+    if isinstance(error, StoreUnavailable | ObjectUnread):
+        return Problem(503, "Store unavailable", "the store that has this version does not give it now")
     if isinstance(error, AskError):
         return Problem(400, "Cannot be asked", str(error))
     if isinstance(error, SqlFailed):
@@ -76,6 +79,7 @@ def answer_with_problems(app: FastAPI) -> None:
     async def respond(_: Request, error: Exception) -> Response:
         return response_of(problem_of(error))
 
-    for kind in (Problem, VersionGone, NotPublished, AskError, SqlFailed, HTTPException):
+    stores = StoreUnavailable, ObjectUnread
+    for kind in (Problem, VersionGone, NotPublished, *stores, AskError, SqlFailed, HTTPException):
         app.add_exception_handler(kind, respond)
     app.add_exception_handler(RequestValidationError, respond)

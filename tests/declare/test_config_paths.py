@@ -7,6 +7,7 @@ import pytest
 from lakehouse.declare.config_paths import config_file, home_folder
 from lakehouse.declare.problems import ConfigError
 from lakehouse.declare.settings import load_settings
+from lakehouse.home.tables_place import recorded
 
 
 @pytest.fixture(autouse=True)
@@ -85,3 +86,14 @@ def test_a_configuration_that_cannot_be_read_is_told(tmp_path: Path, text: str, 
 
 def test_a_given_home_does_not_open_the_configuration(tmp_path: Path) -> None:
     assert home_folder(tmp_path / "home", tmp_path / "no.toml") == tmp_path / "home"
+
+
+def test_a_home_on_a_store_has_a_folder_of_this_machine_that_says_where_its_tables_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_SCRATCH", str(tmp_path / "scratch"))
+    (tmp_path / "tidemark.toml").write_text('home = "s3://bucket/a/b"')
+
+    for found in (home_folder(config=tmp_path / "tidemark.toml"), home_folder(Path("s3://bucket/a/b/"))):
+        assert found == tmp_path / "scratch" / "bucket%2Fa%2Fb"
+        assert recorded(found) == "s3://bucket/a/b"

@@ -117,14 +117,16 @@ def test_one_of_many_writers_of_a_new_object_wins(store: S3) -> None:
 
 
 def test_a_store_that_looks_first_is_found_out(store: S3, monkeypatch: pytest.MonkeyPatch) -> None:
-    put = store_client.client(None).put_object
+    real = store_client.client(None)
 
     class Forgetful:
         """A store that does not know the condition."""
 
-        def put_object(self, *, IfNoneMatch: str, **told: object) -> object:
-            return put(**told)
+        delete_object = staticmethod(real.delete_object)
 
-    monkeypatch.setattr("lakehouse.home.store_race.client", lambda _endpoint: Forgetful())
+        def put_object(self, *, IfNoneMatch: str, **told: object) -> object:
+            return real.put_object(**told)
+
+    monkeypatch.setattr("lakehouse.home.store_path.client", lambda _endpoint: Forgetful())
 
     assert winners(StorePath(ROOT), 2) == [WRITERS] * 2

@@ -5,6 +5,7 @@
     tidemark_outcomes    how each job last ended, by job and stream, as JSON
     tidemark_tokens      hashes of tokens, and what each is good for: lists as JSON, no list of streams for all
     tidemark_delivered   up to which batch and repair of a query the changes of its alarms were confirmed or refused
+    tidemark_files       small files that homes of several machines share (copies.py); none in a file
     tidemark_refused     changes of alarms that the address refused, as they were posted; until it takes them
 
 A version is a step of ``STEPS``, in SQL that Postgres and SQLite know. It is never changed once it was released; a
@@ -39,6 +40,11 @@ STEPS = (
     (
         "CREATE TABLE tidemark_refused (home TEXT NOT NULL, query TEXT NOT NULL, alarm TEXT NOT NULL, "
         "change BIGINT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (home, query, alarm, change))",
+    ),
+    (
+        "CREATE TABLE tidemark_files (home TEXT NOT NULL, path TEXT NOT NULL, part TEXT NOT NULL, "
+        "change BIGINT NOT NULL, content TEXT, PRIMARY KEY (home, path))",
+        "CREATE UNIQUE INDEX tidemark_changes ON tidemark_files (home, part, change)",
     ),
 )
 # The rows of a home besides its leases: each table's columns after ``home``.

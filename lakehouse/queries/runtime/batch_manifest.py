@@ -16,7 +16,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from lakehouse.home.atomic_files import write_text
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.damaged import RESTORE, naming
 from lakehouse.home.folded_file import RECENT, FoldedFile
@@ -160,8 +159,8 @@ def read_definition(folder: Path) -> str | None:
 
 def replace_definition(folder: Path, definition: str, statement: str) -> None:
     """Write down what the query's tables belong to, whatever they belonged to before."""
-    write_text(folder / "query", definition, durable=True)
-    write_text(folder / "statement", statement, durable=True)
+    write_sealed(folder / "query", definition)
+    write_sealed(folder / "statement", statement)
 
 
 def meanings(folder: Path, definition: str, statement: str) -> tuple[str, str] | None:

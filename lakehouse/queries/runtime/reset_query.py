@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
+from lakehouse.home.control.copies import drop
 from lakehouse.home.layout import Home
 from lakehouse.home.lease import lease
 from lakehouse.home.outcomes import forget_outcome
@@ -43,7 +44,7 @@ def forget(layout: Home, query: str) -> int:
             forget_outcome(layout, job, query)
         for path in plans.iterdir():
             if path.name != "query":
-                path.unlink()
-        (plans / "query").unlink()
+                drop(path)
+        drop(plans / "query")
         plans.rmdir()
         return size

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from lakehouse.declare.config_paths import located, store_url
 from lakehouse.home.layout import Home
 from lakehouse.serving.file.brought import hold_brought
 from lakehouse.serving.file.versions import Hold
@@ -113,13 +114,13 @@ class PublishedReader:
 
 
 def open_published(home: Path | Home, version: int | None = None) -> PublishedReader:
-    """Open a version of a home, by default the current one.
+    """Open a version of a home, by default the current one; the home may be ``Path("s3://bucket/prefix")``.
 
     Raises:
         NotPublished: when nothing has been published yet.
         VersionGone: when the version asked for is not kept.
     """
-    layout = home if isinstance(home, Home) else Home(home)
+    layout = home if isinstance(home, Home) else Home(located(home, Path()) if store_url(home) else home)
     return PublishedReader(hold_brought(layout.serving, version))
 
 

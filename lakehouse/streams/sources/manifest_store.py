@@ -20,6 +20,7 @@ from pathlib import Path
 
 from lakehouse.declare.store_address import is_remote
 from lakehouse.declare.stream import Source
+from lakehouse.home.control.copies import drop
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.damaged import naming
 from lakehouse.home.folded_file import RECENT
@@ -187,7 +188,7 @@ class ManifestStore:
     def _withdraw(self, batch: int) -> None:
         """Delete the manifests behind that of a batch, the last one first, and forget that one."""
         while self.last_batch > batch:
-            manifest_file(self.folder, self.manifests.pop().batch).unlink()
+            drop(manifest_file(self.folder, self.manifests.pop().batch))
         self.manifests = [manifest for manifest in self.manifests if manifest.batch < batch]
         self._files = {file.path: file for manifest in self.manifests for file in manifest.files}
 
