@@ -45,8 +45,8 @@ from tests.benchmarks.rollup.serving import (
 )
 
 ROWS, QUICK_ROWS = 10**7, 10**5
-REQUESTS, QUICK_REQUESTS = 10**6, 3_000
-LISTENERS, QUICK_LISTENERS = 10_000, 300
+REQUESTS, QUICK_REQUESTS = 10**6, 500
+LISTENERS, QUICK_LISTENERS = 10_000, 100
 
 
 @dataclass(frozen=True)
@@ -80,13 +80,13 @@ def figures(quick: bool) -> dict[str, Any]:
         folder = Path(name)
         raw = write_rows(folder, rows)
         published_in(folder, write_nodes(folder / "nodes", rows))
-        asked = ranges(rows, 100 if quick else 2_000)
+        asked = ranges(rows, 20 if quick else 2_000)
         found: dict[str, Any] = {"rows": rows, **_alone(folder, raw, asked)}
         with _served(folder / "home") as (server, started_s):
             found["start_s"] = round(started_s, 2)
             for clients in (1, 8, 64):
                 found |= _clients(server, asked, clients)
-            found |= _known(server, 300 if quick else 5_000) | _charts(server, rows, 30 if quick else 300)
+            found |= _known(server, 50 if quick else 5_000) | _charts(server, rows, 10 if quick else 300)
             found |= _memory(server, QUICK_REQUESTS if quick else REQUESTS)
             found |= _listeners(server, QUICK_LISTENERS if quick else LISTENERS)
         found["over_duckdb_alone"] = round(found["ask_1_p50_ms"] / found["alone_p50_ms"], 2)

@@ -30,7 +30,7 @@ from tests.queries.answered import START_US, declare, query_of
 
 HISTORIES, QUICK_HISTORIES = (1_000, 10_000, 100_000, 1_000_000), (100, 1_000)
 # The first of them warms up, and is the one that reads all to keep what stands.
-BATCHES, QUICK_BATCHES = 16, 4
+BATCHES, QUICK_BATCHES = 16, 2
 GROUPS, EVERY_US = 10, 5_000_000
 TEXT = """\
 SELECT a.place, COUNT(*) AS n FROM asks [10 SECONDS] a, replies [10 SECONDS] b WHERE a.place = b.place

@@ -4,7 +4,7 @@ The window is filled first; then every call brings ten seconds of both streams, 
 ticks. Seconds are of the processor's time that this process used. Keys are drawn evenly. IC has 20 hash buckets for
 the same stream from its beginning, until its limit: no window of it is full by then, its cost per tuple would still
 grow, so the times that ours is faster are a lower bound. Its seconds per tuple are those of its last second of stream.
-A quick run has windows of two minutes; ``window_s`` says how long they were.
+A quick run has windows of half a minute; ``window_s`` says how long they were.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lakehouse.algorithms.join_aggregate.contract import Rows, Shape
 from tests.benchmarks import page
 from tests.benchmarks.join_aggregate.run import OURS, SECOND, Calls, Run, method, run, warm_up
 
-RATE, WINDOW_S, QUICK_WINDOW_S, CALL_S = 10_000, 3600, 120, 10
+RATE, WINDOW_S, QUICK_WINDOW_S, CALL_S = 10_000, 3600, 30, 10
 KEYS = (2000, 100_000)
 TICKS_S = (1, 60)
 SHAPE = Shape(attributes=((0,), (0,)), grouped=(False, False))
@@ -26,7 +26,7 @@ SHAPE = Shape(attributes=((0,), (0,)), grouped=(False, False))
 def figures(quick: bool) -> dict[str, Any]:
     """Return tuples a second and bytes a live tuple by keys and ticks, and how many times IC's time ours is faster."""
     all_keys, window_s, more_s, limit_s = (
-        (KEYS[:1], QUICK_WINDOW_S, 60, 1.0) if quick else (KEYS, WINDOW_S, 300, 10.0)
+        (KEYS[:1], QUICK_WINDOW_S, 60, 0.2) if quick else (KEYS, WINDOW_S, 300, 10.0)
     )
     warm_up((OURS, "IC"), SHAPE)
     ours = {case: each for keys in all_keys for case, each in _ours(keys, window_s, more_s).items()}

@@ -32,7 +32,7 @@ def figures(quick: bool) -> dict[str, Any]:
     Smje().choose(_trip(3, 1.0, 0))
     Smjh().choose(_trip(3, 1.0, 0))
     found = {
-        n: {growth: _gaps(n, growth, 4 if quick else _trips(n)) for growth in GROWTHS}
+        n: {growth: _gaps(n, growth, 2 if quick else _trips(n)) for growth in GROWTHS}
         for n in (SITES[1::5] if quick else SITES)
     }
     took = {n: _milliseconds(n, 3 if quick else 15) for n in (*SITES[:-1:3], SITES[-1])}

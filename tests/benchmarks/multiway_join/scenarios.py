@@ -42,7 +42,7 @@ SENDINGS = {
 
 def figures(quick: bool) -> dict[str, Any]:
     """Return cost as a share of Lottery's by stream and method, and by what SMJE sends."""
-    seeds = 8 if quick else SEEDS
+    seeds = 2 if quick else SEEDS
     streams = {name: _ratios(runs(name, SITES, WINDOW, seeds)) for name in STREAMS}
     streams[f"{PLAIN}, asked by a site"] = _ratios(runs(PLAIN, SITES, WINDOW, seeds, asker=True))
     sendings = {window: _ratios(_sendings(window, seeds)) for window in (WINDOW, None)}

@@ -75,13 +75,13 @@ def figures(quick: bool) -> dict[str, Any]:
         with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
             taken = _measured(Path(name), history, QUICK_BATCHES if quick else BATCHES)
         found |= {f"{figure}_at_{history}": value for figure, value in taken.items()}
-    return found | _macros()
+    return found | _macros(1 if quick else 5)
 
 
-def _macros() -> dict[str, float]:
+def _macros(rounds: int) -> dict[str, float]:
     """Return the seconds of an empty version, medians of a few."""
     found: dict[str, list[tuple[float, float]]] = {"bound": [], "copied": []}
-    for _ in range(5):
+    for _ in range(rounds):
         bound_macros.bound.cache_clear()
         for taken in found.values():
             with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:

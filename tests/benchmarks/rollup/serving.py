@@ -60,7 +60,7 @@ class Range:
 
 def figures(quick: bool) -> dict[str, Any]:
     """Return the figures of the largest history measured."""
-    sizes = [measure(rows, 40 if quick else 200) for rows in ((10**6,) if quick else (10**6, 10**7, 10**8))]
+    sizes = [measure(rows, 10 if quick else 200) for rows in ((10**5,) if quick else (10**6, 10**7, 10**8))]
     if not quick:
         _write(sizes)
     renamed = {"rows": "serving_rows", "nodes": "serving_nodes"}

@@ -58,7 +58,7 @@ def figures(quick: bool) -> dict[str, Any]:
         tree, cells = declared_tree(history), []
         for age in AGES:
             for length in LENGTHS:
-                cell = _cell(tree, history, age, length, 40 if quick else 300)
+                cell = _cell(tree, history, age, length, 10 if quick else 300)
                 if cell is None:
                     continue
                 medians, outside, covered = cell

@@ -34,7 +34,7 @@ from tests.benchmarks.scheduling.scenarios import DEADLINE_US
 from tests.oracles.scheduling.alone import alone
 
 LOADS = (0.5, 2.0, 0.5)
-PHASE_S, QUICK_PHASE_S = (6.0, 6.0, 18.0), (0.5, 0.5, 1.5)
+PHASE_S, QUICK_PHASE_S = (6.0, 6.0, 18.0), (0.2, 0.2, 0.6)
 LIMIT_BYTES = 8 * 2**20
 SHOWN = ("FIFO", "Chain", "MultiFactor", "DeadlineRounds")
 PHASES = ("before", "overload", "after")
