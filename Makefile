@@ -44,8 +44,8 @@ demo-cluster: setup ## The tour of make demo with Spark on a master and two work
 		infra/demo.sh --cluster
 
 .PHONY: test
-test: setup ## Run the test suite
-	@$(BIN)/python -m pytest -m "not long" -n 2 $(TOGETHER)
+test: setup ## Run the test suite; how long each test took is in build/tests.xml
+	@$(BIN)/python -m pytest -m "not long" -n 2 $(TOGETHER) --junitxml=build/tests.xml
 
 .PHONY: test-fast
 test-fast: setup ## Run the tests that need no JVM, no Airflow and no long wait

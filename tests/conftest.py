@@ -26,7 +26,7 @@ DATA = Path(__file__).parents[2] / "shared" / "data"
 DURATIONS = Path(__file__).parent / "durations.json"
 UNTIMED = {"airflow": 20, "spark": 15, "slow": 5}
 # The part of a property's examples that `--few-examples` leaves, and how many at least.
-FEW = 4
+FEW = 10
 FEWEST = 3
 # Whose tests share no more than a session: each of them may run in a process of its own.
 APART = ("tests/end_to_end/test_query_crashes.py", "tests/benchmarks/test_quick.py")

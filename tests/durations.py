@@ -1,6 +1,7 @@
-"""``python -m tests.durations JUNIT.xml``: record how long groups of tests take, so that a run starts with the longest.
+"""``python -m tests.durations [JUNIT.xml]``: record how long groups of tests take; a run starts with the longest.
 
-The file is what ``make test`` writes with ``PYTEST_ADDOPTS=--junitxml=JUNIT.xml``.
+By default from what the last ``make test`` has written. Prints the seconds of all tests and the longest group, which no
+run can be shorter than.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from xml.etree import ElementTree
 
 from tests.conftest import DURATIONS, group_of
 
+REPORT = "build/tests.xml"
 # Shorter groups fill the end of a run in whatever order they come.
 LEAST_S = 5
 
 
-def main(junit: str) -> None:
+def main(junit: str = REPORT) -> None:
     """Write the seconds of every group that takes long, the longest first."""
     found: dict[str, float] = defaultdict(float)
     for test in ElementTree.parse(junit).getroot().iter("testcase"):
@@ -25,6 +27,8 @@ def main(junit: str) -> None:
     longest = sorted(found.items(), key=lambda each: -each[1])
     kept = {group: round(seconds) for group, seconds in longest if seconds >= LEAST_S}
     DURATIONS.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
+    group, seconds = longest[0]
+    print(f"{sum(found.values()):.0f} s of tests; the longest group is {group}: {seconds:.0f} s")
 
 
 def nodeid(test: dict[str, str]) -> str:
@@ -36,4 +40,4 @@ def nodeid(test: dict[str, str]) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:2])

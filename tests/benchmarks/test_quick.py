@@ -37,7 +37,6 @@ PRINTED: dict[str, dict[str, set[str]]] = {
             "one_row_ms",
             "one_row_speedup",
             "rows_1000_speedup",
-            "rows_200000_speedup",
             "after_100_ms",
         }
     },
