@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 # What the server of forks imports once.
-IMPORTED = ("jobs.ingest", "jobs.run_queries", "jobs.repair_late", "tests.end_to_end.correcting")
+IMPORTED = ("tests.preloaded", "tests.end_to_end.correcting")
 _CLONED = "org.apache.spark.sql.classic.SparkSession"
 
 

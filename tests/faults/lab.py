@@ -167,15 +167,8 @@ def labs_for(quick: bool) -> Iterator[Labs]:
 
 
 def import_jobs() -> None:
-    """Import what jobs need, once for all processes that are forked from this one."""
-    import jobs.build_rollups
-    import jobs.ingest
-    import jobs.maintain
-    import jobs.maintain_queries
-    import jobs.merge_raw
-    import jobs.publish
-    import jobs.repair_late
-    import jobs.run_queries  # noqa: F401
+    """Do what jobs do first, once for all processes that are forked from this one."""
+    import tests.preloaded  # noqa: F401
 
 
 def _begin(parent: str) -> None:

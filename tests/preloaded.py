@@ -1,0 +1,36 @@
+"""What jobs import, compile and bind when they first need it, done once by importing this module.
+
+For a process from which others are forked, each of which would do it again. Nothing stays open, and no thread goes on
+that a forked process would miss.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from importlib import import_module
+
+from infra import compile_kernels
+from lakehouse.serving.file.bound_macros import bound
+from lakehouse.serving.file.macros import macros
+
+JOBS = (
+    *("build_rollups", "ingest", "maintain", "maintain_queries", "merge_raw", "publish"),
+    *("repair_late", "run_queries"),
+)
+# Of these all modules, since what a query needs depends on its kind.
+PACKAGES = ("lakehouse.queries", "lakehouse.serving.file")
+# Imported by functions of jobs and of libraries.
+LATER = ("deltalake", "pyarrow.acero", "pyarrow.dataset", "pyspark.sql", "sqlglot.dialects.spark")
+
+for job in JOBS:
+    import_module(f"jobs.{job}")
+for package in PACKAGES:
+    for found in pkgutil.walk_packages(import_module(package).__path__, f"{package}."):
+        import_module(found.name)
+for name in LATER:
+    import_module(name)
+compile_kernels.compile_pairs()
+compile_kernels.compile_aggregates()
+compile_kernels.compile_others()
+for is_shared in (False, True):
+    bound(tuple(macros(is_shared=is_shared)))
