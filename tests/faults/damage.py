@@ -20,7 +20,7 @@ from tests.faults.report import Progress
 from tests.queries.multiway.streams import NAMES
 
 DAMAGES = ("deleted", "emptied", "halved")
-QUICK, SEED = 3, 22
+QUICK, SEED = 2, 22
 # Of a file's name what differs from one home to the next, and from one stream to another.
 _OWN = re.compile(
     rf"[0-9a-f]{{32}}|[0-9a-f]{{8}}-[0-9a-f-]{{27}}|[0-9a-f]{{16}}|\d+|\b(?:{'|'.join(NAMES)})\b"

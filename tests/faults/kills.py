@@ -9,7 +9,7 @@ from tests.faults.forked import kill_at
 from tests.faults.lab import Lab, Verdict, labs_for
 from tests.faults.report import Progress
 
-QUICK, SEED = 4, 20
+QUICK, SEED = 2, 20
 # A step, and the one before which the run that follows dies, None where it does not.
 Kill = tuple[int, int | None]
 
