@@ -45,7 +45,7 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     with tables.lease(raw, wait), tables.lease(built, wait):
         if tables.exists(built):
             figures.update(_dropped(settings, spark, stream))
-            figures.update(rollup.compact(spark, layout, settings.stream(stream)))
+            figures.update(rollup.compact(layout, settings.stream(stream)))
         figures["manifests_folded"] = ManifestStore(layout.manifests(stream)).fold(
             read_extent(layout, stream).batch
         )
@@ -78,7 +78,7 @@ def _dropped(settings: Settings, spark: SparkSession, stream: str) -> dict[str, 
     """Drop raw rows that the stream keeps no longer; first what an earlier run began."""
     declared = settings.stream(stream)
     # Raw rows may be needed to build by a new declaration: they stay until that is done.
-    require_current(spark, settings.layout, declared)
+    require_current(settings.layout, declared)
     corrections.finish_open(spark, settings.layout, declared)
     waiting = _waiting(settings, stream) if declared.keep_raw else []
     if waiting:

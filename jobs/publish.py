@@ -61,7 +61,7 @@ def run(
             leases.enter_context(tables.lease(path))
         bring_current(layout.serving)
         leases.enter_context(kept_open(layout))
-        snapshots = [snapshot_of(settings, spark, stream) for stream in settings.streams.values()]
+        snapshots = [snapshot_of(settings, stream) for stream in settings.streams.values()]
         if not unchecked:
             refuse_unchecked(settings, snapshots)
         shutil.rmtree(scratch, ignore_errors=True)

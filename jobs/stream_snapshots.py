@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from lakehouse.home.layout import Home
 
 
-def snapshot_of(settings: Settings, spark: SparkSession, stream: Stream) -> StreamSnapshot:
+def snapshot_of(settings: Settings, stream: Stream) -> StreamSnapshot:
     """Return what a publisher knows of a stream, without its nodes."""
     from lakehouse.streams import quarantine, schema_check
 
     layout = settings.layout
     contained = read_marker(layout.rollup(stream.name))
-    schema = schema_check.require_current(spark, layout, stream)
+    schema = schema_check.require_current(layout, stream)
     return StreamSnapshot(
         name=stream.name,
         definition=stream.definition(),

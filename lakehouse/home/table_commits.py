@@ -232,6 +232,17 @@ def add_columns(table: Path, schema: str) -> None:
         known.alter.add_columns(lacking)
 
 
+def set_properties(table: Path, properties: Mapping[str, str]) -> None:
+    """Give a table properties, in one version; others stay."""
+    from deltalake.transaction import CommitProperties
+
+    told = CommitProperties(dict(fences(table)))
+    # Ours are none that Delta knows.
+    open_table(table).alter.set_table_properties(
+        dict(properties), raise_if_not_exists=False, commit_properties=told
+    )
+
+
 def _statistics_columns(known: DeltaTable) -> set[str]:
     named = known.metadata().configuration.get("delta.dataSkippingStatsColumns")
     if named:

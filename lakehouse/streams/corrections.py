@@ -88,7 +88,7 @@ def rebuild(
     if from_us is None and to_us is None:
         plan_all(spark, layout, stream)
     else:
-        require_current(spark, layout, stream)
+        require_current(layout, stream)
         low, high = widened(stream, from_us, to_us)
         check_range(layout, stream, low)
         what = f"nodes from {low} to {high} us"
@@ -99,7 +99,7 @@ def rebuild(
     begun = begin(layout, stream, asked)
     carry_out(spark, layout, stream, begun)
     contained = read_marker(layout.rollup(stream.name))
-    lacks = require_current(spark, layout, stream).lacks(contained.newest_us)
+    lacks = require_current(layout, stream).lacks(contained.newest_us)
     return {
         "correction": begun.number,
         "batches": contained.batch,

@@ -25,7 +25,7 @@ from lakehouse.home.layout import Home
 from lakehouse.home.marker import Marker, read_marker
 from lakehouse.spark import tables
 from lakehouse.streams.rebuild import ENDLESS_US, rebuild_range, widened
-from lakehouse.streams.schema_check import require_current, set_properties
+from lakehouse.streams.schema_check import require_current, set_schema
 
 Times = tuple[int | None, int | None]
 
@@ -47,15 +47,15 @@ def apply_retract_effects(spark: SparkSession, layout: Home, stream: Stream, beg
 def _move_back(spark: SparkSession, layout: Home, stream: Stream, begun: Correction, low: int) -> None:
     """Replace all nodes from ``low`` on, or from where levels hold again, together with the newest time."""
     newest = _newest_left(spark, layout, stream, begun.through, low)
-    schema = require_current(spark, layout, stream)
+    schema = require_current(layout, stream)
     contained = read_marker(layout.rollup(stream.name))
     held = schema.horizons(contained.newest_us)
     # Floors stay where they are while the newest time moves back, so that no missing node seems to be there.
-    set_properties(spark, layout, stream, replace(schema, floors=tuple(held)))
+    set_schema(layout, stream, replace(schema, floors=tuple(held)))
     low = min(low, _held_again_from(layout, stream, newest))
     rebuild_range(spark, layout, stream, low, ENDLESS_US, Marker(newest, contained.batch))
     floors = tuple(min(start, low) for start in held)
-    set_properties(spark, layout, stream, replace(schema, floors=floors))
+    set_schema(layout, stream, replace(schema, floors=floors))
 
 
 def _newest_left(spark: SparkSession, layout: Home, stream: Stream, through: int, low: int) -> int | None:

@@ -67,7 +67,7 @@ def append_new(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, i
     """
     path = layout.rollup(stream.name)
     tables.create_rollup(path, stream)
-    require_current(spark, layout, stream)
+    require_current(layout, stream)
     before = read_marker(path)
     new = read_ledger(layout, stream.name, before.batch)
     if not new:
@@ -131,7 +131,7 @@ def folded_nodes(spark: SparkSession, layout: Home, stream: Stream) -> DataFrame
     Raises:
         RollupOutdated: when levels, groupings or measures are not those the table was built for.
     """
-    schema = require_current(spark, layout, stream)
+    schema = require_current(layout, stream)
     return combined(kept_nodes(spark, layout, stream, schema), stream)
 
 
@@ -200,13 +200,13 @@ def totals_here(nodes: pa.Table, stream: Stream) -> list[dict[str, Any]]:
     return rows
 
 
-def compact(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, int]:
+def compact(layout: Home, stream: Stream) -> dict[str, int]:
     """Fold the nodes that batches have added, where enough have come, in one commit; parts below horizons go.
 
     Cost: what has come, and the parts that it touches.
     """
     path = layout.rollup(stream.name)
-    schema = require_current(spark, layout, stream)
+    schema = require_current(layout, stream)
     contained = read_marker(path)
     folded = fold(path, folder_of(stream), schema.horizons(contained.newest_us))
     crash_point("maintain.compacted")

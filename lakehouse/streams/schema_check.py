@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from lakehouse.declare.stream import Stream
@@ -15,7 +14,7 @@ from lakehouse.home.ledger import read_extent
 from lakehouse.home.marker import read_marker
 from lakehouse.home.rollup_schema import RollupSchema, declared_schema, read_rollup_schema, same_but_keeps
 from lakehouse.home.schema_change import compare_schemas
-from lakehouse.home.table_commits import add_columns, open_table
+from lakehouse.home.table_commits import add_columns, open_table, set_properties
 from lakehouse.spark.tables import rollup_schema
 
 log = logging.getLogger(__name__)
@@ -29,7 +28,7 @@ class HistoryErased(RuntimeError):
     """The last level would forget what no other level holds."""
 
 
-def require_current(spark: SparkSession, layout: Home, stream: Stream) -> RollupSchema:
+def require_current(layout: Home, stream: Stream) -> RollupSchema:
     """Return the schema of the stream's rollup; changed `keep` times of levels are applied.
 
     Whoever calls holds the rollup's lease.
@@ -50,7 +49,7 @@ def require_current(spark: SparkSession, layout: Home, stream: Stream) -> Rollup
     _add_carries(layout, stream)
     if now.levels == schema.levels:
         return schema
-    return _keep_otherwise(spark, layout, stream, schema)
+    return _keep_otherwise(layout, stream, schema)
 
 
 def _add_carries(layout: Home, stream: Stream) -> None:
@@ -62,14 +61,13 @@ def _add_carries(layout: Home, stream: Stream) -> None:
         add_columns(path, StructType(lacking).json())
 
 
-def set_properties(spark: SparkSession, layout: Home, stream: Stream, schema: RollupSchema) -> None:
+def set_schema(layout: Home, stream: Stream, schema: RollupSchema) -> None:
     """Write the stream's definition, and what its rollup lacks, into the table's properties, in one commit."""
     properties = {"tidemark.definition": stream.definition(), **schema.properties()}
-    assignments = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
-    spark.sql(f"ALTER TABLE delta.`{layout.rollup(stream.name)}` SET TBLPROPERTIES ({assignments})")
+    set_properties(layout.rollup(stream.name), properties)
 
 
-def _keep_otherwise(spark: SparkSession, layout: Home, stream: Stream, schema: RollupSchema) -> RollupSchema:
+def _keep_otherwise(layout: Home, stream: Stream, schema: RollupSchema) -> RollupSchema:
     """Take on how long levels keep their nodes; nodes that are gone already stay gone, as floors."""
     newest = read_marker(layout.rollup(stream.name)).newest_us
     first = read_extent(layout, stream.name).earliest_us
@@ -80,5 +78,5 @@ def _keep_otherwise(spark: SparkSession, layout: Home, stream: Stream, schema: R
         log.warning("stream %s: %s", stream.name, sentence)
     floors = () if newest is None else tuple(schema.horizons(newest))
     kept = replace(declared_schema(stream), floors=floors, since=schema.since)
-    set_properties(spark, layout, stream, kept)
+    set_schema(layout, stream, kept)
     return kept

@@ -214,14 +214,14 @@ def _write_history(path: Path, columns: Table, commits: int) -> None:
 
 def _publish_history(settings: Settings, folder: Path) -> None:
     """Publish the history as one version, as a publish that makes all anew does with the nodes that Spark folds."""
-    snapshots, spark = [], build_session(settings)
+    snapshots = []
     for name, stream in settings.streams.items():
         nodes = tables.read_between(settings.layout.rollup(name), ("level", 1, None))
         told = {"nodes": nodes, "ledger": tables.read_between(settings.layout.ledger(name))}
         for part, rows in told.items():
             (folder / name / part).mkdir(parents=True)
             pq.write_table(rows, folder / name / part / "part-0.parquet")
-        one = snapshot_of(settings, spark, stream)
+        one = snapshot_of(settings, stream)
         snapshots.append(replace(one, nodes=folder / name / "nodes", ledger=folder / name / "ledger"))
     queries, _ = queries_to_publish(settings.layout, settings.registered, settings.streams, None)
     published_file.publish(settings.layout, snapshots, queries=queries)
