@@ -66,7 +66,7 @@ class Stopwatch:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Time what happens inside."""
-        from py4j.java_gateway import GatewayClient  # type: ignore[import-untyped]
+        from py4j.java_gateway import GatewayClient
 
         kept = [(owner, name, owner.__dict__[name]) for owner, name, _ in self._wanted]
         kept.append((GatewayClient, "send_command", GatewayClient.send_command))
