@@ -7,17 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from jobs import ingest, run_queries
 from lakehouse.declare.problems import ConfigError
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.control import place
+from lakehouse.home.control.copies import drop
 from lakehouse.home.control.place import ControlNotNamed
 from lakehouse.home.layout import Home
 from lakehouse.home.lease import lease
+from lakehouse.home.seal import write_sealed
 from lakehouse.home.table_log import read_rows
 from lakehouse.serving.ask.ask import ask
 from lakehouse.spark.session import build_session
+from lakehouse.streams.sources.manifest import manifest_file
 from lakehouse.streams.sources.manifest_store import ManifestStore
 from tests.end_to_end.pipeline import digest
 from tests.end_to_end.test_tables_on_store import CONFIG, PIPELINE, begin, content, land, run
@@ -27,6 +32,8 @@ from tests.killing import kill_fresh
 from tests.stores.s3 import BUCKET, S3, running
 
 pytestmark = pytest.mark.slow
+# What is empty is deleted.
+TEXTS = st.sampled_from(["", "one", "two", "drei \N{SNOWMAN}"])
 QUERY = "SELECT device, temp FROM t WHERE temp > 0.5\n"
 
 
@@ -139,3 +146,34 @@ def test_what_a_home_had_before_it_shared_comes_to_other_machines(
         known = ManifestStore(second.layout.manifests("t"))
     assert known.manifests == ManifestStore(first.layout.manifests("t")).manifests != []
     assert Home(second.home).tables == first.layout.tables
+
+
+@given(
+    turns=st.lists(st.tuples(st.sampled_from("ab"), st.dictionaries(st.integers(1, 4), TEXTS)), max_size=8)
+)
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whoever_takes_a_lease_has_all_files_as_they_were_written_last(
+    store: S3,
+    database: Postgres,
+    tmp_path_factory: pytest.TempPathFactory,
+    turns: list[tuple[str, dict[int, str]]],
+) -> None:
+    folder = tmp_path_factory.mktemp("turns")
+    config, written = declared(folder, f"s3://{BUCKET}/{folder.name}", database.url), dict[str, str]()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, changes in [*turns, ("a", {}), ("b", {})]:
+            layout = machine(config, name, patch).layout
+            manifests = layout.manifests("t")
+            with lease(layout.raw("t")):
+                assert {path.name: path.read_text() for path in manifests.glob("*.json")} == written
+                for number, text in changes.items():
+                    path = manifest_file(manifests, number)
+                    if text:
+                        write_sealed(path, text, is_new=path.name not in written)
+                        written[path.name] = text
+                    else:
+                        drop(path)
+                        written.pop(path.name, None)
+                for path in manifests.glob("*.json"):
+                    with pytest.raises(FileExistsError):
+                        write_sealed(path, "another", is_new=True)
