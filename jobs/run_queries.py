@@ -18,9 +18,11 @@ from lakehouse.queries.kind import Query, kind_of
 from lakehouse.queries.runtime.batch_manifest import definition_of, read_definition
 from lakehouse.queries.runtime.failure import QueryFailed, read_failure
 from lakehouse.queries.runtime.run import QueryRun
+from lakehouse.queries.runtime.scale import Wanted
 from lakehouse.queries.runtime.scan.readers import scan_group
 from lakehouse.queries.runtime.scan.rounds import Rounds
 from lakehouse.spark import tables
+from lakehouse.spark.session import cores_of
 
 # How long a query waits for others that share its scans and are run, repaired or maintained now.
 TIMEOUT_S = 600
@@ -76,7 +78,7 @@ def _goes_on(settings: Settings, query: Query) -> bool:
     """Tell if a query can be run along with another: what is stopped, or changed, is left to its own job."""
     layout = settings.layout
     meant = read_definition(layout.batch_manifests(query.name))
-    is_same = meant in (None, definition_of(query, settings.queries.buckets))
+    is_same = meant in (None, definition_of(query))
     return is_same and read_failure(layout, query.name) is None
 
 
@@ -87,10 +89,11 @@ def run_of(settings: Settings, spark: SparkSession, query: str) -> QueryRun[Any]
         KeyError: with the registered names, when there is none of this name.
     """
     asked = settings.query(query)
+    wanted = Wanted(settings.queries.buckets, partial(cores_of, settings.spark, spark))
     run: QueryRun[Any] = (
         kind_of(asked)
         .file("run")
-        .run_of(spark, settings.layout, asked, settings.streams, settings.queries.buckets, settings.sites)
+        .run_of(spark, settings.layout, asked, settings.streams, wanted, settings.sites)
     )
     return run
 

@@ -106,7 +106,7 @@ PolicyName = Literal["fifo", "greedy", "chain", "multifactor", "deadline_rounds"
 
 
 class QuerySettings(BaseModel):
-    """Where registered queries are, and how many pieces a query's rows are cut into.
+    """Where registered queries are, and how many pieces a query's rows are cut into; None: as many as cores ask for.
 
     ``published``: how far back from its newest event time a query's pairs are published; None is without limit.
     ``policy``: which operator of all queries runs next in a shared scan.
@@ -114,7 +114,7 @@ class QuerySettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     folder: Path = Path("queries")
-    buckets: int = Field(default=8, ge=1)
+    buckets: int | None = Field(default=None, ge=1)
     published: Kept = parse_duration("30d")
     policy: PolicyName = "multifactor"
 

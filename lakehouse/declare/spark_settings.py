@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
@@ -98,6 +99,13 @@ class SparkSettings(BaseModel):
     def is_local(self) -> bool:
         """Whether Spark runs inside the job's process."""
         return bool(_LOCAL.fullmatch(self.master))
+
+    @property
+    def local_cores(self) -> int | None:
+        """On how many cores tasks run where Spark runs inside the job's process, None where it does not."""
+        if not (found := _LOCAL.fullmatch(self.master)):
+            return None
+        return (os.cpu_count() or 1) if found[2] == "*" else int(found[2] or 1)
 
     @property
     def is_standalone(self) -> bool:

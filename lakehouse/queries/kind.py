@@ -120,7 +120,7 @@ class Query(ABC):
         """What the results and the state depend on, as one line; texts that mean the same give the same line."""
 
     @abstractmethod
-    def how(self, buckets: int) -> str:
+    def how(self) -> str:
         """How the results are found, as far as the state depends on it."""
 
     def columns_of(self, side: int) -> set[str]:

@@ -131,6 +131,11 @@ def naming_death() -> Iterator[None]:
         ) from error
 
 
+def cores_of(own: SparkSettings, spark: SparkSession) -> int:
+    """Return on how many cores tasks run; only a session knows those of a cluster, and is started for that."""
+    return spark.sparkContext.defaultParallelism if own.local_cores is None else own.local_cores
+
+
 def end_session(spark: SparkSession) -> None:
     """Stop the session, where this process has one."""
     if not isinstance(spark, LazySession) or spark.is_started():

@@ -13,7 +13,7 @@ of 10,000 rows, each taken in by
 with ``run_queries`` in one warm session, the shipped settings: seconds of the clock, medians of three batches after two
 that warm up, and the bytes that a batch adds to the query's tables. ``plain``: the same answers for the new rows by a
 join of Spark over all rows of the hour, read from the same tables of Delta and appended to one; it keeps no state.
-``query_hour`` is an hour at 20,000 rows a second: half an hour of work.
+``query_hour`` is an hour at 20,000 rows a second: half an hour of work. ``query_scale`` changes the number of buckets.
 """
 
 from __future__ import annotations
@@ -205,4 +205,6 @@ def _seconds(answer: Callable[[], DataFrame]) -> float:
 
 
 if __name__ == "__main__":
-    run_parts(__doc__, __package__, ("query_batch",), only_in_full=("query_hour",))
+    run_parts(
+        __doc__, __package__, ("query_batch",), only_in_full=("query_hour", "query_scale", "query_skew")
+    )

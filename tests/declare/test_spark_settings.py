@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,16 @@ def test_a_master_is_known_by_its_addresses(
 
     assert found.addresses() == addresses
     assert found.is_local == (not addresses)
+
+
+@pytest.mark.parametrize(
+    ("master", "cores"),
+    [("local", 1), ("local[4]", 4), ("local[*]", os.cpu_count()), ("spark://one:7077", None)],
+)
+def test_cores_are_known_where_spark_runs_in_the_process(
+    tmp_path: Path, master: str, cores: int | None
+) -> None:
+    assert _read(tmp_path, f'master = "{master}"').local_cores == cores
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from lakehouse.queries.runtime.batch_manifest import (
     write_manifest,
     written_as,
 )
+from lakehouse.queries.runtime.scale import Scale, Scales
 from tests.queries.joined import write_ledger
 from tests.serving.streams import write_delta
 
@@ -154,18 +155,17 @@ class Aggregated:
     repairs: Sequence[int] = ()
     time: int | None = 100
     newest: int = 110
-    buckets: int = 8
+    scales: Scales = (Scale(1, 8),)
 
     def write(self, home: Home) -> Home:
         """Write all tables, plans and ledgers; what is not finished has rows and no figures."""
         name = self.query.name
-        what = (self.query, self.buckets)
-        replace_definition(home.batch_manifests(name), definition_of(*what), written_as(*what))
+        replace_definition(home.batch_manifests(name), definition_of(self.query), written_as(self.query))
         for number in range(1, self.batches + 1):
             write_manifest(
                 home.batch_manifests(name),
                 "batch",
-                BatchManifest(number, ((number - 1, number),) * len(self.query.sides)),
+                BatchManifest(number, ((number - 1, number),) * len(self.query.sides), scales=self.scales),
             )
         for stream in {side.stream for side in self.query.sides}:
             write_ledger(home, stream, max(self.batches, 1))

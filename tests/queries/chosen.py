@@ -86,7 +86,7 @@ def query_of(settings: Settings) -> SelectionQuery:
 def run_by_hand(settings: Settings) -> None:
     """Write what two batches leave; in the second the order has changed."""
     layout, query = settings.layout, query_of(settings)
-    replace_definition(layout.batch_manifests(query.name), definition_of(query, 8), written_as(query, 8))
+    replace_definition(layout.batch_manifests(query.name), definition_of(query), written_as(query))
     for number in (1, 2):
         write_manifest(
             layout.batch_manifests(query.name), "batch", BatchManifest(number, ((number - 1, number),))

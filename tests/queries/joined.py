@@ -19,6 +19,7 @@ from lakehouse.queries.runtime.batch_manifest import (
     write_manifest,
     written_as,
 )
+from lakehouse.queries.runtime.scale import Scale, Scales
 from tests.serving.streams import write_delta
 
 SECOND = 1_000_000
@@ -49,6 +50,7 @@ FIGURES = (
     (2, 0, 500, 250, 2, 0, 0, 130, 180, 9500, 10_000, 1_500_000, 300),
     (2, 1, 40, 0, 0, 0, 0, 90, 95, 7000, 0, 30_000, 298),
 )
+EIGHT = (Scale(1, 8),)
 
 
 def declare(folder: Path, **queries: str) -> Settings:
@@ -69,7 +71,7 @@ def run_by_hand(settings: Settings, query: str = "replies") -> None:
     of second 120 was logged by the second batch and waits.
     """
     layout, joined = settings.layout, settings.of_kind(PairsQuery)[query]
-    write_plans(layout, joined, settings.queries.buckets)
+    write_plans(layout, joined)
     for stream in ("telemetry", "flows"):
         write_ledger(layout, stream, 2)
     write_figures(layout, query, FIGURES)
@@ -82,12 +84,19 @@ def run_by_hand(settings: Settings, query: str = "replies") -> None:
     )
 
 
-def write_plans(layout: Home, query: PairsQuery, buckets: int, batches: int = 2, repairs: int = 1) -> None:
+def write_plans(
+    layout: Home,
+    query: PairsQuery,
+    batches: int = 2,
+    repairs: int = 1,
+    scales: Scales = EIGHT,
+) -> None:
     """Write which ingest batches the query took: the n-th of both streams in its n-th."""
     folder = layout.batch_manifests(query.name)
-    replace_definition(folder, definition_of(query, buckets), written_as(query, buckets))
+    replace_definition(folder, definition_of(query), written_as(query))
     for number in range(1, batches + 1):
-        write_manifest(folder, "batch", BatchManifest(number, ((number - 1, number), (number - 1, number))))
+        spans = ((number - 1, number), (number - 1, number))
+        write_manifest(folder, "batch", BatchManifest(number, spans, scales=scales))
     for number in range(1, repairs + 1):
         write_manifest(folder, "repair", BatchManifest(number, ((number - 1, number),)))
 

@@ -108,8 +108,8 @@ class Joined:
     def write(self, home: Home) -> Home:
         """Write the tables; unfinished batches have pairs and log, and no figures."""
         name = self.query.name
-        what = (self.query, 8)
-        require_same(home.batch_manifests(name), name, definition_of(*what), written_as(*what))
+        what = definition_of(self.query), written_as(self.query)
+        require_same(home.batch_manifests(name), name, *what)
         tables = (
             (home.pairs(name), JOINS, [self._pair(pair) for pair in self.pairs]),
             (

@@ -158,11 +158,13 @@ class Life:
         # The batches that are killed know of a repair.
         self.repair()
         self.land(self.part(2))
+        self.cut(3)
         for number, point in enumerate(self.points("queries")):
             self.kill(point)
             if number == 0:
                 # It comes when the batch is planned, is left to the next one, and all of it is late.
                 self.land(self.part(1))
+                self.cut(12)
         # Of these two batches the first bucket that answers anything is too much for this process.
         with limited("MOST_BYTES_HERE"):
             self.run()
@@ -175,6 +177,12 @@ class Life:
         with limited("MOST_ROWS_HERE"):
             run_queries.run(others, self.spark, TWIN)
             repair_late.run(others, self.spark, TWIN)
+
+    def cut(self, buckets: int) -> None:
+        """Have batches that are planned from now on cut into so many buckets."""
+        config = self.predicates.parent / "tidemark.toml"
+        config.write_text(configuration(DEAR) + f"[queries]\nbuckets = {buckets}\n", encoding="utf-8")
+        self.settings = load_settings(config)
 
     @property
     def predicates(self) -> Path:

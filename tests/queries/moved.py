@@ -86,7 +86,7 @@ def run_by_hand(settings: Settings) -> None:
     """Write what two batches and a repair of the first leave; four rows of the second batch wait for a repair."""
     layout, query = settings.layout, query_of(settings)
     folder = layout.batch_manifests(query.name)
-    replace_definition(folder, definition_of(query, 8), written_as(query, 8))
+    replace_definition(folder, definition_of(query), written_as(query))
     for number in (1, 2):
         write_manifest(folder, "batch", BatchManifest(number, ((number - 1, number),) * 3))
     write_manifest(folder, "repair", BatchManifest(1, ((0, 1),)))

@@ -14,8 +14,10 @@ from lakehouse.algorithms.late_join.contract import RIGHT
 from lakehouse.algorithms.late_join.probing import Plan
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from lakehouse.algorithms.late_join.conditions import Condition
-    from lakehouse.algorithms.late_join.contract import Batch, Int64s
+    from lakehouse.algorithms.late_join.contract import Batch, Bools, HeldRows, Int64s
 
 
 def place_in_buckets(condition: Condition, batch: Batch, buckets: int) -> tuple[Int64s, Int64s]:
@@ -28,13 +30,24 @@ def place_in_buckets(condition: Condition, batch: Batch, buckets: int) -> tuple[
     """
     if buckets < 1:
         raise ValueError(f"expected at least one bucket, found {buckets}")
-    plan = Plan.of(condition)
-    cells, usable = plan.cells(batch)
-    around = np.where((batch.side == RIGHT)[:, None], plan.offsets, 0) + cells[:, None]
-    bucket = np.where(usable[:, None], _bucket_of(around, buckets), 0)
-    row = np.repeat(np.arange(len(batch)), around.shape[1])
+    cells, usable = Plan.of(condition).cells(batch)
+    bucket = np.where(usable[:, None], _buckets_of(condition, batch.side, cells, buckets), 0)
+    row = np.repeat(np.arange(len(batch)), bucket.shape[1])
     both = np.unique(np.column_stack([row, bucket.ravel()]), axis=0).reshape(-1, 2)
     return both[:, 0], both[:, 1]
+
+
+def is_in_bucket(condition: Condition, held: HeldRows, bucket: int, buckets: int) -> Bools:
+    """Tell which rows that some buckets hold are used in one of so many."""
+    cells = held.entries[:, 2]
+    found: Bools = (_buckets_of(condition, held.side, cells, buckets) == bucket).any(axis=1)
+    return found
+
+
+def _buckets_of(condition: Condition, side: npt.NDArray[np.int8], cells: Int64s, buckets: int) -> Int64s:
+    """Return the buckets in which rows are used, by their cells; some of them repeatedly."""
+    around = np.where((side == RIGHT)[:, None], Plan.of(condition).offsets, 0) + cells[:, None]
+    return _bucket_of(around, buckets)
 
 
 def _bucket_of(cells: Int64s, buckets: int) -> Int64s:

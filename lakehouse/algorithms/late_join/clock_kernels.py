@@ -53,6 +53,18 @@ def sides_of(packed: bytes, state: bytes, window_us: int) -> Any:
     return np.column_stack([sides, np.full(2, edge), np.full(2, FAR_AHEAD)])
 
 
+def clock_after(sides: Any, states: Any, rows: int) -> tuple[Any, Any]:
+    """Return the clock of a join that goes on from several, with so many rows that these hold and are numbered anew.
+
+    ``sides``: joins x sides x columns; ``states``: joins x fields. Of each side the horizon is the highest, so every
+    newer row is held, whichever join has held it; the slack is the longest, until the next choice.
+    """
+    own, state = sides.max(axis=0), states.max(axis=0)
+    own[:, HOLD] = sides[:, :, HOLD].min(axis=0)
+    state[PROCESSED] = max(state[PROCESSED], rows)
+    return own, state
+
+
 def slacks_of(window: int, sides: Any, state: Any) -> Any:
     """Return how much longer than the window both sides' rows are held from now on, counted from T."""
     behind = state[TIME] - window - sides[:, EDGE]

@@ -68,4 +68,4 @@ def _state(settings: Settings, name: str) -> QueryState:
 
     if name not in settings.registered:
         raise WrongUsage(f"no query {name!r}; expected {nearest(name, settings.registered)}")
-    return state_of(settings.layout, settings.query(name), settings.queries.buckets)
+    return state_of(settings.layout, settings.query(name))

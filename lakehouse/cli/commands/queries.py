@@ -47,7 +47,7 @@ def queries(
     from lakehouse.cli.output import print_json
     from lakehouse.queries.runtime.state import overview
 
-    found = overview(settings.layout, settings.registered, settings.queries.buckets)
+    found = overview(settings.layout, settings.registered)
     if as_json:
         print_json(found)
     else:

@@ -89,12 +89,12 @@ def methods_of(query: AggregateQuery) -> tuple[tuple[str, str | None], ...]:
     return methods_for(shape_of(query))
 
 
-def spread_in_words(query: AggregateQuery, buckets: int) -> str:
-    """Return how rows are spread over buckets."""
+def spread_in_words(query: AggregateQuery, number: str) -> str:
+    """Return how rows are spread over buckets, of which there is a ``number`` in words."""
     shared = query.bucketed_by
     if not shared:
         return "1: no column is common to all streams, so all rows are in one"
-    return f"{buckets}, by hash of {' and '.join(_equal(query, number) for number in shared)}"
+    return f"{number}, by hash of {' and '.join(_equal(query, number) for number in shared)}"
 
 
 def _attributes(query: AggregateQuery) -> list[int]:

@@ -25,8 +25,10 @@ from lakehouse.queries.runtime.explain import (
     bucket_sums,
     conditions_on,
     last,
+    number_in_words,
     repairs_of,
 )
+from lakehouse.queries.runtime.scale import Scale
 from lakehouse.queries.runtime.state import Facts
 
 _COUNTED = ("rows", "late", "missed", "refused", "unusable")
@@ -38,7 +40,7 @@ def explain(state: AggregateState, declared: Declared) -> Facts:
     """Return what is known of a query of this kind alone, as plain values."""
     snapshot = snapshot_of(state.layout, state.query, declared.streams, declared.published_us)
     return {
-        "plan": _plan(state.query, state.buckets),
+        "plan": _plan(state.query, state.scale),
         "buckets": list(_buckets(state)),
         "last_batches": last(batches(state)),
         **standing(snapshot),
@@ -46,7 +48,7 @@ def explain(state: AggregateState, declared: Declared) -> Facts:
     }
 
 
-def _plan(query: AggregateQuery, buckets: int) -> Facts:
+def _plan(query: AggregateQuery, scale: Scale | None) -> Facts:
     return {
         "sides": [
             {
@@ -69,8 +71,8 @@ def _plan(query: AggregateQuery, buckets: int) -> Facts:
         "methods": [{"method": name, "why_not": why_not} for name, why_not in methods_of(query)],
         "run_by": method_in_words(query),
         "others": other_methods_in_words(query),
-        "buckets": buckets if query.bucketed_by else 1,
-        "spread": spread_in_words(query, buckets),
+        "buckets": scale.buckets if scale else None,
+        "spread": spread_in_words(query, number_in_words(scale)),
     }
 
 

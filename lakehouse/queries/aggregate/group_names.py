@@ -41,6 +41,11 @@ class GroupNames:
         while len(self._blocks) > 1 and len(self._blocks[-2][0]) < 2 * len(self._blocks[-1][0]):
             self._merge()
 
+    def all(self) -> pa.Table:
+        """Return all groups; side and group alone where there is none."""
+        none = pa.table({"side": pa.array([], pa.int64()), "group": pa.array([], pa.int64())})
+        return pa.concat_tables([table for _, table in self._blocks]) if self._blocks else none
+
     def column(self, name: str, side: int, group: Int64s) -> pa.Array:
         """Return what some groups of a side stand for in a column."""
         wanted = np.empty(len(group), _ID)

@@ -7,6 +7,7 @@ groups    side, group, g_<name> ...                                         of t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ from lakehouse.algorithms.join_aggregate.contract import Rows, Shape
 from lakehouse.algorithms.join_aggregate.online import Online, Outcome
 from lakehouse.queries.aggregate.group_names import GroupNames
 from lakehouse.queries.aggregate.query import AggregateQuery
+from lakehouse.queries.aggregate.rows import buckets_of
 from lakehouse.queries.runtime.bucket import unpacked
-from lakehouse.queries.runtime.segments import Change, Segment, cut_by_time, packed_rows
+from lakehouse.queries.runtime.segments import Change, Left, Segment, cut_by_time, packed_rows
 
 _METHOD, _LAST = "method", "last"
 _ROWS, _GROUPS = "rows", "groups"
@@ -30,7 +32,7 @@ class HeldAggregate:
     def __init__(self, query: AggregateQuery, shape: Shape) -> None:
         self.online = Online(shape, query.method, query.every_us, query.slack_us)
         self.groups = GroupNames()
-        self._window_us = max(side.window_us for side in query.sides)
+        self._query, self._window_us = query, max(side.window_us for side in query.sides)
         self._unwritten: list[tuple[Rows, pa.Table]] = []
 
     def process(self, rows: Rows, names: pa.Table, until_us: int | None) -> tuple[Outcome, Change]:
@@ -56,22 +58,39 @@ class HeldAggregate:
         Raises:
             ValueError: the state is of another method or shape.
         """
+        last, rows, names = self._read(Left(counters, segments))
+        if "name" in counters:
+            self._unwritten = [(rows, *names)]
+        for each in names:
+            self.groups.add(each)
+        self.online.catch_up(last, rows)
+
+    def take_over(self, parents: Sequence[Left], bucket: int, buckets: int) -> None:
+        """Become the state of a new bucket: the rows of old ones whose keys are in it, and what their groups stand for.
+
+        Raises:
+            ValueError: a state is of another method or shape.
+        """
+        lasts, parts, names = zip(*map(self._read, parents), strict=True)
+        rows = Rows.joined(parts)
+        rows = rows[buckets_of(self._query, rows.keys, buckets) == bucket]
+        for each in chain(*names):
+            self.groups.add(each)
+        self.groups.prune(rows.side, rows.group)
+        self.online.catch_up(max(lasts), rows)
+        self._unwritten = [(rows[rows.leave_us >= self.online.alive_from_us], self.groups.all())]
+
+    def _read(self, left: Left) -> tuple[int, Rows, list[pa.Table]]:
+        """Return the last tick, rows, and what groups stand for."""
+        counters = left.counters
         if _LAST in counters and "name" in counters:
             # A version that wrote the whole state after each batch left it so.
-            last, rows = self.online.from_whole(counters)
-            names = unpacked(counters[_GROUPS])
-            self._unwritten = [(rows, names)]
-            self.groups.add(names)
-            self.online.catch_up(last, rows)
-            return
+            return *self.online.from_whole(counters), [unpacked(counters[_GROUPS])]
         if (method := counters[_METHOD].decode()) != self.online.name:
             raise ValueError(f"expected the state of {self.online.name}, found that of {method}")
-        for each in segments:
-            if each.part == _GROUPS:
-                self.groups.add(unpacked(each.content))
-        entered = [self._rows(each) for each in segments if each.part == _ROWS]
-        rows = Rows.joined([Rows.none(self.online.held_as), *entered])
-        self.online.catch_up(int(counters[_LAST]), rows)
+        names = [unpacked(each.content) for each in left.segments if each.part == _GROUPS]
+        entered = [self._rows(each) for each in left.segments if each.part == _ROWS]
+        return int(counters[_LAST]), Rows.joined([Rows.none(self.online.held_as), *entered]), names
 
     def _segments(self, rows: Rows, names: pa.Table) -> Iterator[Segment]:
         for at in cut_by_time(rows.leave_us, self._window_us):

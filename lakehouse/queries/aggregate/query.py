@@ -111,9 +111,9 @@ class AggregateQuery(Query):
         )
         return whole.replace("\n", "\\n")
 
-    def how(self, buckets: int) -> str:
-        """Which method keeps the aggregates, and in how many buckets rows are."""
-        return f"METHOD {self.method} IN {buckets} BUCKETS"
+    def how(self) -> str:
+        """Which method keeps the aggregates."""
+        return f"METHOD {self.method}"
 
     def columns_of(self, side: int) -> set[str]:
         """Return the columns of the keys, of GROUP BY, and those that aggregates read."""

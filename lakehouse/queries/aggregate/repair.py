@@ -53,12 +53,14 @@ class Repair(QueryRepair[AggregateRun]):
 
     def find(self, logged: DataFrame) -> tuple[int, int]:
         """Append parts, answers and alarms."""
+        logged = self.in_last_buckets(logged)
         with computed_once(self._parts(self._candidates(logged), logged.select(*_LOGGED))) as found:
             return self._append(found)
 
     def find_here(self, logged: pa.Table, near: RawNear) -> tuple[int, int]:
         """Do the same in this process."""
-        rows = raw_rows_here(near, self.run.query, self.run.streams, self.run.buckets)
+        logged = self.in_last_buckets(logged)
+        rows = raw_rows_here(near, self.run.query, self.run.streams, self.last.buckets)
         reached = np.isin(rows["bucket"].to_numpy(), logged["bucket"].to_numpy())
         return self._append(self._parts(rows.filter(pa.array(reached)), logged.select(list(_LOGGED))))
 
@@ -99,7 +101,7 @@ class Repair(QueryRepair[AggregateRun]):
             return self.in_granules(raw.where(near)).join(granules, "granule", "left_semi").drop("granule")
 
         source = FromRaw(run.spark, run.layout, query, self.spans, around)
-        rows = self.in_granules(raw_rows(source, query, run.streams, run.buckets))
+        rows = self.in_granules(raw_rows(source, query, run.streams, self.last.buckets))
         return rows.join(F.broadcast(reached), ["bucket", "granule"], "left_semi").drop("granule")
 
 

@@ -25,9 +25,10 @@ from lakehouse.queries.aggregate.tables import group_types
 from lakehouse.queries.runtime.progress import is_refused
 from lakehouse.queries.runtime.source import RowsHere, RowSource
 from lakehouse.queries.runtime.tables import ROW_HASH
+from lakehouse.spark.row_hash import xxhash64
 
 if TYPE_CHECKING:
-    from lakehouse.algorithms.join_aggregate.contract import Bools
+    from lakehouse.algorithms.join_aggregate.contract import Bools, Int64s
 
 
 def raw_rows(
@@ -64,6 +65,12 @@ def as_rows(table: pa.Table, query: AggregateQuery, enter_us: Any = None) -> Row
         values=np.column_stack(values) if values else None,
         row=table["row"].to_numpy(),
     )
+
+
+def buckets_of(query: AggregateQuery, keys: Int64s, buckets: int) -> Int64s:
+    """Return the bucket of each row by its keys, as ``raw_rows`` places it."""
+    shared = [pa.array(np.ascontiguousarray(keys[:, number])) for number in query.bucketed_by]
+    return xxhash64(shared, len(keys)) % buckets if shared else np.zeros(len(keys), np.int64)
 
 
 def is_used(table: pa.Table) -> Bools:

@@ -26,7 +26,7 @@ from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.rows import raw_rows, raw_rows_here
 from lakehouse.queries.aggregate.shape import shape_of
 from lakehouse.queries.aggregate.tables import group_types, part_types
-from lakehouse.queries.runtime.batch_manifest import BatchManifest
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, finished, last_manifest
 from lakehouse.queries.runtime.bucket import LOG
 from lakehouse.queries.runtime.bucket_answers import (
     Rows,
@@ -40,6 +40,7 @@ from lakehouse.queries.runtime.bucket_answers import (
 )
 from lakehouse.queries.runtime.progress import Progress, progress, progress_before
 from lakehouse.queries.runtime.run import QueryRun
+from lakehouse.queries.runtime.scale import ONE, Wanted
 from lakehouse.queries.runtime.source import RowSource
 from lakehouse.spark import tables
 from lakehouse.spark.ddl import schema_of
@@ -69,13 +70,25 @@ class AggregateRun(QueryRun[AggregateQuery]):
         after = progress(self.layout, self.query, manifest, before)
         try:
             read = raw_rows_here if self.is_small(manifest) else raw_rows
-            rows: Rows = read(source, self.query, self.streams, self.buckets)
-            found = self._taken_in(manifest.number, rows, before, after)
+            rows: Rows = read(source, self.query, self.streams, manifest.buckets)
+            found = self._taken_in(manifest, rows, before, after)
         except TooLarge:
-            rows = raw_rows(source, self.query, self.streams, self.buckets)
-            found = self._taken_in(manifest.number, rows, before, after)
+            rows = raw_rows(source, self.query, self.streams, manifest.buckets)
+            found = self._taken_in(manifest, rows, before, after)
         with computed_once(found) as kept:
             return self._write(kept, manifest.number, before, after, source)
+
+    @property
+    def cut(self) -> Wanted:
+        """How many buckets a batch that is written down now is cut into: one where no column is common to all sides."""
+        return self.wanted if self.query.bucketed_by else ONE
+
+    @property
+    def places(self) -> int:
+        """How many tasks of Spark share what buckets have found."""
+        folder, done = self.layout.batch_manifests(self.query.name), finished(self.layout, self.query.name)
+        last = last_manifest(folder, "batch", done)
+        return last.buckets if last else 1
 
     def answer(self, found: Rows, ticks: Ticks, how: str, batch: int) -> Answered:
         """Append the answers that the buckets' parts, with the answers before them, come to; return how many."""
@@ -88,7 +101,7 @@ class AggregateRun(QueryRun[AggregateQuery]):
             if isinstance(parts, pa.Table) and not fit_here(most_rows(table, revised)):
                 parts = self.spark.createDataFrame(parts)
             parts = with_earlier(parts, self._earlier(parts, revised, how, batch), self.query)
-        answers = answers_of(parts, self.query, self.shape, self.streams, self.buckets)
+        answers = answers_of(parts, self.query, self.shape, self.streams, self.places)
         if isinstance(answers, pa.Table):
             self.append(answers, table, how, batch, found=how)
             new = pc.sum(pc.equal(answers["revision"], 0)).as_py() or 0
@@ -109,15 +122,15 @@ class AggregateRun(QueryRun[AggregateQuery]):
         if not query.is_alarm or changed is None:
             return
         places = layout.alarms(query.name), layout.answers(query.name)
-        rows = alarms.changes(self.spark, query, self.streams, *places, changed, how, batch, self.buckets)
+        rows = alarms.changes(self.spark, query, self.streams, *places, changed, how, batch, self.places)
         self.append(rows, layout.alarms(query.name), how, batch, found=how)
         crash_point("queries.alarmed")
 
-    def _taken_in(self, batch: int, rows: Rows, before: Progress, after: Progress) -> Rows:
+    def _taken_in(self, manifest: BatchManifest, rows: Rows, before: Progress, after: Progress) -> Rows:
         schema = to_arrow_schema(schema_of(self.columns()))
         times = before.until_us, after.until_us
-        work = BucketAggregate(self.query, self.shape, schema, self.state_before(batch), *times)
-        return by_bucket(rows, self.states_before(batch, rows), work, self.columns())
+        work = BucketAggregate(self.query, self.shape, schema, self.state_before(manifest), *times)
+        return by_bucket(rows, self.states_before(manifest, rows), work, self.columns())
 
     def columns(self) -> str:
         """Return the columns of what a task returns, as SQL writes them."""

@@ -62,7 +62,7 @@ class MultiwayQuery(Query):
         whole = f"{sides} OUTPUTS [{outputs}] SLACK {slack} IDLE {idle} AHEAD {ahead}"
         return whole.replace("\n", "\\n")
 
-    def how(self, buckets: int) -> str:
+    def how(self) -> str:
         """By how many slots rows are sorted in their windows."""
         return f"IN {SLOTS} SLOTS"
 

@@ -42,6 +42,7 @@ from lakehouse.queries.runtime.batch import taken_in
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, require_manifest
 from lakehouse.queries.runtime.progress import Progress, progress, progress_before
 from lakehouse.queries.runtime.run import QueryRun
+from lakehouse.queries.runtime.scale import Wanted
 from lakehouse.queries.runtime.source import FromRaw, RowSource
 from lakehouse.spark import tables
 
@@ -76,7 +77,7 @@ class MultiwayRun(QueryRun[MultiwayQuery]):
         layout: Home,
         query: MultiwayQuery,
         streams: Mapping[str, Stream],
-        buckets: int,
+        wanted: Wanted,
         sites: Costs,
     ) -> Self:
         """Return a query and where it runs; its rows are in slots, so the number of buckets says nothing."""

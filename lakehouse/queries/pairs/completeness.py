@@ -32,11 +32,15 @@ WORST = 5
 
 @dataclass(frozen=True)
 class Completeness:
-    """What pairs and log of a query say; what is not finished is left out, so that all figures are of one moment."""
+    """What pairs and log of a query say; what is not finished is left out, so that all figures are of one moment.
+
+    ``cut_since``: from which batch on rows are cut into the buckets that they are in now.
+    """
 
     layout: Home
     query: PairsQuery
     metrics: BatchMetrics
+    cut_since: int = 1
 
     @cached_property
     def periods(self) -> Periods:
@@ -133,12 +137,14 @@ class Completeness:
     def late_rows(self) -> tuple[Int64s, Int64s]:
         """The bucket of each logged row that no repair has looked at, and the slack that it would have needed.
 
-        With that slack it would have missed no partner; the most first.
+        With that slack it would have missed no partner; the most first. The bucket is -1 where there were others then.
         """
         late, none = parquet_of(self.layout.missed_rows(self.query.name)), np.empty(0, np.int64)
         if late is None:
             return none, none
-        logged = f"(SELECT * FROM {late} WHERE {is_open(self.metrics.repaired, self.metrics.finished)})"
+        waits = is_open(self.metrics.repaired, self.metrics.finished)
+        bucket_now = f"CASE WHEN batch >= {self.cut_since} THEN bucket ELSE -1 END AS bucket"
+        logged = f"(SELECT * REPLACE ({bucket_now}) FROM {late} WHERE {waits})"
         found = self._columns(lateness_sql(logged, self.query.window_us))
         bucket, needed = found or (none, none)
         return bucket, needed

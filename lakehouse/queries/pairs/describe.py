@@ -43,14 +43,14 @@ def _number(side: PairSide, column: int) -> str:
     return f"{side.alias}.{side.numbers[column]}"
 
 
-def buckets_in_words(query: PairsQuery, buckets: int) -> str:
-    """Return how rows are spread over buckets."""
+def buckets_in_words(query: PairsQuery, number: str) -> str:
+    """Return how rows are spread over buckets, of which there is a ``number`` in words."""
     spread = {
         "Equality": "by hash of the keys",
         "Band": "by cell as wide as the band; a right row is used in up to 3",
         "Distance": "by cell as wide as the distance; a right row is used in up to 9",
     }
-    return f"{buckets}, {spread[type(query.condition).__name__]}"
+    return f"{number}, {spread[type(query.condition).__name__]}"
 
 
 def margin_of(query: PairsQuery) -> float:

@@ -17,8 +17,10 @@ from lakehouse.queries.runtime.explain import (
     bucket_sums,
     conditions_on,
     last,
+    number_in_words,
     repairs_of,
 )
+from lakehouse.queries.runtime.scale import Scale
 from lakehouse.queries.runtime.state import Facts
 
 _COUNTED = ("rows", "pairs", "missed", "refused", "unusable", "late_after_silence")
@@ -29,7 +31,7 @@ _SLACKS = ("left_slack_us", "right_slack_us")
 def explain(state: PairsState, declared: Declared) -> Facts:
     """Return what is known of a query of this kind alone, as plain values."""
     return {
-        "plan": _plan(state.query, state.buckets),
+        "plan": _plan(state.query, state.scale),
         "buckets": list(_buckets(state)),
         "last_batches": last(batches(state)),
         "completeness": state.completeness.summary(),
@@ -39,7 +41,7 @@ def explain(state: PairsState, declared: Declared) -> Facts:
     }
 
 
-def _plan(query: PairsQuery, buckets: int) -> Facts:
+def _plan(query: PairsQuery, scale: Scale | None) -> Facts:
     margin = None if query.policy == "paper" else margin_of(query)
     return {
         "sides": [
@@ -57,8 +59,8 @@ def _plan(query: PairsQuery, buckets: int) -> Facts:
         "margin": margin,
         "judged_recall": None if margin is None else judged_share(query.recall, margin),
         "slack": policy_in_words(query),
-        "buckets": buckets,
-        "spread": buckets_in_words(query, buckets),
+        "buckets": scale.buckets if scale else None,
+        "spread": buckets_in_words(query, number_in_words(scale)),
         "clock": clock_in_words(query.clock.idle_us, query.clock.ahead_of_arrival_us, "side"),
     }
 

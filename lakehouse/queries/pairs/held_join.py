@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from lakehouse.algorithms.late_join.bucketing import is_in_bucket
+from lakehouse.algorithms.late_join.clock_kernels import HORIZON, clock_after, sides_of
 from lakehouse.algorithms.late_join.contract import NO_TIME, HeldRows
 from lakehouse.algorithms.late_join.policy import SlackPolicy
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
@@ -23,7 +25,7 @@ from lakehouse.algorithms.late_join.qjoin import QJoin, held_rows
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.shown_rows import ShownRows
 from lakehouse.queries.runtime.bucket import unpacked
-from lakehouse.queries.runtime.segments import Change, Segment, cut_by_time, packed_rows
+from lakehouse.queries.runtime.segments import Change, Left, Segment, cut_by_time, packed_rows
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Int64s
@@ -38,7 +40,7 @@ class HeldJoin:
 
     def __init__(self, query: PairsQuery) -> None:
         self.join = QJoin(query.condition, query.window_us, policy_of(query), query.clock)
-        self.shown, self.following = ShownRows(), 0
+        self.shown, self.following, self._window_us = ShownRows(), 0, query.window_us
         self._unwritten: list[pa.Table] = []
 
     @property
@@ -53,20 +55,47 @@ class HeldJoin:
         Raises:
             ValueError: the state is of another condition or window.
         """
+        self.following = int(counters[_NEXT])
+        rows = self._rows(counters, segments)
+        if f"{_SIDES[0]}_rows" in counters and rows is not None:
+            self._unwritten = [rows]
+        if rows is not None:
+            rows = rows.sort_by("number").combine_chunks()
+        self._hold(counters, rows)
+
+    def take_over(self, parents: Sequence[Left], bucket: int, buckets: int) -> None:
+        """Become the state of a new bucket: rows of old ones that are used in it, and a clock behind none of theirs.
+
+        Raises:
+            ValueError: a state is of another condition or window.
+        """
+        found = [self._rows(each.counters, each.segments) for each in parents]
+        rows = _as_one([each for each in found if each is not None])
+        counters = [each.counters for each in parents]
+        sides = np.stack([sides_of(each["sides"], each["state"], self._window_us) for each in counters])
+        states = np.stack([np.frombuffer(each["state"], np.int64) for each in counters])
+        if rows is not None:
+            held = _as_held(rows, self.join.columns)
+            is_own = is_in_bucket(self.join.condition, held, bucket, buckets)
+            is_own &= held.entries[:, 1] > sides[:, :, HORIZON].max(axis=0)[held.side]
+            rows = _numbered_anew(rows.filter(pa.array(is_own)))
+            self.following, self._unwritten = rows.num_rows, [rows]
+        own, state = clock_after(sides, states, self.following)
+        clock = {"sides": own.tobytes(), "state": state.tobytes()}
+        self._hold({**counters[0], **clock}, rows)
+
+    def _rows(self, counters: Mapping[str, bytes], segments: Sequence[Segment]) -> pa.Table | None:
         if (method := counters[_METHOD].decode()) != self.join.name:
             raise ValueError(f"expected the state of {self.join.name}, found that of {method}")
-        self.following = int(counters[_NEXT])
-        tables = [unpacked(each.content) for each in segments]
         if f"{_SIDES[0]}_rows" in counters:
             # A version that wrote the whole state after each batch left it so.
-            self._unwritten = tables = [_from_whole(counters, self.join.columns)]
-        if not tables:
-            self.join.catch_up(counters, _as_held(None, self.join.columns))
-            return
-        rows = pa.concat_tables([tables[0], *(each.cast(tables[0].schema) for each in tables[1:])])
-        rows = rows.sort_by("number").combine_chunks()
+            return _from_whole(counters, self.join.columns)
+        return _as_one([unpacked(each.content) for each in segments])
+
+    def _hold(self, counters: Mapping[str, bytes], rows: pa.Table | None) -> None:
         self.join.catch_up(counters, _as_held(rows, self.join.columns))
-        self.shown.add(_shown(rows), rows["side"].to_numpy())
+        if rows is not None:
+            self.shown.add(_shown(rows), rows["side"].to_numpy())
 
     def take_in(self, new: pa.Table, at: Int64s, entered: HeldRows, window_us: int) -> Change:
         """Hold those of the ``new`` rows that the join holds, at these positions; return what that changes on disk."""
@@ -106,6 +135,25 @@ def _with_kernel(shown: pa.Table, held: HeldRows) -> pa.Table:
     numbers = {f"n_{number}": column for number, column in enumerate(held.numbers.T)}
     own = {name: pa.array(np.ascontiguousarray(column)) for name, column in (columns | numbers).items()}
     return pa.table({**own, **{name: shown[name] for name in shown.column_names}})
+
+
+def _as_one(tables: Sequence[pa.Table]) -> pa.Table | None:
+    if not tables:
+        return None
+    return pa.concat_tables([tables[0], *(each.cast(tables[0].schema) for each in tables[1:])])
+
+
+def _numbered_anew(rows: pa.Table) -> pa.Table:
+    """Return each row once, numbered by event time: those that leave first come first."""
+    ids = np.column_stack([rows[name].to_numpy() for name in ("side", "row")])
+    _, first = np.unique(ids, axis=0, return_index=True)
+    rows = rows.take(pa.array(first)).sort_by(
+        [("event_us", "ascending"), ("side", "ascending"), ("row", "ascending")]
+    )
+    number = pa.array(np.arange(rows.num_rows))
+    for name in ("number", "place"):
+        rows = rows.set_column(rows.schema.get_field_index(name), name, number)
+    return rows.combine_chunks()
 
 
 def _as_held(rows: pa.Table | None, columns: int) -> HeldRows:

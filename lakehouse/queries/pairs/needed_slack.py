@@ -7,6 +7,7 @@ one that its manifest names, unless the batch before was: a batch that is made a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ from lakehouse.queries.pairs.bucket import Missed
 from lakehouse.queries.pairs.held_join import policy_of
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, require_manifest
+from lakehouse.queries.runtime.scale import origin
 
 COUNTS = ("from_us", "side", "slack_us", "pairs")
 
@@ -36,25 +38,40 @@ def missed_by_bucket(layout: Home, query: PairsQuery, manifest: BatchManifest) -
     policy = policy_of(query)
     if not isinstance(policy, NeededSlack):
         return {}
-    until = _repaired_until(layout, query.name, manifest.through_repair)
-    oldest = min(until.values(), default=0) - policy.kept_us
+    told, scales = _repaired_until(layout, query.name, manifest.through_repair), manifest.scales
+    oldest = min(told.until_us.values(), default=0) - policy.kept_us
     kept = (ds.field("repair") <= manifest.through_repair) & (ds.field("from_us") >= oldest)
     counts = _counts(layout, query.name, kept)
-    bucket = counts["bucket"].to_numpy()
-    rows = np.column_stack([counts[name].to_numpy().astype(np.int64) for name in COUNTS])
-    return {number: (time, rows[bucket == number]) for number, time in until.items()}
+    counted = np.column_stack([counts[name].to_numpy().astype(np.int64) for name in ("bucket", *COUNTS)])
+    # Each repair is of batches of one scale.
+    repairs, of_repair = np.unique(counts["repair"].to_numpy(), return_inverse=True)
+    batches = [told.batch_of[repair] for repair in repairs.tolist()]
+    missed = dict[int, Missed]()
+    for bucket in range(manifest.buckets):
+        until_us = told.until_us.get(origin(bucket, scales, told.batch_of[manifest.through_repair]))
+        if until_us is not None:
+            old = np.array([origin(bucket, scales, batch) for batch in batches], np.int64)
+            missed[bucket] = until_us, counted[counted[:, 0] == old[of_repair], 1:]
+    return missed
 
 
-def _repaired_until(layout: Home, query: str, repair: int) -> dict[int, int]:
-    """Return each bucket's stream time after the last batch that a repair has looked at."""
-    repairs = dict(read_columns(layout.repairs(query), ("repair", "through")))
-    through = repairs[repair]
+@dataclass(frozen=True)
+class _Told:
+    """Up to which batch each repair has come, and by bucket the stream time after that of the last one told of."""
+
+    batch_of: Mapping[int, int]
+    until_us: Mapping[int, int]
+
+
+def _repaired_until(layout: Home, query: str, repair: int) -> _Told:
+    batch_of = dict(read_columns(layout.repairs(query), ("repair", "through")))
+    through = batch_of[repair]
     rows = read_columns(layout.queries(query), ("bucket", "time_us"), ("batch", through, through))
-    return {bucket: time for bucket, time in rows if time is not None}
+    return _Told(batch_of, {bucket: time for bucket, time in rows if time is not None})
 
 
 def _counts(layout: Home, query: str, kept: ds.Expression) -> pa.Table:
-    names = ["bucket", *COUNTS]
+    names = ["repair", "bucket", *COUNTS]
     log = read_log(layout.needed_slack(query))
     if log is None or not log.files:
         return pa.table({name: pa.array([], pa.int64()) for name in names})

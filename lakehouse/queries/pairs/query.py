@@ -80,12 +80,12 @@ class PairsQuery(Query):
         )
         return whole.replace("\n", "\\n")
 
-    def how(self, buckets: int) -> str:
-        """How slack is chosen, and in how many buckets rows are."""
+    def how(self) -> str:
+        """How slack is chosen."""
         by = "" if self.sources is None else f" BY [{' | '.join(map(', '.join, self.sources))}]"
         # Left out where it is the default: queries of versions that had no spare go on.
         spare = "" if self.spare_rows == SPARE_ROWS else f" SPARE {self.spare_rows}"
-        return f"POLICY {self.policy}{by}{spare} IN {buckets} BUCKETS"
+        return f"POLICY {self.policy}{by}{spare}"
 
     def columns_of(self, side: int) -> set[str]:
         """Return the columns of the condition, of the sources and of the outputs."""

@@ -49,6 +49,8 @@ _LOGGED = ("bucket", "side", "row", "event_us", "horizon_us", "time_us", "edge_u
 class Repair(QueryRepair[PairsRun]):
     """A repair of a window join. Safe while the streams run on: a batch that finishes meanwhile is left to the next."""
 
+    has_one_scale = True
+
     @property
     def reach_us(self) -> int:
         """The window."""
@@ -63,7 +65,7 @@ class Repair(QueryRepair[PairsRun]):
     def find(self, logged: DataFrame) -> tuple[int, int]:
         """Append the missed pairs, and how much slack they would have needed."""
         late = logged.unionByName(self.log.where("what = 'refused'"))
-        late = tables.as_declared(late, "missed_rows").select(*_LOGGED)
+        late = self.in_last_buckets(tables.as_declared(late, "missed_rows")).select(*_LOGGED)
         with computed_once(self._answers(self._candidates(logged), late)) as found:
             return self._append(found)
 
@@ -74,12 +76,11 @@ class Repair(QueryRepair[PairsRun]):
         rows = rows.append_column("taken", pa.array(taken_in_here(self.batches, rows)))
         # A log that an earlier version began has no edges.
         names = [name for name in _LOGGED if name in logged.column_names]
-        log = tables.read_around(
-            run.layout.missed_rows(run.query.name), "event_us", near.ranges, ("batch", *names)
-        )
+        names = ["batch", *names]
+        log = tables.read_around(run.layout.missed_rows(run.query.name), "event_us", near.ranges, names)
         is_refused = pc.and_(pc.equal(log["what"], "refused"), pc.less_equal(log["batch"], self.through))
         late = pa.concat_tables([logged.select(names), log.filter(is_refused).select(names)])
-        return self._append(self._answers(rows, late))
+        return self._append(self._answers(rows, self.in_last_buckets(late)))
 
     def _answers(self, rows: Rows, late: Rows) -> Rows:
         """Return what buckets find, as ``BucketRepair`` has it, of raw rows and of logged ones."""
@@ -90,7 +91,7 @@ class Repair(QueryRepair[PairsRun]):
         needed = "bucket int, from_us bigint, side int, slack_us bigint, pairs bigint"
         columns = f"kind string, {times}, {needed}{shown}"
         work = BucketRepair(query, to_arrow_schema(schema_of(columns)), self.time_us or 0)
-        return by_bucket(in_buckets(rows, query, run.buckets), late, work, columns)
+        return by_bucket(in_buckets(rows, query, self.last.buckets), late, work, columns)
 
     def _append(self, found: Rows) -> tuple[int, int]:
         run, number, layout, name = self.run, self.manifest.number, self.run.layout, self.run.query.name

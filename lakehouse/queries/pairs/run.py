@@ -69,10 +69,10 @@ class PairsRun(QueryRun[PairsQuery]):
         layout, query = self.layout, self.query
         known, columns = newest(layout, query.name, manifest.number), self._answer()
         missed = missed_by_bucket(layout, query, manifest) if manifest.through_repair else {}
-        before = self.state_before(manifest.number)
+        before = self.state_before(manifest)
         work = BucketJoin(query, to_arrow_schema(schema_of(columns)), before, known, missed)
-        placed = in_buckets(rows, query, self.buckets)
-        return by_bucket(placed, self.states_before(manifest.number, rows), work, columns)
+        placed = in_buckets(rows, query, manifest.buckets)
+        return by_bucket(placed, self.states_before(manifest, rows), work, columns)
 
     def _answer(self) -> str:
         types = output_types(self.query, self.streams)

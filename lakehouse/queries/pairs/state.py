@@ -26,7 +26,7 @@ class PairsState(QueryState):
         """How complete the query has been; it reads all pairs, so it is made when it is asked for."""
         from lakehouse.queries.pairs.completeness import Completeness
 
-        return Completeness(self.layout, self.query, self.metrics)
+        return Completeness(self.layout, self.query, self.metrics, self.scale.since if self.scale else 1)
 
     def own_summary(self) -> Facts:
         """Return what it joins, the recall asked for, and pairs found online and by repair."""

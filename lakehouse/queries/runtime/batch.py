@@ -27,6 +27,8 @@ from lakehouse.queries.runtime.batch_manifest import (
     next_spans,
     write_manifest,
 )
+from lakehouse.queries.runtime.bucket_answers import fit_here
+from lakehouse.queries.runtime.scale import ONE, Wanted, next_scales
 from lakehouse.spark import tables
 
 if TYPE_CHECKING:
@@ -44,13 +46,14 @@ def next_batch(
     most_rows: int,
     through: Through | None = None,
     through_repair: int = 0,
+    wanted: Wanted = ONE,
 ) -> BatchManifest | None:
     """Return the batch that was begun and is not finished, or write down the next one; None when all is taken.
 
     Before every stream has a raw table there can be no result, and nothing is taken in.
 
     ``through``: what is finished after these is left for later; so that several queries are planned alike.
-    ``through_repair``: as in ``BatchManifest``, of a batch that is written down now.
+    ``through_repair``: as in ``BatchManifest``, of a batch that is written down now; ``wanted``: its buckets.
     """
     if not all(tables.exists(layout.raw(stream)) for stream in query.streams):
         return None
@@ -66,7 +69,10 @@ def next_batch(
     spans = next_spans(taken, known, most_rows)
     if spans is None:
         return None
-    manifest = BatchManifest(done + 1, spans, through_repair)
+    taken_now = zip(known, spans, strict=True)
+    rows = sum(entry.accepted for entries, (_, end) in taken_now for entry in entries if entry.batch <= end)
+    scales = next_scales(last.scales if last else (), done + 1, wanted, by_tasks=not fit_here(rows))
+    manifest = BatchManifest(done + 1, spans, through_repair, scales)
     write_manifest(folder, "batch", manifest)
     crash_point("queries.planned")
     return manifest

@@ -2,7 +2,7 @@
 
 batch_manifests/<query>/query            what the query means, in one line: its tables belong to that meaning
 batch_manifests/<query>/statement        the same for people: the query as it was written then, in one line
-batch_manifests/<query>/batch-00000001   from which ingest batch to which, of each stream; the last repair known
+batch_manifests/<query>/batch-00000001   from which ingest batch to which, of each stream; the last repair known; scales
 batch_manifests/<query>/repair-00000001  from which batch of the query to which
 batch_manifests/<query>/folded.sqlite    those of long finished batches and repairs
 """
@@ -10,6 +10,7 @@ batch_manifests/<query>/folded.sqlite    those of long finished batches and repa
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -23,6 +24,7 @@ from lakehouse.home.layout import Home
 from lakehouse.home.ledger import Entry, read_extent
 from lakehouse.home.seal import is_shared, write_sealed
 from lakehouse.home.table_log import bounds
+from lakehouse.queries.runtime.scale import Scale, Scales
 
 if TYPE_CHECKING:
     from lakehouse.queries.kind import Query
@@ -33,6 +35,8 @@ CREATE TABLE IF NOT EXISTS manifests (
 ) WITHOUT ROWID;
 """
 Kind = Literal["batch", "repair"]
+# What a version whose queries had one number of buckets for good wrote at the end of their meaning.
+_IN_BUCKETS = re.compile(r" IN (\d+) BUCKETS$")
 Span = tuple[int, int]
 
 
@@ -48,12 +52,19 @@ class QueryChanged(RuntimeError):
 class BatchManifest:
     """The ``number``-th batch or repair; each span is ``(after, through)``: the first number it takes is after + 1.
 
-    ``through_repair``: a batch knows what the repairs up to this one found had been missed.
+    ``through_repair``: a batch knows what the repairs up to this one found had been missed. ``scales``: of a batch, in
+    how many buckets this one and those before it are cut.
     """
 
     number: int
     spans: tuple[Span, ...]
     through_repair: int = 0
+    scales: Scales = ()
+
+    @property
+    def buckets(self) -> int:
+        """In how many buckets the batch is cut; 1 where its kind has none."""
+        return self.scales[-1].buckets if self.scales else 1
 
 
 def last_manifest(folder: Path, kind: Kind, finished: int) -> BatchManifest | None:
@@ -89,7 +100,7 @@ def read_manifest(folder: Path, kind: Kind, number: int) -> BatchManifest | None
         return _plan(path, path.stat().st_ctime_ns)
     except FileNotFoundError:
         found = _folded(folder).ask("SELECT text FROM manifests WHERE kind = ? AND number = ?", kind, number)
-        return _read(found[0][0]) if found else None
+        return _read(folder, found[0][0]) if found else None
 
 
 def fold(layout: Home, query: str) -> int:
@@ -123,16 +134,24 @@ def _folded(folder: Path) -> FoldedFile:
 def _plan(path: Path, changed_ns: int) -> BatchManifest:
     """Return a manifest, read once a process: what stands under a name changes only when a query is forgotten."""
     with naming(path, f"{RESTORE}, or start over with `tidemark queries --forget {path.parent.name}`"):
-        return _read(path.read_text("utf-8"))
+        return _read(path.parent, path.read_text("utf-8"))
 
 
-def _read(text: str) -> BatchManifest:
+def _read(folder: Path, text: str) -> BatchManifest:
     one = json.loads(text)
     return BatchManifest(
         one["number"],
         tuple((low, high) for low, high in one["spans"]),
         one.get("through_repair", one.get("told", 0)),
+        tuple(Scale(**each) for each in one["scales"]) if "scales" in one else _only_scale(folder),
     )
+
+
+def _only_scale(folder: Path) -> Scales:
+    """Return the scale of a batch whose manifest does not say it: its version had one for good."""
+    path = folder / "query"
+    found = _IN_BUCKETS.search(path.read_text("utf-8")) if path.is_file() else None
+    return (Scale(1, int(found[1])),) if found else ()
 
 
 def write_manifest(folder: Path, kind: Kind, manifest: BatchManifest) -> None:
@@ -141,20 +160,23 @@ def write_manifest(folder: Path, kind: Kind, manifest: BatchManifest) -> None:
     write_sealed(_file(folder, kind, manifest.number), text, is_new=is_shared(folder))
 
 
-def definition_of(query: Query, buckets: int) -> str:
+def definition_of(query: Query) -> str:
     """Return what the tables of a query depend on, as one line."""
-    return f"{query.definition()} {query.how(buckets)}"
+    return f"{query.definition()} {query.how()}"
 
 
-def written_as(query: Query, buckets: int) -> str:
+def written_as(query: Query) -> str:
     """Return a query as it was written, and how it is run, as one line for people."""
-    return f"{query.statement} {query.how(buckets)}"
+    return f"{query.statement} {query.how()}"
 
 
 def read_definition(folder: Path) -> str | None:
     """Return what the query meant when its first batch began, None before that."""
-    path = folder / "query"
-    return path.read_text("utf-8") if path.is_file() else None
+    return _meaning(folder / "query")
+
+
+def _meaning(path: Path) -> str | None:
+    return _IN_BUCKETS.sub("", path.read_text("utf-8")) if path.is_file() else None
 
 
 def replace_definition(folder: Path, definition: str, statement: str) -> None:
@@ -172,8 +194,7 @@ def meanings(folder: Path, definition: str, statement: str) -> tuple[str, str] |
     before = read_definition(folder)
     if before in (None, definition):
         return None
-    path = folder / "statement"
-    written = path.read_text("utf-8") if path.is_file() else ""
+    written = _meaning(folder / "statement") or ""
     return (before or "", definition) if written in ("", statement) else (written, statement)
 
 
@@ -189,12 +210,14 @@ def require_same(folder: Path, query: str, definition: str, statement: str) -> N
             f"query {query} has pairs and state of another meaning: it was {before}, it is {now} now; give "
             f"the new one a name of its own, or start over with `tidemark queries --forget {query}`"
         )
-    if not (folder / "statement").is_file():
+    if read_definition(folder) is None:
         replace_definition(folder, definition, statement)
+    elif not (folder / "statement").is_file():
+        write_sealed(folder / "statement", statement)
 
 
 def is_of(folder: Path, definition: str) -> bool:
-    """Return whether a query's pairs are of this meaning; how slack is chosen, and in how many buckets, is no part."""
+    """Return whether a query's pairs are of this meaning; how slack is chosen is no part."""
     before = read_definition(folder)
     return before is not None and f"{before} ".startswith(f"{definition} ")
 

@@ -6,8 +6,10 @@ to this process, which runs its buckets one after the other. Both make the same 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
+from math import gcd
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -56,6 +58,19 @@ def by_bucket(rows: Rows, others: Rows, work: Work, columns: str) -> Rows:
     return rows.groupBy("bucket").cogroup(others.groupBy("bucket")).applyInArrow(one, schema_of(columns))
 
 
+def in_new_buckets(rows: Rows, old: int, new: int) -> Rows:
+    """Return what old buckets have once for each new one that has rows of theirs; ``parent`` is the old one."""
+    common = gcd(old, new)
+    if isinstance(rows, pa.Table):
+        steps = np.arange(0, new, common)
+        taken = rows.take(pa.array(np.repeat(np.arange(len(rows)), len(steps))))
+        bucket = (rows["bucket"].to_numpy()[:, None] % common + steps).ravel().astype(np.int32)
+        at = rows.schema.get_field_index("bucket")
+        return taken.append_column("parent", taken["bucket"]).set_column(at, "bucket", pa.array(bucket))
+    children = F.expr(f"sequence(parent % {common}, {new - 1}, {common})")
+    return rows.withColumn("parent", F.col("bucket")).withColumn("bucket", F.explode(children))
+
+
 def of_kind(answers: Rows, kind: str, columns: Mapping[str, str]) -> Rows:
     """Return the rows of a kind: ``columns`` by their names from now on, and as the answers have them."""
     if isinstance(answers, pa.Table):
@@ -64,6 +79,20 @@ def of_kind(answers: Rows, kind: str, columns: Mapping[str, str]) -> Rows:
     return answers.where(F.col("kind") == kind).select(
         *(F.col(old).alias(new) for new, old in columns.items())
     )
+
+
+def between(rows: Rows, number: str, first: int, last: int) -> Rows:
+    """Return the rows with a number from the first to the last."""
+    if isinstance(rows, pa.Table):
+        return rows.filter((pc.field(number) >= first) & (pc.field(number) <= last))
+    return rows.where(F.col(number).between(first, last))
+
+
+def all_of(parts: Sequence[Rows]) -> Rows:
+    """Return the rows of all parts, which are of one kind and have the same columns."""
+    if isinstance(parts[0], pa.Table):
+        return pa.concat_tables(parts)
+    return reduce(DataFrame.unionByName, parts)
 
 
 def count_of(answers: Rows, kind: str) -> int:

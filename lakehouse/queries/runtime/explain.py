@@ -15,6 +15,7 @@ from lakehouse.queries.language.row_conditions import where_of
 from lakehouse.queries.runtime.batch_manifest import read_manifest
 from lakehouse.queries.runtime.batch_metrics import is_open
 from lakehouse.queries.runtime.operators import Side, conditions_of
+from lakehouse.queries.runtime.scale import Scale
 from lakehouse.queries.runtime.state import Facts, QueryState, newest_time
 from lakehouse.serving.literals import parquet_of
 from lakehouse.serving.table_reader import connected
@@ -65,11 +66,20 @@ def batch_sums(state: QueryState, names: Sequence[str]) -> Iterator[tuple[list[F
 
 
 def bucket_sums(state: QueryState, names: Sequence[str]) -> Iterator[tuple[Facts, bool, Facts]]:
-    """Yield each bucket's last row, whether that is of the last batch, and sums over all its rows."""
-    for bucket in sorted({row["bucket"] for row in state.metrics.rows} - {-1}):
-        own = [row for row in state.metrics.rows if row["bucket"] == bucket]
+    """Yield each bucket's last row, whether that is of the last batch, and sums over its rows since it is cut so."""
+    since = state.scale.since if state.scale else 1
+    rows = [row for row in state.metrics.rows if row["batch"] >= since]
+    for bucket in sorted({row["bucket"] for row in rows} - {-1}):
+        own = [row for row in rows if row["bucket"] == bucket]
         is_now = own[-1]["batch"] == state.metrics.finished
         yield own[-1], is_now, {name: sum(row[name] for row in own) for name in names}
+
+
+def number_in_words(scale: Scale | None) -> str:
+    """Return in how many buckets rows are cut, and since when where that has changed."""
+    if scale is None:
+        return "none yet"
+    return f"{scale.buckets}" + (f" since batch {scale.since}" if scale.since > 1 else "")
 
 
 def conditions_on(side: Side) -> Facts:

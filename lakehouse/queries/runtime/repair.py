@@ -34,7 +34,7 @@ from lakehouse.queries.runtime.batch_manifest import (
     require_manifest,
     write_manifest,
 )
-from lakehouse.queries.runtime.bucket_answers import Rows, TooLarge, fit_here
+from lakehouse.queries.runtime.bucket_answers import Rows, TooLarge, all_of, between, fit_here, in_new_buckets
 from lakehouse.queries.runtime.progress import until_us_of
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.source import RawNear
@@ -54,9 +54,13 @@ NOTHING = {"repairs": 0, "looked_at": 0, "found": 0, "gone": 0}
 
 @dataclass(frozen=True)
 class QueryRepair(ABC, Generic[R]):
-    """One repair of a query. ``between_batches``: whether no batch of the query may run meanwhile."""
+    """One repair of a query. ``between_batches``: whether no batch of the query may run meanwhile.
+
+    ``has_one_scale``: whether it ends where the number of buckets changes, as each bucket logs by what it held itself.
+    """
 
     between_batches: ClassVar[bool] = False
+    has_one_scale: ClassVar[bool] = False
     run: R
     manifest: BatchManifest
 
@@ -114,11 +118,28 @@ class QueryRepair(ABC, Generic[R]):
             require_manifest(folder, "batch", number) for number in range(self.after + 1, self.through + 1)
         ]
 
+    @cached_property
+    def last(self) -> BatchManifest:
+        """What the last batch that this repair takes took."""
+        return require_manifest(self.run.layout.batch_manifests(self.run.query.name), "batch", self.through)
+
     @property
     def spans(self) -> list[Span]:
         """The ingest batches of each side that batches have taken so far."""
-        last = require_manifest(self.run.layout.batch_manifests(self.run.query.name), "batch", self.through)
-        return [(0, through) for _, through in last.spans]
+        return [(0, through) for _, through in self.last.spans]
+
+    def in_last_buckets(self, log: Rows) -> Rows:
+        """Return logged rows with the bucket where the last batch has them; of an older scale with all that may be."""
+        scales, now = self.last.scales, self.last.buckets
+        if len(scales) < 2:
+            return log
+        parts = []
+        for scale, following in zip(
+            scales, [*(each.since for each in scales[1:]), self.through + 1], strict=True
+        ):
+            own = between(log, "batch", scale.since, following - 1)
+            parts.append(in_new_buckets(own, scale.buckets, now))
+        return all_of(parts)
 
     def finish(self) -> dict[str, int]:
         """Append what is found, then the row that says so; return its counts."""
@@ -203,7 +224,7 @@ def drain_repairs(run: QueryRun[Any]) -> dict[str, int]:
     """
     repair: type[QueryRepair[Any]] = kind_of(run.query).file("repair").Repair
     totals = dict(NOTHING)
-    while (manifest := next_repair(run.layout, run.query.name)) is not None:
+    while (manifest := next_repair(run.layout, run.query.name, repair.has_one_scale)) is not None:
         counted = repair(run, manifest).finish()
         totals["repairs"] += 1
         for name, value in counted.items():
@@ -211,10 +232,10 @@ def drain_repairs(run: QueryRun[Any]) -> dict[str, int]:
     return totals
 
 
-def next_repair(layout: Home, query: str) -> BatchManifest | None:
+def next_repair(layout: Home, query: str, has_one_scale: bool = False) -> BatchManifest | None:
     """Return the repair that was begun and is not finished, or write down the next one; None when nothing is open.
 
-    A repair takes all finished batches that no repair has taken.
+    A repair takes all finished batches that no repair has taken, or those before the number of buckets changes.
     """
     folder, number = layout.batch_manifests(query), last_repair(layout, query) + 1
     if begun := read_manifest(folder, "repair", number):
@@ -222,6 +243,9 @@ def next_repair(layout: Home, query: str) -> BatchManifest | None:
     done, through = repaired(layout, query), finished(layout, query)
     if done == through:
         return None
+    if has_one_scale:
+        scales = require_manifest(folder, "batch", through).scales
+        through = min([through, *(scale.since - 1 for scale in scales if scale.since > done + 1)])
     manifest = BatchManifest(number, ((done, through),))
     write_manifest(folder, "repair", manifest)
     crash_point("repair.planned")

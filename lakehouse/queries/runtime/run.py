@@ -23,7 +23,8 @@ from lakehouse.queries.kind import Query, kind_of
 from lakehouse.queries.runtime.batch import MOST_ROWS, Through, next_batch
 from lakehouse.queries.runtime.batch_manifest import definition_of, require_same, written_as
 from lakehouse.queries.runtime.bucket import STATE
-from lakehouse.queries.runtime.bucket_answers import Rows, fit_here, of_kind, with_constants
+from lakehouse.queries.runtime.bucket_answers import Rows, fit_here, in_new_buckets, of_kind, with_constants
+from lakehouse.queries.runtime.scale import ONE, Wanted, changes_at
 from lakehouse.queries.runtime.segments import SegmentFiles, StateBefore, StateFile
 from lakehouse.queries.runtime.source import FromRaw, RowSource
 from lakehouse.spark import tables
@@ -52,7 +53,7 @@ class QueryRun(ABC, Generic[Q]):
     layout: Home
     query: Q
     streams: Mapping[str, Stream]
-    buckets: int = 1
+    wanted: Wanted = ONE
 
     @classmethod
     def of(
@@ -61,11 +62,11 @@ class QueryRun(ABC, Generic[Q]):
         layout: Home,
         query: Q,
         streams: Mapping[str, Stream],
-        buckets: int,
+        wanted: Wanted,
         sites: Mapping[str, Mapping[str, float]],
     ) -> Self:
-        """Return a query and where it runs; ``buckets`` and ``sites`` as they are declared."""
-        return cls(spark, layout, query, streams, buckets)
+        """Return a query and where it runs; ``wanted`` buckets, and ``sites`` as they are declared."""
+        return cls(spark, layout, query, streams, wanted)
 
     @abstractmethod
     def finish(self, manifest: BatchManifest, source: RowSource) -> dict[str, Any]:
@@ -93,13 +94,18 @@ class QueryRun(ABC, Generic[Q]):
         Raises:
             QueryChanged: when the query means something else than its tables.
         """
-        name, what = self.query.name, (self.query, self.buckets)
-        require_same(self.layout.batch_manifests(name), name, definition_of(*what), written_as(*what))
+        name, folder = self.query.name, self.layout.batch_manifests(self.query.name)
+        require_same(folder, name, definition_of(self.query), written_as(self.query))
         self.create_tables()
 
     def next(self, most_rows: int, through: Through | None = None) -> BatchManifest | None:
         """Return the batch that was begun, or write down the next one; None when all is taken."""
-        return next_batch(self.layout, self.query, most_rows, through, self.through_repair())
+        return next_batch(self.layout, self.query, most_rows, through, self.through_repair(), self.cut)
+
+    @property
+    def cut(self) -> Wanted:
+        """How many buckets a batch that is written down now is cut into."""
+        return self.wanted
 
     def through_repair(self) -> int:
         """Return up to which repair a batch that is written down now knows what was missed."""
@@ -139,23 +145,31 @@ class QueryRun(ABC, Generic[Q]):
         """Tell if this process takes the rows of a batch on, rather than Spark."""
         return fit_here(accepted_in(self.layout, zip(self.query.streams, manifest.spans, strict=True)))
 
-    def states_before(self, batch: int, rows: Rows) -> Rows:
+    def states_before(self, manifest: BatchManifest, rows: Rows) -> Rows:
         """Return the counters and markers of each bucket after the batch before this one, where its ``rows`` are."""
-        table = self.layout.states(self.query.name)
+        table, batch, scales = self.layout.states(self.query.name), manifest.number, manifest.scales
         if isinstance(rows, pa.Table):
-            before = tables.read_between(table, ("batch", batch - 1, batch - 1)).select(list(_STATES))
-            return before.filter(pc.or_(pc.is_null(before["leave_us"]), pc.is_null(before["content"])))
-        states = tables.as_declared(tables.read(self.spark, table), "states").where(f"batch = {batch - 1}")
-        return states.where("leave_us IS NULL OR content IS NULL").select(*_STATES)
+            all_states = tables.read_between(table, ("batch", batch - 1, batch - 1)).select(list(_STATES))
+            is_last = pc.or_(pc.is_null(all_states["leave_us"]), pc.is_null(all_states["content"]))
+            before: Rows = all_states.filter(is_last)
+        else:
+            states = tables.as_declared(tables.read(self.spark, table), "states").where(
+                f"batch = {batch - 1}"
+            )
+            before = states.where("leave_us IS NULL OR content IS NULL").select(*_STATES)
+        if changes_at(scales, batch):
+            return in_new_buckets(before, scales[-2].buckets, scales[-1].buckets)
+        return before
 
-    def state_before(self, batch: int) -> StateBefore:
+    def state_before(self, manifest: BatchManifest) -> StateBefore:
         """Return where tasks of a batch find what the batches before it have left."""
-        table = self.layout.states(self.query.name)
+        table, batch = self.layout.states(self.query.name), manifest.number
         ends = file_bounds(table, ("batch", "leave_us"))
         files = [
             StateFile(str(path.absolute()), *batches, last) for path, (batches, (_, last)) in ends.items()
         ]
-        return StateBefore(str(table), batch, uuid4().hex[:16], SegmentFiles(tuple(files), batch))
+        read = SegmentFiles(tuple(files), batch)
+        return StateBefore(str(table), batch, uuid4().hex[:16], read, manifest.scales)
 
     def append_states(self, found: Rows, batch: int) -> None:
         """Append what a batch changes about the states of the buckets."""

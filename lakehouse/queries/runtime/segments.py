@@ -11,6 +11,9 @@ it holds for the next batch, so it reads nothing then; a process that has the st
 segments since, and one that has none reads all that are alive. Which state a process has is known by the batch and by
 the attempt at it, a name that is drawn whenever a batch is made, so what an attempt that died has left in memory is
 never gone on from.
+
+Where the number of buckets changes, the first batch of the new scale reads all that is alive in the old buckets and
+writes it anew in its own; from then on only what was written since is read.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from pyarrow import parquet
 from lakehouse.home.table_files import source
 from lakehouse.home.tables_place import place_at
 from lakehouse.queries.runtime.bucket import STATE, of_kind
+from lakehouse.queries.runtime.scale import Scale, Scales, changes_at
 
 _ATTEMPTS = "attempts"
 # Rows that enter together make at most so many segments, and one more.
@@ -61,11 +65,25 @@ class Change:
     alive_from: Mapping[str, int]
 
 
+@dataclass(frozen=True)
+class Left:
+    """What the batches before have left of a bucket: counters, and the segments that are alive."""
+
+    counters: Mapping[str, bytes]
+    segments: Sequence[Segment]
+
+
 class Held(Protocol):
     """What a bucket holds, in memory."""
 
     def catch_up(self, counters: Mapping[str, bytes], segments: Sequence[Segment]) -> None:
         """Become the state of a later batch, by its counters and the segments since; those may have ended."""
+
+    def take_over(self, parents: Sequence[Left], bucket: int, buckets: int) -> None:
+        """Become the state of one of so many new buckets, which has rows of some old ones; all of it is unwritten.
+
+        What was learned is taken from the first of the parents.
+        """
 
 
 H = TypeVar("H", bound=Held)
@@ -99,31 +117,49 @@ _LOCK = Lock()
 class StateBefore:
     """Where the tasks of a batch find what the batches before it have left.
 
-    ``states`` names the table; ``attempt`` is drawn when the batch is made.
+    ``states`` names the table; ``attempt`` is drawn when the batch is made. ``scales``: in how many buckets this batch
+    and those before it are cut; what was written under another scale than this one is not read again.
     """
 
     states: str
     batch: int
     attempt: str
     read: ReadSegments
+    scales: Scales = (Scale(1, 1),)
 
     def of(self, bucket: int, rows: pa.Table, empty: Callable[[], H]) -> BucketState[H]:
-        """Return a bucket's state; ``rows`` are its counters and markers after the batch before, none if it is new."""
+        """Return a bucket's state; ``rows`` are its counters and markers after the batch before, none if it is new.
+
+        Where the scale changes they are those of each ``parent``.
+        """
         with _LOCK:
             kept = _KEPT.pop((self.states, bucket), None)
         if not rows.num_rows:
             return BucketState(empty())
+        if changes_at(self.scales, self.batch):
+            return self._rescaled(bucket, rows, empty())
         counters, alive_from = _taken_apart(rows)
         attempts = {int(batch): name for batch, name in json.loads(counters.pop(_ATTEMPTS, b"{}")).items()}
         after = max(kept.attempts, default=0) if kept else 0
         if kept is None or attempts.get(after) != kept.attempts[after]:
-            kept, after = BucketState(empty()), 0
+            kept, after = BucketState(empty()), self.scales[-1].since - 1
         if after < self.batch - 1:
             segments = self.read(bucket, after, alive_from)
             kept.held.catch_up(counters, segments)
             kept.sizes += [(each.part, each.leave_us, len(each.content)) for each in segments]
         kept.attempts = attempts
         return kept
+
+    def _rescaled(self, bucket: int, rows: pa.Table, held: H) -> BucketState[H]:
+        before, now = self.scales[-2:]
+        numbers = set(rows["parent"].to_pylist())
+        lefts = []
+        for parent in sorted(numbers, key=lambda each: (each != bucket % before.buckets, each)):
+            counters, alive_from = _taken_apart(rows.filter(pc.equal(rows["parent"], parent)))
+            del counters[_ATTEMPTS]
+            lefts.append(Left(counters, self.read(parent, before.since - 1, alive_from)))
+        held.take_over(lefts, bucket, now.buckets)
+        return BucketState(held)
 
     def keep(self, bucket: int, state: BucketState[Any], change: Change) -> pa.Table:
         """Keep a bucket's state for the next batch; return the rows of this batch's state."""

@@ -23,12 +23,20 @@ from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_ledger
 from lakehouse.queries.kind import Query, kind_of
 from lakehouse.queries.language.row_conditions import scanned
-from lakehouse.queries.runtime.batch_manifest import Span, definition_of, meanings, read_manifest, written_as
+from lakehouse.queries.runtime.batch_manifest import (
+    BatchManifest,
+    Span,
+    definition_of,
+    meanings,
+    read_manifest,
+    written_as,
+)
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, read_batch_metrics
 from lakehouse.queries.runtime.describe import from_in_words
 from lakehouse.queries.runtime.failure import Failure, read_failure
 from lakehouse.queries.runtime.operators import Scans, read_scans
 from lakehouse.queries.runtime.reset_query import known_queries
+from lakehouse.queries.runtime.scale import Scale
 
 Facts = dict[str, Any]
 _METRICS = (
@@ -49,7 +57,6 @@ class QueryState(ABC):
 
     layout: Home
     query: Query
-    buckets: int
     # What a batch has a row of metrics for.
     partition_column: ClassVar[str] = "bucket"
     own_metrics: ClassVar[tuple[str, ...]]
@@ -73,12 +80,12 @@ class QueryState(ABC):
     @property
     def means(self) -> str:
         """What the query means now, for people."""
-        return written_as(self.query, self.buckets) if self._changed is None else self._changed[1]
+        return written_as(self.query) if self._changed is None else self._changed[1]
 
     @cached_property
     def _changed(self) -> tuple[str, str] | None:
-        what, folder = (self.query, self.buckets), self.layout.batch_manifests(self.query.name)
-        return meanings(folder, definition_of(*what), written_as(*what))
+        folder = self.layout.batch_manifests(self.query.name)
+        return meanings(folder, definition_of(self.query), written_as(self.query))
 
     @cached_property
     def waiting(self) -> dict[str, int]:
@@ -100,9 +107,18 @@ class QueryState(ABC):
             return None
         return read_scans(self.layout, self.query, self.metrics.finished)
 
+    @cached_property
+    def scale(self) -> Scale | None:
+        """In how many buckets rows are cut, and from which batch on; None before the first batch."""
+        return self._plan.scales[-1] if self._plan and self._plan.scales else None
+
+    @cached_property
+    def _plan(self) -> BatchManifest | None:
+        """What the last finished batch took."""
+        return read_manifest(self.layout.batch_manifests(self.query.name), "batch", self.metrics.finished)
+
     def _taken(self) -> tuple[Span, ...]:
-        plan = read_manifest(self.layout.batch_manifests(self.query.name), "batch", self.metrics.finished)
-        return plan.spans if plan else tuple((0, 0) for _ in self.query.streams)
+        return self._plan.spans if self._plan else tuple((0, 0) for _ in self.query.streams)
 
     @property
     def state(self) -> str:
@@ -152,16 +168,16 @@ class QueryState(ABC):
         }
 
 
-def state_of(layout: Home, query: Query, buckets: int) -> QueryState:
+def state_of(layout: Home, query: Query) -> QueryState:
     """Return a query as it stands, by its kind."""
-    state: QueryState = kind_of(query).file("state").state_of(layout, query, buckets)
+    state: QueryState = kind_of(query).file("state").state_of(layout, query)
     return state
 
 
-def overview(layout: Home, registered: Mapping[str, Query], buckets: int) -> Facts:
+def overview(layout: Home, registered: Mapping[str, Query]) -> Facts:
     """Return every registered query, and the names of those that have tables and are registered no longer."""
     gone = [name for name in known_queries(layout) if name not in registered]
-    states = [state_of(layout, query, buckets) for query in registered.values()]
+    states = [state_of(layout, query) for query in registered.values()]
     return {"queries": [state.summary() for state in states], "unregistered": gone}
 
 

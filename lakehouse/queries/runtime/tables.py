@@ -15,7 +15,7 @@ from lakehouse.declare.columns import sql_type
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.queries.kind import Output, Side
-from lakehouse.queries.runtime.batch_manifest import finished
+from lakehouse.queries.runtime.batch_manifest import finished, read_manifest
 from lakehouse.spark import tables
 
 _TIMES = ("event_us", "arrival_us")
@@ -95,10 +95,12 @@ def as_columns(types: Mapping[str, str], prefix: str = "") -> str:
 
 
 def drop_old_states(layout: Home, query: str) -> None:
-    """Delete what nobody reads any more: superseded counters, and segments that ended by the last finished batch."""
+    """Delete what nobody reads any more: superseded counters, segments that have ended, and those of old scales."""
     table, done = layout.states(query), finished(layout, query)
     if not tables.exists(table):
         return
+    manifest = read_manifest(layout.batch_manifests(query), "batch", done)
+    since = manifest.scales[-1].since if manifest and manifest.scales else 0
     last = tables.read_between(table, ("batch", done, done))
     if "leave_us" not in last.column_names:
         # Each batch wrote the whole state.
@@ -110,6 +112,7 @@ def drop_old_states(layout: Home, query: str) -> None:
     def is_gone(rows: pa.Table) -> pa.Array:
         is_counter, is_marker = pc.is_null(rows["leave_us"]), pc.is_null(rows["content"])
         gone = pc.and_(pc.less(rows["batch"], done), pc.or_(is_counter, is_marker))
+        gone = pc.or_(gone, pc.less(rows["batch"], since))
         for part, from_us in alive_from.items():
             ended = pc.and_kleene(pc.equal(rows["part"], part), pc.less(rows["leave_us"], from_us))
             gone = pc.or_kleene(gone, pc.and_kleene(ended, pc.invert(is_marker)))

@@ -54,7 +54,7 @@ class SelectionQuery(Query):
         outputs = ", ".join(f"{each.name} = {each.column}" for each in self.outputs)
         return f"{self.stream} WHERE {where} OUTPUTS [{outputs}]".replace("\n", "\\n")
 
-    def how(self, buckets: int) -> str:
+    def how(self) -> str:
         """Each row is decided alone."""
         return "ROW BY ROW"
 

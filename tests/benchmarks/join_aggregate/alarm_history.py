@@ -56,7 +56,7 @@ def _measured(folder: Path, history: int, batches: int) -> dict[str, float]:
     settings = declare(folder, busy=TEXT)
     query, layout = query_of(TEXT, settings.streams), settings.layout
     create_tables(layout, query, settings.streams)
-    require_same(layout.batch_manifests("busy"), "busy", definition_of(query, 8), written_as(query, 8))
+    require_same(layout.batch_manifests("busy"), "busy", definition_of(query), written_as(query))
     layout.serving.mkdir(parents=True)
     _append(layout.alarms("busy"), _ended(history), 0)
     taken: dict[str, list[float]] = {"kept": [], "all": [], "publish": []}

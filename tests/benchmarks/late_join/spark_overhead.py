@@ -33,6 +33,7 @@ from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.rows import in_buckets, raw_rows
 from lakehouse.queries.runtime import run as runtime
 from lakehouse.queries.runtime.batch_manifest import finished, require_manifest
+from lakehouse.queries.runtime.scale import Wanted
 from lakehouse.queries.runtime.source import FromRaw
 from lakehouse.spark import tables
 from tests.benchmarks import page
@@ -114,7 +115,7 @@ def _measured(spark: SparkSession, folder: Path, rows: int) -> Measured:
     kernel_s, pairs = min(_kernel(*parts) for _ in range(3))
     settings = _declared(folder)
     run = online.PairsRun(
-        spark, settings.layout, settings.of_kind(PairsQuery)["answers"], settings.streams, BUCKETS
+        spark, settings.layout, settings.of_kind(PairsQuery)["answers"], settings.streams, Wanted(BUCKETS)
     )
     for number, part in enumerate(parts):
         _ingest(spark, settings, folder, part, number)
@@ -187,7 +188,7 @@ def _stages(run: online.PairsRun, kernel_s: float) -> list[list[Any]]:
     rows = raw_rows(intake, run.query, run.streams)
     passes = [
         ("read raw", rows),
-        ("place in buckets", in_buckets(rows, run.query, run.buckets)),
+        ("place in buckets", in_buckets(rows, run.query, plan.buckets)),
         ("shuffle, join in Python, answers back", run.answers(plan, rows)),
     ]
     found, before = [], 0.0

@@ -133,7 +133,7 @@ def _lakehouse(folder: Path) -> Settings:
         tables.create_ledger(layout.ledger(name))
         tables.create_rollup(layout.rollup(name), stream)
     create_tables(layout, query, settings.streams)  # type: ignore[arg-type]
-    means = (definition_of(query, BUCKETS), written_as(query, BUCKETS))
+    means = (definition_of(query), written_as(query))
     require_same(layout.batch_manifests(QUERY), QUERY, *means)
     return settings
 

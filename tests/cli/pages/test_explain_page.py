@@ -15,7 +15,7 @@ from tests.queries.joined import TEXT, declare, run_by_hand
 
 
 def _page(settings: Settings) -> str:
-    state = PairsState(settings.layout, settings.of_kind(PairsQuery)["replies"], 8)
+    state = PairsState(settings.layout, settings.of_kind(PairsQuery)["replies"])
     declared = Declared(settings.streams, settings.sites, None)
     return page_of(explain(state, declared), state, declared)
 

@@ -99,5 +99,7 @@ def test_the_method_is_told_with_why_and_what_else_could_run_it(chain: Aggregate
 
 
 def test_rows_are_spread_by_what_all_streams_carry(chain: AggregateQuery, streams: dict[str, Stream]) -> None:
-    assert words.spread_in_words(chain, 8) == "1: no column is common to all streams, so all rows are in one"
-    assert words.spread_in_words(query_of(TEXT, streams), 8) == "8, by hash of a.place = b.place"
+    assert (
+        words.spread_in_words(chain, "1") == "1: no column is common to all streams, so all rows are in one"
+    )
+    assert words.spread_in_words(query_of(TEXT, streams), "8") == "8, by hash of a.place = b.place"

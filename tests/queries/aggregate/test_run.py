@@ -21,6 +21,7 @@ from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.run import AggregateRun
 from lakehouse.queries.registered import parse_query
 from lakehouse.queries.runtime.repair import drain_repairs
+from lakehouse.queries.runtime.scale import Wanted
 from tests.table_rows import arrow_rows, named_rows
 from tests.taking_in import take_in
 
@@ -107,7 +108,11 @@ class Streams:
         """Return a query under this number of buckets."""
         settings = self.settings
         return AggregateRun(
-            self.spark, settings.layout, settings.of_kind(AggregateQuery)[query], settings.streams, buckets
+            self.spark,
+            settings.layout,
+            settings.of_kind(AggregateQuery)[query],
+            settings.streams,
+            Wanted(buckets),
         )
 
     def answers(self, query: str) -> list[tuple[Any, ...]]:

@@ -26,12 +26,12 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def explained(settings: Settings) -> dict[str, Any]:
-    state = state_of(settings.layout, query_of(settings), 8)
+    state = state_of(settings.layout, query_of(settings))
     return explain(state, Declared(settings.streams, settings.sites, None))
 
 
 def test_a_line_tells_what_was_found_and_moved(settings: Settings) -> None:
-    (line,) = overview(settings.layout, settings.registered, 8)["queries"]
+    (line,) = overview(settings.layout, settings.registered)["queries"]
 
     assert (line["kind"], line["state"], line["batches"], line["rows"]) == ("multiway", "current", 2, 280)
     assert (line["results_online"], line["results_repaired"], line["open"]) == (75, 25, 4)

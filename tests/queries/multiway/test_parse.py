@@ -81,13 +81,13 @@ def test_what_slack_and_windows_say_is_part_of_what_it_means_and_words_are_not()
     query = multiway_of("three", HEAD, STREAMS)
 
     reworded = multiway_of("three", HEAD.replace("JOIN", "join").replace("60", "60"), STREAMS)
-    assert definition_of(reworded, 8) == definition_of(query, 8)
+    assert definition_of(reworded) == definition_of(query)
     for change in (
         f"{HEAD} SLACK 1 SECOND",
         HEAD.replace("1 HOUR", "2 HOURS"),
         HEAD.replace("a.x", "a.kind"),
     ):
-        assert definition_of(multiway_of("three", change, STREAMS), 8) != definition_of(query, 8)
+        assert definition_of(multiway_of("three", change, STREAMS)) != definition_of(query)
 
 
 # Each is a query whose fault stands at the mark, and what is told of it.

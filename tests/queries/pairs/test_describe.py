@@ -43,9 +43,9 @@ def test_an_alias_is_told_where_there_is_one() -> None:
 
 
 def test_buckets_are_told_by_what_meets_in_them() -> None:
-    assert buckets_in_words(_query("a.x = right_one.x"), 8) == "8, by hash of the keys"
-    assert "up to 3" in buckets_in_words(_query("ABS(a.x - right_one.x) <= 1"), 8)
-    assert "up to 9" in buckets_in_words(_query("DISTANCE(a.x, a.y, right_one.x, right_one.y) <= 1"), 8)
+    assert buckets_in_words(_query("a.x = right_one.x"), "8") == "8, by hash of the keys"
+    assert "up to 3" in buckets_in_words(_query("ABS(a.x - right_one.x) <= 1"), "8")
+    assert "up to 9" in buckets_in_words(_query("DISTANCE(a.x, a.y, right_one.x, right_one.y) <= 1"), "8")
 
 
 def test_a_policy_is_told_with_what_it_aims_at() -> None:

@@ -11,6 +11,7 @@ from lakehouse.queries.pairs.state import PairsState
 from lakehouse.queries.pairs.text import found_in_words
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, write_manifest
 from lakehouse.queries.runtime.explain import Declared, explain
+from lakehouse.queries.runtime.scale import Scale
 from lakehouse.queries.runtime.state import Facts
 from tests.queries.joined import (
     FIGURES,
@@ -35,7 +36,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def _state(settings: Settings) -> PairsState:
-    return PairsState(settings.layout, settings.of_kind(PairsQuery)["replies"], settings.queries.buckets)
+    return PairsState(settings.layout, settings.of_kind(PairsQuery)["replies"])
 
 
 def _completeness(settings: Settings) -> Completeness:
@@ -82,6 +83,18 @@ def test_a_bucket_is_told_as_the_last_batch_left_it_with_all_it_has_counted(sett
         1_500_000,
     )
     assert (first["missed"], first["unusable"], second["refused"], second["rows"]) == (12, 3, 1, 940)
+
+
+def test_where_their_number_has_changed_buckets_tell_what_they_have_counted_since(settings: Settings) -> None:
+    run_by_hand(settings)
+    query = settings.of_kind(PairsQuery)["replies"]
+    write_plans(settings.layout, query, scales=(Scale(1, 4), Scale(2, 2)))
+
+    facts = _facts(settings)
+
+    assert (facts["plan"]["buckets"], facts["plan"]["spread"]) == (2, "2 since batch 2, by hash of the keys")
+    assert [bucket["rows"] for bucket in facts["buckets"]] == [500, 40]
+    assert facts["rows"] == 2440
 
 
 def test_a_batch_is_the_sum_of_its_buckets_with_the_range_of_their_slacks(settings: Settings) -> None:
@@ -180,7 +193,7 @@ def test_over_time_waits_are_those_of_repaired_pairs(settings: Settings) -> None
 def test_where_periods_missed_their_recall_the_slack_that_all_needed_is_told(tmp_path: Path) -> None:
     settings = declare(tmp_path)
     layout = settings.layout
-    write_plans(layout, settings.of_kind(PairsQuery)["replies"], settings.queries.buckets)
+    write_plans(layout, settings.of_kind(PairsQuery)["replies"])
     write_figures(layout, "replies", FIGURES)
     # Of a hundred pairs of one second ten were missed, by a row that came a minute late.
     write_pairs(layout, "replies", online=[(100, 90), (200, 90)], repaired=[(200, 10)])
@@ -201,7 +214,7 @@ def test_before_a_repair_it_is_told_how_late_rows_were_and_what_the_slack_for_th
 ) -> None:
     settings = declare(tmp_path)
     layout = settings.layout
-    write_plans(layout, settings.of_kind(PairsQuery)["replies"], settings.queries.buckets, repairs=0)
+    write_plans(layout, settings.of_kind(PairsQuery)["replies"], repairs=0)
     # Five rows in twenty may be late at the recall of 0.95 where one may.
     write_figures(layout, "replies", [(1, n, 10, 5, 3 - n, 0, 0, 9, 9, 900, 0, 0, 300) for n in (0, 1)])
     write_pairs(layout, "replies", online=[(100, 90), (200, 90)], repaired=[])

@@ -15,6 +15,7 @@ from lakehouse.home.layout import Home
 from lakehouse.queries.pairs.needed_slack import missed_by_bucket
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, require_manifest, write_manifest
+from lakehouse.queries.runtime.scale import Scale
 from tests.queries.joined import declare
 from tests.serving.streams import write_delta
 
@@ -34,6 +35,11 @@ MISSED = {
     "slack_us": [10_000, 20_000, 30_000, 40_000],
     "pairs": [5, 6, 7, 8],
 }
+
+
+def plan(number: int, through_repair: int = 0, *later: Scale) -> BatchManifest:
+    """Return what a batch takes, in two buckets unless it is cut otherwise later."""
+    return BatchManifest(number, ((0, 1), (0, 1)), through_repair, (Scale(1, 2), *later))
 
 
 @pytest.fixture
@@ -70,8 +76,7 @@ def told(layout: Home, query: PairsQuery) -> dict[int, tuple[int, list[Any]]]:
 
 
 def test_a_batch_is_told_of_all_repairs_up_to_the_one_its_plan_names(settings: Settings) -> None:
-    spans = ((0, 1), (0, 1))
-    layout, query = repaired(settings, BatchManifest(1, spans), BatchManifest(2, spans, through_repair=2))
+    layout, query = repaired(settings, plan(1), plan(2, through_repair=2))
 
     found = told(layout, query)
 
@@ -80,23 +85,31 @@ def test_a_batch_is_told_of_all_repairs_up_to_the_one_its_plan_names(settings: S
     assert found[1] == (250 * SECOND, [[90 * SECOND, 1, 20_000, 6]])
 
 
+def test_buckets_of_another_scale_are_told_of_those_from_which_they_go_on(settings: Settings) -> None:
+    """Batches 2 and 3 are cut into one bucket, the next ones into four."""
+    later = Scale(2, 1), Scale(4, 4)
+    layout, query = repaired(settings, plan(1), plan(2, 2, *later))
+
+    found = told(layout, query)
+
+    first, second = [90 * SECOND, 0, 10_000, 5], [150 * SECOND, 1, 30_000, 7]
+    assert found == dict.fromkeys(range(4), (300 * SECOND, [first, second]))
+
+
 def test_a_bucket_that_had_no_stream_time_yet_is_told_nothing(settings: Settings) -> None:
-    layout, query = repaired(settings, BatchManifest(1, ((0, 1), (0, 1)), through_repair=1))
+    layout, query = repaired(settings, plan(1, through_repair=1))
 
     assert told(layout, query) == {0: (100 * SECOND, [[90 * SECOND, 0, 10_000, 5]])}
 
 
 def test_a_batch_is_told_once(settings: Settings) -> None:
-    spans = ((0, 1), (0, 1))
-    layout, query = repaired(
-        settings, BatchManifest(1, spans, through_repair=2), BatchManifest(2, spans, through_repair=2)
-    )
+    layout, query = repaired(settings, plan(1, through_repair=2), plan(2, through_repair=2))
 
     assert told(layout, query) == {}
 
 
 def test_what_is_older_than_the_policy_remembers_is_left_out(settings: Settings) -> None:
-    layout, query = repaired(settings, BatchManifest(1, ((0, 1), (0, 1)), through_repair=2))
+    layout, query = repaired(settings, plan(1, through_repair=2))
 
     # Ten periods of 4 s and the quarter that is not full yet.
     brief = replace(query, period_us=4 * SECOND, step_us=SECOND)
@@ -106,17 +119,17 @@ def test_what_is_older_than_the_policy_remembers_is_left_out(settings: Settings)
 
 
 def test_a_policy_that_does_not_listen_is_told_nothing(settings: Settings) -> None:
-    layout, query = repaired(settings, BatchManifest(1, ((0, 1), (0, 1)), through_repair=2))
+    layout, query = repaired(settings, plan(1, through_repair=2))
 
     assert told(layout, replace(query, policy="paper")) == {}
 
 
 def test_a_repair_that_found_nothing_is_told_as_well(settings: Settings) -> None:
-    layout, query = repaired(settings, BatchManifest(1, ((0, 1), (0, 1)), through_repair=1))
+    layout, query = repaired(settings, plan(1, through_repair=1))
     for path in layout.needed_slack(query.name).rglob("*"):
         path.unlink() if path.is_file() else None
 
-    (until, rows) = missed_by_bucket(layout, query, BatchManifest(1, ((0, 1), (0, 1)), through_repair=1))[0]
+    (until, rows) = missed_by_bucket(layout, query, plan(1, through_repair=1))[0]
 
     assert until == 100 * SECOND
     assert np.shape(rows) == (0, 4)

@@ -88,9 +88,9 @@ def test_spare_rows_are_part_of_how_a_query_runs_where_they_are_not_the_default(
 
     assert (usual.spare_rows, more.spare_rows) == (1024, 20_000)
     assert usual.definition() == more.definition()
-    assert (usual.how(8), more.how(8)) == (
-        "POLICY needed_slack IN 8 BUCKETS",
-        "POLICY needed_slack SPARE 20000 IN 8 BUCKETS",
+    assert (usual.how(), more.how()) == (
+        "POLICY needed_slack",
+        "POLICY needed_slack SPARE 20000",
     )
 
 
@@ -110,7 +110,7 @@ def test_sources_are_named_columns_or_else_the_keys_of_a_stream(by: str, sources
 
     assert (query.policy, query.sources, other.sources) == ("per_source", sources, None)
     assert query.columns_of(0) == {"id", "device", *query.sources[0]}  # type: ignore[index]
-    assert query.definition() == other.definition() and query.how(8) != other.how(8)
+    assert query.definition() == other.definition() and query.how() != other.how()
 
 
 @pytest.mark.parametrize(
@@ -521,7 +521,7 @@ def test_settings_hold_the_registered_queries(tmp_path: Path) -> None:
         _config(tmp_path, STREAM.format(name="s", format="csv"), one=SELF.format(name="s"))
     )
 
-    assert (settings.queries.folder, settings.queries.buckets) == (tmp_path / "asked", 8)
+    assert (settings.queries.folder, settings.queries.buckets) == (tmp_path / "asked", None)
     assert settings.query("one").sides[0].stream == "s"
     with pytest.raises(KeyError, match="no query 'two'; registered: one"):
         settings.query("two")

@@ -23,6 +23,7 @@ from lakehouse.queries.runtime.batch_manifest import (
     write_manifest,
 )
 from lakehouse.queries.runtime.repair import drain_repairs
+from lakehouse.queries.runtime.scale import Scale, Wanted
 from tests.queries.limits import limited
 from tests.table_rows import named_rows, table_rows
 from tests.taking_in import take_in
@@ -85,7 +86,7 @@ class Streams:
             self.settings.layout,
             self.settings.of_kind(PairsQuery)[query],
             self.settings.streams,
-            buckets,
+            Wanted(buckets),
         )
 
     def pairs(self, query: str, *columns: str) -> list[tuple[Any, ...]]:
@@ -205,7 +206,9 @@ def test_a_batch_is_told_of_the_repairs_that_its_plan_names_and_chooses_slack_by
     streams.land(1, some_rows(6, 1, 300))
     # Begun and died; then a repair is finished.
     write_manifest(
-        streams.settings.layout.batch_manifests("ids"), "batch", BatchManifest(2, ((1, 2), (1, 2)))
+        streams.settings.layout.batch_manifests("ids"),
+        "batch",
+        BatchManifest(2, ((1, 2), (1, 2)), scales=(Scale(1, 2),)),
     )
     found = drain_repairs(run)["found"]
     for each in (run, untold):

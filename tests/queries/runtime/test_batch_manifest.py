@@ -27,6 +27,7 @@ from lakehouse.queries.runtime.batch_manifest import (
     require_same,
     write_manifest,
 )
+from lakehouse.queries.runtime.scale import Scale
 
 
 def entries(*rows: int) -> list[Entry]:
@@ -146,3 +147,21 @@ def _killed(point: str) -> None:
 
 def _not_killed(point: str) -> None:
     assert point in QUERY_FOLDING_POINTS
+
+
+def test_a_manifest_says_its_scales_and_one_that_does_not_has_the_one_that_its_version_had_for_good(
+    tmp_path: Path,
+) -> None:
+    """Earlier versions ended the meaning of a query with its number of buckets, which a change of it was refused by."""
+    replace_definition(tmp_path, "a JOIN b POLICY p IN 6 BUCKETS", "SELECT b POLICY p IN 6 BUCKETS")
+    (tmp_path / "batch-00000001").write_text('{"number": 1, "spans": [[0, 1], [0, 1]]}')
+    scales = Scale(1, 6), Scale(2, 3)
+    write_manifest(tmp_path, "batch", BatchManifest(2, ((1, 2), (1, 2)), scales=scales))
+
+    require_same(tmp_path, "q", "a JOIN b POLICY p", "SELECT b POLICY p")
+    assert [require_manifest(tmp_path, "batch", number).scales for number in (1, 2)] == [scales[:1], scales]
+    assert read_definition(tmp_path) == "a JOIN b POLICY p"
+    assert meanings(tmp_path, "a JOIN b POLICY o", "SELECT b POLICY o") == (
+        "SELECT b POLICY p",
+        "SELECT b POLICY o",
+    )

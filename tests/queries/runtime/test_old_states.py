@@ -9,6 +9,8 @@ import pytest
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import read_rows
 from lakehouse.queries.runtime import tables as runtime_tables
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, write_manifest
+from lakehouse.queries.runtime.scale import Scale
 from lakehouse.queries.runtime.tables import drop_old_states
 from lakehouse.spark import tables
 
@@ -57,3 +59,12 @@ def test_a_table_of_whole_states_gains_segments_and_loses_what_is_superseded(
     done["batch"] = 4
     drop_old_states(layout, "q")
     assert _parts(layout) == sorted([(4, "left", 20), *unfinished], key=repr)
+
+    # Batch 5 is cut into other buckets and writes anew what is alive, also that which would have been alive for longer.
+    new = [(bucket, "left", b"rows", 20, 5) for bucket in (0, 1)] + [(0, "left", None, 15, 5)]
+    tables.append_once(spark.createDataFrame(new, COLUMNS), table, "query-q", 5)
+    scales = Scale(1, 1), Scale(5, 2)
+    write_manifest(layout.batch_manifests("q"), "batch", BatchManifest(5, ((4, 5),), scales=scales))
+    done["batch"] = 5
+    drop_old_states(layout, "q")
+    assert _parts(layout) == [(5, "left", 15), (5, "left", 20), (5, "left", 20)]

@@ -18,7 +18,7 @@ ALIAS = {"pairs": "r", "multiway": "d", "aggregate": "a"}
 
 
 def opened(settings: Settings, kind: str) -> QueryState:
-    return state_of(settings.layout, settings.query(KINDS[kind][0]), 8)
+    return state_of(settings.layout, settings.query(KINDS[kind][0]))
 
 
 def explained(settings: Settings, kind: str) -> dict[str, Any]:

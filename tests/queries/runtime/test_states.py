@@ -6,7 +6,6 @@ import pytest
 
 from lakehouse.declare.settings import Settings
 from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.pairs.state import PairsState
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, replace_definition, write_manifest
 from lakehouse.queries.runtime.state import Facts, overview
 from tests.queries.joined import AT, SECOND, START_US, TEXT, declare, run_by_hand, write_figures, write_ledger
@@ -18,7 +17,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def _facts(settings: Settings) -> Facts:
-    (facts,) = overview(settings.layout, settings.of_kind(PairsQuery), settings.queries.buckets)["queries"]
+    (facts,) = overview(settings.layout, settings.of_kind(PairsQuery))["queries"]
     found: Facts = facts
     return found
 
@@ -77,12 +76,6 @@ def test_a_query_that_means_something_else_than_its_tables_is_changed(
     assert _facts(declare(tmp_path, replies=TEXT.replace("0.95", "0.9")))["state"] == "current"
 
 
-def test_a_change_of_the_number_of_buckets_is_one_too(settings: Settings) -> None:
-    run_by_hand(settings)
-
-    assert PairsState(settings.layout, settings.of_kind(PairsQuery)["replies"], 9).state == "changed"
-
-
 def test_a_batch_in_which_no_bucket_had_anything_to_do_counts_and_holds_nothing(settings: Settings) -> None:
     write_figures(settings.layout, "replies", [(1, -1, *[0] * 11)])
 
@@ -95,5 +88,5 @@ def test_tables_of_a_query_that_is_registered_no_longer_are_told(settings: Setti
     run_by_hand(settings)
     replace_definition(settings.layout.batch_manifests("old"), "something", "something")
 
-    assert overview(settings.layout, settings.of_kind(PairsQuery), 8)["unregistered"] == ["old"]
-    assert overview(settings.layout, {}, 8)["unregistered"] == ["old", "replies"]
+    assert overview(settings.layout, settings.of_kind(PairsQuery))["unregistered"] == ["old"]
+    assert overview(settings.layout, {})["unregistered"] == ["old", "replies"]

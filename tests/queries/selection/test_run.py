@@ -187,10 +187,8 @@ def test_a_query_that_raises_stands_still_with_its_error_and_catches_up_once_it_
         QueryFailed, match=r"query brief is stopped: batch 2, at short.device, temp. .short.py:3."
     ):
         run_queries.run(settings, spark, "brief")
-    found = state_of(settings.layout, settings.query("brief"), 8).summary()
-    others = [
-        state_of(settings.layout, settings.query(name), 8).summary()["state"] for name in ("warm", "even")
-    ]
+    found = state_of(settings.layout, settings.query("brief")).summary()
+    others = [state_of(settings.layout, settings.query(name)).summary()["state"] for name in ("warm", "even")]
     write(tmp_path, {}, short=SHORT)
     caught_up = run_queries.run(settings, spark, "brief")
 

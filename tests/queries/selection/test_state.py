@@ -24,12 +24,12 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def explained(settings: Settings) -> dict[str, Any]:
-    state = state_of(settings.layout, query_of(settings), 8)
+    state = state_of(settings.layout, query_of(settings))
     return explain(state, Declared(settings.streams, settings.sites, None))
 
 
 def test_a_line_tells_what_was_selected_and_the_operators_in_their_current_order(settings: Settings) -> None:
-    hot, new = overview(settings.layout, settings.registered, 8)["queries"]
+    hot, new = overview(settings.layout, settings.registered)["queries"]
 
     assert (hot["kind"], hot["state"], hot["batches"], hot["rows"], hot["selected"]) == (
         *("selection", "current", 2, 2000, 100),

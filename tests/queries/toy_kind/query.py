@@ -32,6 +32,6 @@ class SampleQuery(Query):
         outputs = ", ".join(f"{each.name} = {each.column}" for each in self.outputs)
         return f"{self.streams[0]} OUTPUTS [{outputs}] SAMPLE {self.one_in}"
 
-    def how(self, buckets: int) -> str:
+    def how(self) -> str:
         """Each row is decided alone."""
         return "ROW BY ROW"

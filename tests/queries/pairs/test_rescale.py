@@ -1,0 +1,155 @@
+"""Batches cut into other buckets than those before, without Spark: each pair is found once, online or by a repair."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from lakehouse.algorithms.late_join.contract import Clock
+from lakehouse.queries.pairs.query import PairsQuery
+from lakehouse.queries.pairs.repair import BucketRepair
+from lakehouse.queries.pairs.rows import as_batch, in_buckets
+from tests.oracles.late_join.nested_loop import NestedLoop
+from tests.queries.pairs.test_bucket import SCHEMA, WINDOW, query, rows_of, task
+from tests.queries.pairs.test_repair_in_arrow import REPAIRED, metrics_of, pairs_of
+from tests.queries.rescaled_steps import Rescaled
+
+SCALE = 10_000
+
+
+@pytest.mark.parametrize("policy", ["needed_slack", "per_source"])
+@pytest.mark.parametrize("condition", ["equality", "band", "distance"])
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_the_buckets_of_batches_are_all_pairs_are_found_once(
+    condition: str, seed: int, policy: str
+) -> None:
+    """Lost attempts and ended processes among them; half of the rows are late, many by more than the slack."""
+    dice = np.random.default_rng(seed)
+    # What is judged by other rows of a bucket would depend on how rows are cut.
+    asked = replace(query(condition, recall=0.3, policy=policy, scale=SCALE), clock=Clock())
+    steps, answers, batches = started(asked), list[pa.Table](), some_batches(dice)
+    for rows in batches:
+        buckets = int(dice.choice([1, 2, 3, 4, 6]))
+        if dice.random() < 0.3:
+            steps.run(rows.slice(0, int(dice.integers(rows.num_rows))), buckets, is_lost=True)
+        if dice.random() < 0.3:
+            steps.end_process()
+        before = markers(steps)
+        answers.append(steps.run(rows, buckets))
+        for bucket, own in markers(steps).items():
+            of_it = [each for parent, each in before.items() if (parent - bucket) % steps.common == 0]
+            assert all(own[part] >= each[part] for each in of_it for part in own)
+    online = pairs_of([each.filter(pc.equal(each["kind"], "pair")) for each in answers])
+    late = repaired(asked, steps, batches, answers)
+    expected = Counter[tuple[int, int]]()
+    yardstick = NestedLoop(asked.condition, WINDOW * SCALE)
+    for rows in batches:
+        found = yardstick.process(as_batch(rows)).pairs
+        expected.update(zip(found.left.tolist(), found.right.tolist(), strict=True))
+    assert online + late == expected
+    assert online and late
+
+
+def some_batches(dice: np.random.Generator) -> list[pa.Table]:
+    """Return eight batches of twenty to fifty rows."""
+    ends = np.cumsum(dice.integers(20, 50, 8))
+    behind = np.where(dice.random(ends[-1]) < 0.5, -dice.integers(0, 30, ends[-1]), 0)
+    columns = (
+        dice.integers(0, 2, ends[-1]),
+        behind,
+        dice.integers(0, 4, ends[-1]),
+        dice.integers(-4, 5, ends[-1]),
+    )
+    drawn = [(*row, "a", row[2]) for row in zip(*(column.tolist() for column in columns), strict=True)]
+    return [stretched(rows_of(drawn[start:end], start)) for start, end in pairwise([0, *ends.tolist()])]
+
+
+def stretched(rows: pa.Table) -> pa.Table:
+    """Return rows at times that are some steps of slack apart."""
+    for name in ("event_us", "arrival_us"):
+        rows = rows.set_column(rows.schema.get_field_index(name), name, pc.multiply(rows[name], SCALE))
+    return rows
+
+
+def started(asked: PairsQuery) -> Rescaled:
+    """Return a query without rows."""
+    Rescaled.end_process()
+    return Rescaled(
+        lambda rows, buckets: in_buckets(unplaced(rows), asked, buckets), partial(task, asked), SCHEMA
+    )
+
+
+def unplaced(rows: pa.Table) -> pa.Table:
+    """Return rows as they are before they are cut into buckets."""
+    return rows.drop_columns(["bucket"])
+
+
+def logged(answer: pa.Table, what: str) -> pa.Table:
+    """Return what a batch has logged."""
+    return answer.filter(pc.and_(pc.equal(answer["kind"], "log"), pc.equal(answer["part"], what)))
+
+
+def repaired(
+    asked: PairsQuery, steps: Rescaled, batches: list[pa.Table], answers: list[pa.Table]
+) -> Counter[tuple[int, int]]:
+    """Return the pairs that repairs find, one for the batches of each scale."""
+    taken = [
+        rows.append_column("taken", pa.array([number] * rows.num_rows, pa.int64()))
+        for number, rows in enumerate(batches)
+    ]
+    time = max((row["f_time_us"] for row in metrics_of(answers) if row["f_time_us"] is not None), default=0)
+    found, ends = [REPAIRED.empty_table()], [*(scale.since for scale in steps.scales[1:]), len(batches) + 1]
+    for scale, end in zip(steps.scales, ends, strict=True):
+        own = pa.concat_tables([logged(each, "missed") for each in answers[scale.since - 1 : end - 1]])
+        late = own.append_column("what", own["part"])
+        raw = pa.concat_tables(taken[: end - 1], promote_options="permissive")
+        placed = in_buckets(unplaced(raw), asked, scale.buckets)
+        work = BucketRepair(asked, REPAIRED, time)
+        for bucket in set(late["bucket"].to_pylist()):
+            both = (each.filter(pc.equal(each["bucket"], bucket)) for each in (placed, late))
+            found.append(work((pa.scalar(bucket, pa.int32()),), *both))
+    return pairs_of([each.filter(pc.equal(each["kind"], "pair")) for each in found])
+
+
+@pytest.mark.parametrize("policy", ["needed_slack", "per_source", "paper"])
+def test_a_bucket_goes_on_with_what_the_closest_one_has_learned_and_the_longest_slack(policy: str) -> None:
+    asked = query(policy=policy, scale=SCALE)
+    steps = started(asked)
+    drawn = [(number % 2, -20 * (number % 7 == 0), number % 3, 1, "a", number % 2) for number in range(300)]
+    rows = stretched(rows_of(drawn, 0))
+    first = metrics_of([steps.run(rows, 2)])
+    learned = counters(steps, "policy")
+    then = metrics_of([steps.run(rows.slice(0, 0), 4)])
+    assert counters(steps, "policy") == {bucket: learned[bucket % 2] for bucket in range(4)}
+    back = metrics_of([steps.run(rows.slice(0, 0), 1)])
+    assert counters(steps, "policy") == {0: learned[0]}
+    for name in ("left_slack_us", "right_slack_us"):
+        longest = max(each[f"f_{name}"] for each in first)
+        assert [each[f"f_{name}"] for each in then] == [each[f"f_{name}"] for each in (*first, *first)]
+        assert [each[f"f_{name}"] for each in back] == [longest]
+    # Every row that was held is held by one of the four, and by the last one unless another has passed its time.
+    assert sum(each["f_held"] for each in then) == sum(each["f_held"] for each in first) > 0
+    assert 0 < back[0]["f_held"] <= sum(each["f_held"] for each in first)
+
+
+def markers(steps: Rescaled) -> dict[int, dict[str, int]]:
+    """Return by bucket up to when the rows of each side are gone."""
+    rows = steps.states[-1].to_pylist() if steps.states else []
+    ends = [row for row in rows if row["content"] is None]
+    return {
+        row["bucket"]: {own["part"]: own["leave_us"] for own in ends if own["bucket"] == row["bucket"]}
+        for row in ends
+    }
+
+
+def counters(steps: Rescaled, part: str) -> dict[int, bytes]:
+    """Return a counter of each bucket after the last batch."""
+    rows = steps.states[-1].to_pylist()
+    return {row["bucket"]: row["content"] for row in rows if row["part"] == part}

@@ -1,0 +1,76 @@
+"""A query's buckets and their states in memory, batch by batch, each cut into as many buckets as it is asked to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import gcd
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakehouse.queries.runtime import segments
+from lakehouse.queries.runtime.bucket_answers import in_new_buckets
+from lakehouse.queries.runtime.scale import Scales, Wanted, changes_at, next_scales
+from lakehouse.queries.runtime.segments import Segment, StateBefore
+
+_NAMES = ("bucket", "part", "content", "leave_us")
+
+
+@dataclass
+class Rescaled:
+    """The table ``states`` of a query; ``place`` cuts rows into buckets, ``make`` makes what a task does with one."""
+
+    place: Callable[[pa.Table, int], pa.Table]
+    make: Callable[..., Any]
+    schema: pa.Schema
+    scales: Scales = ()
+    states: list[pa.Table] = field(default_factory=list)
+    cut: list[int] = field(default_factory=list)
+    drawn: int = 0
+
+    def run(self, rows: pa.Table, buckets: int, is_lost: bool = False, **known: Any) -> pa.Table:
+        """Take rows in as the next batch; return its answers. ``is_lost``: it is not appended; the process lives."""
+        number, placed = len(self.states) + 1, self.place(rows, buckets)
+        scales = next_scales(self.scales, number, Wanted(buckets))
+        self.drawn += 1
+        before = StateBefore("rescaled", number, str(self.drawn), self._read, scales)
+        others = self._counters()
+        if changes_at(scales, number):
+            others = in_new_buckets(others, scales[-2].buckets, buckets)
+        work, answers = self.make(before, **known), [self.schema.empty_table()]
+        for bucket in np.union1d(placed["bucket"].to_numpy(), others["bucket"].to_numpy()):
+            own = (
+                each.filter(pc.equal(each["bucket"], bucket)).combine_chunks() for each in (placed, others)
+            )
+            answers.append(work((pa.scalar(bucket, pa.int32()),), *own))
+        answer = pa.concat_tables(answers)
+        if not is_lost:
+            self.scales = scales
+            self.cut.append(buckets)
+            self.states.append(answer.filter(pc.equal(answer["kind"], "state")).select(_NAMES))
+        return answer
+
+    @property
+    def common(self) -> int:
+        """Return the common divisor of the numbers of buckets of the last two batches."""
+        return gcd(*self.cut[-2:])
+
+    @staticmethod
+    def end_process() -> None:
+        """Lose what the process has in memory."""
+        segments._KEPT.clear()
+
+    def _counters(self) -> pa.Table:
+        last = self.states[-1] if self.states else self.schema.empty_table().select(_NAMES)
+        return last.filter(pc.or_(pc.is_null(last["leave_us"]), pc.is_null(last["content"])))
+
+    def _read(self, bucket: int, after: int, alive_from: Mapping[str, int]) -> list[Segment]:
+        rows = [row for batch in self.states[after:] for row in batch.to_pylist() if row["bucket"] == bucket]
+        return [
+            Segment(row["part"], row["leave_us"], row["content"])
+            for row in rows
+            if None not in (row["leave_us"], row["content"]) and row["leave_us"] >= alive_from[row["part"]]
+        ]
