@@ -6,6 +6,7 @@ subject.py    a small lakehouse, every job over it, and what its tables hold at 
 lab.py        where faults are tried: the lakehouse put back before each attempt, in several processes
 forked.py     a process per attempt, in which every change of a file is a step that can fail
 kills.py      the process dies before each step, once or twice in a row
+engine.py     Spark's JVM dies, and the process that uses it lives on
 errors.py     from one step on no file can be changed: no space, read-only, too many open files, a disk that fails
 disk.py       the same by a real file system that is full or read-only
 damage.py     files of the home are deleted, emptied or halved

@@ -47,6 +47,11 @@ ROWS: Mapping[str, tuple[str, str]] = {
         "{twice} times the run that follows dies too",
         "{killed}",
     ),
+    "engine": (
+        "Spark's JVM dies alone at each of the moments that an ingest, rollups, a query with a predicate, a rebuild "
+        "and a publish pass whose work is Spark's",
+        "{killed}",
+    ),
     "errors": ("from a step on every change of a file fails, with {codes}", "{tried}"),
     "disk": ("a real file system that is full, or read-only, at first or halfway", "{tried}"),
     "damage": (

@@ -19,7 +19,7 @@ def one_laboratory() -> Iterator[None]:
         yield
 
 
-OTHERS = ("errors", "disk", "writers", "clocks", "readers", "topics", "sessions", "heap")
+OTHERS = ("engine", "errors", "disk", "writers", "clocks", "readers", "topics", "sessions", "heap")
 
 
 @pytest.mark.parametrize(
