@@ -7,17 +7,15 @@ which asks Spark for nothing. Seconds are those of processors, so that what else
 is a small file with the readings of one hour of event time, one of them eight days late; one of a day's batches holds a
 line that is no record. Every 24 batches the last three run, as on a day's schedule.
 
-What looks at a clock must see hours pass: after each batch the files of all logs are set back by an hour, and unused
-data files go after so many seconds as the last week of batches took here. *Bounded* means: the most files and log
-entries of any table in the last third of the run are no more than a tenth above those of the third before. *Flat*: the
-median batch of the last fifty takes no more than a fifth longer than that of the first fifty; the first five only warm
-up.
+A week is as many seconds as its batches took here: after these, files and log entries of old versions go. *Bounded*
+means: the most files and log entries of any table in the last third of the run are no more than a tenth above those of
+the third before. *Flat*: the median batch of the last fifty takes no more than a fifth longer than that of the first
+fifty; the first five only warm up.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import sys
 import tempfile
@@ -92,17 +90,8 @@ def land(folder: Path, batch: int) -> None:
     (folder / "landing" / f"{batch:06d}.ndjson").write_text("\n".join(lines) + "\n")
 
 
-def age_logs(home: Path) -> None:
-    """Set the files of all logs back by an hour."""
-    for folder in TABLES:
-        for path in (home / folder).glob("*/_delta_log/*"):
-            if path.is_file():
-                then = path.stat().st_mtime - HOUR
-                os.utime(path, (then, then))
-
-
 def in_a_short_week(settings: Settings, week_s: float) -> Settings:
-    """Let unused data files go after as long as a week of batches took here."""
+    """Let old versions go after as long as a week of batches took here."""
     tables = settings.tables.model_copy(update={"history": int(week_s * 1_000_000)})
     return settings.model_copy(update={"tables": tables})
 
@@ -141,7 +130,6 @@ def measure(batches: int, every: int, seconds: float, told: Callable[[str], None
             land(folder, batch)
             found.began.append(time.monotonic())
             found.batch_s.append(timed(lambda: _batch(settings, spark))[0])
-            age_logs(settings.home)
             if batch % every == 0:
                 kept = in_a_short_week(settings, found.week_s)
                 found.samples.append(_sample(kept, spark, found.batch_s[-every:]) | {"batch": batch})
