@@ -1,8 +1,8 @@
 """Publish one immutable version for analysts: the rollups of all streams, and what all registered queries found.
 
 A version shares nodes with the one before and adds what has come since, read from the rollup's newest files without
-Spark. Where it cannot, and once a day, all nodes are folded and added up, by Spark where they are many, and a new file
-must show the same totals before the pointer moves. When nothing has changed since the current version, nothing is made.
+Spark. Where it cannot, and once a day, all nodes are folded and added up, and a new file must show the same totals
+before the pointer moves. When nothing has changed since the current version, nothing is made.
 Safe to run again, and to kill anywhere.
 """
 
@@ -73,13 +73,13 @@ def run(
             if not is_current(layout, snapshots, queries):
                 shared = shared_batches(layout, snapshots)
                 snapshots = [
-                    with_changes(layout, one, shared) or with_nodes(settings, spark, one, scratch / one.name)
+                    with_changes(layout, one, shared) or with_nodes(settings, one, scratch / one.name)
                     for one in snapshots
                 ]
             done = publish(layout, snapshots, keep, queries)
             if anew or is_due(done):
                 whole = [
-                    one if one.nodes else with_nodes(settings, spark, one, scratch / f"{one.name}-anew")
+                    one if one.nodes else with_nodes(settings, one, scratch / f"{one.name}-anew")
                     for one in snapshots
                 ]
                 queries, changed = queries_to_publish(*asked)

@@ -15,8 +15,6 @@ from lakehouse.home.marker import read_level_counts, read_marker
 from lakehouse.serving.file.snapshot import StreamSnapshot, measures_of, totals_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from lakehouse.home.layout import Home
 
 
@@ -64,7 +62,7 @@ def refuse_unchecked(settings: Settings, snapshots: Sequence[StreamSnapshot]) ->
             )
 
 
-def with_nodes(settings: Settings, spark: SparkSession, one: StreamSnapshot, folder: Path) -> StreamSnapshot:
+def with_nodes(settings: Settings, one: StreamSnapshot, folder: Path) -> StreamSnapshot:
     """Write the stream's folded nodes and its ledger as parquet, and add the nodes up independently of DuckDB."""
     one = replace(one, changed=None)
     if not one.batch:
@@ -72,27 +70,27 @@ def with_nodes(settings: Settings, spark: SparkSession, one: StreamSnapshot, fol
     layout, stream = settings.layout, settings.stream(one.name)
     for name in ("nodes", "ledger"):
         (folder / name).mkdir(parents=True)
-    totals = _write_nodes(spark, layout, stream, one.horizons, folder / "nodes")
+    totals = _write_nodes(layout, stream, one.horizons, folder / "nodes")
     _write_ledger(layout.ledger(stream.name), one.batch, folder / "ledger")
     added = [total for row in totals for total in totals_of(row, one.measures)]
     return replace(one, nodes=folder / "nodes", ledger=folder / "ledger", totals=added)
 
 
-def _write_nodes(
-    spark: SparkSession, layout: Home, stream: Stream, horizons: Sequence[int], folder: Path
-) -> list[dict[str, Any]]:
-    """Write one row per node, and return what they add up to; by Spark only where they are many."""
+def _write_nodes(layout: Home, stream: Stream, horizons: Sequence[int], folder: Path) -> list[dict[str, Any]]:
+    """Write one row per node, and return what they add up to."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     from lakehouse.streams import rollup
 
-    if rollup.is_small(layout, stream):
-        here = rollup.folded_nodes_here(layout, stream, horizons)
-        pq.write_table(here, folder / "nodes.parquet")
-        return rollup.totals_here(here, stream)
-    nodes = rollup.folded_nodes(spark, layout, stream)
-    nodes.write.mode("append").parquet(str(folder))
-    return [row.asDict() for row in rollup.totals(nodes, stream).collect()]
+    totals = []
+    for number, nodes in enumerate(rollup.folded_nodes(layout, stream, horizons)):
+        pq.write_table(nodes, folder / f"{number:05d}.parquet")
+        totals.append(rollup.totals(nodes, stream))
+    added: list[dict[str, Any]] = (
+        rollup.totals(pa.concat_tables(totals), stream).to_pylist() if totals else []
+    )
+    return added
 
 
 def _write_ledger(ledger: Path, batch: int, folder: Path) -> None:

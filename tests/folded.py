@@ -1,7 +1,4 @@
-"""Nodes of a rollup table as a publish folds few of them, in this process.
-
-``tests/streams/test_rollup.py`` and ``test_counters.py`` hold them to the nodes that Spark folds.
-"""
+"""Nodes of a rollup table as a publish folds them."""
 
 from __future__ import annotations
 
@@ -10,7 +7,8 @@ import pyarrow as pa
 from lakehouse.declare.settings import Settings
 from lakehouse.home.marker import read_marker
 from lakehouse.home.rollup_schema import read_rollup_schema
-from lakehouse.streams.rollup import folded_nodes_here
+from lakehouse.streams.nodes import folder_of
+from lakehouse.streams.rollup import folded_nodes
 
 
 def folded(settings: Settings, name: str) -> pa.Table:
@@ -19,7 +17,9 @@ def folded(settings: Settings, name: str) -> pa.Table:
     schema = read_rollup_schema(path)
     assert schema is not None
     horizons = schema.horizons(read_marker(path).newest_us)
-    return folded_nodes_here(settings.layout, settings.stream(name), horizons)
+    stream = settings.stream(name)
+    none = folder_of(stream).schema.empty_table()
+    return pa.concat_tables([none, *folded_nodes(settings.layout, stream, horizons)])
 
 
 def rows_of(nodes: pa.Table, *columns: str) -> list[tuple[object, ...]]:

@@ -131,6 +131,8 @@ class NodeFolder:
         """Return one row per node; counters are only where one series is one meter."""
         by = [*_PLACE, "grouping", *self.stream.grouping_keys]
         nodes = self.combined(nodes, by)
+        if not self.stream.counters:
+            return nodes.select(self.schema.names).cast(self.schema)
         levels = [nodes.filter(pc.equal(nodes["level"], 1))]
         for number in range(2, len(self.stream.levels) + 1):
             own = nodes.filter(pc.equal(nodes["level"], number))

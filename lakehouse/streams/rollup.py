@@ -6,12 +6,13 @@ disagree and horizons move with the data they belong to.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -24,7 +25,7 @@ from lakehouse.home.ledger import read_ledger
 from lakehouse.home.marker import read_marker
 from lakehouse.home.rollup_schema import RollupSchema
 from lakehouse.home.table_commits import arrow_schema, fitted, open_table
-from lakehouse.home.table_log import most_rows, read_parts
+from lakehouse.home.table_log import Between, bounds, most_rows, read_parts
 from lakehouse.spark import sums, tables
 from lakehouse.streams.fold import fold
 from lakehouse.streams.nodes import (
@@ -41,8 +42,10 @@ from lakehouse.streams.schema_check import require_current
 SMALL_ROWS = 4_000_000
 # Counters are joined in order of time, for which Spark sorts the rows of each meter; fewer are sorted here.
 SMALL_ROWS_OF_COUNTERS = 100_000
-# So many values of partial nodes are folded here, in a gigabyte: a million nodes of three measures.
-SMALL_VALUES = 30_000_000
+# So many values of partial nodes are folded at once, in one to two gigabytes: a million nodes of three measures.
+VALUES_AT_ONCE = 30_000_000
+# Nodes are counted in so many equal parts of their time, or fewer, to be folded some after the others.
+_COUNTED = 100_000
 # Rows take several times their bytes while they are folded.
 _PIECE = 500_000
 _NODE = ["level", "grouping", "start_us"]
@@ -125,32 +128,40 @@ class _Added:
         return numbered.unionByName(marker, allowMissingColumns=True)
 
 
-def folded_nodes(spark: SparkSession, layout: Home, stream: Stream) -> DataFrame:
-    """Return one row per node: partial nodes combined, those below their level's horizon left out.
+def folded_nodes(layout: Home, stream: Stream, horizons: Sequence[int]) -> Iterator[pa.Table]:
+    """Yield one row per node, some times after the others: partial nodes combined, without those below their horizon.
 
-    Raises:
-        RollupOutdated: when levels, groupings or measures are not those the table was built for.
+    ``horizons`` are those of a table that is current. Cost: one pass on one core, and one over the starts where there
+    are many nodes; memory: ``VALUES_AT_ONCE``, of counters at least the nodes of the last level's width, which are
+    joined from each other.
     """
-    schema = require_current(layout, stream)
-    return combined(kept_nodes(spark, layout, stream, schema), stream)
+    folder = folder_of(stream)
+    starts = pa.array([0, *horizons], pa.int64())
+    for times in _times(layout.rollup(stream.name), stream, 1 + VALUES_AT_ONCE // len(folder.schema)):
+        parts = [folder.schema.empty_table()]
+        for part in read_parts(layout.rollup(stream.name), folder.schema.names, times):
+            nodes = fitted(part, folder.schema)
+            nodes = nodes.filter(pc.greater(nodes["level"], 0))
+            parts.append(nodes.filter(pc.greater_equal(nodes["start_us"], starts.take(nodes["level"]))))
+        yield folder.whole(pa.concat_tables(parts))
 
 
-def is_small(layout: Home, stream: Stream) -> bool:
-    """Return whether a stream's partial nodes are so few that this process folds them sooner than Spark would."""
-    return most_rows(layout.rollup(stream.name), _NODES) * len(folder_of(stream).schema) <= SMALL_VALUES
-
-
-def folded_nodes_here(layout: Home, stream: Stream, horizons: Sequence[int]) -> pa.Table:
-    """Return what ``folded_nodes`` does, folded in this process.
-
-    ``horizons`` are those of a table that is current. Cost: one pass on one core; memory: all partial nodes.
-    """
-    path, folder = layout.rollup(stream.name), folder_of(stream)
-    starts, parts = pa.array([0, *horizons], pa.int64()), [folder.schema.empty_table()]
-    for part in read_parts(path, folder.schema.names, _NODES):
-        nodes = fitted(part, folder.schema)
-        parts.append(nodes.filter(pc.greater_equal(nodes["start_us"], starts.take(nodes["level"]))))
-    return folder.whole(pa.concat_tables(parts))
+def _times(table: Path, stream: Stream, most: int) -> list[Between]:
+    """Cut the starts of nodes into ranges that have about so many nodes each; no node of counters from its parents."""
+    ((first, last),) = bounds(table, ["start_us"], _NODES)
+    if first is None or last is None:
+        return []
+    if most_rows(table, _NODES) <= most:
+        return [("start_us", first, last)]
+    width = stream.levels[-1 if stream.counters else 0].width_us
+    width *= -(-(last - first + 1) // (width * _COUNTED))
+    counts = np.zeros(last // width - first // width + 1, np.int64)
+    for part in read_parts(table, ["start_us"], _NODES):
+        place = np.asarray(part["start_us"]) // width - first // width
+        counts += np.bincount(place, minlength=len(counts))
+    cuts = np.flatnonzero(np.diff(np.cumsum(counts) // most)) + 1
+    edges = [(first // width + cut) * width for cut in (0, *cuts.tolist(), len(counts))]
+    return [("start_us", low, high - 1) for low, high in pairwise(edges)]
 
 
 def kept_nodes(spark: SparkSession, layout: Home, stream: Stream, schema: RollupSchema) -> DataFrame:
@@ -183,21 +194,11 @@ def over_keys(nodes: DataFrame, stream: Stream, grouping: tuple[str, ...]) -> Da
     return nodes.withColumns({key: F.lit(None).cast(nodes.schema[key].dataType) for key in left_out})
 
 
-def totals(nodes: DataFrame, stream: Stream) -> DataFrame:
-    """Return per level and grouping: rows and, of each measure, n and sum."""
-    sums: list[Column] = [F.sum("rows").alias("rows")]
-    for name in stream.measures:
-        sums += [F.sum(f"{name}__n").alias(f"{name}__n"), F.sum(f"{name}__sum").alias(f"{name}__sum")]
-    return nodes.groupBy("level", "grouping").agg(*sums)
-
-
-def totals_here(nodes: pa.Table, stream: Stream) -> list[dict[str, Any]]:
-    """Return what ``totals`` does, of nodes that this process holds."""
+def totals(nodes: pa.Table, stream: Stream) -> pa.Table:
+    """Return per level and grouping, of nodes or of totals: rows and, of each measure, n and sum."""
     parts = ["rows", *(f"{name}__{part}" for name in stream.measures for part in ("n", "sum"))]
     found = nodes.group_by(["level", "grouping"]).aggregate([(part, "sum") for part in parts])
-    names = [name.removesuffix("_sum") for name in found.column_names]
-    rows: list[dict[str, Any]] = found.rename_columns(names).to_pylist()
-    return rows
+    return found.rename_columns([name.removesuffix("_sum") for name in found.column_names])
 
 
 def compact(layout: Home, stream: Stream) -> dict[str, int]:

@@ -4,8 +4,9 @@
 
 A thousand devices have a node a minute, an hour and a day, in a table that is folded; then a day comes, in 48 batches
 of half an hour, one in a hundred of its nodes of any time before. Beside the fold of what is touched stands one of
-everything by the same code, as when a table is folded for the first time, and, in a full run, what Spark did before:
-all partial nodes combined in one shuffle and written by one task.
+everything by the same code, as when a table is folded for the first time, what a publish folds then that makes all
+nodes anew, without its file, and, in a full run, what Spark did before: all partial nodes combined in one shuffle and
+written by one task.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from deltalake import Schema
 
 from lakehouse.declare.settings import load_settings
 from lakehouse.declare.stream import Stream
+from lakehouse.home.layout import Home
 from lakehouse.home.table_commits import (
     arrow_schema,
     commit,
@@ -35,6 +37,7 @@ from lakehouse.home.table_commits import (
 )
 from lakehouse.streams.fold import fold
 from lakehouse.streams.nodes import NodeFolder
+from lakehouse.streams.rollup import folded_nodes
 from tests.benchmarks.parts import run_parts
 
 MINUTE, DEVICES, DAY, BATCHES = 60_000_000, 1000, 1440, 48
@@ -146,7 +149,8 @@ def measure(total: int, with_spark: bool) -> dict[str, Any]:
     """Return what folds of a table of so many nodes cost."""
     with tempfile.TemporaryDirectory(prefix="tidemark-fold-") as scratch:
         folder = Path(scratch)
-        stream, table = stream_of(folder), folder / "rollup"
+        stream, home = stream_of(folder), Home(folder / "var")
+        table = home.rollup(stream.name)
         create_table(
             table,
             Schema.from_arrow(SCHEMA).to_json(),
@@ -157,6 +161,7 @@ def measure(total: int, with_spark: bool) -> dict[str, Any]:
         held = append(table, history(total))
         whole_s, whole_cpu_s, _ = timed(lambda: fold(table, folding, NEVER))
         came = append(table, day_of_batches(total // DEVICES))
+        anew = timed(lambda: sum(part.num_rows for part in folded_nodes(home, stream, NEVER)))
         before_s = _by_spark(stream, table, folder) if with_spark else None
         touched_s, touched_cpu_s, done = timed(lambda: fold(table, folding, NEVER))
         idle_s, _, _ = timed(lambda: fold(table, folding, NEVER))
@@ -170,6 +175,8 @@ def measure(total: int, with_spark: bool) -> dict[str, Any]:
         "everything_s": round(whole_s, 2),
         "everything_cpu_s": round(whole_cpu_s, 2),
         "nothing_due_s": round(idle_s, 3),
+        "anew_s": round(anew[0], 2),
+        "anew_cpu_s": round(anew[1], 2),
     }
     return found | ({"spark_before_s": round(before_s, 2)} if before_s is not None else {})
 

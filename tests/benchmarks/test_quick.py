@@ -107,7 +107,7 @@ PRINTED: dict[str, dict[str, set[str]]] = {
         "widths": {"interval_widths", "sure_intervals_wrong"},
         "aaquery": {"aaquery_error_paper", "aaquery_error_ours"},
         "speed": {"inserts_per_s", "queries_per_s", "peers_per_s"},
-        "serving": {"serving_rows", "range_sum_p95_ms", "raw_scan_over_range_sum"},
+        "serving": {"serving_rows", "range_sum_p95_ms", "typed_p95_ms", "raw_scan_over_range_sum"},
         "publishing": {"publish_changed_p95_s", "publish_anew_s", "changed_mb", "range_sum_changed_p95_ms"},
         "publish_history": {
             "publish_s_at_10",
@@ -122,7 +122,7 @@ PRINTED: dict[str, dict[str, set[str]]] = {
         "executor": {"speedup_over_written_order", "speedup_of_sharing"},
         "overload": {"overload_limit_bytes", "overload"},
     },
-    "small_batch": {"small_batch": {"all_s_at_0", "cpu_s_at_0", "all_s_at_20000", "publish_s_at_20000"}},
+    "small_batch": {"small_batch": {"all_s_at_0", "cpu_s_at_0", "publish_s_at_20000", "nodes_at_20000"}},
     "sources": {
         "manifests": {"first_s_at_10", "next_s_at_10", "stream_s_at_10", "fold_s_at_10"},
         "listing": {"all_requests_at_2000", "next_requests_at_20000", "all_s_at_20000", "next_s_at_20000"},

@@ -43,7 +43,6 @@ def by_tasks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(small_batch, "SMALL_BYTES", -1)
         patch.setattr(rollup, "SMALL_ROWS", -1)
-        patch.setattr(rollup, "SMALL_VALUES", -1)
         patch.setattr(bucket_answers, "MOST_ROWS_HERE", -1)
         yield
 

@@ -80,8 +80,8 @@ def test_what_spark_rolled_up_is_what_analysts_are_answered(
     maintain.run(settings, spark, "readings")
     compacted = publish.run(settings, spark, unchecked=True)
     shared = published_nodes(settings)
-    # The version that all others share with was folded in this process.
-    monkeypatch.setattr(rollup, "SMALL_VALUES", 0)
+    # A few nodes after the other; the version that all others share with was folded at once.
+    monkeypatch.setattr(rollup, "VALUES_AT_ONCE", 100)
     publish.run(settings, spark, unchecked=True, anew=True)
 
     assert [done["version"] for done in (first, again, after_late, compacted)] == [1, 1, 2, 2]

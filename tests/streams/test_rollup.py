@@ -53,11 +53,12 @@ def build(stream: Lake) -> dict[str, Any]:
 
 
 def nodes(stream: Lake) -> list[tuple[Any, ...]]:
-    frame = rollup.folded_nodes(stream.spark, stream.settings.layout, stream.settings.streams[stream.stream])
     columns = ("level", "grouping", "start_us", "device", "rows", "first_us", "last_us")
     measures = [f"{m}__{p}" for m in ("temp", "count") for p in ("n", "min", "max", "first_us", "last_us")]
-    sums = [f"round({m}__sum, 6)" for m in ("temp", "count")]
-    return sorted((tuple(r) for r in frame.selectExpr(*columns, *measures, *sums).collect()), key=repr)
+    found: list[tuple[Any, ...]] = list(
+        rows_of(folded(stream.settings, stream.stream), *columns, *measures, "count__sum", "temp__sum")
+    )
+    return sorted(((*rest, total and round(total, 6)) for *rest, total in found), key=repr)
 
 
 def tree_of(stream: Lake, readings: list[dict[str, Any]], device: str | None, measure: str) -> DsmgaTree:
@@ -72,7 +73,9 @@ def tree_of(stream: Lake, readings: list[dict[str, Any]], device: str | None, me
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_tables_hold_the_nodes_of_the_tree_on_every_level(lake: Make, seed: int) -> None:
+def test_tables_hold_the_nodes_of_the_tree_on_every_level(
+    lake: Make, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stream = lake()
     readings = random_readings(seed, 300)
     for part in range(3):
@@ -81,12 +84,12 @@ def test_tables_hold_the_nodes_of_the_tree_on_every_level(lake: Make, seed: int)
         stream.take_in()
         build(stream)
 
-    by_spark = rollup.folded_nodes(stream.spark, stream.settings.layout, stream.settings.streams["readings"])
-    frame, here = by_spark.collect(), folded(stream.settings, "readings")
+    at_once = folded(stream.settings, "readings")
+    monkeypatch.setattr(rollup, "VALUES_AT_ONCE", 1000)
+    by_times = folded(stream.settings, "readings")
 
-    # A carry is what rounding lost, which depends on the order of the parts.
-    columns = [name for name in here.column_names if not name.endswith("__carry")]
-    assert digest(rows_of(here, *columns)) == digest(tuple(row[name] for name in columns) for row in frame)
+    assert digest(rows_of(at_once)) == digest(rows_of(by_times))
+    frame = at_once.to_pylist()
     for grouping, device in [(0, d) for d in DEVICES] + [(1, None)]:
         for measure in ("temp", "count"):
             tree = tree_of(stream, readings, device, measure)
@@ -175,10 +178,9 @@ def test_a_table_of_an_earlier_tidemark_gets_its_carries_as_it_is_used(lake: Mak
     stream.take_in()
     build(stream)
 
-    frame = rollup.folded_nodes(stream.spark, stream.settings.layout, stream.settings.stream("readings"))
     known = {
         (r["first_us"] // 10**6 >= T0 + 3000, r["temp__carry"] is not None)
-        for r in frame.collect()
+        for r in folded(stream.settings, "readings").to_pylist()
         if r["temp__n"]
     }
     assert kept == before
@@ -195,8 +197,10 @@ def test_a_double_with_decimals_has_exact_sums_and_no_carry(
     stream.take_in()
     build(stream)
 
-    frame = rollup.folded_nodes(spark, stream.settings.layout, stream.settings.stream("readings"))
+    found = folded(stream.settings, "readings")
 
-    assert [name for name in frame.columns if name.endswith("__carry")] == []
-    found = frame.where("level = 3 AND grouping = 1").groupBy().sum("temp__sum").collect()
-    assert found[0][0] == sum(Decimal(str(r["temp"])) for r in readings if r["temp"] is not None)
+    assert [name for name in found.column_names if name.endswith("__carry")] == []
+    top = [
+        r["temp__sum"] for r in found.to_pylist() if (r["level"], r["grouping"]) == (3, 1) and r["temp__n"]
+    ]
+    assert sum(top) == sum(Decimal(str(r["temp"])) for r in readings if r["temp"] is not None)

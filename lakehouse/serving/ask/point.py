@@ -20,7 +20,18 @@ if TYPE_CHECKING:
 
 _TOP_US = -(2**62)
 _MOST_SERIES = 10_000
-_READS = ("slot", "parent_us", "a_us", "b_us", "width_us", "parent_width_us", "finer_us", "horizon_us")
+# A piece of a level of the series, each a whole number.
+_PIECE = [
+    "slot",
+    "parent_us",
+    "a_us",
+    "b_us",
+    "width_us",
+    "parent_width_us",
+    "finer_us",
+    "horizon_us",
+    "is_exact",
+]
 
 
 _Series = tuple[int, tuple[str | None, ...]]
@@ -30,7 +41,7 @@ _RANKS: WeakKeyDictionary[duckdb.DuckDBPyConnection, dict[_Series, list[int]]] =
 
 def prepared(plan: str, aggregate: str, columns: str) -> str:
     """Return the statement that plans an aggregate over pieces of one series, each parameter once."""
-    lists = ", ".join(f"unnest(${10 + place}::BIGINT[]) AS {name}" for place, name in enumerate(_READS))
+    piece = ", ".join(f"piece[{place}] AS {name}" for place, name in enumerate(_PIECE, start=1))
     return f"""
         PREPARE {plan} AS
         WITH asked AS (
@@ -38,7 +49,8 @@ def prepared(plan: str, aggregate: str, columns: str) -> str:
                 $3::VARCHAR AS grouping_text, $4::INTEGER AS version, $5::DOUBLE AS divisor,
                 $6::BOOLEAN AS has_values, $7::BOOLEAN AS is_exact, $8::BOOLEAN AS is_forgotten, $9::BOOLEAN AS is_final
         ), reads AS (
-            SELECT 1 AS bucket, '{{}}' AS key_json, unnest(${10 + len(_READS)}::BOOLEAN[]) AS is_exact, {lists}
+            SELECT 1 AS bucket, '{{}}' AS key_json, * REPLACE (is_exact = 1 AS is_exact)
+            FROM (SELECT {piece} FROM (SELECT unnest($10::BIGINT[][]) AS piece))
         )
         SELECT {columns} FROM {aggregate}_of('asked', 'reads')
     """
@@ -56,7 +68,7 @@ def values(connection: duckdb.DuckDBPyConnection, question: Question) -> str | N
     number, names, named = chosen
     if len(names) != len(question.where):
         return None
-    pieces = list(_pieces(ladder, _ranks(connection, question, number, names), question))
+    pieces = [list(piece) for piece in _pieces(ladder, _ranks(connection, question, number, names), question)]
     scalars = (
         *(f"{question.start_us}::BIGINT", f"{question.end_us}::BIGINT", text(named)),
         *(
@@ -67,11 +79,9 @@ def values(connection: duckdb.DuckDBPyConnection, question: Question) -> str | N
         ),
         *(_is_forgotten(ladder, question), question.end_us <= ladder.final_before_us),
     )
-    lists = [
-        f"[{', '.join(str(piece[place]) for piece in pieces)}]::BIGINT[]" for place in range(len(_READS))
-    ]
-    exact = f"[{', '.join([str(ladder.is_exact)] * len(pieces))}]::BOOLEAN[]"
-    return ", ".join(str(value) for value in (*scalars, *lists, exact))
+    # As text: DuckDB makes an expression of each element of a list that is written out.
+    given = f"'[{', '.join(map(str, pieces))}]'::BIGINT[][]"
+    return ", ".join(str(value) for value in (*scalars, given))
 
 
 def _ranks(
@@ -107,7 +117,8 @@ def _pieces(ladder: Ladder, ranks: list[int], question: Question) -> Iterator[tu
             ends = {edge - edge % parent_width if parent_width else _TOP_US for edge in (start, end)}
             for parent in ends:
                 if parent < start or end - parent_width < parent < end:
-                    yield first_slot + rank, parent, start, end, width, parent_width, finer, horizon
+                    shape = (width, parent_width, finer, horizon, int(ladder.is_exact))
+                    yield first_slot + rank, parent, start, end, *shape
 
 
 def _is_forgotten(ladder: Ladder, question: Question) -> bool:

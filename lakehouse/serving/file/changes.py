@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from lakehouse.serving.file.counter_changes import write_changed_counters
 from lakehouse.serving.file.node_rows import Numbered, magnitude_of, no_nodes, write_rows
 from lakehouse.serving.file.segments import BLOCK, NODE_COLUMNS
-from lakehouse.serving.file.snapshot import PublishedMeasure, StreamSnapshot, Total, totals_of
+from lakehouse.serving.file.snapshot import ROWS, PublishedMeasure, StreamSnapshot, Total, totals_of
 from lakehouse.serving.file.sums import create_macros, is_known, pairs
 from lakehouse.serving.literals import name, parquet
 
@@ -33,27 +33,40 @@ def write_changed(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
     connection.execute("DROP TABLE wide")
     if one.stream.changed is not None and one.stream.changed.nodes:
         write_changed_counters(connection, one, _kept(one.stream))
-    _find_before(connection)
+    _find_before(connection, one)
     connection.execute(f"CREATE OR REPLACE TEMP TABLE {combined_of(one.number)} AS {_COMBINED}")
     connection.execute(
         f"INSERT INTO fresh.segment.nodes SELECT {NODE_COLUMNS} FROM {combined_of(one.number)} ORDER BY slot, start_us"
     )
 
 
-def _find_before(connection: duckdb.DuckDBPyConnection) -> None:
-    """Let ``before`` be what the changed nodes were; each block is read over the times that changed in it alone."""
+def _find_before(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
+    """Let ``before`` be what the changed nodes were; each block is read over the times that changed in it alone.
+
+    A batch meets as many row groups as it has series, and DuckDB opens each column of each: others than those that
+    ``_COMBINED`` needs stay null.
+    """
     connection.execute("CREATE OR REPLACE TEMP TABLE before AS FROM fresh.segment.nodes WITH NO DATA")
     touched = f"SELECT slot // {BLOCK}, min(start_us), max(start_us) FROM changed_nodes GROUP BY ALL"
     for block, first_us, last_us in connection.execute(touched).fetchall():
+        place = (block - one.first_slot(0) // BLOCK) // len(one.stream.levels)
         connection.execute(
             f"""
-            INSERT INTO before SELECT {NODE_COLUMNS} FROM (
+            INSERT INTO before BY NAME SELECT slot, start_us, {_added_columns(one.measures[place])} FROM (
                 FROM previous.node_segments WHERE slot >= {block * BLOCK} AND slot < {(block + 1) * BLOCK}
                 AND start_us >= {first_us} AND start_us <= {last_us}
             ) SEMI JOIN changed_nodes USING (slot, start_us)
             QUALIFY row_number() OVER (PARTITION BY slot, start_us ORDER BY segment DESC) = 1
             """
         )
+
+
+def _added_columns(measure: PublishedMeasure) -> str:
+    """Return the columns of a measure's nodes to which those of partial nodes are added."""
+    if measure.name == ROWS:
+        return "n, first_us, last_us"
+    sums = "exact_total, wide_total" if measure.is_exact else "total, carry"
+    return f"n, {sums}, lowest, highest, first_us, last_us"
 
 
 def combined_of(number: int) -> str:

@@ -20,8 +20,9 @@ from sql import statement
 if TYPE_CHECKING:
     import duckdb
 
-# Two vectors: what is read around a node is unpacked whole, and most of it is not asked for.
-ROW_GROUP = 4_096
+# Eight vectors, one of which is unpacked for a node. A question looks at the bounds of each row group, and opens each
+# column of those that may have its nodes: of tens of millions that takes longer the smaller they are.
+ROW_GROUP = 16_384
 OWN_NODES = 250_000
 MOST_SEGMENTS = 3
 _RATIO = 8

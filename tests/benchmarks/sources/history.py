@@ -1,27 +1,29 @@
 """How fresh answers are where two days of a large fleet have come before: ``freshness`` in a home with 10^7 nodes.
 
 3,500 devices have told once a minute for two days, so each of these rows is a node of its own; then the rows of
-``freshness`` come for a minute at each rate, of devices of their own. The home is made once; what was done, and in how
-many seconds, goes to standard error.
+``freshness`` come for a minute at each rate, of devices of their own. The home is made once, by this process; what was
+done, and in how many seconds, goes to standard error.
 """
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pacsv
 
+from jobs import maintain, publish
+from lakehouse.declare.settings import load_settings
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import read_log
-from tests.benchmarks.sources.freshness import CONFIG, QUICK_S, RATES, ROOT, Replay, served
+from lakehouse.spark.session import build_session
+from tests.benchmarks.history import take_in
+from tests.benchmarks.sources.freshness import CONFIG, QUICK_S, RATES, Replay, served
 
 OLD_DEVICES, MINUTES = 3_500, 2_860
 MINUTES_A_FILE = 200
@@ -33,9 +35,7 @@ def figures(quick: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
         tell = _teller()
         folder, minutes = Path(name), 20 if quick else MINUTES
-        _land(folder / "landing", minutes)
-        tell("readings written")
-        _take_in(folder)
+        _take_in(folder, minutes)
         rows = minutes * OLD_DEVICES
         tell(f"{rows:,} readings taken in and published")
         for rate in RATES:
@@ -61,20 +61,23 @@ def _teller() -> Callable[[str], None]:
     return tell
 
 
-def _take_in(folder: Path) -> None:
+def _take_in(folder: Path, minutes: int) -> None:
+    """Take in and publish the readings of the last so many minutes."""
     (folder / "tidemark.toml").write_text(CONFIG)
-    run = [sys.executable, "-m", "lakehouse.cli", "--config", str(folder / "tidemark.toml"), "run"]
-    subprocess.run(run, cwd=ROOT, check=True, capture_output=True)
+    settings = load_settings(folder / "tidemark.toml")
+    spark = build_session(settings)
+    take_in(settings, spark, "readings", _readings(minutes))
+    maintain.run(settings, spark, "readings")
+    publish.run(settings, spark, unchecked=True)
 
 
-def _land(landing: Path, minutes: int) -> None:
-    """Write the readings of the last so many minutes, those of a few hours in each file."""
-    landing.mkdir()
+def _readings(minutes: int) -> Iterator[pa.Table]:
+    """Yield the readings of the last so many minutes, those of a few hours in each table."""
     random, now = np.random.default_rng(3), int(time.time()) // 60 * 60
     for first in range(0, minutes, MINUTES_A_FILE):
         minute = np.arange(first, min(first + MINUTES_A_FILE, minutes))
         device = np.tile(np.char.add("old-", np.arange(OLD_DEVICES).astype(str)), len(minute))
         ts = np.repeat((now - (minutes - minute) * 60) * 1_000_000, OLD_DEVICES)
         values = {"temp": random.normal(20, 5, len(ts)), "humidity": random.normal(50, 9, len(ts))}
-        columns = {"ts": ts, "device": device, **{name: np.round(each, 2) for name, each in values.items()}}
-        pacsv.write_csv(pa.table(columns), landing / f"old-{first:05d}.csv")
+        rounded = {name: np.round(each, 2) for name, each in values.items()}
+        yield pa.table({"ts": ts, "device": device, **rounded})
