@@ -16,10 +16,12 @@ from lakehouse.spark import tables
 from lakehouse.streams.quarantine import requeued_lines
 from lakehouse.streams.sources.few_messages import read_few
 from lakehouse.streams.sources.fields import with_fields
-from lakehouse.streams.sources.lines import LineSet, NumberedLines, read_lines
+from lakehouse.streams.sources.line_set import LineSet
+from lakehouse.streams.sources.lines import read_lines
 from lakehouse.streams.sources.manifest import Manifest
 from lakehouse.streams.sources.manifest_store import ManifestStore
 from lakehouse.streams.sources.messages import read_messages
+from lakehouse.streams.sources.numbered import NumberedLines
 from lakehouse.streams.sources.rows import typed_rows
 
 ORIGIN = ["source_file", "source_line", "source_item"]
@@ -87,7 +89,7 @@ class BatchRecords:
         if self.manifest.kind == "kafka":
             read = read_few if self.one_by_one else read_messages
             return read(spark, self.manifest.ranges, stream.source)
-        return read_lines(spark, self.manifest.files, stream.source)
+        return read_lines(spark, self.manifest.files, stream)
 
     @property
     def rows(self) -> DataFrame:
@@ -108,7 +110,7 @@ class BatchRecords:
         stream, manifest = self.stream, self.manifest
         if manifest.kind != "files" or stream.source.has_items:
             return self.rejected
-        lines = read_lines(self.tables.spark, manifest.files, stream.source, accepted)
+        lines = read_lines(self.tables.spark, manifest.files, stream, accepted)
         rows = typed_rows(with_fields(lines.frame, stream, lines.layouts), stream)
         return _rejected_of(rows)
 
@@ -119,9 +121,9 @@ class BatchRecords:
 
     @property
     def can_stream(self) -> bool:
-        """Whether rows can be written as they are read: none is compared with another, and files are not cut."""
+        """Whether rows can be written as they are read: none is compared with another."""
         is_read = self.manifest.kind in ("files", "kafka")
-        return is_read and not self.stream.identity and self.stream.source.format != "parquet"
+        return is_read and not self.stream.identity
 
 
 def _rejected_of(rows: DataFrame) -> DataFrame:

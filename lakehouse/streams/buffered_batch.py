@@ -1,6 +1,6 @@
 """Verdicts on an ingest batch whose rows are buffered, since they are read more than once before they are written.
 
-Rows with an identity are compared before any is accepted; requeued lines and rows of cut files must be put in order.
+Rows with an identity are compared before any is accepted; requeued lines must be put in order.
 One pass reads and parses the batch, buffers its rows and brings counts and hashes here; the others read the buffer.
 Where rows are compared, lines are buffered too: a row that turns out to be a conflict goes to quarantine by the bytes
 that were judged, whatever its file holds by then.
@@ -117,7 +117,9 @@ class BufferedBatch:
         found = repeats.filter(pc.equal(repeats["verdict"], CONFLICT))
         detail = conflict_detail(self.records.stream)
         # Usable rows do not hold the bytes of their record; the few that conflict are joined with the buffered lines.
-        lines = with_message(self.records.lines.frame).join(self._local(found, *ORIGIN), ORIGIN[:2])
+        lines = with_message(self.records.lines.frame.where(F.col("record").isNotNull())).join(
+            self._local(found, *ORIGIN), ORIGIN[:2]
+        )
         return lines.select(
             F.lit("conflict").alias("reason"), F.lit(detail).alias("detail"), "record", *ORIGIN, "message"
         )
@@ -127,9 +129,8 @@ class BufferedBatch:
         """Whether rows come out of Spark in processing order (None), or are put in order by arrival or by place."""
         if self.records.stream.source.kind == "kafka":
             return True
-        # Lines of quarantine are in no order, and Spark cuts large Parquet files.
-        is_cut = self.records.manifest.kind == "requeue" or self.records.stream.source.format == "parquet"
-        return False if is_cut else None
+        # Lines of quarantine are in no order.
+        return False if self.records.manifest.kind == "requeue" else None
 
     def _lateness(self, usable: pa.Table) -> Lateness:
         return lateness_of(usable, self.records.before.newest_us, self._order)

@@ -27,7 +27,7 @@ from lakehouse.streams.buffered_batch import BufferedBatch
 from lakehouse.streams.held_batch import as_held
 from lakehouse.streams.lateness import written_lateness
 from lakehouse.streams.small_batch import SmallBatch, judged_here
-from lakehouse.streams.sources.lines import lines_in
+from lakehouse.streams.sources.line_set import lines_in
 from lakehouse.streams.sources.manifest import SET_ASIDE, SPLIT
 
 COUNTS = ("received", "requeued", "accepted", "quarantined", "duplicates", "late")

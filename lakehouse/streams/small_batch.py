@@ -27,8 +27,9 @@ from lakehouse.streams.duplicates import Hashed, conflict_detail, count_repeats,
 from lakehouse.streams.identities import compared, hashes_of
 from lakehouse.streams.lateness import lateness_of, processing_order
 from lakehouse.streams.sources.fields import with_fields
-from lakehouse.streams.sources.lines import LINE_SCHEMA, layouts_of, records_of, unreadable_lines
+from lakehouse.streams.sources.lines import records_of, unreadable_lines
 from lakehouse.streams.sources.manifest import LandedFile
+from lakehouse.streams.sources.numbered import LINE_SCHEMA, layouts_of
 from lakehouse.streams.sources.odd_lines import read_odd
 from lakehouse.streams.sources.plain_lines import can_be_plain, read_plain
 from lakehouse.streams.sources.rows import typed_rows
@@ -68,10 +69,11 @@ def judged_here(records: BatchRecords) -> SmallBatch | None:
 
 def _is_small(records: BatchRecords) -> bool:
     """Whether a batch can be read on the driver."""
-    if records.manifest.kind != "files" or not can_be_plain(records.stream):
+    source = records.stream.source
+    if records.manifest.kind != "files" or source.format == "parquet" or not can_be_plain(records.stream):
         return False
     size = sum(f.size * (_INFLATED if f.path.endswith(".gz") else 1) for f in records.manifest.files)
-    return size * (_WIDE if records.stream.source.unpivot else 1) <= SMALL_BYTES
+    return size * (_WIDE if source.unpivot else 1) <= SMALL_BYTES
 
 
 class _TooMuch(Exception):

@@ -2,9 +2,10 @@
 
     python -m tests.benchmarks.ingest [--quick] [--json]
 
-Two sets of CSV files. *A day*: devices that report every second, in order, taken in without and with an identity, into
+Sets of files. *A day*: CSV of devices that report every second, in order, taken in without and with an identity, into
 tables that hold the minute before. *Dirty*: a thousand devices in three groupings, rows of two hours in any order, so
-that most are late; one line in a hundred is no record, one value in a hundred is missing.
+that most are late; one line in a hundred is no record, one value in a hundred is missing. *Parquet*: the day as such
+files. *Large*: three days, more than 128 MB, as one batch, which tasks of Spark judge.
 
 Ours and the plain job take turns in one session whose JVM compiles fully; each way is warmed up first. The plain job
 reads the same files as one batch, writes a Delta table, and groups that by device and minute into another; it checks
@@ -25,6 +26,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +35,7 @@ from pyspark.sql import functions as F
 from jobs import build_rollups, ingest, publish
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.spark.session import started_session
+from lakehouse.streams import small_batch
 from tests.benchmarks.parts import cpu_s, run_parts
 
 if TYPE_CHECKING:
@@ -41,7 +44,6 @@ if TYPE_CHECKING:
 Numbers = npt.NDArray[np.int64]
 # Seconds, and seconds of processors.
 Taken = tuple[float, float]
-Way = Callable[[], Taken]
 CONFIG = """
 home = "var"
 [spark]
@@ -55,9 +57,10 @@ measures = ["temp", "humidity"]
 groupings = {groupings}
 levels = ["1s for 1h", "1m for 2d", "1h for 1y", "1d forever"]
 [streams.readings.source]
-path = "landing/*.csv"
-format = "csv"
+path = "landing/*.{format}"
+format = "{format}"
 settle = 0
+batch_bytes = 1073741824
 [streams.readings.columns]
 ts = "int"
 device = "string"
@@ -65,11 +68,19 @@ temp = "double"
 humidity = "double"
 {more}
 """
-DAY = {"keys": '["device"]', "groupings": '[["device"], []]', "more": ""}
-DIRTY = {"keys": '["device", "site"]', "groupings": '[["device"], ["site"], []]', "more": 'site = "string"'}
+DAY = {"keys": '["device"]', "groupings": '[["device"], []]', "more": "", "format": "csv"}
+DIRTY = {
+    "keys": '["device", "site"]',
+    "groupings": '[["device"], ["site"], []]',
+    "more": 'site = "string"',
+    "format": "csv",
+}
+PARQUET = DAY | {"format": "parquet"}
+DECLARED = {"dirty": DIRTY, "parquet": PARQUET}
 SCHEMA = "ts bigint, device string, temp double, humidity double"
 T0 = 1_600_000_000_000_000
 DAY_S, QUICK_S = 86_400, 1800
+LARGE_DAYS = 3
 FILES = 8
 DIRTY_DEVICES, DIRTY_ROWS, QUICK_DIRTY_ROWS = 1000, 1_700_000, 20_000
 ODD_SHARE = 0.01
@@ -77,20 +88,21 @@ IDENTITY = 'identity = ["device", "ts"]'
 
 
 def write_files(folder: Path, devices: int, seconds: int = DAY_S) -> None:
-    """Write CSV files of devices that report every second: a day or less, and the minute before it.
+    """Write files of devices that report every second: a day or another time, and the minute before it.
 
     The minute before is what tables already hold when the day comes: its file is in ``landing``, the others in ``day``.
     """
-    _write(folder / "landing" / "before.csv", T0 - 60_000_000, 60, devices)
+    kind = declared(folder)["format"]
+    _write(folder / "landing" / f"before.{kind}", T0 - 60_000_000, 60, devices)
     each_s = seconds // FILES
     for part in range(FILES):
-        _write(folder / "day" / f"{part}.csv", T0 + part * each_s * 1_000_000, each_s, devices)
+        _write(folder / "day" / f"{part}.{kind}", T0 + part * each_s * 1_000_000, each_s, devices)
 
 
 def _write(path: Path, start_us: int, seconds: int, devices: int) -> None:
     count = seconds * devices
     times = start_us + np.arange(count) * 1_000_000 // devices
-    _write_csv(path, _readings(times, np.arange(count) % devices, np.random.default_rng(start_us)))
+    _write_columns(path, _readings(times, np.arange(count) % devices, np.random.default_rng(start_us)))
 
 
 def write_dirty_files(folder: Path, rows: int) -> None:
@@ -105,7 +117,7 @@ def write_dirty_files(folder: Path, rows: int) -> None:
         columns["temp"] = pa.array(columns["temp"], mask=random.random(count) < ODD_SHARE)
         columns["site"] = np.char.add("site-", random.integers(0, 20, count).astype(str))
         path = folder / "day" / f"{file}.csv" if file else folder / "landing" / "before.csv"
-        _write_csv(path, columns)
+        _write_columns(path, columns)
         lines = np.array(path.read_bytes().split(b"\n"), dtype=object)
         lines[1:-1][random.random(count) < ODD_SHARE] = b"?"
         path.write_bytes(b"\n".join(lines))
@@ -120,12 +132,14 @@ def _readings(times: Numbers, devices: Numbers, random: np.random.Generator) -> 
     }
 
 
-def _write_csv(path: Path, columns: dict[str, Any]) -> None:
+def _write_columns(path: Path, columns: dict[str, Any]) -> None:
     import pyarrow as pa
     import pyarrow.csv as pacsv
+    import pyarrow.parquet as pq
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    pacsv.write_csv(pa.table(columns), path)
+    write = pq.write_table if path.suffix == ".parquet" else pacsv.write_csv
+    write(pa.table(columns), path)
 
 
 def land_the_day(folder: Path) -> None:
@@ -155,11 +169,11 @@ def ours(spark: SparkSession, folder: Path, identity: str = "") -> Taken:
     return taken(job)
 
 
-def plain(spark: SparkSession, folder: Path) -> Taken:
+def plain(spark: SparkSession, folder: Path, _: str = "") -> Taken:
     """Return what the job takes that one would write by hand: files to a Delta table, then one group-by by minute."""
     target = folder / "plain"
     shutil.rmtree(target, ignore_errors=True)
-    _plain_job(spark, folder / "landing" / "before.csv", target)
+    _plain_job(spark, folder / "landing" / f"before.{declared(folder)['format']}", target)
     return taken(lambda: _plain_job(spark, folder / "day", target))
 
 
@@ -171,8 +185,10 @@ def taken(job: Callable[[], None]) -> Taken:
 
 
 def _plain_job(spark: SparkSession, files: Path, target: Path) -> None:
-    schema = SCHEMA + ", site string" * is_dirty(target.parent)
-    rows = spark.read.schema(schema).option("header", "true").csv(str(files))
+    told = declared(target.parent)
+    schema = SCHEMA + ", site string" * bool(told["more"])
+    reader = spark.read.schema(schema).option("header", "true")
+    rows = reader.format(told["format"]).load(str(files))
     rows = rows.withColumn("batch", F.lit(int(files.is_dir())))
     rows.write.format("delta").mode("append").save(str(target / "raw"))
     raw = spark.read.format("delta").load(str(target / "raw")).where(F.col("batch") == int(files.is_dir()))
@@ -186,15 +202,15 @@ def _total(total: str, measure: str) -> Any:
     return F.expr(f"{total}({measure})").alias(f"{measure}_{total}")
 
 
-def is_dirty(folder: Path) -> bool:
-    """Whether a folder has the dirty files."""
-    return folder.name.startswith("dirty")
+def declared(folder: Path) -> dict[str, str]:
+    """Return how the files of a folder are declared."""
+    return DECLARED.get(folder.name, DAY)
 
 
 def configured(folder: Path, identity: str = "") -> Settings:
     """Return the settings of the benchmark's stream."""
     config = folder / "tidemark.toml"
-    config.write_text(CONFIG.format(identity=identity, **(DIRTY if is_dirty(folder) else DAY)))
+    config.write_text(CONFIG.format(identity=identity, **declared(folder)))
     return load_settings(config)
 
 
@@ -229,30 +245,45 @@ def figures(quick: bool) -> dict[str, Any]:
     return found | {"ask_ms": round(asked, 1), "demo_s": demo_seconds()}
 
 
+# Who takes in which files, with which identity.
+WAYS: dict[str, tuple[Callable[[SparkSession, Path, str], Taken], str, str]] = {
+    "plain": (plain, "day", ""),
+    "ours": (ours, "day", ""),
+    "ours_with_identity": (ours, "day", IDENTITY),
+    "plain_dirty": (plain, "dirty", ""),
+    "ours_dirty": (ours, "dirty", ""),
+    "plain_parquet": (plain, "parquet", ""),
+    "ours_parquet": (ours, "parquet", ""),
+    "ours_parquet_with_identity": (ours, "parquet", IDENTITY),
+    "plain_large": (plain, "large", ""),
+    "ours_large": (ours, "large", ""),
+    "ours_large_with_identity": (ours, "large", IDENTITY),
+}
+
+
 def compared(spark: SparkSession, folder: Path, quick: bool) -> dict[str, Any]:
     """Return rates and ratios of all ways."""
     devices, seconds, rounds = (2, QUICK_S, 1) if quick else (12, DAY_S, 3)
     dirty_rows = QUICK_DIRTY_ROWS if quick else DIRTY_ROWS
+    large_s = seconds if quick else LARGE_DAYS * seconds
     write_files(folder / "day", devices, seconds)
+    write_files(folder / "parquet", devices, seconds)
+    write_files(folder / "large", devices, large_s)
     write_dirty_files(folder / "dirty", dirty_rows)
-    ways: dict[str, Way] = {
-        "plain": lambda: plain(spark, folder / "day"),
-        "ours": lambda: ours(spark, folder / "day"),
-        "ours_with_identity": lambda: ours(spark, folder / "day", IDENTITY),
-        "plain_dirty": lambda: plain(spark, folder / "dirty"),
-        "ours_dirty": lambda: ours(spark, folder / "dirty"),
-    }
     # The first round warms up.
-    rounds_of: dict[str, list[Taken]] = {key: [] for key in ways}
+    rounds_of: dict[str, list[Taken]] = {key: [] for key in WAYS}
     for _ in range(rounds if quick else rounds + 1):
-        for key, way in ways.items():
-            rounds_of[key].append(way())
+        for key, (job, name, identity) in WAYS.items():
+            # Quickly, a batch of any size is large.
+            most = 0 if quick and name == "large" else small_batch.SMALL_BYTES
+            with patch.object(small_batch, "SMALL_BYTES", most):
+                rounds_of[key].append(job(spark, folder / name, identity))
     found = {
         key: (statistics.median(wall), statistics.median(cpu))
         for key, all_of in rounds_of.items()
         for wall, cpu in [zip(*all_of[-rounds:], strict=True)]
     }
-    return rates(devices * seconds, dirty_rows, found)
+    return rates(devices * seconds, dirty_rows, found) | {"large_rows": devices * large_s}
 
 
 def rates(rows: int, dirty_rows: int, found: Mapping[str, Taken]) -> dict[str, Any]:
@@ -268,7 +299,12 @@ def rates(rows: int, dirty_rows: int, found: Mapping[str, Taken]) -> dict[str, A
     for name, which in (("ratio", 0), ("cpu_ratio", 1)):
         told[f"{name}_to_plain_spark"] = ratio("ours", "plain", which)
         told[f"{name}_with_identity"] = ratio("ours_with_identity", "plain", which)
-        told[f"{name}_dirty"] = ratio("ours_dirty", "plain_dirty", which)
+        for files in ("dirty", "parquet", "large"):
+            told[f"{name}_{files}"] = ratio(f"ours_{files}", f"plain_{files}", which)
+        for files in ("parquet", "large"):
+            told[f"{name}_{files}_with_identity"] = ratio(
+                f"ours_{files}_with_identity", f"plain_{files}", which
+            )
     return told
 
 

@@ -84,7 +84,7 @@ def stages(spark: SparkSession, settings: Settings) -> list[list[Any]]:
     """Return a row per stage of the pass over rows: seconds of all up to it, and of it alone."""
     layout, stream = settings.layout, settings.streams["readings"]
     store = ManifestStore(layout.manifests("readings"))
-    numbered = lines.read_lines(spark, store.manifests[-1].files, stream.source)
+    numbered = lines.read_lines(spark, store.manifests[-1].files, stream)
     fields = with_fields(numbered.frame, stream, numbered.layouts)
     newest = StreamTables(spark, layout, stream).progress().newest_us or 0
     raw = tables.read(spark, layout.raw("readings")).where(f"batch = {store.last_batch}")

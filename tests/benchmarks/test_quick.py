@@ -24,6 +24,7 @@ PRINTED: dict[str, dict[str, set[str]]] = {
     "ingest": {
         "ingest": {
             *("rows_per_s", "ratio_to_plain_spark", "ratio_with_identity", "ratio_dirty"),
+            *("ratio_parquet", "ratio_parquet_with_identity", "ratio_large", "ratio_large_with_identity"),
             *("cpu_ratio_to_plain_spark", "ask_ms", "demo_s"),
         }
     },

@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakehouse.streams import small_batch
-from lakehouse.streams.sources import lines
 from tests.killing import kill
 from tests.readings_lake import Lake
 
@@ -115,7 +114,3 @@ def test_parquet_files_are_read_by_their_own_types(lake: Make, tmp_path: Path) -
     ]
     [(changes,)] = stream.rows("ledger", "schema_changes")
     assert "b.parquet: temp was double, is string" in changes
-
-
-def test_what_is_unescaped_names_every_pattern_of_a_path() -> None:
-    assert lines._UNESCAPED.sub(r"\\\g<0>", "a*?[1]{x}\\b+ %") == "a\\*\\?\\[1\\]\\{x\\}\\\\b+ %"

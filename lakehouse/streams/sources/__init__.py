@@ -8,8 +8,9 @@ kafka.py     what a broker has
 split.py     one file -> Arrow batches of numbered lines (no pyspark)
 nfdump.py    names and endings of nfdump's exports (no pyspark)
 packets.py   one capture -> Arrow batches of numbered packets, as lines (no pyspark)
-lines.py     a manifest of files -> a DataFrame of numbered lines
-parquet_objects.py  Parquet of a store -> the records that Spark makes of files
+lines.py     a manifest of files -> a DataFrame of numbered lines (numbered.py), with the typed rows of plain ones
+file_reader.py  how tasks read files; typed_lines.py, typed_type.py: the typed row beside a plain line
+parquet_rows.py  Parquet files -> the same; line_set.py: lines that are left out
 messages.py  a manifest of offsets -> the same; what stands beside a message's value
 avro.py      an Avro record -> JSON text
 fields.py    a line -> named texts, per format
@@ -17,4 +18,6 @@ envelope.py  the envelope around a message of MQTT
 shapes.py    texts of flows as the shape says them
 rows.py      named texts -> typed rows, each with a reason when it is to be rejected
 plain_lines.py  lines that are certainly good -> the same typed rows in Arrow, without Spark
+plain_values.py, plain_columns.py  their texts, and values of Parquet, as typed columns
+odd_lines.py  other lines of small batches -> the same rows and verdicts, one by one
 """

@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 
 from lakehouse.declare.stream import Source
 from lakehouse.streams.sources.kafka import BrokerFailed, Consumer
-from lakehouse.streams.sources.lines import NumberedLines
 from lakehouse.streams.sources.manifest import OffsetRange
 from lakehouse.streams.sources.messages import SCHEME, TOMBSTONE
+from lakehouse.streams.sources.numbered import NumberedLines
 
 # What is held in memory at once; a batch of more is halved first.
 MOST_MESSAGES, MOST_BYTES = 1_000, 64 * 1024 * 1024

@@ -20,16 +20,17 @@ from lakehouse.declare.columns import is_message_field
 from lakehouse.declare.stream import Stream, Unpivot
 from lakehouse.streams.sources.avro import with_avro_text
 from lakehouse.streams.sources.envelope import with_envelope_fields, with_payload
-from lakehouse.streams.sources.lines import Layout
+from lakehouse.streams.sources.manifest import Layout
 from lakehouse.streams.sources.messages import with_message, with_message_fields
 from lakehouse.streams.sources.shapes import as_flow, as_seconds
+from lakehouse.streams.sources.typed_type import with_typed
 
 EVENT, ARRIVAL, PLUS = "_event", "_arrival", "_plus"
 # Formats whose records are cut at each tab, with no quotes.
 _BY_TAB = ("zeek", "pcap")
 # Spark's own limit, less one for safety.
 _MOST_FIELDS = 20_479
-_KEPT = ("source_file", "source_line", "record", "fault", "message")
+_KEPT = ("source_file", "source_line", "record", "fault", "message", "typed")
 
 
 @dataclass(frozen=True)
@@ -96,11 +97,15 @@ def _located(name: str, column: StreamColumn) -> StreamColumn:
 
 
 def with_fields(lines: DataFrame, stream: Stream, layouts: tuple[Layout, ...]) -> DataFrame:
-    """Cut each line into the stream's fields: adds ``f`` (struct of strings), ``source_item`` and ``malformed``."""
+    """Cut each line into the stream's fields: adds ``f`` (struct of strings), ``source_item`` and ``malformed``.
+
+    A line that is ``typed`` already has none.
+    """
     wanted = FieldMap.of(stream)
-    text = _with_text(with_message(lines), stream)
+    text = _with_text(with_typed(with_message(lines), stream), stream)
     text = text.withColumn("valid", F.coalesce(F.expr("is_valid_utf8(text)"), F.lit(True)))
-    text = text.withColumn("text", F.when(F.col("valid") & F.col("fault").isNull(), F.col("text")))
+    is_cut = F.col("valid") & F.col("fault").isNull() & F.col("typed").isNull()
+    text = text.withColumn("text", F.when(is_cut, F.col("text")))
     if stream.source.kind == "mqtt":
         text = with_payload(text)
     if stream.source.format in ("ndjson", "parquet", "avro"):

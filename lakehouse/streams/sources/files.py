@@ -149,8 +149,6 @@ def _fields(path: str, source: Source) -> tuple[tuple[str, ...] | None, Columns]
     if source.format == "ndjson":
         return None, json_columns(_payloads(path, source) if source.kind == "mqtt" else _sample(path, source))
     if source.format == "parquet":
-        if not is_remote(path) and on_disk(path) != path:
-            raise ValueError("Spark reads no Parquet file whose name is not UTF-8; rename it")
         with opened_head(path, source.endpoint) as content:
             schema = pyarrow.parquet.read_schema(content)
         return tuple(schema.names), {column.name: str(column.type) for column in schema}

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 from lakehouse.streams.sources.drift import Columns
 
 Partition = tuple[str, int]
+# The names of a file's columns, None where its lines name their own.
+Layout = tuple[str, ...] | None
 # Kinds of batches that read nothing: the first was cut into batches behind it.
 SPLIT, SET_ASIDE = "split", "set_aside"
 

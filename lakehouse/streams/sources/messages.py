@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 from lakehouse.declare.columns import HEADER
 from lakehouse.declare.stream import Source
 from lakehouse.streams.sources.kafka import client_options
-from lakehouse.streams.sources.lines import LINES, NumberedLines
 from lakehouse.streams.sources.manifest import OffsetRange
+from lakehouse.streams.sources.numbered import LINES, NumberedLines
 
 SCHEME = "kafka:"
 TOMBSTONE = "tombstone: the message has no value"

@@ -24,7 +24,7 @@ from lakehouse.declare.columns import Column, sql_type
 from lakehouse.declare.durations import format_duration
 from lakehouse.declare.stream import Stream
 from lakehouse.streams.sources.fields import ARRIVAL, EVENT, PLUS, FieldMap, no_items
-from lakehouse.streams.sources.lines import Layout
+from lakehouse.streams.sources.manifest import Layout
 from lakehouse.streams.sources.plain_lines import record_hash
 from lakehouse.streams.sources.texts import Unsure, Value, is_long, is_special, scaled, time_of, value_of
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,26 +17,22 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.declare.columns import Column, sql_type
-from lakehouse.declare.stream import Stream, TimeColumn
+from lakehouse.declare.stream import Stream
 from lakehouse.streams.sources.fields import ARRIVAL, EVENT, PLUS, FieldMap
-from lakehouse.streams.sources.lines import Layout
+from lakehouse.streams.sources.manifest import Layout
+from lakehouse.streams.sources.plain_columns import Mask, are_short
+from lakehouse.streams.sources.plain_values import typed
 
-Mask = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int64]
 # Records of other shapes than a few that are found at the beginning of a block take Spark's way.
 _SHAPES, _LOOKED_AT = 8, 50
+# Arrow's usual texts of one array have 2 GB.
+_LARGE = 2**30
 _SEPARATORS = ",;|:"
-_INTEGER = r"-?(?:0|[1-9][0-9]{0,17})"
 _VALUE = r'"[^"]*"|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false|null'
 _SPELLED = r'"[^"]*"|(?:0|-?[1-9][0-9]{0,17})|true|false|null'
 _TIMES = (EVENT, ARRIVAL, PLUS)
 _MEMBER = re.compile(rf' *"([^"]*)" *: *(?:{_VALUE}) *')
-# Days that every year has.
-_DAY = r"(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
-_ISO = rf"^[12][0-9]{{3}}-{_DAY}[T ](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{{1,6}})?Z?$"
-# Digits that a time may have before its point, so that its microseconds fit, and those behind it that count.
-_DIGITS = {"s": (12, 6), "ms": (15, 3), "us": (18, 0)}
 
 
 def can_be_plain(stream: Stream) -> bool:
@@ -50,8 +45,12 @@ def can_be_plain(stream: Stream) -> bool:
         return False
     if source.format == "csv":
         return source.separator in _SEPARATORS and source.quote in "\"'"
+    if source.format == "parquet" and (source.nulls or stream.identity_is_record):
+        return False
     wanted = FieldMap.of(stream)
-    return source.format == "ndjson" and not any("." in wanted.path(name) for name in wanted.fields)
+    return source.format in ("ndjson", "parquet") and not any(
+        "." in wanted.path(name) for name in wanted.fields
+    )
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ def read_plain(lines: pa.RecordBatch, layout: Layout, stream: Stream, path: str 
         places, texts = _of_json(records, is_clean, wanted)
     for name in every.of_files:
         texts[name] = pa.repeat(pa.scalar(every.fields[name].from_file(path), pa.string()), len(places))
-    rows, is_good = _typed({name: _known(text, stream) for name, text in texts.items()}, len(places), stream)
+    rows, is_good = typed({name: _known(text, stream) for name, text in texts.items()}, len(places), stream)
     # Of a line that is several rows all must be good.
     is_good &= ~np.isin(places, places[~is_good])
     places = places[is_good]
@@ -93,6 +92,36 @@ def read_plain(lines: pa.RecordBatch, layout: Layout, stream: Stream, path: str 
     is_plain = np.zeros(len(records), np.bool_)
     is_plain[places] = True
     return PlainLines(rows, is_plain)
+
+
+def read_plain_rows(rows: pa.RecordBatch, numbers: pa.Array, stream: Stream, path: str = "") -> PlainLines:
+    """Return the same of rows of a Parquet file: those whose values fit, and texts are such as are plain in JSON."""
+    every, count = FieldMap.of(stream), rows.num_rows
+    is_plain = np.full(count, are_short(rows))
+    texts: dict[str, pa.Array] = {}
+    for name, column in every.fields.items():
+        if column.file is not None:
+            texts[name] = pa.repeat(pa.scalar(column.from_file(path), pa.string()), count)
+        elif every.path(name) in rows.schema.names:
+            texts[name] = rows.column(every.path(name))
+            if pa.types.is_large_string(texts[name].type) and texts[name].nbytes < _LARGE:
+                texts[name] = texts[name].cast(pa.string())
+            if pa.types.is_string(texts[name].type):
+                is_plain &= _is_printable(texts[name].cast(pa.binary()), "\\") & _lack(texts[name], '"')
+                texts[name] = pc.ascii_trim(texts[name], " ")
+        else:
+            texts[name] = pa.nulls(count, pa.string())
+    found, is_good = typed(texts, count, stream)
+    is_plain &= is_good
+    found = found.filter(pa.array(is_plain))
+    found = found.append_column("source_line", numbers.filter(pa.array(is_plain)))
+    found = found.append_column("source_item", pa.array(np.zeros(found.num_rows, np.int32)))
+    return PlainLines(found, is_plain)
+
+
+def _lack(texts: pa.Array, part: str) -> Mask:
+    has = pc.fill_null(pc.match_substring(texts, part), False)
+    return np.asarray(~has.to_numpy(zero_copy_only=False))
 
 
 def record_hash(record: bytes, item: int, stream: Stream) -> bytes:
@@ -259,85 +288,3 @@ def _or_null(text: pa.Array, is_null: pa.Array) -> pa.Array:
 def _known(text: pa.Array, stream: Stream) -> pa.Array:
     nulls = stream.source.nulls
     return _or_null(text, pc.is_in(text, pa.array(nulls, pa.string()))) if nulls else text
-
-
-def _typed(texts: Mapping[str, pa.Array], count: int, stream: Stream) -> tuple[pa.Table, Mask]:
-    """Return the typed columns of rows, and which rows are certainly good."""
-    event, is_good = _time(texts[EVENT], stream.event_time)
-    low, high = stream.event_time_bounds
-    times = (
-        event.to_numpy(zero_copy_only=False) if not event.null_count else pc.fill_null(event, 0).to_numpy()
-    )
-    is_good &= event.is_valid().to_numpy(zero_copy_only=False) & (times >= low) & (times < high)
-    arrival, is_sure = _arrival(texts, stream, count)
-    is_good &= is_sure & _in_clock_bounds(times, arrival, stream)
-    columns = {"event_us": event, "arrival_us": arrival}
-    for name, column in stream.all_columns.items():
-        columns[name], is_sure = _value(texts[name], column)
-        is_good &= is_sure
-    return pa.table(columns), is_good
-
-
-def _arrival(texts: Mapping[str, pa.Array], stream: Stream, count: int) -> tuple[pa.Array, Mask]:
-    if stream.arrival_time is None:
-        return pa.nulls(count, pa.int64()), np.ones(count, np.bool_)
-    received, is_sure = _time(texts[ARRIVAL], stream.arrival_time)
-    if stream.arrival_time.plus is None:
-        return received, is_sure
-    more, is_number = _scaled(texts[PLUS], "s")
-    return pc.add(received, pc.fill_null(more, 0)), is_sure & is_number
-
-
-def _in_clock_bounds(times: npt.NDArray[np.int64], arrival: pa.Array, stream: Stream) -> Mask:
-    bounds = stream.clock_bounds
-    if stream.arrival_time is None or bounds is None:
-        return np.ones(len(times), np.bool_)
-    delay = pc.fill_null(arrival, 0).to_numpy() - times
-    is_within = (delay <= bounds.behind) & (delay >= -bounds.ahead)
-    return np.asarray(is_within | arrival.is_null().to_numpy(zero_copy_only=False))
-
-
-def _time(text: pa.Array, time: TimeColumn) -> tuple[pa.Array, Mask]:
-    """Return microseconds, null where there is no text, and where that is sure."""
-    if time.unit != "iso":
-        return _scaled(text, time.unit)
-    kept, is_sure = _matching(text, _ISO)
-    return pc.ascii_rtrim(kept, "Z").cast(pa.timestamp("us")).cast(pa.int64()), is_sure
-
-
-def _scaled(text: pa.Array, unit: str) -> tuple[pa.Array, Mask]:
-    digits, part = _DIGITS[unit]
-    kept, is_sure = _matching(text, rf"^(?:0|[1-9][0-9]{{0,{digits - 1}}})(?:\.[0-9]{{1,9}})?$")
-    halves = pc.extract_regex(kept, r"^(?P<whole>[0-9]+)(?:\.(?P<part>[0-9]*))?$")
-    micros = pc.multiply(pc.struct_field(halves, "whole").cast(pa.int64()), 10**part)
-    if part:
-        behind = pc.utf8_rpad(pc.utf8_slice_codeunits(pc.struct_field(halves, "part"), 0, part), part, "0")
-        micros = pc.add(
-            micros, pc.if_else(kept.is_valid(), behind, pa.scalar(None, pa.string())).cast(pa.int64())
-        )
-    return micros, is_sure
-
-
-def _value(text: pa.Array, column: Column) -> tuple[pa.Array, Mask]:
-    kind = sql_type(column)
-    if kind == "string":
-        return text, np.ones(len(text), np.bool_)
-    if kind == "boolean":
-        kept, is_sure = _matching(text, "^(?:true|false)$")
-        return pc.equal(kept, "true"), is_sure
-    if kind == "bigint":
-        kept, is_sure = _matching(text, f"^{_INTEGER}$")
-        return kept.cast(pa.int64()), is_sure
-    if kind == "double":
-        kept, is_sure = _matching(text, r"^-?[0-9]{1,17}(?:\.[0-9]{1,17})?(?:[eE][-+]?[0-9]{1,2})?$")
-        return kept.cast(pa.float64()), is_sure
-    fraction = rf"(?:\.[0-9]{{1,{column.decimals}}})?" if column.decimals else ""
-    kept, is_sure = _matching(text, f"^-?[0-9]{{1,18}}{fraction}$")
-    return kept.cast(pa.decimal128(38, column.decimals or 0)), is_sure
-
-
-def _matching(text: pa.Array, pattern: str) -> tuple[pa.Array, Mask]:
-    """Return the texts of a form, null for others, and which rows are of it or have no text."""
-    matches = pc.match_substring_regex(text, pattern)
-    is_sure = pc.fill_null(matches, True).to_numpy(zero_copy_only=False)
-    return pc.if_else(pc.fill_null(matches, False), text, pa.scalar(None, pa.string())), is_sure

@@ -15,6 +15,7 @@ from lakehouse.declare.durations import format_duration
 from lakehouse.declare.stream import Stream, TimeColumn
 from lakehouse.streams.sources.envelope import said
 from lakehouse.streams.sources.fields import ARRIVAL, EVENT, PLUS
+from lakehouse.streams.sources.typed_type import typed_type
 
 _ORIGIN = ("source_file", "source_line", "source_item", "record", "message")
 
@@ -28,6 +29,7 @@ def typed_rows(fields: DataFrame, stream: Stream) -> DataFrame:
     """
     texts = fields.select(
         *_ORIGIN,
+        "typed",
         "fault",
         "valid",
         "malformed",
@@ -41,14 +43,14 @@ def typed_rows(fields: DataFrame, stream: Stream) -> DataFrame:
     )
     judged = values.withColumn("verdict", _verdict(stream))
     reason = F.substring_index("verdict", ":", 1)
-    columns = [_finite(name, column).alias(name) for name, column in stream.all_columns.items()]
-    digest = [F.unhex(F.md5(_said(stream))).alias("record_hash")] if stream.identity_is_record else []
+    found = {"event_us": F.col("event_us"), "arrival_us": F.col("arrival_us")}
+    found |= {name: _finite(name, column) for name, column in stream.all_columns.items()}
+    found |= {name: F.col(name) for name in _ORIGIN[:3]}
+    found |= {"record_hash": F.unhex(F.md5(_said(stream)))} if stream.identity_is_record else {}
+    # Of a line that is typed already there are no texts, and so no other values.
+    found |= {name: F.coalesce(F.col("typed")[name], found[name]) for name in typed_type(stream).names}
     return judged.select(
-        "event_us",
-        "arrival_us",
-        *columns,
-        *_ORIGIN[:3],
-        *digest,
+        *(value.alias(name) for name, value in found.items()),
         reason.alias("reason"),
         F.trim(F.expr("substr(verdict, length(substring_index(verdict, ':', 1)) + 2)")).alias("detail"),
         *(F.when(F.col("verdict").isNotNull(), F.col(name)).alias(name) for name in _ORIGIN[3:]),
@@ -157,7 +159,7 @@ def _verdict(stream: Stream) -> Column:
         *_arrival_checks(stream),
         *(_bad_value(name, column) for name, column in stream.all_columns.items() if _is_judged(column)),
     ]
-    return F.coalesce(*checks)
+    return F.when(F.col("typed").isNull(), F.coalesce(*checks))
 
 
 def _arrival_checks(stream: Stream) -> list[Column]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import statistics
 import tempfile
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ import pytest
 from jobs import build_rollups, ingest
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.spark.session import started_session
+from tests.benchmarks.ingest import Taken, taken
 from tests.brokers.kafka import Broker, Message, broker
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def figures(quick: bool) -> dict[str, Any]:
         folder = Path(name)
         try:
             with broker(folder / "kafka") as running:
-                seconds = _seconds(running, folder, rows, rounds)
+                seconds, processors = _taken(running, folder, rows, rounds)
         except pytest.skip.Exception as reason:
             return {"kafka": f"not measured: {reason}"}
     return {
@@ -66,29 +67,39 @@ def figures(quick: bool) -> dict[str, Any]:
         "kafka_rows_per_s": round(rows / seconds["ours"]),
         "ratio_to_plain_spark": round(seconds["ours"] / seconds["plain"], 2),
         "kafka_ratio_with_rollups": round(seconds["ours_with_rollups"] / seconds["plain"], 2),
+        "kafka_cpu_ratio_to_plain_spark": round(processors["ours"] / processors["plain"], 2),
+        "kafka_cpu_ratio_with_rollups": round(processors["ours_with_rollups"] / processors["plain"], 2),
     }
 
 
-def _seconds(running: Broker, folder: Path, rows: int, rounds: int) -> dict[str, float]:
+def _taken(
+    running: Broker, folder: Path, rows: int, rounds: int
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the median seconds of each way, and those of processors, the broker's among them."""
     for topic, count in (("warm", PARTITIONS * 1000), ("full", rows)):
         running.create(topic, PARTITIONS)
         running.send(topic, messages(count), **{"batch.size": "262144"})
     spark = started_session(_settings(running, folder / "session", "warm"))
-    ways: dict[str, Callable[[Path, str], float]] = {
+    ways: dict[str, Callable[[Path, str], None]] = {
         "plain": lambda home, topic: _plain(spark, running, home, topic),
         "ours": lambda home, topic: _ours(spark, _settings(running, home, topic), with_rollups=False),
         "ours_with_rollups": lambda home, topic: _ours(
             spark, _settings(running, home, topic), with_rollups=True
         ),
     }
-    taken: dict[str, list[float]] = {name: [] for name in ways}
+    measured: dict[str, list[Taken]] = {name: [] for name in ways}
     for name, way in ways.items():
         way(folder / f"warm-{name}", "warm")
     for number in range(rounds):
         for name, way in ways.items():
-            taken[name].append(way(folder / f"{number}-{name}", "full"))
+            home = folder / f"{number}-{name}"
+            measured[name].append(taken(partial(way, home, "full")))
     spark.stop()
-    return {name: statistics.median(values) for name, values in taken.items()}
+    wall, cpu = (
+        {name: statistics.median(found[which] for found in all_of) for name, all_of in measured.items()}
+        for which in (0, 1)
+    )
+    return wall, cpu
 
 
 def messages(count: int) -> Iterator[Message]:
@@ -110,16 +121,13 @@ def _settings(running: Broker, home: Path, topic: str) -> Settings:
     return load_settings(config)
 
 
-def _ours(spark: SparkSession, settings: Settings, with_rollups: bool) -> float:
-    started = time.perf_counter()
+def _ours(spark: SparkSession, settings: Settings, with_rollups: bool) -> None:
     ingest.run(settings, spark, "readings")
     if with_rollups:
         build_rollups.run(settings, spark, "readings")
-    return time.perf_counter() - started
 
 
-def _plain(spark: SparkSession, running: Broker, home: Path, topic: str) -> float:
-    started = time.perf_counter()
+def _plain(spark: SparkSession, running: Broker, home: Path, topic: str) -> None:
     stream = spark.readStream.format("kafka").option("kafka.bootstrap.servers", running.servers)
     stream = stream.option("subscribe", topic).option("startingOffsets", "earliest")
     read = f"from_json(cast(value as string), '{SCHEMA}') as reading"
@@ -129,4 +137,3 @@ def _plain(spark: SparkSession, running: Broker, home: Path, topic: str) -> floa
     )
     writer = writer.option("checkpointLocation", str(home / "checkpoint")).trigger(availableNow=True)
     writer.start(str(home / "raw")).awaitTermination()
-    return time.perf_counter() - started

@@ -1,0 +1,151 @@
+"""Parquet files -> typed rows, and JSON records of the rows whose values do not fit, as Spark's own reader has them.
+
+A task decodes a file once to see that it is whole, and types the rows that are plain; Spark makes records of the
+others. An object is fetched to the task's own disk first. Disk: one object for each task at work.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from typing import IO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from lakehouse.declare.store_address import is_remote
+from lakehouse.declare.stream import Stream
+from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
+from lakehouse.streams.sources.file_reader import FileReader
+from lakehouse.streams.sources.landed_content import opened, opened_head
+from lakehouse.streams.sources.line_set import LineSet
+from lakehouse.streams.sources.manifest import LandedFile
+from lakehouse.streams.sources.typed_lines import typed_values
+
+_ROWS = 20_000
+# How Spark reads what it has no such type for.
+_WIDER = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.null(): pa.int32(),
+}
+
+
+def parquet_reader(
+    files: Sequence[LandedFile], stream: Stream, without: Mapping[str, LineSet]
+) -> tuple[list[int], FileReader]:
+    """Return which kind each file is, files of the same columns being of one, and what reads them in tasks.
+
+    A line is a row's number; a file that is gone or damaged by now is one faulty line.
+    """
+    alike: dict[tuple[tuple[str, str], ...], list[LandedFile]] = {}
+    for file in files:
+        alike.setdefault(tuple(sorted(file.columns.items())), []).append(file)
+    schemas = [_schema(same, stream.source.endpoint) for same in alike.values()]
+    kinds = {file.path: kind for kind, same in enumerate(alike.values()) for file in same}
+    rows = [pa.field(f"row{kind}", pa.struct(list(schema))) for kind, schema in enumerate(schemas)]
+    record = F.when(F.col("fault").isNotNull(), F.lit(""))
+    computed = {
+        "layout": F.when(F.col("fault").isNull(), F.lit(0)).otherwise(F.lit(-1)),
+        "record": F.coalesce(record, *(_as_json(F.col(row.name)) for row in rows)).cast("binary"),
+    }
+    columns = pa.schema([("source_line", pa.int64()), ("fault", pa.string()), *rows])
+    read = _reader(schemas, stream, without)
+    return [kinds[file.path] for file in files], FileReader(read, columns, stream, computed)
+
+
+def _as_json(row: Column) -> Column:
+    micros = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "ignoreNullFields": "true"}
+    return F.to_json(row, micros)
+
+
+def _schema(files: Sequence[LandedFile], endpoint: str | None) -> pa.Schema:
+    """Return the columns that files have alike, as Spark reads them, from the first that can be read."""
+    for file in files:
+        with suppress(OSError, pa.ArrowException), opened_head(file.path, endpoint) as content:
+            return _as_spark_reads(pq.ParquetFile(content))
+    # None of them will be read, either.
+    return pa.schema([("none", pa.int32())])
+
+
+def _reader(
+    schemas: Sequence[pa.Schema], stream: Stream, without: Mapping[str, LineSet]
+) -> Callable[[str, int], Iterator[pa.Table]]:
+    def read(path: str, kind: int) -> Iterator[pa.Table]:
+        for numbers, rows in _rows(path, schemas[kind], stream.source.endpoint):
+            if isinstance(rows, str):
+                yield pa.table({"source_line": numbers, "fault": pa.array([rows])})
+                continue
+            if path in without:
+                is_in = without[path].lack(numbers)
+                numbers, rows = numbers.filter(is_in), rows.filter(is_in)
+            found = typed_values(numbers, rows, stream, path)
+            names = {"row": f"row{kind}"}
+            yield found.rename_columns([names.get(name, name) for name in found.column_names])
+
+    return read
+
+
+def _rows(
+    path: str, schema: pa.Schema, endpoint: str | None
+) -> Iterator[tuple[pa.Array, pa.StructArray | str]]:
+    """Yield numbers and rows, or of a file that cannot be read number 0 and why."""
+    with ExitStack() as kept:
+        try:
+            content = kept.enter_context(opened(path, endpoint))
+            if is_remote(path):
+                fetched = kept.enter_context(tempfile.TemporaryFile())
+                shutil.copyfileobj(content, fetched, 1024 * 1024)
+                content = fetched
+            for _ in _decoded(content, schema):
+                pass
+        except (StoreUnavailable, ObjectUnread):
+            raise
+        except Exception as error:
+            yield pa.array([0]), f"unreadable_file: {type(error).__name__}: {error}"
+            return
+        number = 1
+        for rows in _decoded(content, schema):
+            yield pa.array(np.arange(number, number + len(rows))), rows
+            number += len(rows)
+
+
+def _decoded(content: IO[bytes], schema: pa.Schema) -> Iterator[pa.StructArray]:
+    content.seek(0)
+    for batch in pq.ParquetFile(content, coerce_int96_timestamp_unit="us").iter_batches(_ROWS):
+        table = pa.Table.from_batches([batch]).select(schema.names).cast(schema)
+        yield table.to_struct_array().combine_chunks()
+
+
+def _as_spark_reads(file: pq.ParquetFile) -> pa.Schema:
+    stored = [file.schema.column(place) for place in range(len(file.schema))]
+    moments = {column.path for column in stored if column.physical_type == "INT96"}
+    return pa.schema(
+        [
+            pa.field(
+                field.name, pa.timestamp("us", "UTC") if field.name in moments else _as_spark(field.type)
+            )
+            for field in file.schema_arrow
+        ]
+    )
+
+
+def _as_spark(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return _as_spark(kind.value_type)
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _as_spark(field.type)) for field in kind])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(_as_spark(kind.value_type))
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    if pa.types.is_fixed_size_binary(kind):
+        return pa.binary()
+    return _WIDER.get(kind, kind)
