@@ -20,7 +20,7 @@ from lakehouse.streams.sources.line_set import LineSet
 from lakehouse.streams.sources.lines import read_lines
 from lakehouse.streams.sources.manifest import Manifest
 from lakehouse.streams.sources.manifest_store import ManifestStore
-from lakehouse.streams.sources.messages import read_messages
+from lakehouse.streams.sources.messages import messages_beside, read_messages
 from lakehouse.streams.sources.numbered import NumberedLines
 from lakehouse.streams.sources.rows import typed_rows
 
@@ -108,11 +108,14 @@ class BatchRecords:
         Only the other lines are parsed again; where a line may hold several rows, all are.
         """
         stream, manifest = self.stream, self.manifest
-        if manifest.kind != "files" or stream.source.has_items:
+        if stream.source.has_items:
             return self.rejected
-        lines = read_lines(self.tables.spark, manifest.files, stream, accepted)
-        rows = typed_rows(with_fields(lines.frame, stream, lines.layouts), stream)
-        return _rejected_of(rows)
+        if manifest.kind == "kafka":
+            others = self.tables.spark.createDataFrame(messages_beside(manifest.ranges, accepted))
+            frame = self.lines.frame.join(F.broadcast(others), ORIGIN[:2], "left_semi")
+        else:
+            frame = read_lines(self.tables.spark, manifest.files, stream, accepted).frame
+        return _rejected_of(typed_rows(with_fields(frame, stream, self.lines.layouts), stream))
 
     @property
     def rejected(self) -> DataFrame:

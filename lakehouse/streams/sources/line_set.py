@@ -12,28 +12,32 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakehouse.home.table_files import source
+
 _ROWS = 1_000_000
 
 
 @dataclass(frozen=True)
 class LineSet:
-    """Some lines of a file, by number: a bit for each line."""
+    """Some lines of a file, or offsets of a partition, by number: a bit for each from the first on."""
 
+    first: int
     bits: npt.NDArray[np.uint8]
 
     @staticmethod
     def of(numbers: npt.NDArray[np.int64]) -> LineSet:
-        """Return the set of these lines."""
-        is_in = np.zeros(int(numbers.max(initial=0)) + 1, np.bool_)
-        is_in[numbers] = True
-        return LineSet(np.packbits(is_in))
+        """Return the set of these lines, of which there is one at least."""
+        first = int(numbers.min())
+        is_in = np.zeros(int(numbers.max()) + 1 - first, np.bool_)
+        is_in[numbers - first] = True
+        return LineSet(first, np.packbits(is_in))
 
     def lack(self, numbers: pa.Array) -> pa.Array:
         """Return which of some lines are not in the set."""
-        places = numbers.to_numpy()
-        known = np.minimum(places // 8, len(self.bits) - 1)
+        places = numbers.to_numpy() - self.first
+        known = np.clip(places // 8, 0, len(self.bits) - 1)
         is_in = (self.bits[known] >> (7 - places % 8).astype(np.uint8)) & 1
-        return pa.array((is_in == 0) | (places // 8 >= len(self.bits)))
+        return pa.array((is_in == 0) | (places // 8 != known))
 
 
 ALL: Mapping[str, LineSet] = {}
@@ -43,7 +47,7 @@ def lines_in(written: list[Path]) -> dict[str, LineSet]:
     """Return, by file, the lines that the rows of these files of raw come from: two columns are read here."""
     found: dict[str, list[npt.NDArray[np.int64]]] = {}
     for path in written:
-        with pq.ParquetFile(path, read_dictionary=["source_file"]) as file:
+        with pq.ParquetFile(source(path), read_dictionary=["source_file"]) as file:
             for batch in file.iter_batches(_ROWS, columns=["source_file", "source_line"]):
                 paths, numbers = batch.column(0), batch.column(1).to_numpy()
                 places = paths.indices.to_numpy()

@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.declare.columns import HEADER
 from lakehouse.declare.stream import Source
 from lakehouse.streams.sources.kafka import client_options
+from lakehouse.streams.sources.line_set import LineSet
 from lakehouse.streams.sources.manifest import OffsetRange
 from lakehouse.streams.sources.numbered import LINES, NumberedLines
 
@@ -42,6 +45,18 @@ def read_messages(spark: SparkSession, ranges: Sequence[OffsetRange], source: So
         _message().alias("message"),
     )
     return NumberedLines(frame, layouts)
+
+
+def messages_beside(ranges: Sequence[OffsetRange], accepted: Mapping[str, LineSet]) -> pa.Table:
+    """Return the place and offset of the messages of some ranges that are not in the sets, by place."""
+    files, offsets = [pa.nulls(0, pa.string())], [pa.nulls(0, pa.int64())]
+    for each in ranges:
+        path, numbers = f"{SCHEME}{each.topic}/{each.partition}", pa.array(np.arange(each.start, each.end))
+        others = numbers.filter(accepted[path].lack(numbers)) if path in accepted else numbers
+        files.append(pa.repeat(pa.scalar(path), len(others)))
+        offsets.append(others)
+    # In one piece: Spark stops reading a table at its first empty piece behind another.
+    return pa.table({"source_file": pa.concat_arrays(files), "source_line": pa.concat_arrays(offsets)})
 
 
 def _options(spark: SparkSession, ranges: Sequence[OffsetRange], source: Source) -> Mapping[str, str]:
