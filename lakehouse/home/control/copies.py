@@ -20,7 +20,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lakehouse.home.atomic_files import write_json, write_text
@@ -114,6 +114,9 @@ def _copy_some(place: Place) -> int:
 def _apply(path: Path, content: str | None, *, is_durable: bool) -> None:
     if content is None:
         path.unlink(missing_ok=True)
+        # A query that was forgotten elsewhere is not known here by an empty folder.
+        with suppress(OSError):
+            path.parent.rmdir()
     elif path.name == FOLDED:
         if not path.exists():
             raise CopyMissing(
