@@ -22,7 +22,7 @@ met AS (
         (least(b_us, last_us) - greatest(a_us, first_us)) / (last_us - first_us) AS share
     FROM (
         SELECT reads.bucket, key_json, series_rank, width_us, is_exact, a_us, b_us, nodes.*
-        FROM query_table(reads) AS reads
+        FROM query_table(inside) AS reads
         JOIN counter_segments AS nodes ON nodes.slot = reads.slot AND nodes.parent_us = reads.parent_us
             AND start_us < b_us AND start_us > a_us - width_us AND start_us >= horizon_us
             AND CASE
@@ -71,11 +71,13 @@ met AS (
         sum(rows_spread) AS rows_spread,
         sum(at_least) AS at_least, sum(at_most) AS at_most,
         sum(at_least + open_value) AS spread,
-        bool_and(at_least = at_most) AS is_point,
+        bool_and(at_least = at_most) AS is_point, NULL AS least_cut,
         sum(rounding) + CASE WHEN count(*) = 1 OR bool_and(is_exact) AND sum(at_most) < {whole_terms} THEN 0
             ELSE {eps} * (8 + count(*)) * sum(at_most) END AS rounding
     FROM (FROM bounded ORDER BY series_rank) GROUP BY bucket, key_json
 )
+-- [inside]
+query_table(reads)
 -- [by_meter]
 true
 -- [value]

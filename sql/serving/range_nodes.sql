@@ -18,8 +18,11 @@
 -- inside. Of a cut node at_least..at_most are, from the event times of its first and last row, and `share` is the
 -- part of its time inside. Where nothing is asked by key, one row per bucket with n = 0 stands for "no rows".
 --
--- Macros that take the name of a table (`asked`, `reads`) share a step: `asked` has one row per bucket and level,
--- `reads` one per piece of a level of a series to look at. Their callers say WITH asked AS ..., reads AS ...
+-- A cut node of at most `refined_rows` rows gives way to the nodes of the grouping `refined_by`, see refinement.py.
+--
+-- Macros that take the name of a table (`asked`, `reads`, `inside`) share a step: `asked` has one row per bucket and
+-- level, `reads` one per piece of a level of a series to look at, `inside` one per node. Their callers say
+-- WITH asked AS ..., reads AS ..., inside AS ...
 --
 -- {newest} is filled in where a version has several segments: of a node that several hold, the newest is meant.
 --
@@ -58,7 +61,9 @@ CREATE MACRO bucket_asked(stream_name, measure_name, edges, keys, "by", by_meter
         ifnull(lookup_of(list_transform(leading_keys(chosen.key_names, wanted), lambda name: wanted[name])), '')
             AS lookup_from,
         level, first_slot, width_us, parent_width_us, finer_us, horizon_us, is_exact, divisor, version,
-        measure <> '*' AS has_values, is_counter,
+        measure <> '*' AS has_values, is_counter, chosen.key_names AS key_names,
+        chosen.refined_by AS refined_by,
+        CASE WHEN ranges * chosen.refined_series <= {most_reads} THEN chosen.refined_rows END AS refined_rows,
         greatest(a_us, earliest_us) < least(b_us, kept_us) AS is_forgotten,
         b_us <= final_before_us AS is_final
     FROM (
@@ -74,7 +79,7 @@ CREATE MACRO bucket_asked(stream_name, measure_name, edges, keys, "by", by_meter
             )[1] AS chosen
         FROM (
             SELECT
-                asked_stream, asked_measure, wanted, by_names,
+                asked_stream, asked_measure, wanted, by_names, len(edges_us) - 1 AS ranges,
                 unnest(range(1, len(edges_us))) AS bucket, unnest(edges_us[:-2]) AS a_us, unnest(edges_us[2:]) AS b_us
             FROM (
                 -- Each parameter once, as a column: a prepared question is then planned once, whatever is asked.
@@ -93,7 +98,7 @@ CREATE MACRO bucket_asked(stream_name, measure_name, edges, keys, "by", by_meter
 CREATE MACRO reads_of(asked, first_rank := 0, last_rank := 4611686018427387904) AS TABLE
     SELECT
         bucket, a_us, b_us, width_us, parent_width_us, finer_us, horizon_us, is_exact, series_rank,
-        first_slot + series_rank AS slot,
+        first_slot, first_slot + series_rank AS slot, key_values, refined_rows,
         unnest(list_filter(
             list_distinct([
                 ifnull(floor_to(a_us, parent_width_us), {kept_forever_us}),
@@ -108,25 +113,28 @@ CREATE MACRO reads_of(asked, first_rank := 0, last_rank := 4611686018427387904) 
         AND series_rank >= first_rank AND series_rank <= last_rank
     WHERE len(list_filter(map_keys(wanted), lambda name: key[name] IS DISTINCT FROM wanted[name])) = 0;
 
+CREATE MACRO least_inside(n, first_us, last_us, a_us, b_us) AS CASE
+    WHEN first_us >= a_us AND last_us < b_us THEN n
+    WHEN last_us < a_us OR first_us >= b_us THEN 0
+    WHEN first_us >= a_us OR last_us < b_us THEN 1
+    ELSE 0
+END;
+
+CREATE MACRO most_inside(n, first_us, last_us, a_us, b_us) AS CASE
+    WHEN first_us >= a_us AND last_us < b_us THEN n
+    WHEN last_us < a_us OR first_us >= b_us THEN 0
+    WHEN first_us >= a_us OR last_us < b_us THEN n - 1
+    -- The first and the last are two, and neither is inside.
+    ELSE n - 2
+END;
+
 CREATE MACRO nodes_inside(reads) AS TABLE
     SELECT
-        key_json, is_exact, nodes.slot,
-        width_us, start_us, n, total, exact_total, wide_total, lowest, highest, magnitude,
-        CASE
-            WHEN first_us >= a_us AND last_us < b_us THEN n
-            WHEN last_us < a_us OR first_us >= b_us THEN 0
-            WHEN first_us >= a_us OR last_us < b_us THEN 1
-            ELSE 0
-        END AS at_least,
-        CASE
-            WHEN first_us >= a_us AND last_us < b_us THEN n
-            WHEN last_us < a_us OR first_us >= b_us THEN 0
-            WHEN first_us >= a_us OR last_us < b_us THEN n - 1
-            -- The first and the last are two, and neither is inside.
-            ELSE n - 2
-        END AS at_most,
-        (least(b_us, start_us + width_us) - greatest(a_us, start_us)) / width_us AS share,
-        bucket
+        reads.* EXCLUDE (slot, parent_us),
+        nodes.slot, start_us, n, total, exact_total, wide_total, lowest, highest, magnitude,
+        least_inside(n, first_us, last_us, a_us, b_us) AS at_least,
+        most_inside(n, first_us, last_us, a_us, b_us) AS at_most,
+        (least(b_us, start_us + width_us) - greatest(a_us, start_us)) / width_us AS share
     FROM query_table(reads) AS reads
     JOIN node_segments AS nodes ON nodes.slot = reads.slot AND nodes.parent_us = reads.parent_us
         AND start_us < b_us AND start_us > a_us - width_us AND start_us >= horizon_us
@@ -137,6 +145,31 @@ CREATE MACRO nodes_inside(reads) AS TABLE
         END
     {newest};
 
+CREATE MACRO refined_nodes(asked, reads) AS TABLE
+    WITH met AS MATERIALIZED (
+        SELECT *, ifnull(at_least < n AND at_most > 0 AND n <= refined_rows, false) AS is_refined
+        FROM nodes_inside(reads)
+    ), finer_series AS (
+        SELECT series.series_rank AS finer_rank, list_transform(key_names, lambda name: key[name]) AS key_values
+        FROM query_table(asked) AS asked JOIN series ON series.grouping_id = refined_by
+        WHERE level = 1 AND bucket = 1
+    ), finer_reads AS (
+        SELECT met.* REPLACE (first_slot + finer_rank AS slot)
+        FROM met JOIN finer_series USING (key_values) WHERE is_refined
+    )
+    SELECT
+        bucket, key_json, is_exact, slot, width_us, start_us, n, total, exact_total, wide_total, lowest, highest,
+        magnitude, at_least, at_most, share
+    FROM met WHERE NOT is_refined
+    UNION ALL
+    SELECT
+        bucket, key_json, is_exact, nodes.slot, width_us, nodes.start_us, nodes.n, nodes.total, nodes.exact_total,
+        nodes.wide_total, nodes.lowest, nodes.highest, nodes.magnitude,
+        least_inside(nodes.n, first_us, last_us, a_us, b_us), most_inside(nodes.n, first_us, last_us, a_us, b_us), share
+    FROM finer_reads AS reads
+    JOIN node_segments AS nodes ON nodes.slot = reads.slot AND nodes.start_us = reads.start_us
+    {newest};
+
 CREATE MACRO bucket_nodes(stream_name, measure_name, edges, keys := MAP {}, "by" := []) AS TABLE
     WITH asked AS MATERIALIZED (FROM bucket_asked(stream_name, measure_name, edges, keys, "by")),
     reads AS (FROM reads_of('asked'))
@@ -144,7 +177,7 @@ CREATE MACRO bucket_nodes(stream_name, measure_name, edges, keys := MAP {}, "by"
         key_json, grouping_text, version, inside.is_exact, divisor, has_values, is_forgotten, is_final,
         inside.width_us, start_us, n, total, exact_total, wide_total, lowest, highest, magnitude,
         at_least, at_most, share, bucket, a_us, b_us
-    FROM nodes_inside('reads') AS inside JOIN asked USING (bucket) WHERE level = 1
+    FROM refined_nodes('asked', 'reads') AS inside JOIN asked USING (bucket) WHERE level = 1
     UNION ALL
     SELECT
         '{}', grouping_text, version, is_exact, divisor, has_values, is_forgotten, is_final, NULL, NULL,

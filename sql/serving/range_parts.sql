@@ -5,10 +5,10 @@
 -- Of a cut node with sum s and values in [m, M], k rows inside sum to at most least(k*M, s - (n-k)*m), which rises to
 -- its bend and falls after it; only the whole numbers around the bend matter, and an end of k where m and M have one
 -- sign. The lower side mirrors it.
--- Parameters: reads   name of a table as reads_of makes it, see range_nodes
--- Usage:      WITH asked AS (FROM bucket_asked(...)), reads AS (FROM reads_of('asked')) FROM parts_inside('reads');
+-- Parameters: inside   name of a table of nodes as nodes_inside and refined_nodes make it, see range_nodes
+-- Usage:      WITH ..., inside AS (FROM refined_nodes('asked', 'reads')) FROM parts_inside('inside');
 
-CREATE MACRO parts_inside(reads) AS TABLE
+CREATE MACRO parts_inside(inside) AS TABLE
     WITH turned AS (
         SELECT
             *,
@@ -17,7 +17,7 @@ CREATE MACRO parts_inside(reads) AS TABLE
                 ELSE least(greatest(floor((total - n * lowest) / (highest - lowest)), at_least), at_most) END AS k_up,
             CASE WHEN lowest >= 0 THEN at_least WHEN highest <= 0 THEN at_most
                 ELSE least(greatest(floor((n * highest - total) / (highest - lowest)), at_least), at_most) END AS k_down
-        FROM nodes_inside(reads)
+        FROM query_table(inside)
     )
     SELECT
         *,

@@ -1,24 +1,27 @@
--- The three macros of an aggregate over [range_start, range_end), with the interval that must hold its value.
+-- The four macros of an aggregate over [range_start, range_end), with the interval that must hold its value.
 --
--- Purpose:    <aggregate>_of folds the nodes that were read; bucket_<aggregate> asks several ranges that touch each
---             other, range_<aggregate> one. What is the same in all of them is here, once.
+-- Purpose:    <aggregate>_inside reads the nodes of an answer, <aggregate>_of folds them; bucket_<aggregate> asks several
+--             ranges that touch each other, range_<aggregate> one. What is the same in all of them is here, once.
 -- Parameters: filled in from range_<aggregate>.sql, whose parts begin with a line -- [name]:
 --             folds    what is folded of the nodes inside, beside how many they and their rows are; may be empty
 --             value, low, high, exact   the answer; exact only where nothing of the range is forgotten
---             nodes, steps, by_meter, grouped   where an aggregate has none of its own, those below
+--             nodes, inside, steps, by_meter, grouped   where an aggregate has none of its own, those below
 --             stream_name, measure_name, range_start, range_end, edges, keys, by: see range_nodes
 -- Usage:      FROM range_sum('telemetry', 'temp', '2020-07-13T06:00', '2020-07-13T09:30', keys := {device: 'a'});
 --
 -- Doubles are added in one order, so that a range has one answer, however many are asked for at once.
 -- Words in braces that no part has are numbers of lakehouse/algorithms/rollup/rounding.py.
 --
+-- least_cut, which range_<aggregate> leaves out, is how many rows the least cut node has.
 -- Answer: key, value, low, high, exact, rows (about so many), rows_low, rows_high (null where the last level has forgotten
 -- some), nodes_read, finest_granularity_us, as_of_version, grouping, final (rows later than the stream's `latest` apart, no row can still change it).
 
 -- [folds]
 
 -- [nodes]
-nodes_inside
+query_table
+-- [inside]
+refined_nodes(asked, reads)
 -- [by_meter]
 false
 -- [grouped]
@@ -28,14 +31,17 @@ grouped AS (
         count(*) AS nodes_read, min(width_us) AS finest_granularity_us,
         CAST(sum(at_least) AS BIGINT) AS rows_low, CAST(sum(at_most) AS BIGINT) AS rows_high,
         sum(least(greatest(n * share, at_least), at_most)) AS rows_spread,
+        min(CASE WHEN at_least < n AND at_most > 0 THEN n END) AS least_cut,
         {folds}
-    FROM (FROM {nodes}(reads) ORDER BY slot, start_us)
+    FROM (FROM {nodes}(inside) ORDER BY slot, start_us)
     GROUP BY bucket, key_json
 )
 -- [steps]
 ended AS (FROM joined)
 -- [macros]
-CREATE MACRO {aggregate}_of(asked, reads) AS TABLE
+CREATE MACRO {aggregate}_inside(asked, reads) AS TABLE FROM {inside};
+
+CREATE MACRO {aggregate}_of(asked, inside) AS TABLE
     WITH {grouped}, joined AS (
         SELECT * FROM query_table(asked) AS asked LEFT JOIN grouped USING (bucket)
         WHERE level = 1 AND (rows_high > 0 OR NOT is_by_key)
@@ -49,15 +55,16 @@ CREATE MACRO {aggregate}_of(asked, reads) AS TABLE
         CAST(round(ifnull(rows_spread, 0)) AS BIGINT) AS rows, ifnull(rows_low, 0) AS rows_low,
         CASE WHEN NOT is_forgotten THEN ifnull(rows_high, 0) END AS rows_high, ifnull(nodes_read, 0) AS nodes_read, finest_granularity_us,
         version AS as_of_version, CAST(grouping_text AS VARCHAR[]) AS grouping, is_final AS final,
-        bucket, a_us AS from_us, b_us AS to_us
+        bucket, a_us AS from_us, b_us AS to_us, least_cut
     FROM ended;
 
 CREATE MACRO bucket_{aggregate}(stream_name, measure_name, edges, keys := MAP {}, "by" := []) AS TABLE
     WITH asked AS MATERIALIZED (
         FROM bucket_asked(stream_name, measure_name, edges, keys, "by", by_meter := {by_meter})
     ),
-    reads AS (FROM reads_of('asked'))
-    FROM {aggregate}_of('asked', 'reads');
+    reads AS (FROM reads_of('asked')),
+    inside AS (FROM {aggregate}_inside('asked', 'reads'))
+    SELECT * EXCLUDE (least_cut) FROM {aggregate}_of('asked', 'inside');
 
 CREATE MACRO range_{aggregate}(stream_name, measure_name, range_start, range_end, keys := MAP {}, "by" := []) AS TABLE
     SELECT * EXCLUDE (bucket, from_us, to_us)

@@ -68,7 +68,9 @@ COMMENT ON COLUMN levels.entered IS 'Rows that came when this was the finest lev
 CREATE TABLE ladder (
     stream VARCHAR, measure VARCHAR, level INTEGER, first_slot BIGINT, width_us BIGINT, parent_width_us BIGINT,
     finer_us BIGINT, horizon_us BIGINT, is_exact BOOLEAN, divisor DOUBLE, newest_us BIGINT, final_before_us BIGINT, earliest_us BIGINT,
-    kept_us BIGINT, is_counter BOOLEAN, groupings STRUCT(id BIGINT, key_names VARCHAR[], is_meter BOOLEAN)[], declared VARCHAR
+    kept_us BIGINT, is_counter BOOLEAN, groupings STRUCT(
+        id BIGINT, key_names VARCHAR[], is_meter BOOLEAN, refined_by BIGINT, refined_series BIGINT, refined_rows BIGINT
+    )[], declared VARCHAR
 );
 COMMENT ON TABLE ladder IS 'One row per stream, measure and level: all that a range macro must know before it reads nodes.';
 COMMENT ON COLUMN ladder.stream IS 'Stream.';
@@ -86,7 +88,7 @@ COMMENT ON COLUMN ladder.final_before_us IS 'Answers that end here or earlier ar
 COMMENT ON COLUMN ladder.earliest_us IS 'As in streams.';
 COMMENT ON COLUMN ladder.kept_us IS 'Where the coarsest level begins; older rows are in no node.';
 COMMENT ON COLUMN ladder.is_counter IS 'As in measures.';
-COMMENT ON COLUMN ladder.groupings IS 'Declared groupings, fewest keys first; id as in series; is_meter: holds all keys.';
+COMMENT ON COLUMN ladder.groupings IS 'Declared groupings, fewest keys first; id as in series; is_meter: holds all keys; refined_by: id of the grouping whose nodes replace a cut node of at most refined_rows rows, of refined_series series, null for none.';
 COMMENT ON COLUMN ladder.declared IS 'The groupings'' keys as text.';
 
 CREATE TABLE quarantine (stream VARCHAR, reason VARCHAR, records BIGINT);

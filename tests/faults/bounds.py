@@ -38,7 +38,7 @@ def run(quick: bool, progress: Progress) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="tidemark-faults-") as name:
         folder = Path(name)
         streams = [
-            RandomStream(f"s{place}", levels, random_rows(place, ROWS, SPAN_US), ((),))
+            RandomStream(f"s{place}", levels, random_rows(place, ROWS, SPAN_US), ((), ("device", "zone")))
             for place, levels in enumerate(LEVELS)
         ]
         publish(Home(folder / "home"), [stream.write(folder / stream.name) for stream in streams])

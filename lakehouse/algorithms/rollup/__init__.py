@@ -5,6 +5,7 @@ The trees that they are tested against, the paper's and ours, are in tests/oracl
 
 levels.py            Level, floors and horizons; called wherever a table or an answer has levels
 sums.py              sums of doubles as two doubles; called by lakehouse/streams/sums.py
+refinement.py        which cut nodes give way to those of a finer grouping; called by lakehouse/serving/file/build.py
 rounding.py          how far they can be off; the macros have their numbers from here
 counter_kernels.py   nodes of a counter joined; called by lakehouse/streams/counters.py
 """

@@ -85,9 +85,7 @@ def unknown_keys(
         if grouping is None:
             return said
         for name, value in keys.items():
-            series = (
-                f"SELECT DISTINCT key[{text(name)}] AS value FROM series WHERE grouping_id = {grouping[0]}"
-            )
+            series = f"SELECT DISTINCT key[{text(name)}] AS value FROM series WHERE grouping_id = {grouping.number}"
             known = f"SELECT 1 FROM ({series}) WHERE value IS NOT DISTINCT FROM {text(value)}"
             if not connection.execute(known).fetchall():
                 first = connection.execute(

@@ -5,10 +5,12 @@ A published file never changes, so what is known of a measure is kept with the c
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+from lakehouse.algorithms.rollup.refinement import MOST_READS
 from lakehouse.serving.ask.question import INCREASE, AskError, Question
 from lakehouse.serving.literals import text
 
@@ -16,16 +18,28 @@ if TYPE_CHECKING:
     import duckdb
 
 
+class Grouping(NamedTuple):
+    """A grouping's number, its keys, and these as DuckDB writes them.
+
+    Nodes of a finer grouping replace its cut nodes of at most ``refined_rows`` rows; ``series``: how many that has.
+    """
+
+    number: int
+    names: tuple[str, ...]
+    text: str
+    refined_rows: int
+    series: int
+
+
 @dataclass(frozen=True)
 class Ladder:
     """A measure as the table ``ladder`` has it.
 
-    Levels are (first_slot, width_us, parent_width_us, finer_us, horizon_us), groupings
-    as (number, key names, the names as DuckDB writes them), fewest keys first.
+    Levels are (first_slot, width_us, parent_width_us, finer_us, horizon_us); groupings come fewest keys first.
     """
 
     levels: tuple[tuple[int, int, int, int, int], ...]
-    groupings: tuple[tuple[int, tuple[str, ...], str], ...]
+    groupings: tuple[Grouping, ...]
     is_exact: bool
     divisor: float
     version: int
@@ -36,7 +50,10 @@ class Ladder:
 
 _LADDER = """
     SELECT first_slot, width_us, parent_width_us, finer_us, horizon_us,
-        list_transform(groupings, lambda g: {{id: g.id, names: g.key_names, text: g.key_names::VARCHAR}}),
+        list_transform(groupings, lambda g: {{
+            id: g.id, names: g.key_names, text: g.key_names::VARCHAR,
+            rows: ifnull(g.refined_rows, 0), series: ifnull(g.refined_series, 0)
+        }}),
         is_exact, divisor, version, final_before_us, earliest_us, kept_us
     FROM ladder, publication WHERE stream = {stream} AND measure = {measure} ORDER BY level
 """
@@ -45,16 +62,27 @@ _KNOWN: WeakKeyDictionary[duckdb.DuckDBPyConnection, dict[tuple[str, str], Ladde
 )
 
 
-def chosen_grouping(
-    connection: duckdb.DuckDBPyConnection, question: Question
-) -> tuple[int, tuple[str, ...], str] | None:
-    """Return number, keys and keys as text of the grouping that answers; None where there is none."""
+def chosen_grouping(connection: duckdb.DuckDBPyConnection, question: Question) -> Grouping | None:
+    """Return the grouping that answers, as ``Ladder`` has it; None where there is none."""
     ladder = ladder_of(connection, question)
     fitting = [one for one in ladder.groupings if question.keys <= set(one[1])] if ladder else []
     if question.aggregate == INCREASE:
         # Readings are kept meter by meter: by all keys, whatever is asked by.
         return max(fitting, key=lambda one: len(one[1]), default=None)
     return next(iter(fitting), None)
+
+
+def is_refined(
+    connection: duckdb.DuckDBPyConnection,
+    question: Question,
+    least_cuts: Iterable[int | None],
+    ranges: int = 1,
+) -> bool:
+    """Return whether the macros would replace a cut node; ``least_cuts``: rows of the least one of each answer."""
+    chosen = chosen_grouping(connection, question)
+    if chosen is None or ranges * chosen.series > MOST_READS:
+        return False
+    return any(rows is not None and rows <= chosen.refined_rows for rows in least_cuts)
 
 
 def ladder_of(connection: duckdb.DuckDBPyConnection, question: Question) -> Ladder | None:
@@ -75,5 +103,7 @@ def _read(connection: duckdb.DuckDBPyConnection, stream: str, measure: str) -> L
     if not rows:
         return None
     groupings: list[dict[str, Any]] = rows[0][5]
-    named = tuple((grouping["id"], tuple(grouping["names"]), grouping["text"]) for grouping in groupings)
+    named = tuple(
+        Grouping(one["id"], tuple(one["names"]), one["text"], one["rows"], one["series"]) for one in groupings
+    )
     return Ladder(tuple(row[:5] for row in rows), named, *rows[0][6:])

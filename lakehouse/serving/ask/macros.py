@@ -1,16 +1,18 @@
 """Answers by the macros of the published file, so that Python, SQL and the command line say the same.
 
 One series goes the short way (point.py), more keys than fit in memory go in parts (parts.py), all else in one
-statement, which a connection plans once. Cost: DuckDB's planning; a few nodes per level and series.
+statement, which a connection plans once. It is asked again with cut nodes replaced by those of a finer grouping where
+an answer says that this is closer (refinement.py). Cost: DuckDB's planning; a few nodes per level and series.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from lakehouse.serving.ask import parts, point
+from lakehouse.serving.ask.ladder import is_refined
 from lakehouse.serving.ask.question import INCREASE, Answer, AskError, Question, order
 from lakehouse.serving.literals import text, texts
 
@@ -30,33 +32,32 @@ def answer(connection: duckdb.DuckDBPyConnection, question: Question) -> list[An
 
     A connection plans each aggregate once: a further question costs less, one about a single series least.
     """
-    aggregate, limit = question.aggregate, question.limit
+    aggregate = question.aggregate
     # An increase adds up meters, whatever is asked by.
-    if aggregate != INCREASE and (given := point.values(connection, question)) is not None:
+    if aggregate != INCREASE and (short := point.values(connection, question)) is not None:
         name = f"point_{aggregate}"
         plan(connection, name, point.prepared(name, aggregate, COLUMNS))
-        return _answers(connection, f"EXECUTE {name}({given})", question)
-    keys, values = texts(question.where), texts(question.where.values())
-    given = (
-        f"{text(question.stream)}, {text(question.measure)}, "
-        f"[{question.start_us}, {question.end_us}]::BIGINT[], {keys}, {values}, {texts(question.by)}"
-    )
-    if ranges := parts.ranges(connection, question):
-        return _in_parts(connection, question, given, ranges)
-    name = f"asked_{aggregate}_{limit or 'all'}"
-    plan(connection, name, _whole(name, aggregate, limit))
-    return _answers(connection, f"EXECUTE {name}({given})", question)
+        found = _rows(connection, f"EXECUTE {name}({short})", question)
+    elif ranges := parts.ranges(connection, question):
+        return _in_parts(connection, question, ranges)
+    else:
+        found = _whole(connection, question, refined=False)
+    if is_refined(connection, question, (row[-1] for row in found)):
+        found = _whole(connection, question, refined=True)
+    return _answers(found)
 
 
 def _in_parts(
-    connection: duckdb.DuckDBPyConnection, question: Question, given: str, ranges: Sequence[tuple[int, int]]
+    connection: duckdb.DuckDBPyConnection, question: Question, ranges: Sequence[tuple[int, int]]
 ) -> list[Answer]:
     aggregate, limit = question.aggregate, question.limit
+    given = parameters(question, [question.start_us, question.end_us])
     name = f"part_{aggregate}_{limit or 'all'}"
     plan(connection, name, parts.prepared(name, aggregate, COLUMNS, limit))
     found: list[Answer] = []
     for first, last in ranges:
-        found += _answers(connection, f"EXECUTE {name}({given}, {first}::BIGINT, {last}::BIGINT)", question)
+        asked = f"EXECUTE {name}({given}, {first}::BIGINT, {last}::BIGINT)"
+        found += (Answer(*row) for row in _rows(connection, asked, question))
         if limit:
             found = sorted(found, key=order)[:limit]
     return sorted(found, key=order)
@@ -70,19 +71,55 @@ def plan(connection: duckdb.DuckDBPyConnection, name: str, statement: str) -> No
         planned.add(name)
 
 
-def _whole(name: str, aggregate: str, limit: int | None) -> str:
+def _whole(connection: duckdb.DuckDBPyConnection, question: Question, refined: bool) -> list[tuple[Any, ...]]:
+    aggregate, limit = question.aggregate, question.limit
+    name = f"{'refined' if refined else 'asked'}_{aggregate}_{limit or 'all'}"
+    tail = f"ORDER BY map_values(key) NULLS LAST LIMIT {limit}" if limit else ""
+    plan(connection, name, f"PREPARE {name} AS {asking(aggregate, COLUMNS, refined)} {tail}")
+    given = parameters(question, [question.start_us, question.end_us])
+    return _rows(connection, f"EXECUTE {name}({given})", question)
+
+
+def asking(aggregate: str, columns: str, refined: bool) -> str:
+    """Return SQL that asks what the macro of the aggregate does; without its refinement where not ``refined``.
+
+    The last column says how many rows the least cut node of an answer has. Its parameters are ``parameters``.
+    """
+    return f"""
+        WITH asked AS MATERIALIZED (FROM bucket_asked(
+            $1::VARCHAR, $2::VARCHAR, $3::BIGINT[], MAP($4::VARCHAR[], $5::VARCHAR[]), $6::VARCHAR[],
+            by_meter := {aggregate == INCREASE}
+        )), reads AS (FROM reads_of('asked')), inside AS (FROM {inside(aggregate, refined)})
+        SELECT {columns}, least_cut FROM {aggregate}_of('asked', 'inside')
+    """
+
+
+def inside(aggregate: str, refined: bool) -> str:
+    """Return SQL for the nodes that the aggregate folds, of the tables ``asked`` and ``reads``."""
     return (
-        f"PREPARE {name} AS SELECT {COLUMNS} FROM bucket_{aggregate}($1::VARCHAR, $2::VARCHAR, "
-        "$3::BIGINT[], keys := MAP($4::VARCHAR[], $5::VARCHAR[]), by := $6::VARCHAR[]) "
-        + (f"ORDER BY map_values(key) NULLS LAST LIMIT {limit}" if limit else "")
+        f"{aggregate}_inside('asked', 'reads')"
+        if refined or aggregate == INCREASE
+        else "nodes_inside('reads')"
     )
 
 
-def _answers(connection: duckdb.DuckDBPyConnection, asked: str, question: Question) -> list[Answer]:
+def parameters(question: Question, edges: Sequence[int]) -> str:
+    """Return what to execute the statement of ``asking`` with."""
+    keys, values = texts(question.where), texts(question.where.values())
+    return (
+        f"{text(question.stream)}, {text(question.measure)}, "
+        f"[{', '.join(map(str, edges))}]::BIGINT[], {keys}, {values}, {texts(question.by)}"
+    )
+
+
+def _answers(rows: Sequence[tuple[Any, ...]]) -> list[Answer]:
+    return sorted((Answer(*row[:-1]) for row in rows), key=order)
+
+
+def _rows(connection: duckdb.DuckDBPyConnection, asked: str, question: Question) -> list[tuple[Any, ...]]:
     import duckdb
 
     try:
-        rows = connection.execute(asked).fetchall()
+        return connection.execute(asked).fetchall()
     except duckdb.OutOfMemoryException:
         raise AskError(parts.too_many(connection, question)) from None
-    return sorted((Answer(*row) for row in rows), key=order)

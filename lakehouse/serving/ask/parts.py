@@ -27,8 +27,9 @@ def prepared(plan: str, aggregate: str, columns: str, limit: int | None) -> str:
         PREPARE {plan} AS
         WITH asked AS MATERIALIZED (FROM bucket_asked(
             $1::VARCHAR, $2::VARCHAR, $3::BIGINT[], MAP($4::VARCHAR[], $5::VARCHAR[]), $6::VARCHAR[]
-        )), reads AS (FROM reads_of('asked', first_rank := $7::BIGINT, last_rank := $8::BIGINT))
-        SELECT {columns} FROM {aggregate}_of('asked', 'reads')
+        )), reads AS (FROM reads_of('asked', first_rank := $7::BIGINT, last_rank := $8::BIGINT)),
+        inside AS (FROM {aggregate}_inside('asked', 'reads'))
+        SELECT {columns} FROM {aggregate}_of('asked', 'inside')
         {f"ORDER BY map_values(key) NULLS LAST LIMIT {limit}" if limit else ""}
     """
 
@@ -36,7 +37,7 @@ def prepared(plan: str, aggregate: str, columns: str, limit: int | None) -> str:
 def ranges(connection: duckdb.DuckDBPyConnection, question: Question) -> list[tuple[int, int]]:
     """Return first and last number of each part's series; none where one part is enough, or keys span series."""
     chosen = chosen_grouping(connection, question)
-    if chosen is None or not question.by or question.keys != set(chosen[1]):
+    if chosen is None or not question.by or question.keys != set(chosen.names):
         return []
     first, last = span(connection, question, [{}])
     if last - first < SERIES:
@@ -54,9 +55,9 @@ def span(
     chosen = chosen_grouping(connection, question)
     if chosen is None:
         return (0, -1)
-    leading = [_leading(chosen[1], {**key, **question.where}) for key in keys]
+    leading = [_leading(chosen.names, {**key, **question.where}) for key in keys]
     row = connection.execute(
-        f"SELECT min(series_rank), max(series_rank) FROM series WHERE grouping_id = {chosen[0]} "
+        f"SELECT min(series_rank), max(series_rank) FROM series WHERE grouping_id = {chosen.number} "
         f"AND lookup >= {text(min(leading))} AND lookup <= {text(max(leading))} || chr(1114111)"
     ).fetchone()
     return (0, -1) if row is None or row[0] is None else (row[0], row[1])
@@ -70,7 +71,7 @@ def _leading(names: Sequence[str], values: Mapping[str, str | None]) -> str:
 def too_many(connection: duckdb.DuckDBPyConnection, question: Question) -> str:
     """Return why a question did not fit in memory, and what to do."""
     chosen = chosen_grouping(connection, question)
-    names = list(chosen[1]) if chosen else []
+    names = list(chosen.names) if chosen else []
     asked = sorted(question.keys)
     free = [name for name in names if name not in asked]
     if free and question.aggregate != INCREASE:

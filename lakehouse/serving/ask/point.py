@@ -2,7 +2,8 @@
 
 What is known of a measure is kept with the connection (ladder.py), and so are the series met. What is left to DuckDB is
 the part of the macro that reads nodes and folds them (``sum_of`` and its siblings), planned once. Questions by key, and
-about several series, go through the whole macro; a test holds both ways to the same answers.
+about several series, go through the whole macro, and so does one whose cut nodes give way to those of a finer
+grouping; a test holds both ways to the same answers.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ _RANKS: WeakKeyDictionary[duckdb.DuckDBPyConnection, dict[_Series, list[int]]] =
 
 
 def prepared(plan: str, aggregate: str, columns: str) -> str:
-    """Return the statement that plans an aggregate over pieces of one series, each parameter once."""
+    """Return the statement that plans an aggregate over pieces of one series, each parameter once.
+
+    It also returns how many rows the least cut node has.
+    """
     piece = ", ".join(f"piece[{place}] AS {name}" for place, name in enumerate(_PIECE, start=1))
     return f"""
         PREPARE {plan} AS
@@ -51,8 +55,8 @@ def prepared(plan: str, aggregate: str, columns: str) -> str:
         ), reads AS (
             SELECT 1 AS bucket, '{{}}' AS key_json, * REPLACE (is_exact = 1 AS is_exact)
             FROM (SELECT {piece} FROM (SELECT unnest($10::BIGINT[][]) AS piece))
-        )
-        SELECT {columns} FROM {aggregate}_of('asked', 'reads')
+        ), inside AS (FROM nodes_inside('reads'))
+        SELECT {columns}, least_cut FROM {aggregate}_of('asked', 'inside')
     """
 
 
@@ -65,12 +69,12 @@ def values(connection: duckdb.DuckDBPyConnection, question: Question) -> str | N
     chosen = chosen_grouping(connection, question)
     if ladder is None or chosen is None or question.by or question.start_us >= question.end_us:
         return None
-    number, names, named = chosen
-    if len(names) != len(question.where):
+    if len(chosen.names) != len(question.where):
         return None
-    pieces = [list(piece) for piece in _pieces(ladder, _ranks(connection, question, number, names), question)]
+    ranks = _ranks(connection, question, chosen.number, chosen.names)
+    pieces = [list(piece) for piece in _pieces(ladder, ranks, question)]
     scalars = (
-        *(f"{question.start_us}::BIGINT", f"{question.end_us}::BIGINT", text(named)),
+        *(f"{question.start_us}::BIGINT", f"{question.end_us}::BIGINT", text(chosen.text)),
         *(
             f"{ladder.version}::INTEGER",
             f"{ladder.divisor}::DOUBLE",

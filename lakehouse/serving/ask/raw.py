@@ -58,7 +58,7 @@ def exact_answers(reader: PublishedReader, question: Question) -> list[Answer]:
     measure, chosen = _measure(published, question), chosen_grouping(published, counted)
     with raw_rows(reader) as raw:
         rows = _aggregates(raw, question, table, batch, measure)
-    grouping = list(chosen[1]) if chosen else []
+    grouping = list(chosen.names) if chosen else []
     final = final_before is not None and question.end_us <= final_before
     answers = [_answer(question, row, reader.version, grouping, final) for row in rows]
     retracted = any(found.kind == RETRACT for found in corrections)

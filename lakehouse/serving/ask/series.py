@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.home.layout import Home
 from lakehouse.serving.ask import parts
+from lakehouse.serving.ask.ladder import is_refined
 from lakehouse.serving.ask.limits import TIMEOUT_S, limited
-from lakehouse.serving.ask.macros import answer, plan
+from lakehouse.serving.ask.macros import answer, asking, inside, parameters, plan
 from lakehouse.serving.ask.question import (
     INCREASE,
     AskError,
@@ -130,18 +131,20 @@ def buckets(connection: duckdb.DuckDBPyConnection, question: Question, points: i
 
     A connection plans each aggregate once, which takes as long as answering it does.
     """
-    statement = f"buckets_{question.aggregate}"
-    plan(
-        connection,
-        statement,
-        f"PREPARE {statement} AS SELECT {_COLUMNS} FROM bucket_{question.aggregate}($1::VARCHAR, $2::VARCHAR, "
-        "$3::BIGINT[], keys := MAP($4::VARCHAR[], $5::VARCHAR[])) ORDER BY bucket",
-    )
-    edges = f"[{', '.join(map(str, even_edges(question.start_us, question.end_us, points)))}]::BIGINT[]"
-    what, keys = (question.stream, question.measure), (question.where, question.where.values())
-    given = (*map(text, what), edges, *map(texts, keys))
-    rows = connection.execute(f"EXECUTE {statement}({', '.join(given)})").fetchall()
+    edges = even_edges(question.start_us, question.end_us, points)
+    rows = _asked(connection, question, edges, refined=False)
+    if is_refined(connection, question, (row[-1] for row in rows), len(edges) - 1):
+        rows = _asked(connection, question, edges, refined=True)
     return _series(question, rows, {})
+
+
+def _asked(
+    connection: duckdb.DuckDBPyConnection, question: Question, edges: Sequence[int], refined: bool
+) -> list[tuple[Any, ...]]:
+    statement = f"{'refined_' if refined else ''}buckets_{question.aggregate}"
+    select = asking(question.aggregate, _COLUMNS, refined)
+    plan(connection, statement, f"PREPARE {statement} AS {select} ORDER BY bucket")
+    return connection.execute(f"EXECUTE {statement}({parameters(question, edges)})").fetchall()
 
 
 def even_edges(start_us: int, end_us: int, points: int) -> list[int]:
@@ -162,7 +165,12 @@ def buckets_by(connection: duckdb.DuckDBPyConnection, question: Question, points
     if not keys:
         return []
     try:
-        found = connection.execute(_statement(connection, question, points, keys)).fetchall()
+        found = connection.execute(_statement(connection, question, points, keys, refined=False)).fetchall()
+        buckets = min(points, question.end_us - question.start_us)
+        if is_refined(connection, question, (row[-1] for row in found), buckets):
+            found = connection.execute(
+                _statement(connection, question, points, keys, refined=True)
+            ).fetchall()
     except duckdb.OutOfMemoryException:
         raise AskError(parts.too_many(connection, question)) from None
     # What a bucket without rows says does not depend on the key: it comes once per bucket, without one.
@@ -231,8 +239,9 @@ def _keys(connection: duckdb.DuckDBPyConnection, question: Question) -> list[Key
 
 
 def _statement(
-    connection: duckdb.DuckDBPyConnection, question: Question, points: int, keys: Sequence[Key]
+    connection: duckdb.DuckDBPyConnection, question: Question, points: int, keys: Sequence[Key], refined: bool
 ) -> str:
+    aggregate = question.aggregate
     first, last = parts.span(connection, question, keys)
     wanted = ", ".join(f"to_json({text_map(key)})" for key in keys)
     return f"""
@@ -240,16 +249,17 @@ def _statement(
             {text(question.stream)}, {text(question.measure)},
             even_edges({question.start_us}, {question.end_us}, {points}),
             {text_map(question.where)}, {texts(question.by)},
-            by_meter := {question.aggregate == INCREASE}
+            by_meter := {aggregate == INCREASE}
         )),
         reads AS (
             FROM reads_of('asked', first_rank := {first}, last_rank := {last}) WHERE key_json IN ({wanted})
         ),
+        inside AS (FROM {inside(aggregate, refined)}),
         asked_of_none AS (SELECT * REPLACE (false AS is_by_key) FROM asked),
-        reads_of_none AS (FROM reads WHERE false)
-        SELECT key, {_COLUMNS} FROM {question.aggregate}_of('asked', 'reads')
+        none_inside AS (FROM inside WHERE false)
+        SELECT key, {_COLUMNS}, least_cut FROM {aggregate}_of('asked', 'inside')
         UNION ALL
-        SELECT NULL, {_COLUMNS} FROM {question.aggregate}_of('asked_of_none', 'reads_of_none')
+        SELECT NULL, {_COLUMNS}, least_cut FROM {aggregate}_of('asked_of_none', 'none_inside')
         ORDER BY from_us
     """
 

@@ -10,10 +10,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
+from lakehouse.algorithms.rollup.refinement import MOST_SERIES, refinements
 from lakehouse.declare.durations import format_duration
 from lakehouse.serving.file.bound_macros import create_macros
 from lakehouse.serving.file.changes import combined_of, write_changed
@@ -140,8 +142,9 @@ def _write_stream(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
         load_wide(connection, stream)
         write_rows(connection, one, "fresh.segment.")
     _write_node_counts(connection, one)
+    groupings = _groupings(connection, one)
     for place, measure in enumerate(one.measures):
-        _write_ladder(connection, one, place, measure)
+        _write_ladder(connection, one, place, measure, groupings)
     _write_levels(connection, one)
     of_stream = f"WHERE stream_id = {one.number}"
     count = one.known_series + _scalar(connection, f"SELECT count(*) FROM fresh.segment.series {of_stream}")
@@ -193,22 +196,14 @@ def _write_ladder(
     one: Numbered,
     place: int,
     measure: PublishedMeasure,
+    groupings: Sequence[dict[str, Any]],
 ) -> None:
-    number, stream = one.number, one.stream
+    stream = one.stream
     decimals = measure.decimals if measure.is_exact else None
     connection.execute(
         "INSERT INTO measures VALUES "
         + row((stream.name, measure.name, measure.type, decimals, one.first_slot(place), measure.is_counter))
     )
-    order = sorted(range(len(stream.groupings)), key=lambda index: (len(stream.groupings[index]), index))
-    groupings = [
-        {
-            "id": _grouping_id(number, index),
-            "key_names": list(stream.groupings[index]),
-            "is_meter": index == stream.meter_grouping,
-        }
-        for index in order
-    ]
     for index, level in enumerate(stream.levels):
         coarser = stream.levels[index + 1].width_us if index + 1 < len(stream.levels) else 0
         finer = stream.horizons[index - 1] if index else _NEVER
@@ -224,9 +219,35 @@ def _write_ladder(
             ),
             stream.horizons[index] if stream.horizons else KEPT_FOREVER_US,
             *(measure.is_exact, 10.0 ** (decimals or 0), stream.newest_us, *_edges(stream, measure.name)),
-            *(measure.is_counter, groupings, str([list(stream.groupings[index]) for index in order])),
+            *(measure.is_counter, groupings, str([one["key_names"] for one in groupings])),
         )
         connection.execute(f"INSERT INTO ladder VALUES {row(values)}")
+
+
+def _groupings(connection: duckdb.DuckDBPyConnection, one: Numbered) -> list[dict[str, Any]]:
+    """Return what the ladder says of the groupings, fewest keys first."""
+    stream = one.stream
+    ids = [_grouping_id(one.number, index) for index in range(len(stream.groupings))]
+    refined = refinements(stream.groupings, [_series_of(connection, one, number) for number in ids])
+    found = [
+        {
+            "id": ids[index],
+            "key_names": list(keys),
+            "is_meter": index == stream.meter_grouping,
+            "refined_by": by and ids[by.grouping],
+            "refined_series": by and by.series,
+            "refined_rows": by and by.most_rows,
+        }
+        for index, (keys, by) in enumerate(zip(stream.groupings, refined, strict=True))
+    ]
+    return sorted(found, key=lambda grouping: len(grouping["key_names"]))
+
+
+def _series_of(connection: duckdb.DuckDBPyConnection, one: Numbered, grouping_id: int) -> int:
+    """Count the series of a grouping, up to one more than are ever read for one node."""
+    tables = ["fresh.segment.series", *(["previous.series"] if one.is_shared else [])]
+    known = " UNION ALL ".join(f"SELECT 1 FROM {table} WHERE grouping_id = {grouping_id}" for table in tables)
+    return _scalar(connection, f"SELECT count(*) FROM ({known} LIMIT {MOST_SERIES + 1})")
 
 
 def _grouping_id(number: int, grouping: int) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from lakehouse.algorithms.rollup.refinement import MOST_READS
 from lakehouse.algorithms.rollup.rounding import NAMED
 from lakehouse.serving.file.segments import NEWEST, places
 from sql import statement
@@ -45,6 +46,7 @@ def macros(*, is_shared: bool = False) -> Iterator[str]:
     """Yield the statements of all macros, which read the views; ``is_shared``: there are segments beside the file."""
     filled_in = {"{newest}": NEWEST if is_shared else ""}
     filled_in |= {f"{{{name}}}": number for name, number in NAMED.items()}
+    filled_in["{most_reads}"] = str(MOST_READS)
     for file in MACRO_FILES:
         aggregate = file.removeprefix("range_")
         text = range_macros(aggregate) if aggregate in _AGGREGATES else statement(f"serving/{file}")

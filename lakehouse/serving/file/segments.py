@@ -34,9 +34,7 @@ NODE_COLUMNS = (
 COUNTER_COLUMNS = f"{_PLACE}, first_us, last_us, first_reading, last_reading, highest, drops_low, drops_high"
 COLUMNS = {"nodes": NODE_COLUMNS, "counter_nodes": COUNTER_COLUMNS}
 # Of nodes that several segments hold the newest, among those that a macro reads.
-NEWEST = (
-    "QUALIFY row_number() OVER (PARTITION BY reads.bucket, reads.slot, start_us ORDER BY segment DESC) = 1"
-)
+NEWEST = "QUALIFY row_number() OVER (PARTITION BY reads.bucket, nodes.slot, nodes.start_us ORDER BY segment DESC) = 1"
 
 
 def catalog(segment: str) -> str:

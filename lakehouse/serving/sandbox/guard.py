@@ -25,7 +25,8 @@ LONGEST_STATEMENT = 100_000
 TAKE_TABLES = frozenset(
     {
         *("avg_of", "count_of", "increase_of", "max_of", "min_of", "sum_of"),
-        *("nodes_inside", "parts_inside", "reads_of"),
+        *(f"{aggregate}_inside" for aggregate in ("avg", "count", "increase", "max", "min", "sum")),
+        *("nodes_inside", "parts_inside", "reads_of", "refined_nodes"),
     }
 )
 # Views of DuckDB's own that say what a version holds; the others show paths, settings and logs.

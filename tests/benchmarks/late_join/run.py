@@ -137,25 +137,30 @@ def periods(case: Case, found: Run) -> Periods:
 
 
 def best_constant(case: Case, recall: float) -> float:
-    """Return the mean rows held by the least constant slack, the same on both sides, that meets every period.
+    """Return the mean rows held by the run of ``best_constant_run``."""
+    return best_constant_run(case, recall).mean_held
 
-    Doubled until it does, then halved to within a sixteenth; no method can know it beforehand.
+
+def best_constant_run(case: Case, recall: float, logged: float = 1.0) -> Run:
+    """Return the run of the least constant slack, the same on both sides, that meets every period.
+
+    Doubled until it does, then halved to within a sixteenth; no method can know it beforehand. ``logged``: the share of
+    rows that it may log.
     """
     low, high = 0, 10_000
-    while (held := _held_if_met(case, recall, high)) is None:
+    while (best := _run_if_met(case, recall, high, logged)) is None:
         low, high = high, 2 * high
-    best = held
     for _ in range(4):
         middle = (low + high) // 2
-        held = _held_if_met(case, recall, middle)
-        low, high, best = (middle, high, best) if held is None else (low, middle, held)
+        found = _run_if_met(case, recall, middle, logged)
+        low, high, best = (middle, high, best) if found is None else (low, middle, found)
     return best
 
 
-def _held_if_met(case: Case, recall: float, slack_us: int) -> float | None:
+def _run_if_met(case: Case, recall: float, slack_us: int, logged: float) -> Run | None:
     found = run(case, qjoin(case, ConstantSlack(slack_us, slack_us, case.step_us)))
     met, scored = periods(case, found).met(recall)
-    return found.mean_held if met == scored else None
+    return found if met == scored and found.logged_share <= logged else None
 
 
 def misses(case: Case, found: Run, recall: float) -> list[list[Any]]:

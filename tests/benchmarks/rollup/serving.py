@@ -109,25 +109,37 @@ def write_rows(folder: Path, rows: int) -> str:
 
 def write_nodes(folder: Path, rows: int) -> StreamSnapshot:
     """Write the nodes that the levels keep after so many rows; return what a publisher is told."""
+
+    def since(horizon_us: int) -> str:
+        return ROWS.format(first=max(0, -((START_US - horizon_us) // STEP_US)), rows=rows)
+
+    return write_levels(folder, LEVELS, (START_US, START_US + (rows - 1) * STEP_US), since)
+
+
+def write_levels(
+    folder: Path, levels: Sequence[Level], times: tuple[int, int], since: Callable[[int], str]
+) -> StreamSnapshot:
+    """Write the nodes by device and of all rows.
+
+    ``times``: of the first and the last row; ``since``: what returns SQL for the rows since a time.
+    """
     folder.mkdir()
-    newest = START_US + (rows - 1) * STEP_US
-    kept = horizons(LEVELS, newest)
+    earliest, newest = times
+    kept = horizons(levels, newest)
     with duckdb.connect() as connection:
-        for number, level in enumerate(LEVELS):
-            first = max(0, -((START_US - kept[number]) // STEP_US))
-            source = ROWS.format(first=first, rows=rows)
+        for number, level in enumerate(levels):
             for grouping, device in enumerate(("'device-' || device", "NULL::VARCHAR")):
-                query = _node_query(number + 1, level.width_us, grouping, device, source)
+                query = _node_query(number + 1, level.width_us, grouping, device, since(kept[number]))
                 connection.execute(f"COPY ({query}) TO '{folder}/{number}-{grouping}.parquet'")
     return StreamSnapshot(
         name="readings",
         definition="benchmark",
         groupings=(("device",), ()),
         measures=(PublishedMeasure("temp", "double"),),
-        levels=LEVELS,
+        levels=levels,
         horizons=kept,
         newest_us=newest,
-        earliest_us=START_US,
+        earliest_us=earliest,
         batch=1,
         latest_us=DAY_US,
         raw_path="raw",

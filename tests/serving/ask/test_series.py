@@ -37,6 +37,21 @@ def _part(question: Question, bucket: Bucket) -> Question:
     return Question(**(vars(question) | {"start_us": bucket.from_us, "end_us": bucket.to_us}))
 
 
+def test_a_chart_of_too_many_buckets_for_the_series_keeps_its_nodes_as_they_are(lakehouse: Lakehouse) -> None:
+    many = series(lakehouse.reader, "deep", "hits", "sum", -4000, 6000, points=10_000)
+    few = series(lakehouse.reader, "deep", "hits", "sum", 1001, 1003, points=2)
+
+    macro = lakehouse.reader.connection.execute(
+        "SELECT low, high FROM range_series('deep', 'hits', make_timestamp(-4000), make_timestamp(6000), 10000, "
+        "aggregate := 'sum')"
+    ).fetchall()
+    assert [(bucket.low, bucket.high) for bucket in many.buckets] == macro
+    place = 1001 + 4000
+    for wide, refined in zip(many.buckets[place : place + 2], few.buckets, strict=True):
+        assert wide.low is not None and refined.low is not None and wide.low <= refined.low
+        assert wide.high is not None and refined.high is not None and refined.high < wide.high
+
+
 @FEW
 @given(questions(), st.integers(1, 50))
 def test_buckets_follow_each_other_and_are_of_one_length(

@@ -54,6 +54,20 @@ def test_each_grouping_has_a_series_per_combination_of_values(lakehouse: Lakehou
     assert {tuple(values) for (values,) in found} == expected
 
 
+def test_the_ladder_says_which_grouping_refines_which(lakehouse: Lakehouse) -> None:
+    (told,) = lakehouse.reader.connection.execute(
+        "SELECT groupings FROM ladder WHERE stream = 'deep' AND measure = 'hits' AND level = 1"
+    ).fetchall()[0]
+
+    series = len({(row.device, row.zone) for row in lakehouse.streams["deep"].rows})
+    devices = len({row.device for row in lakehouse.streams["deep"].rows})
+    finest = {"refined_by": told[-1]["id"], "refined_series": series}
+    assert [one["key_names"] for one in told] == [[], ["device"], ["device", "zone"]]
+    assert told[0].items() >= (finest | {"refined_rows": 4 * series}).items()
+    assert told[1].items() >= (finest | {"refined_rows": 4 * series // devices}).items()
+    assert (told[2]["refined_by"], told[2]["refined_rows"]) == (None, None)
+
+
 def test_exact_sums_are_kept_in_units_of_the_last_digit(lakehouse: Lakehouse) -> None:
     total = sum(row.price for row in STREAMS["flat"].rows if row.price is not None)
 

@@ -27,6 +27,8 @@ ESCAPES = [
     "FROM reads_of('{secret}')",
     "FROM nodes_inside('{secret}')",
     "FROM parts_inside('{secret}')",
+    "FROM refined_nodes('{secret}', '{secret}')",
+    "FROM sum_inside('{secret}', '{secret}')",
     "FROM sum_of('{secret}', '{secret}')",
     "FROM increase_of('{secret}', '{secret}')",
     "FROM count_of('{secret}', '{secret}')",
