@@ -21,11 +21,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from infra.loopback_cluster import LoopbackCluster, loopback_cluster
-from lakehouse.spark.jars import missing_jars
 from tests.cluster.isolated import CODE, ROOT, bare_python, hiding, knows_the_project
 from tests.cluster.life import begin, content, lead
 from tests.queries.laws import EXAMPLES
-from tests.stores.s3 import BUCKET, running
+from tests.stores.s3 import BUCKET, require_jars, running
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -118,8 +117,7 @@ def test_two_workers_come_to_what_one_process_comes_to(
 def test_a_query_comes_to_the_same_where_tables_are_on_a_store(
     runs: Runs, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if missing_jars(with_store=True):
-        pytest.skip("no jars for stores: `python -m lakehouse.spark.jars --s3`")
+    require_jars()
     expected = runs.told(runs.driver(None, "folder", "--kinds", kind), "folder")
     with running() as store:
         monkeypatch.setenv("AWS_ENDPOINT_URL", store.endpoint)

@@ -27,12 +27,11 @@ from lakehouse.home.table_commits import open_table
 from lakehouse.home.table_log import read_log, read_rows
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.sandbox.sandbox import open_published, run_sql
-from lakehouse.spark.jars import missing_jars
 from lakehouse.spark.session import build_session
 from tests.end_to_end.pipeline import digest
 from tests.folded import folded, rows_of
 from tests.killing import kill_fresh
-from tests.stores.s3 import BUCKET, S3, SECRET, running
+from tests.stores.s3 import BUCKET, S3, SECRET, require_jars, running
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
@@ -78,6 +77,7 @@ print(tables.read(spark, settings.layout.rollup("t")).count())
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[S3]:
+    require_jars()
     with running() as server, pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ENDPOINT_URL", server.endpoint)
         yield server
@@ -176,8 +176,6 @@ def rebuild(settings: Settings) -> int:
 
 
 def test_a_whole_rollup_is_rebuilt_for_another_declaration(store: S3, tmp_path: Path) -> None:
-    if missing_jars(with_store=True):
-        pytest.skip("no jars for stores: `python -m lakehouse.spark.jars --s3`")
     homes = [begin(tmp_path / "rebuilt", f"s3://{BUCKET}/rebuilt"), begin(tmp_path / "declared_so")]
     land(homes[0], 0, 200)
     run(homes[0])

@@ -17,10 +17,17 @@ from typing import Any
 import pytest
 
 from lakehouse.home import store_client, tables_place
+from lakehouse.spark.jars import missing_jars
 from tests.servers import Server
 
 KEY, SECRET = "AKIATESTTESTTESTTEST", "never/to/be/said/by/anyone/at/all/anywhere"
 BUCKET = "landing"
+
+
+def require_jars() -> None:
+    """Skip a test of tables on a store where the jars are missing that sessions ask for there."""
+    if missing_jars(with_store=True):
+        pytest.skip("no jars for stores: `python -m lakehouse.spark.jars --s3`")
 
 
 class S3(Server):
