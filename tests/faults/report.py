@@ -102,7 +102,8 @@ ROWS: Mapping[str, tuple[str, str]] = {
         "{tried}",
     ),
     "soak": (
-        "{minutes} minutes of a service that is killed {kills} times: rows lost or twice; {flat}",
+        "{minutes} minutes of a service that is killed {kills} times: rows lost or twice, and bounds of size passed; "
+        "{flat}",
         "{rows} rows",
     ),
     "mutants": (
@@ -135,7 +136,7 @@ CARD: Mapping[tuple[str, ...], tuple[str, str]] = {
     ("sandbox",): ("statements against the sandbox", "{tried}, {broke} got out"),
     ("soak",): (
         "service killed {kills} times in {minutes:.0f} minutes",
-        "{rows} rows, {broke} counts differ",
+        "{rows} rows; counts of rows, or bounds of size, that did not hold: {broke}",
     ),
     ("mutants",): ("guards against doing twice, switched off", "{mutants}, {broke} not noticed"),
 }
