@@ -29,7 +29,7 @@ from tests.end_to_end.test_tables_on_store import CONFIG, PIPELINE, begin, conte
 from tests.home.control.postgres import Postgres
 from tests.home.control.postgres import running as database_running
 from tests.killing import kill_fresh
-from tests.stores.s3 import BUCKET, S3, require_jars, running
+from tests.stores.s3 import BUCKET, S3, named, require_jars
 
 pytestmark = pytest.mark.slow
 # What is empty is deleted.
@@ -40,8 +40,7 @@ QUERY = "SELECT device, temp FROM t WHERE temp > 0.5\n"
 @pytest.fixture(scope="module")
 def store() -> Iterator[S3]:
     require_jars()
-    with running() as server, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ENDPOINT_URL", server.endpoint)
+    with named() as server:
         yield server
 
 

@@ -31,7 +31,7 @@ from lakehouse.spark.session import build_session
 from tests.end_to_end.pipeline import digest
 from tests.folded import folded, rows_of
 from tests.killing import kill_fresh
-from tests.stores.s3 import BUCKET, S3, SECRET, require_jars, running
+from tests.stores.s3 import BUCKET, S3, SECRET, named, require_jars
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
@@ -78,8 +78,7 @@ print(tables.read(spark, settings.layout.rollup("t")).count())
 @pytest.fixture(scope="module")
 def store() -> Iterator[S3]:
     require_jars()
-    with running() as server, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ENDPOINT_URL", server.endpoint)
+    with named() as server:
         yield server
 
 

@@ -13,7 +13,7 @@ from lakehouse.home.store_client import StoreUnavailable
 from lakehouse.home.store_path import StorePath, entries_after
 from lakehouse.home.store_race import WRITERS, winners
 from lakehouse.home.tables_place import in_home, is_on_store, place_at, place_in, record, recorded, use
-from tests.stores.s3 import BUCKET, S3, running
+from tests.stores.s3 import BUCKET, S3, named
 
 pytestmark = pytest.mark.slow
 ROOT = f"s3://{BUCKET}/lake"
@@ -21,8 +21,7 @@ ROOT = f"s3://{BUCKET}/lake"
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[S3]:
-    with running() as server, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ENDPOINT_URL", server.endpoint)
+    with named() as server:
         yield server
 
 

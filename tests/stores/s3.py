@@ -100,3 +100,11 @@ def running() -> Iterator[S3]:
             server.kill()
             store_client._client.cache_clear()
             tables_place._HOMES.clear()
+
+
+@contextmanager
+def named() -> Iterator[S3]:
+    """Start a server which is the one that everything in this process looks for, ``AWS_ENDPOINT_URL``."""
+    with running() as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", server.endpoint)
+        yield server

@@ -24,15 +24,14 @@ from lakehouse.serving.file.store_versions import (
     upload,
 )
 from lakehouse.serving.file.versions import VersionGone, current_version, segment_path, segments_of, versions
-from tests.stores.s3 import BUCKET, S3, running
+from tests.stores.s3 import BUCKET, S3, named
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[S3]:
-    with running() as server, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ENDPOINT_URL", server.endpoint)
+    with named() as server:
         yield server
 
 
