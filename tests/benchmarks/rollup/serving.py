@@ -293,7 +293,7 @@ def _write(sizes: Sequence[dict[str, Any]]) -> None:
         "rollup",
         "serving",
         "A range's sum as history grows",
-        f"{DEVICES} devices, ten readings a second together; each way answers the same random ranges, in turns of fifty.",
+        f"{DEVICES} devices, ten readings a second together; each way answers the same ranges, in turns of fifty.",
         page.table(
             columns, [["-" if size[name] is None else size[name] for name in columns] for size in sizes]
         ),
