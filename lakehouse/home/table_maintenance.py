@@ -23,6 +23,8 @@ SMALL_FILES = 16
 SMALL_BYTES = 64 * 1024 * 1024
 # A service makes that many in some hours; listing them takes a few milliseconds.
 MOST_COMMITS = 2_000
+# Whoever opens a table reads fewer commits than this; of a log that is cut, so many stay at most before the history.
+CHECKPOINTED_AFTER = 10
 # How long old versions can be read where nobody says; a table is told what counts when it is maintained.
 HISTORY_US = 7 * 24 * 3600 * 1_000_000
 
@@ -33,7 +35,7 @@ def kept(history_us: int = HISTORY_US) -> dict[str, str]:
     return {
         "delta.logRetentionDuration": interval,
         "delta.deletedFileRetentionDuration": interval,
-        "delta.checkpointInterval": "10",
+        "delta.checkpointInterval": str(CHECKPOINTED_AFTER),
     }
 
 

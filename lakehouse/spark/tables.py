@@ -370,11 +370,13 @@ def _create(table: Path, text: str) -> None:
     comment = re.search(r"^COMMENT '(.*)'$", after, re.MULTILINE)
     properties = re.search(r"^TBLPROPERTIES \((.*)\)$", after, re.MULTILINE)
     partition = re.search(r"^PARTITIONED BY \((.*)\)$", after, re.MULTILINE)
+    told = dict(re.findall(r"'([^']*)' = '([^']*)'", properties[1])) if properties else {}
     create_table(
         table,
         _columns_of(text).json(),
         comment[1].replace("''", "'") if comment else "",
-        dict(re.findall(r"'([^']*)' = '([^']*)'", properties[1])) if properties else {},
+        # From the first commit on: Delta's own checkpoints come too seldom for logs that are opened with every batch.
+        {**kept(), **told},
         [name.strip() for name in partition[1].split(",")] if partition else [],
     )
 

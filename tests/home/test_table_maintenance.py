@@ -16,7 +16,7 @@ from lakehouse.home.log_entries import commits_of
 from lakehouse.home.table_commits import append, create_table
 from lakehouse.home.table_log import read_log, read_rows
 from lakehouse.home.table_maintenance import kept
-from lakehouse.spark.tables import append_once
+from lakehouse.spark.tables import append_once, create
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -154,3 +154,12 @@ def test_a_log_of_many_commits_within_the_history_ends_too_and_what_a_death_left
     assert not list(log.glob("*#*"))
     append(path, [{"id": 44}])
     assert sorted(row["id"] for row in read_rows(path)) == list(range(45))
+
+
+def test_a_log_can_be_cut_from_the_first_batch_on_before_any_maintenance(tmp_path: Path) -> None:
+    create(tmp_path / "ledger", "ledger")
+    for batch in range(10):
+        append(tmp_path / "ledger", [{"batch": batch}])
+
+    [checkpoint] = (tmp_path / "ledger" / "_delta_log").glob("*.checkpoint.parquet")
+    assert int(checkpoint.name[:20]) == 9
