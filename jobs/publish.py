@@ -51,6 +51,7 @@ def run(
     from lakehouse.serving.file.news import is_due, with_changes
     from lakehouse.serving.file.previous import kept_open, published_queries
     from lakehouse.serving.file.publish import is_current, publish, shared_batches
+    from lakehouse.serving.file.versions import store_of
     from lakehouse.spark import tables
 
     layout = settings.layout
@@ -59,7 +60,8 @@ def run(
         # Snapshots and nodes must be of one time: a build or a fold between them would move horizons under nodes.
         for path in (layout.serving, *(layout.rollup(name) for name in settings.streams)):
             leases.enter_context(tables.lease(path))
-        bring_current(layout.serving)
+        if (store := store_of(layout.serving)) is not None:
+            bring_current(layout.serving, store)
         leases.enter_context(kept_open(layout))
         snapshots = [snapshot_of(settings, stream) for stream in settings.streams.values()]
         if not unchecked:

@@ -10,8 +10,7 @@ import pkgutil
 from importlib import import_module
 
 from infra import compile_kernels
-from lakehouse.serving.file.bound_macros import bound
-from lakehouse.serving.file.macros import macros
+from lakehouse.serving.file.macros import bound, macros
 
 JOBS = (
     *("build_rollups", "ingest", "maintain", "maintain_queries", "merge_raw", "publish"),

@@ -5,7 +5,8 @@
 Both are real runs over a few rows, in a home of their own, with a warm Spark session. A profile function is told of
 every call, in this process, its threads and Spark's Python workers. A file is *passed* when one of its functions is
 called. A *return* is a file that the walk calls again after it had left it for files that it had not seen before.
-Code that runs while a module is imported does not count. ``--files`` names the files, in the order of the walk.
+Code that runs while a module is imported does not count, nor what it calls. ``--files`` names the files, in the order
+of the walk.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class Walk:
         self.returns: list[str] = []
         self._notes = notes
         self._open: Counter[str] = Counter()
+        self._importing: Counter[int] = Counter()
         self._left_at: dict[str, int] = {}
 
     def start(self) -> None:
@@ -60,10 +62,12 @@ class Walk:
 
     def profile(self, frame: FrameType, event: str, _: Any) -> None:
         """Note a call of the product, or the end of one."""
-        code = frame.f_code
+        code, thread = frame.f_code, threading.get_ident()
         if event not in ("call", "return") or not code.co_filename.startswith(PRODUCT):
             return
-        if code.co_flags & OPTIMIZED:
+        if code.co_name == "<module>":
+            self._importing[thread] += 1 if event == "call" else -1
+        if code.co_flags & OPTIMIZED and not self._importing[thread]:
             (self._enter if event == "call" else self._leave)(code.co_filename[len(str(ROOT)) + 1 :])
 
     def _enter(self, name: str) -> None:

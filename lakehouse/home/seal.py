@@ -64,7 +64,8 @@ def write_sealed(path: Path, text: str, *, is_new: bool = False) -> None:
         LeaseLost: when it has; what it has written stays.
         FileExistsError: when a file that should be new is there.
     """
-    put(path, text, is_new=is_new)
+    if is_shared(path):
+        put(path, text, is_new=is_new)
     try:
         with replacing(path, durable=True, is_new=is_new) as file:
             file.write(text.encode("utf-8"))

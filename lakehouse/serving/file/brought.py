@@ -1,8 +1,7 @@
 """Versions on the machine that reads them: where they are published on an object store, they are brought from there.
 
 The folder ``serving`` of a home is then a cache: it has the same files under the same names, each fetched once, under a
-hidden name until it is whole. It holds no version that the store does not, but those that a reader has open. Where the
-folder alone has the versions, nothing here does anything but look for that.
+hidden name until it is whole. It holds no version that the store does not, but those that a reader has open.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse.home.atomic_files import sync
-from lakehouse.serving.file.store_versions import StoredFile, fetch, listed, store_of, stored_versions
+from lakehouse.serving.file.store_versions import StoredFile, fetch, listed, stored_versions
 from lakehouse.serving.file.versions import (
     Hold,
     VersionGone,
@@ -26,6 +25,7 @@ from lakehouse.serving.file.versions import (
     hold_version,
     keep_only,
     segment_path,
+    store_of,
     take_as_current,
     take_in,
     versions,
@@ -70,7 +70,7 @@ def look(folder: Path) -> None:
     from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
 
     try:
-        bring_current(folder)
+        bring_current(folder, store)
         _SILENT.discard(folder)
     except (StoreUnavailable, ObjectUnread) as error:
         here = current_version(folder)
@@ -88,7 +88,7 @@ def kept_versions(folder: Path) -> list[int]:
     return sorted({*versions(folder), *(stored_versions(store) if store else ())})
 
 
-def bring_current(folder: Path) -> None:
+def bring_current(folder: Path, store: StorePath) -> None:
     """Bring the newest version here, unless it is; versions that the store holds no more go from here.
 
     Cost: a listing; of a new version what it does not share with those that are here.
@@ -96,9 +96,6 @@ def bring_current(folder: Path) -> None:
     Raises:
         StoreUnavailable, ObjectUnread: when the store does not answer, or does not give a file.
     """
-    store = store_of(folder)
-    if store is None:
-        return
     for tries_left in reversed(range(_TRIES)):
         kept = stored_versions(store)
         if not kept or kept[-1] <= (current_version(folder) or 0):
@@ -152,9 +149,6 @@ def _fetch(store: StorePath, stored: StoredFile, into: Path) -> None:
 @contextmanager
 def bringing(folder: Path) -> Iterator[None]:
     """Be the only one who puts files of a store's versions into a folder; what was left half fetched is removed."""
-    if store_of(folder) is None:
-        yield
-        return
     (folder / "segments").mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder / "bring.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:

@@ -17,9 +17,8 @@ import duckdb
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
 from lakehouse.algorithms.rollup.refinement import MOST_SERIES, refinements
 from lakehouse.declare.durations import format_duration
-from lakehouse.serving.file.bound_macros import create_macros
 from lakehouse.serving.file.changes import combined_of, write_changed
-from lakehouse.serving.file.macros import tables, views
+from lakehouse.serving.file.macros import create_macros, tables, views
 from lakehouse.serving.file.merge import ROW_GROUP, Stored, open_fresh, settle
 from lakehouse.serving.file.node_rows import Numbered, load_wide, write_rows
 from lakehouse.serving.file.previous import Previous

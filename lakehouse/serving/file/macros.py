@@ -2,17 +2,32 @@
 
 The macros of the six aggregates differ in a few expressions only. ``range_template.sql`` has the text that they share,
 ``range_<aggregate>.sql`` the parts that are filled in. Numbers of bounds are those of rounding.py.
+
+A process binds macros once, then copies them into each version that it writes. DuckDB binds a macro when it is created:
+those of ranges name each other, so that all of them take as long as half of a small publish. What is copied from
+another database is not bound again. The copy is kept in memory, so there is none of another DuckDB or of other
+statements.
 """
 
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lakehouse.algorithms.rollup.refinement import MOST_READS
 from lakehouse.algorithms.rollup.rounding import NAMED
+from lakehouse.serving.file.query_snapshot import write_alone
+from lakehouse.serving.file.row_store import PLACE, statements_of
 from lakehouse.serving.file.segments import NEWEST, places
+from lakehouse.serving.literals import text
 from sql import statement
+
+if TYPE_CHECKING:
+    import duckdb
 
 TABLE_FILES = ("tables", "segment", "queries")
 _AGGREGATES = ("sum", "count", "avg", "min", "max", "increase")
@@ -49,14 +64,14 @@ def macros(*, is_shared: bool = False) -> Iterator[str]:
     filled_in["{most_reads}"] = str(MOST_READS)
     for file in MACRO_FILES:
         aggregate = file.removeprefix("range_")
-        text = range_macros(aggregate) if aggregate in _AGGREGATES else statement(f"serving/{file}")
-        yield _filled(text, filled_in)
+        own = range_macros(aggregate) if aggregate in _AGGREGATES else statement(f"serving/{file}")
+        yield _filled(own, filled_in)
 
 
-def _filled(text: str, filled_in: Mapping[str, str]) -> str:
+def _filled(statements: str, filled_in: Mapping[str, str]) -> str:
     for place, words in filled_in.items():
-        text = text.replace(place, words)
-    return text
+        statements = statements.replace(place, words)
+    return statements
 
 
 def range_macros(aggregate: str) -> str:
@@ -74,4 +89,50 @@ def range_macros(aggregate: str) -> str:
 def _parts(file: str) -> dict[str, str]:
     """Return the parts of a file by name; what stands before the first is for people."""
     _, *found = _PART.split(statement(f"serving/{file}"))
-    return {name: text.strip() for name, text in zip(found[::2], found[1::2], strict=True)}
+    return {name: part.strip() for name, part in zip(found[::2], found[1::2], strict=True)}
+
+
+def create_macros(
+    connection: duckdb.DuckDBPyConnection, folder: Path | None = None, *, is_shared: bool = False
+) -> None:
+    """Create all macros of a version in the connection's current database, outside of a transaction.
+
+    ``folder``: where a draft may lie meanwhile; that of temporary files where there is none. ``is_shared``: the version
+    has segments.
+    """
+    into = connection.execute("SELECT current_database()").fetchone()
+    assert into is not None
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=".draft-macros-", suffix=".duckdb") as file:
+        file.write(bound(tuple(macros(is_shared=is_shared))))
+        file.flush()
+        connection.execute(f"ATTACH {text(file.name)} AS bound (READ_ONLY)")
+        connection.execute(f"COPY FROM DATABASE bound TO {into[0]} (SCHEMA)")
+        connection.execute("DETACH bound")
+
+
+@cache
+def bound(created: tuple[str, ...]) -> bytes:
+    """Return a database that holds these macros and nothing else; they are bound to the tables of an empty version.
+
+    Cost: the first version of a process binds them.
+    """
+    import duckdb
+
+    with tempfile.TemporaryDirectory(prefix="tidemark-macros-") as folder, duckdb.connect() as connection:
+        path = Path(folder) / "macros.duckdb"
+        # The session's zone would shift text times without an offset while macros are bound.
+        connection.execute("SET TimeZone = 'UTC'")
+        for one in tables():
+            connection.execute(one)
+        connection.execute(statements_of(statement("serving/ledger"))[0].replace(PLACE, "ledger"))
+        write_alone(connection, ())
+        for one in views():
+            connection.execute(one)
+        connection.execute(f"ATTACH {text(str(path))} AS bound")
+        # Created in the first, found in both.
+        connection.execute("SET search_path = 'bound,memory'")
+        for one in created:
+            connection.execute(one)
+        connection.execute("CHECKPOINT bound")
+        connection.execute("USE memory; DETACH bound")
+        return path.read_bytes()

@@ -10,6 +10,7 @@ are on an object store the version is uploaded between gate and rename, and publ
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from lakehouse.serving.file.previous import attach_previous, published_streams
 from lakehouse.serving.file.query_snapshot import QuerySnapshot
 from lakehouse.serving.file.row_store import RowStore
 from lakehouse.serving.file.snapshot import StreamSnapshot, fingerprint
-from lakehouse.serving.file.store_versions import drop, store_of, upload
+from lakehouse.serving.file.store_versions import drop, upload
 from lakehouse.serving.file.versions import (
     collect,
     current_version,
@@ -38,6 +39,7 @@ from lakehouse.serving.file.versions import (
     point_to,
     publisher,
     segment_path,
+    store_of,
 )
 from lakehouse.serving.sandbox.locked import connect_locked
 
@@ -81,7 +83,7 @@ def publish(
             nodes, rows, compared = _write(folder, version, draft, streams, queries, previous)
             if store is not None:
                 upload(store, folder, version, draft, _parts(folder, nodes, rows))
-            with bringing(folder):
+            with bringing(folder) if store is not None else nullcontext():
                 _place(folder, version, draft, nodes, rows)
                 removed = collect(folder, keep_versions)
         finally:

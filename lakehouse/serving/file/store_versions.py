@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.seal import require_leases
-from lakehouse.home.tables_place import is_on_store, place_in
 from lakehouse.serving.file.versions import database_path, segment_path
 
 if TYPE_CHECKING:
@@ -48,16 +47,6 @@ class Listed:
 
     segments: tuple[str, ...]
     files: Mapping[str, StoredFile]
-
-
-def store_of(folder: Path) -> StorePath | None:
-    """Return where the versions of a folder ``serving`` are on a store; None where the folder alone has them."""
-    tables = place_in(folder.parent)
-    if not is_on_store(tables):
-        return None
-    from lakehouse.home.store_path import StorePath
-
-    return StorePath(tables / "serving")
 
 
 def stored_versions(store: StorePath) -> list[int]:

@@ -23,9 +23,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from lakehouse.home.atomic_files import sync, write_text
 from lakehouse.home.seal import is_shared, naming_drafts, write_sealed
+from lakehouse.home.tables_place import is_on_store, place_in
+
+if TYPE_CHECKING:
+    from lakehouse.home.store_path import StorePath
 
 _RETRIES = 50
 
@@ -122,6 +127,16 @@ def current_version(folder: Path) -> int | None:
     return int(text)
 
 
+def store_of(folder: Path) -> StorePath | None:
+    """Return where the versions of a folder ``serving`` are on a store; None where the folder alone has them."""
+    tables = place_in(folder.parent)
+    if not is_on_store(tables):
+        return None
+    from lakehouse.home.store_path import StorePath
+
+    return StorePath(tables / "serving")
+
+
 def hold_current(folder: Path) -> Hold:
     """Take the shared lock on the current version.
 
@@ -137,6 +152,11 @@ def hold_current(folder: Path) -> Hold:
         if held is not None:
             return held
     raise NotPublished(folder, version)
+
+
+def hold(folder: Path, version: int | None = None) -> Hold:
+    """Take the shared lock on a version, by default the current one; raises as ``hold_current``, ``hold_version``."""
+    return hold_current(folder) if version is None else hold_version(folder, version)
 
 
 def hold_version(folder: Path, version: int) -> Hold:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from lakehouse.declare.config_paths import located, store_url
 from lakehouse.home.layout import Home
 from lakehouse.serving.file.brought import hold_brought
-from lakehouse.serving.file.versions import Hold
+from lakehouse.serving.file.versions import Hold, hold, store_of
 from lakehouse.serving.sandbox.limits import MEMORY_MB, TIMEOUT_S
 
 if TYPE_CHECKING:
@@ -121,7 +121,8 @@ def open_published(home: Path | Home, version: int | None = None) -> PublishedRe
         VersionGone: when the version asked for is not kept.
     """
     layout = home if isinstance(home, Home) else Home(located(home, Path()) if store_url(home) else home)
-    return PublishedReader(hold_brought(layout.serving, version))
+    take = hold if store_of(layout.serving) is None else hold_brought
+    return PublishedReader(take(layout.serving, version))
 
 
 @contextmanager

@@ -23,8 +23,7 @@ from lakehouse.home.envelope import Message
 from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
 from lakehouse.streams.sources import object_store
 from lakehouse.streams.sources.drift import Columns, json_columns
-from lakehouse.streams.sources.file_names import on_disk, told
-from lakehouse.streams.sources.landed_content import opened_head
+from lakehouse.streams.sources.landed_content import on_disk, opened_head, told
 from lakehouse.streams.sources.manifest import LandedFile, Seen
 from lakehouse.streams.sources.nfdump import field_names
 

@@ -31,7 +31,7 @@ from lakehouse.home.table_commits import append_arrow, arrow_schema, fitted, ope
 from lakehouse.queries.pairs.tables import create_tables
 from lakehouse.queries.runtime.batch_manifest import definition_of, require_same, written_as
 from lakehouse.queries.runtime.publish import queries_to_publish
-from lakehouse.serving.file import bound_macros
+from lakehouse.serving.file import macros
 from lakehouse.serving.file import publish as published_file
 from lakehouse.spark import tables
 from lakehouse.spark.session import build_session
@@ -82,7 +82,7 @@ def _macros(rounds: int) -> dict[str, float]:
     """Return the seconds of an empty version, medians of a few."""
     found: dict[str, list[tuple[float, float]]] = {"bound": [], "copied": []}
     for _ in range(rounds):
-        bound_macros.bound.cache_clear()
+        macros.bound.cache_clear()
         for taken in found.values():
             with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name:
                 home = Home(Path(name))

@@ -19,11 +19,17 @@ from lakehouse.serving.file.store_versions import (
     PublishedMeanwhile,
     drop,
     listed,
-    store_of,
     stored_versions,
     upload,
 )
-from lakehouse.serving.file.versions import VersionGone, current_version, segment_path, segments_of, versions
+from lakehouse.serving.file.versions import (
+    VersionGone,
+    current_version,
+    segment_path,
+    segments_of,
+    store_of,
+    versions,
+)
 from tests.stores.s3 import BUCKET, S3, named
 
 pytestmark = pytest.mark.slow
@@ -92,14 +98,14 @@ def test_another_machine_reads_what_was_published_and_fetches_what_versions_shar
     with hold_brought(reader) as held:
         assert (held.version, told(held.path)) == (1, "version 1")
         published(publisher, there, 2, {"00000001": "one", "00000002": "two"})
-        bring_current(reader)
+        bring_current(reader, there)
 
     assert current_version(reader) == 2
     assert segments_of(reader / "00000002.duckdb") == ["00000001", "00000002"]
     assert told(segment_path(reader, "00000001")) == "one" and told(segment_path(reader, "00000002")) == "two"
     # Own file and segment of each, and of the second version not the segment that the first has.
     assert moved == ["00000001"] * 4 + ["00000002"] * 4
-    bring_current(reader)
+    bring_current(reader, there)
     assert len(moved) == 8
 
 
@@ -167,7 +173,7 @@ def test_a_version_that_goes_while_it_is_fetched_gives_way_to_the_next(
         done(self, file, size)
 
     monkeypatch.setattr(StorePath, "download", late)
-    bring_current(reader)
+    bring_current(reader, there)
     assert versions(reader) == [2] and not list(reader.glob(".*"))
 
 
@@ -212,7 +218,7 @@ def test_while_the_store_is_away_the_last_version_that_was_brought_answers(
             each.message.partition(":")[0] for each in caplog.records if each.name.endswith("brought")
         ] == ["version 1 is the last that was brought here"]
         with pytest.raises(StoreUnavailable):
-            bring_current(reader)
+            bring_current(reader, there)
         with pytest.raises(StoreUnavailable):
             hold_brought(machine(tmp_path, "third", request.node.name))
     finally:

@@ -6,9 +6,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from lakehouse.serving.file.bound_macros import create_macros
 from lakehouse.serving.file.build import drafted, write_tables
-from lakehouse.serving.file.macros import macros
+from lakehouse.serving.file.macros import create_macros, macros
 
 Macro = tuple[str, ...]
 
