@@ -101,13 +101,12 @@ def packed(name: str, rows: Rows) -> dict[str, bytes]:
 
 
 def unpacked(name: str, shape: Shape, parts: Mapping[str, bytes]) -> Rows:
-    """Return the rows of such parts; earlier versions wrote no weights."""
-    names = [field.name for field in fields(Rows) if f"{name}_{field.name}" in parts]
+    """Return the rows of such parts."""
     columns: dict[str, Any] = {
-        each: np.frombuffer(parts[f"{name}_{each}"], KINDS.get(each, np.int64)).copy() for each in names
+        field.name: np.frombuffer(parts[f"{name}_{field.name}"], KINDS.get(field.name, np.int64)).copy()
+        for field in fields(Rows)
     }
     n = len(columns["side"])
-    columns.setdefault("weight", np.ones(n, np.int64))
     for wide, width in (("keys", shape.width), ("values", shape.columns)):
         columns[wide] = columns[wide].reshape(n, width)
     return Rows(**columns)

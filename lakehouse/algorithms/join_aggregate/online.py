@@ -31,13 +31,7 @@ from lakehouse.algorithms.join_aggregate.held import HeldRows
 from lakehouse.algorithms.join_aggregate.revision import revised, ticks_between, ticks_in, united
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from lakehouse.algorithms.join_aggregate.contract import Bools, Int64s, JoinAggregate, Shape
-
-
-# The rows of a state as versions before segments have packed it.
-_ROWS_BEFORE = ("left", "method_rows", "method_live", "method_waiting")
 
 
 @dataclass(frozen=True)
@@ -160,12 +154,6 @@ class Online:
         self._begin()
         last = int(np.frombuffer(snapshot.parts["last"], np.int64)[0])
         self.catch_up(last, unpacked("rows", self._held_as, snapshot.parts))
-
-    def from_whole(self, parts: Mapping[str, bytes]) -> tuple[int, Rows]:
-        """Return last tick and rows of a state that a version before segments has written."""
-        names = [name for name in _ROWS_BEFORE if f"{name}_side" in parts]
-        rows = Rows.joined([unpacked(name, self.shape, parts) for name in names])
-        return int(np.frombuffer(parts["last"], np.int64)[0]), self._as_held(rows)
 
     @property
     def bytes(self) -> int:

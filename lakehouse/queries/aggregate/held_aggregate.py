@@ -59,8 +59,6 @@ class HeldAggregate:
             ValueError: the state is of another method or shape.
         """
         last, rows, names = self._read(Left(counters, segments))
-        if "name" in counters:
-            self._unwritten = [(rows, *names)]
         for each in names:
             self.groups.add(each)
         self.online.catch_up(last, rows)
@@ -83,9 +81,6 @@ class HeldAggregate:
     def _read(self, left: Left) -> tuple[int, Rows, list[pa.Table]]:
         """Return the last tick, rows, and what groups stand for."""
         counters = left.counters
-        if _LAST in counters and "name" in counters:
-            # A version that wrote the whole state after each batch left it so.
-            return *self.online.from_whole(counters), [unpacked(counters[_GROUPS])]
         if (method := counters[_METHOD].decode()) != self.online.name:
             raise ValueError(f"expected the state of {self.online.name}, found that of {method}")
         names = [unpacked(each.content) for each in left.segments if each.part == _GROUPS]

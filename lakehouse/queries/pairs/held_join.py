@@ -21,7 +21,7 @@ from lakehouse.algorithms.late_join.policy import SlackPolicy
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.policy_paper import PaperSlack
 from lakehouse.algorithms.late_join.policy_per_source import PerSource
-from lakehouse.algorithms.late_join.qjoin import QJoin, held_rows
+from lakehouse.algorithms.late_join.qjoin import QJoin
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.shown_rows import ShownRows
 from lakehouse.queries.runtime.bucket import unpacked
@@ -57,8 +57,6 @@ class HeldJoin:
         """
         self.following = int(counters[_NEXT])
         rows = self._rows(counters, segments)
-        if f"{_SIDES[0]}_rows" in counters and rows is not None:
-            self._unwritten = [rows]
         if rows is not None:
             rows = rows.sort_by("number").combine_chunks()
         self._hold(counters, rows)
@@ -87,9 +85,6 @@ class HeldJoin:
     def _rows(self, counters: Mapping[str, bytes], segments: Sequence[Segment]) -> pa.Table | None:
         if (method := counters[_METHOD].decode()) != self.join.name:
             raise ValueError(f"expected the state of {self.join.name}, found that of {method}")
-        if f"{_SIDES[0]}_rows" in counters:
-            # A version that wrote the whole state after each batch left it so.
-            return _from_whole(counters, self.join.columns)
         return _as_one([unpacked(each.content) for each in segments])
 
     def _hold(self, counters: Mapping[str, bytes], rows: pa.Table | None) -> None:
@@ -170,10 +165,3 @@ def _shown(rows: pa.Table) -> pa.Table:
     return rows.select(
         [name for name in rows.column_names if name not in _KERNEL and not name.startswith("n_")]
     )
-
-
-def _from_whole(parts: Mapping[str, bytes], columns: int) -> pa.Table:
-    """Return the rows of a state that was written as a whole."""
-    held, shown = held_rows(parts, columns), unpacked(parts["shown"])
-    at = np.searchsorted(shown["number"].to_numpy(), held.entries[:, 3])
-    return _with_kernel(shown.take(pa.array(at)), held)

@@ -139,7 +139,7 @@ class StateBefore:
         if changes_at(self.scales, self.batch):
             return self._rescaled(bucket, rows, empty())
         counters, alive_from = _taken_apart(rows)
-        attempts = {int(batch): name for batch, name in json.loads(counters.pop(_ATTEMPTS, b"{}")).items()}
+        attempts = {int(batch): name for batch, name in json.loads(counters.pop(_ATTEMPTS)).items()}
         after = max(kept.attempts, default=0) if kept else 0
         if kept is None or attempts.get(after) != kept.attempts[after]:
             kept, after = BucketState(empty()), self.scales[-1].since - 1
@@ -210,8 +210,6 @@ class SegmentFiles:
         self, path: str, bucket: int, after: int, alive_from: Mapping[str, int]
     ) -> list[tuple[int, Segment]]:
         with parquet.ParquetFile(source(place_at(path))) as file:
-            if "leave_us" not in file.schema_arrow.names:
-                return []
             rows = file.read(columns=["bucket", "part", "leave_us", "batch", "content"])
         batch = rows["batch"]
         between = pc.and_(pc.greater(batch, after), pc.less(batch, self.batch))
@@ -256,7 +254,11 @@ def _state_rows(change: Change, attempts: bytes) -> pa.Table:
 
 
 def _taken_apart(rows: pa.Table) -> tuple[dict[str, bytes], dict[str, int]]:
-    """Return counters and markers."""
+    """Return counters and markers.
+
+    Raises:
+        ValueError: a version before segments has written the state, whole after each batch.
+    """
     counters, alive_from = dict[str, bytes](), dict[str, int]()
     columns = (rows[name].to_pylist() for name in ("part", "content", "leave_us"))
     for part, content, leave_us in zip(*columns, strict=True):
@@ -264,6 +266,11 @@ def _taken_apart(rows: pa.Table) -> tuple[dict[str, bytes], dict[str, int]]:
             counters[part] = content
         elif content is None:
             alive_from[part] = leave_us
+    if _ATTEMPTS not in counters:
+        raise ValueError(
+            "expected a state in segments, found one that an earlier version wrote as a whole: "
+            "`tidemark queries --forget QUERY` starts the query over"
+        )
     return counters, alive_from
 
 

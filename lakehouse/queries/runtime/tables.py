@@ -103,8 +103,7 @@ def drop_old_states(layout: Home, query: str) -> None:
     since = manifest.scales[-1].since if manifest and manifest.scales else 0
     last = tables.read_between(table, ("batch", done, done))
     if "leave_us" not in last.column_names:
-        # Each batch wrote the whole state.
-        tables.remove_here(table, lambda rows: pc.less(rows["batch"], done))
+        # A version before segments wrote it; the query's next run says what to do.
         return
     markers = last.filter(pc.is_null(last["content"])).group_by("part").aggregate([("leave_us", "min")])
     alive_from = dict(zip(markers["part"].to_pylist(), markers["leave_us_min"].to_pylist(), strict=True))

@@ -21,13 +21,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakehouse.algorithms.late_join.conditions import Equality
-from lakehouse.algorithms.late_join.contract import Clock
+from lakehouse.algorithms.late_join.contract import Clock, Snapshot
+from lakehouse.algorithms.late_join.qjoin import held_rows
 from lakehouse.queries.kind import Output
 from lakehouse.queries.pairs.bucket import BucketJoin
 from lakehouse.queries.pairs.held_join import HeldJoin
 from lakehouse.queries.pairs.query import PairSide, PairsQuery
 from lakehouse.queries.pairs.run import METRIC_NAMES
-from lakehouse.queries.runtime.segments import StateBefore, packed_rows
+from lakehouse.queries.runtime import segments
+from lakehouse.queries.runtime.bucket import unpacked
+from lakehouse.queries.runtime.segments import BucketState, StateBefore, packed_rows
 from tests.benchmarks import page
 
 BATCH, FILLING, STEP_US = 10_000, 100_000, 10
@@ -112,18 +115,27 @@ def _whole(
         table = _rows(first, BATCH, size)
         first += BATCH
         begun = time.perf_counter()
+        segments._KEPT["whole", 0] = BucketState(_restored(query, pq.read_table(file)), {1: ""})
         work = BucketJoin(query, SCHEMA, StateBefore("whole", 2, "", partial(_read, [])), (None, None))
-        work((pa.scalar(0),), table, pq.read_table(file))
-        (held,) = _held_in_memory("whole")
+        work((pa.scalar(0),), table, _ATTEMPTS)
+        held = segments._KEPT.pop(("whole", 0)).held
         pq.write_table(_all_of(held), file)
         seconds.append(time.perf_counter() - begun)
     return float(np.median(seconds)), file.stat().st_size
 
 
-def _held_in_memory(states: str) -> list[HeldJoin]:
-    from lakehouse.queries.runtime import segments
-
-    return [segments._KEPT.pop(place).held for place in [*segments._KEPT] if place[0] == states]
+def _restored(query: PairsQuery, rows: pa.Table) -> HeldJoin:
+    """Return the state that such rows hold."""
+    parts = dict(zip(rows["part"].to_pylist(), rows["content"].to_pylist(), strict=True))
+    held, shown = HeldJoin(query), unpacked(parts.pop("shown"))
+    held.following = int(parts.pop("next"))
+    held.join.restore(Snapshot(parts.pop("method").decode(), parts))
+    rows_held = held_rows(parts, held.join.columns)
+    numbers = rows_held.entries[:, 3]
+    order = np.argsort(numbers)
+    at = np.searchsorted(shown["number"].to_numpy(), numbers[order])
+    held.shown.add(shown.take(pa.array(at)), rows_held.side[order])
+    return held
 
 
 def _all_of(held: HeldJoin) -> pa.Table:
@@ -133,6 +145,10 @@ def _all_of(held: HeldJoin) -> pa.Table:
     parts = {**snapshot.parts, **own, "shown": packed_rows(pa.concat_tables(shown))}
     contents = pa.array(list(parts.values()), pa.binary())
     return pa.table({"part": list(parts), "content": contents, "leave_us": pa.nulls(len(parts), pa.int64())})
+
+
+# What a batch finds of the attempt that made the state in memory.
+_ATTEMPTS = pa.table({"part": ["attempts"], "content": [b'{"1": ""}'], "leave_us": pa.nulls(1, pa.int64())})
 
 
 def _is_segment(rows: pa.Table) -> Any:

@@ -11,15 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.join_aggregate.arrivals import packed as packed_parts
-from lakehouse.algorithms.join_aggregate.contract import Rows
-from lakehouse.queries.aggregate.bucket import BucketAggregate, groups_of
+from lakehouse.queries.aggregate.bucket import BucketAggregate
 from lakehouse.queries.aggregate.group_names import GroupNames
 from lakehouse.queries.aggregate.query import AggregateQuery, GroupColumn, Input, Measure
-from lakehouse.queries.aggregate.rows import as_rows
 from lakehouse.queries.aggregate.shape import shape_of
 from lakehouse.queries.aggregate.tables import PARTS
-from lakehouse.queries.runtime.segments import StateBefore, packed_rows
+from lakehouse.queries.runtime.segments import StateBefore
 from tests.queries.state_steps import Steps
 
 METRICS = (
@@ -134,60 +131,6 @@ def test_the_state_restored_at_any_point_is_the_state_that_one_process_has(metho
         (kept,), (other,) = steps.processes[0].values(), restored.processes[1].values()
         assert other.held.online.snapshot() == kept.held.online.snapshot()
         assert other.bytes == kept.bytes
-
-
-@pytest.mark.slow
-@settings(max_examples=40, deadline=None)
-@given(run=runs())
-def test_a_state_that_was_written_whole_is_read_once_and_becomes_segments(run: Any) -> None:
-    steps, older = (Steps(partial(task, query())) for _ in range(2))
-    half = len(run) // 2
-    for rows, answered, until in run[:half]:
-        steps.run(rows, 0, answered=answered, until=until)
-        older.run(rows, 0, answered=answered, until=until)
-    if half:
-        raw = pa.concat_tables([rows for rows, _, _ in run[:half]])
-        older.batches = [each.slice(0, 0) for each in older.batches[:-1]] + [_written_whole(older, raw)]
-    older.processes.clear()
-    for number, (rows, answered, until) in enumerate(run[half:]):
-        times = {"answered": answered, "until": until}
-        expected, answer = steps.run(rows, 0, **times), older.run(rows, number % 2, **times)
-        assert found(answer) == found(expected)
-
-
-def _written_whole(steps: Steps, raw: pa.Table) -> pa.Table:
-    """Return what earlier versions wrote after the last batch: the rows that are held, as they came."""
-    (kept,) = steps.processes[0].values()
-    online = kept.held.online
-    # Each row counts from where it was held: from the horizon on where it came later.
-    asked = query()
-    rows = as_rows(raw, asked)
-    counted = _counted_from(steps, rows)
-    rows = Rows.of(
-        rows.side, counted, rows.leave_us, rows.keys, group=rows.group, values=rows.values, row=rows.row
-    )
-    rows = rows[rows.leave_us >= online.alive_from_us]
-    parts = packed_parts("left", rows[:0]) | packed_parts("method_rows", rows)
-    parts = {name: part for name, part in parts.items() if not name.endswith("_weight")}
-    parts |= {"name": b"Factorised", "method": b"Online", "last": np.int64(online.last_us).tobytes()}
-    parts |= {"groups": packed_rows(groups_of(raw))}
-    none = pa.nulls(len(parts), pa.int64())
-    contents = pa.array(list(parts.values()), pa.binary())
-    return pa.table({"part": pa.array(list(parts)), "content": contents, "leave_us": none})
-
-
-def _counted_from(steps: Steps, rows: Any) -> Any:
-    """Return from when on each row counts."""
-    logged = dict[int, int]()
-    for log in steps.logs:
-        logged |= dict(zip(log["row"].to_pylist(), log["horizon_us"].to_pylist(), strict=True))
-    return np.array(
-        [
-            max(int(enter), logged.get(int(row), int(enter)))
-            for enter, row in zip(rows.enter_us, rows.row, strict=True)
-        ],
-        np.int64,
-    )
 
 
 @settings(deadline=None)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,11 +17,10 @@ from hypothesis import strategies as st
 from lakehouse.algorithms.late_join.contract import Clock
 from lakehouse.queries.kind import Output
 from lakehouse.queries.pairs.bucket import BucketJoin
-from lakehouse.queries.pairs.held_join import HeldJoin
 from lakehouse.queries.pairs.query import PairSide, PairsQuery
 from lakehouse.queries.pairs.run import METRIC_NAMES
 from lakehouse.queries.runtime import segments
-from lakehouse.queries.runtime.segments import Segment, SegmentFiles, StateBefore, StateFile, packed_rows
+from lakehouse.queries.runtime.segments import Segment, SegmentFiles, StateBefore, StateFile
 from tests.algorithms.late_join.streams import CONDITIONS
 from tests.queries.state_steps import Steps
 
@@ -215,41 +215,16 @@ def test_a_batch_writes_the_rows_that_entered_and_rows_that_leave_are_written_by
     assert sum(batch.num_rows for batch in steps.batches) < before / 2
 
 
-@settings(max_examples=30, deadline=None)
-@given(run=runs())
-def test_a_state_that_was_written_whole_is_read_once_and_becomes_segments(run: Any) -> None:
-    asked, batches = run
-    steps, older = (Steps(partial(task, asked)) for _ in range(2))
-    half = len(batches) // 2
-    for rows in batches[:half]:
-        steps.run(rows, 0)
-        older.run(rows, 0)
-    if half:
-        older.batches = [each.slice(0, 0) for each in older.batches[:-1]] + [_written_whole(older)]
-    older.processes.clear()
-    for number, rows in enumerate(batches[half:]):
-        expected, answer = steps.run(rows, 0), older.run(rows, number % 2)
-        assert found([answer], "pair", "log", "metrics") == found([expected], "pair", "log", "metrics")
+def test_a_state_that_an_earlier_version_wrote_whole_is_refused_with_what_to_do() -> None:
+    steps = Steps(partial(task, query()))
+    steps.run(rows_of([(0, 0, 0, 1, "a", 0)], 0), 0)
+    last = steps.batches[-1]
+    steps.batches = [last.filter(pc.not_equal(last["part"], "attempts"))]
 
-
-def _written_whole(steps: Steps) -> pa.Table:
-    """Return what earlier versions wrote after the last batch."""
-    (kept,) = steps.processes[0].values()
-    held: HeldJoin = kept.held
-    snapshot = held.join.snapshot()
-    parts = dict(snapshot.parts)
-    names = ("number", "row", "event_us", "o_asked", "o_answered")
-    tables = [pa.table({name: pa.array([], SCHEMA_OF[name]) for name in names})]
-    tables += [block.rows.cast(tables[0].schema) for block in held.shown._blocks]
-    parts["shown"] = packed_rows(pa.concat_tables(tables))
-    parts |= {"method": snapshot.method.encode(), "next": str(held.following).encode()}
-    none = pa.nulls(len(parts), pa.int64())
-    contents = pa.array(list(parts.values()), pa.binary())
-    return pa.table({"part": pa.array(list(parts)), "content": contents, "leave_us": none})
-
-
-SCHEMA_OF = {**{name: pa.int64() for name in ("number", "row", "event_us")}}
-SCHEMA_OF |= {"o_asked": pa.string(), "o_answered": pa.float64()}
+    with pytest.raises(
+        ValueError, match="an earlier version wrote as a whole: `tidemark queries --forget QUERY`"
+    ):
+        steps.run(rows_of([], 1), 1)
 
 
 def test_files_give_the_segments_of_a_bucket_that_are_alive(tmp_path: Path) -> None:

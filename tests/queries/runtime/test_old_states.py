@@ -1,4 +1,4 @@
-"""States: what a batch reads of a table that an earlier version made, and what is deleted of one with segments."""
+"""What is deleted of a table of states."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-OLD = "CREATE TABLE delta.`{path}` (bucket INT, part STRING, content BINARY, batch BIGINT) USING DELTA"
 COLUMNS = "bucket int, part string, content binary, leave_us bigint, batch bigint"
 
 
@@ -29,19 +28,13 @@ def _parts(layout: Home) -> list[tuple[int, str, int | None]]:
     return sorted(rows, key=repr)
 
 
-def test_a_table_of_whole_states_gains_segments_and_loses_what_is_superseded(
+def test_a_table_of_states_loses_what_is_superseded(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layout = Home(tmp_path)
     table, done = layout.states("q"), {"batch": 2}
     monkeypatch.setattr(runtime_tables, "finished", lambda *_: done["batch"])
-    spark.sql(OLD.replace("{path}", str(table)))
-    for batch in (1, 2):
-        whole = [(0, "left_rows", b"rows", batch), (0, "policy", b"counts", batch)]
-        rows = spark.createDataFrame(whole, "bucket int, part string, content binary, batch bigint")
-        tables.append_once(rows, table, "query-q", batch)
-    drop_old_states(layout, "q")
-    assert _parts(layout) == [(2, "left_rows", None), (2, "policy", None)]
+    tables.create(table, "states")
 
     for batch, alive_from in ((3, 5), (4, 20)):
         new = [
