@@ -70,7 +70,7 @@ def compile_aggregates() -> None:
         rows = Rows.of(np.arange(count) % shape.sides, enter, enter + 8, keys, group=group, values=values)
         online, again = (Online(shape, method, 2, 4) for _ in range(2))
         online.process(rows[:60], 30)
-        again.restore(online.snapshot())
+        again.catch_up(online.last_us, online.rows())
         again.process(rows[60:], 60)
         missing(shape, rows, rows.enter_us + 3, 2)
     _run_examples(*(f"{AGGREGATES}.{name}" for name in ("factorised", "multiway")))

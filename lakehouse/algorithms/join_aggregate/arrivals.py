@@ -8,15 +8,13 @@ rows given   -> wait ->   enter, at the first tick that is not before ``enter_us
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lakehouse.algorithms.join_aggregate.contract import Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from lakehouse.algorithms.join_aggregate.contract import Int64s, Shape
 
 # Before every tick.
@@ -49,15 +47,6 @@ class Arrivals:
         return [
             (tick, waiting[start:end]) for tick, start, end in zip(ticks.tolist(), starts, ends, strict=True)
         ]
-
-    def snapshot(self) -> dict[str, bytes]:
-        """Return rows that wait, and the last tick."""
-        return packed("waiting", self.waiting) | {"tick": np.int64(self.tick_us).tobytes()}
-
-    def restore(self, parts: dict[str, bytes]) -> None:
-        """Become what the snapshot was taken of."""
-        self.waiting = unpacked("waiting", self.shape, parts)
-        self.tick_us = int(np.frombuffer(parts["tick"], np.int64)[0])
 
     @property
     def bytes(self) -> int:
@@ -95,26 +84,6 @@ def fitted(shape: Shape, rows: Rows) -> Rows:
     )
 
 
-def packed(name: str, rows: Rows) -> dict[str, bytes]:
-    """Return rows as the parts of a snapshot whose names begin with ``name``."""
-    return {f"{name}_{field.name}": getattr(rows, field.name).tobytes() for field in fields(rows)}
-
-
-def unpacked(name: str, shape: Shape, parts: Mapping[str, bytes]) -> Rows:
-    """Return the rows of such parts."""
-    columns: dict[str, Any] = {
-        field.name: np.frombuffer(parts[f"{name}_{field.name}"], KINDS.get(field.name, np.int64)).copy()
-        for field in fields(Rows)
-    }
-    n = len(columns["side"])
-    for wide, width in (("keys", shape.width), ("values", shape.columns)):
-        columns[wide] = columns[wide].reshape(n, width)
-    return Rows(**columns)
-
-
 def bytes_of(rows: Rows) -> int:
     """Return the bytes of all columns."""
     return sum(getattr(rows, field.name).nbytes for field in fields(rows))
-
-
-KINDS: dict[str, Any] = {"side": np.int8, "values": np.float64}

@@ -223,24 +223,11 @@ class Partials:
         return Partials(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """A method's whole state as plain values: equal states give equal snapshots."""
-
-    method: str
-    parts: dict[str, bytes]
-
-    @property
-    def size(self) -> int:
-        """Return how many bytes the state has."""
-        return sum(map(len, self.parts.values()))
-
-
 class JoinAggregate(Protocol):
     """A continuous join-aggregate.
 
     Laws of all methods: their partials equal ``Materialised``'s (sums within a bound that does not grow with running
-    time); any cut of rows and ticks into calls gives the same; restoring a snapshot changes nothing.
+    time); any cut of rows and ticks into calls gives the same.
     """
 
     def advance(self, rows: Rows, ticks_us: Int64s) -> Partials:
@@ -255,12 +242,6 @@ class JoinAggregate(Protocol):
 
     def rows(self) -> Rows:
         """Return the rows that the method holds: in their windows at the last tick, or waiting; sorted by enter."""
-
-    def snapshot(self) -> Snapshot:
-        """Return the whole state; later rows do not change it."""
-
-    def restore(self, snapshot: Snapshot) -> None:
-        """Become the method that the snapshot was taken of."""
 
     @property
     def bytes(self) -> int:

@@ -270,29 +270,3 @@ def add_credit(at: int, aggregates: Any, totals: Any, credits: Any) -> None:
         if aggregates[column, FUNCTION] > SUM:
             best = better(aggregates[column, FUNCTION], group_extremes[group, column], extremes[at, column])
             group_extremes[group, column] = best
-
-
-@njit(cache=True)
-def list_credits(slots: Any, entries: Any, items: Any, owner: Any, place: Any) -> None:
-    """Write the place of every credit of the rows in ``slots``, and the number of its row among them."""
-    listed = 0
-    for number in range(len(slots)):
-        at = entries[slots[number]].carried
-        while at >= 0:
-            owner[listed], place[listed] = number, at
-            listed += 1
-            at = items[at].next
-
-
-@njit(cache=True)
-def put_credits_back(
-    slots: Any, groups: Any, kept: Any, entries: Any, aggregates: Any, totals: Any, credits: Any
-) -> None:
-    """Let the rows in ``slots`` carry one credit each for ``groups``, in totals that have none of them."""
-    results, counted, sums, extremes = kept
-    for number in range(len(slots)):
-        group = group_of(groups[number], totals)
-        at = credit_of(slots[number], group, entries, totals[0], credits)
-        credits[0][at].results = results[number]
-        credits[1][at], credits[2][at], credits[3][at] = counted[number], sums[number], extremes[number]
-        add_credit(at, aggregates, totals, credits)

@@ -9,16 +9,12 @@ import numpy as np
 from lakehouse.algorithms.join_aggregate.credit_kernels import (
     CREDIT,
     HELD,
-    list_credits,
-    put_credits_back,
 )
 from lakehouse.algorithms.join_aggregate.total_kernels import FUNCTION, SUM
 from lakehouse.algorithms.join_aggregate.windows import LEAST_ROOM, bytes_in_use
 
 if TYPE_CHECKING:
-    from lakehouse.algorithms.join_aggregate.contract import Int64s
     from lakehouse.algorithms.join_aggregate.totals import Totals
-    from lakehouse.algorithms.join_aggregate.windows import Windows
 
 
 class Credits:
@@ -42,42 +38,6 @@ class Credits:
             for old, new in zip(self._items, larger, strict=True):
                 new[:room] = old
             self._items = larger
-
-    def snapshot(self, windows: Windows) -> dict[str, bytes]:
-        """Return the credits of live rows: number of the row, group, results, counts, sums, extremes."""
-        owner, place = np.empty((2, int(self._state[HELD])), np.int64)
-        items, *columns = self._items
-        list_credits(windows.live(), windows.entries, items, owner, place)
-        groups = self.totals.arrays[1][items["group"][place]]
-        order = np.lexsort((*groups.T[::-1], owner))
-        kept = {"owner": owner, "group": groups, "results": items["results"][place]}
-        for name, column in zip(("counted", "sums", "extremes"), columns, strict=True):
-            kept[name] = column[place]
-        return {f"credit_{name}": part[order].tobytes() for name, part in kept.items()}
-
-    def restore(self, windows: Windows, slots: Int64s, parts: dict[str, bytes]) -> None:
-        """Become what the snapshot was taken of, and make the totals from it; ``slots`` are those of the rows."""
-        owner, results = (np.frombuffer(parts[f"credit_{name}"], np.int64) for name in ("owner", "results"))
-        many = len(owner)
-        self._state[:] = 0, 0, -1
-        self._items = self._empty(max(LEAST_ROOM, 1 << max(many - 1, 0).bit_length()))
-        shapes = (column[:many].shape for column in self._items[1:])
-        kinds = ("counted", np.int64), ("sums", np.float64), ("extremes", np.float64)
-        kept = [
-            np.frombuffer(parts[f"credit_{name}"], kind).reshape(shape)
-            for (name, kind), shape in zip(kinds, shapes, strict=True)
-        ]
-        groups = np.frombuffer(parts["credit_group"], np.int64).reshape(many, self.totals.shape.sides)
-        self.totals.clear(len(np.unique(groups, axis=0)))
-        put_credits_back(
-            slots[owner],
-            groups,
-            (results, *kept),
-            windows.entries,
-            self.totals.aggregates,
-            self.totals.arrays,
-            self.arrays,
-        )
 
     @property
     def bytes(self) -> int:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lakehouse.algorithms.join_aggregate.arrivals import NO_TICK, fitted, packed, unpacked
-from lakehouse.algorithms.join_aggregate.contract import Partials, Rows, Snapshot
+from lakehouse.algorithms.join_aggregate.arrivals import NO_TICK, fitted
+from lakehouse.algorithms.join_aggregate.contract import Partials, Rows
 from lakehouse.algorithms.join_aggregate.factorised_kernels import (
     ANSWERED,
     CHANGED,
@@ -58,7 +58,7 @@ class Factorised:
     next. Memory: 40 bytes a row in its window, 8 more per column of values; ``KeyTotals`` per key. A row that stands
     for many (``Rows.weight``) costs as much as one.
     Guarantee: exactly the definition; sums are exact and are rounded once to high and once more to low, whatever came
-    and went before, and whatever was restored.
+    and went before.
 
     >>> from lakehouse.algorithms.join_aggregate.contract import Shape
     >>> counts = Factorised(Shape(attributes=((0,), (0,)), grouped=(False, False)))
@@ -73,10 +73,7 @@ class Factorised:
         if not shape.has_one_key:
             raise ValueError(f"expected sides that carry the same attributes, found {shape.attributes}")
         self.shape = shape
-        self._begin(NO_TICK)
-
-    def _begin(self, tick_us: int) -> None:
-        self._tick_us, self._totals = tick_us, KeyTotals(self.shape)
+        self._tick_us, self._totals = NO_TICK, KeyTotals(shape)
         self._waiting: Lanes[Rows] = Lanes(lambda rows: rows.enter_us, Rows.joined)
         self._live: Lanes[Int64s] = Lanes(lambda rows: rows[:, LEAVE], np.concatenate)
 
@@ -180,26 +177,6 @@ class Factorised:
         side, keys, group = self._totals.names_of(live[:, PLACE])
         values = live[:, VALUES:].view(np.float64)
         return Rows(side, live[:, ENTER], live[:, LEAVE], keys, group, values, live[:, ROW], live[:, WEIGHT])
-
-    def snapshot(self) -> Snapshot:
-        """Return the rows and the last tick: all else follows from them."""
-        tick = np.int64(self._tick_us).tobytes()
-        return Snapshot(self._name, packed("rows", self.rows()) | {"tick": tick})
-
-    def restore(self, snapshot: Snapshot) -> None:
-        """Become the method that the snapshot was taken of, whose shape must be the same.
-
-        Raises:
-            ValueError: the snapshot is of another method or shape.
-        """
-        if snapshot.method != self._name:
-            raise ValueError(f"expected a snapshot of {self._name}, found one of {snapshot.method}")
-        self._begin(int(np.frombuffer(snapshot.parts["tick"], np.int64)[0]))
-        self._wait(unpacked("rows", self.shape, snapshot.parts))
-
-    @property
-    def _name(self) -> str:
-        return f"Factorised {self.shape}"
 
     @property
     def bytes(self) -> int:

@@ -12,7 +12,7 @@ from lakehouse.algorithms.join_aggregate.totals import Totals
 from lakehouse.algorithms.join_aggregate.window_join import WindowJoin
 
 if TYPE_CHECKING:
-    from lakehouse.algorithms.join_aggregate.contract import Int64s, Partials, Shape
+    from lakehouse.algorithms.join_aggregate.contract import Partials, Shape
 
 
 class Incremental(WindowJoin):
@@ -65,13 +65,6 @@ class Incremental(WindowJoin):
 
     def _answer(self, tick: int) -> Partials:
         return self._totals.answer(tick)
-
-    def _own_parts(self) -> dict[str, bytes]:
-        return self._totals.snapshot()
-
-    def _restore_own(self, parts: dict[str, bytes], slots: Int64s) -> None:
-        self._totals.restore(parts)
-        self._results = np.empty((len(self._windows.entries), 2), np.int64)
 
     @property
     def _arguments(self) -> tuple[Any, ...]:

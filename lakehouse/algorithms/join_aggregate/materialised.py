@@ -77,18 +77,6 @@ class Materialised(WindowJoin):
             extreme=extreme,
         )
 
-    def _own_parts(self) -> dict[str, bytes]:
-        live = self._windows.live()
-        place = np.empty(len(self._windows.entries), np.int64)
-        place[live] = np.arange(len(live))
-        return {"results": place[self._kept[0][: self._many]].tobytes()}
-
-    def _restore_own(self, parts: dict[str, bytes], slots: Int64s) -> None:
-        results = slots[np.frombuffer(parts["results"], np.int64).reshape(-1, self.shape.sides)]
-        self._kept, self._many = self._empty(max(LEAST_ROOM, len(results))), len(results)
-        self._kept[0][: self._many] = results
-        self._kept[1][: self._many] = self._windows.entries["leave"][results].min(axis=1)
-
     def _empty(self, room: int) -> tuple[Int64s, Int64s]:
         """Return the slots of each result's rows, and when it leaves."""
         return np.zeros((room, self.shape.sides), np.int64), np.zeros(room, np.int64)

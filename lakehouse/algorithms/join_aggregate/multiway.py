@@ -19,7 +19,7 @@ from lakehouse.algorithms.join_aggregate.window_join import WindowJoin
 from lakehouse.algorithms.join_aggregate.windows import LEAST_ROOM
 
 if TYPE_CHECKING:
-    from lakehouse.algorithms.join_aggregate.contract import Int64s, Partials, Shape
+    from lakehouse.algorithms.join_aggregate.contract import Partials, Shape
 
 
 class Multiway(WindowJoin):
@@ -104,12 +104,6 @@ class Multiway(WindowJoin):
         if self._totals.has_extremes:
             refresh_extremes(self._totals.aggregates, self._totals.arrays, self._credits.arrays)
         return self._totals.answer(tick)
-
-    def _own_parts(self) -> dict[str, bytes]:
-        return self._credits.snapshot(self._windows)
-
-    def _restore_own(self, parts: dict[str, bytes], slots: Int64s) -> None:
-        self._credits.restore(self._windows, slots, parts)
 
     @property
     def _own_bytes(self) -> int:

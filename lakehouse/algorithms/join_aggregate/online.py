@@ -12,19 +12,18 @@ to tick, and folded where the method takes folded rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakehouse.algorithms.join_aggregate.arrivals import NO_TICK, bytes_of, fitted, packed, unpacked
+from lakehouse.algorithms.join_aggregate.arrivals import NO_TICK, bytes_of, fitted
 from lakehouse.algorithms.join_aggregate.choice import build
 from lakehouse.algorithms.join_aggregate.contract import (
     FAR_FUTURE_US,
     FAR_PAST_US,
     Partials,
     Rows,
-    Snapshot,
 )
 from lakehouse.algorithms.join_aggregate.folded import at_ticks, folded, spread, spread_values
 from lakehouse.algorithms.join_aggregate.held import HeldRows
@@ -136,25 +135,6 @@ class Online:
         self._held.add(rows[rows.leave_us >= self.alive_from_us])
         self._look_ahead(rows)
 
-    def snapshot(self) -> Snapshot:
-        """Return the whole state; later rows do not change it."""
-        rows = self.rows()
-        columns = [getattr(rows, field.name) for field in fields(rows)]
-        order = np.lexsort([own for column in columns for own in np.atleast_2d(column.T)])
-        return Snapshot(self.name, packed("rows", rows[order]) | {"last": np.int64(self._last).tobytes()})
-
-    def restore(self, snapshot: Snapshot) -> None:
-        """Become the query that the snapshot was taken of, with the same shape and method.
-
-        Raises:
-            ValueError: the snapshot is of another method.
-        """
-        if snapshot.method != self.name:
-            raise ValueError(f"expected a snapshot of {self.name}, found one of {snapshot.method}")
-        self._begin()
-        last = int(np.frombuffer(snapshot.parts["last"], np.int64)[0])
-        self.catch_up(last, unpacked("rows", self._held_as, snapshot.parts))
-
     @property
     def bytes(self) -> int:
         """Return the bytes of all arrays that are held."""
@@ -167,7 +147,7 @@ class Online:
 
     @property
     def name(self) -> str:
-        """Return the method and the shape of the rows that are held, as snapshots have them."""
+        """Return the method and the shape of the rows that are held, as its state on disk has them."""
         return f"Online {self._with} {self._held_as}"
 
     def _as_held(self, rows: Rows) -> Rows:

@@ -82,36 +82,6 @@ class Totals:
             extreme=extremes[at],
         )
 
-    def snapshot(self) -> dict[str, bytes]:
-        """Return groups, counts and sums; extremes are for who knows what they are of."""
-        at = self.places()
-        groups, parts, counted, limbs = self._groups[:4]
-        kept = {
-            "groups": parts[at],
-            "results": groups["results"][at],
-            "counted": counted[at],
-            "limbs": limbs[at],
-        }
-        return {name: part.tobytes() for name, part in kept.items()}
-
-    def restore(self, parts: dict[str, bytes]) -> None:
-        """Become what the snapshot was taken of."""
-        results = np.frombuffer(parts["results"], np.int64)
-        many = len(results)
-        self.clear(many)
-        groups, known, counted, limbs = self._groups[:4]
-        groups["results"][:many] = results
-        known[:many] = np.frombuffer(parts["groups"], np.int64).reshape(known[:many].shape)
-        counted[:many] = np.frombuffer(parts["counted"], np.int64).reshape(counted[:many].shape)
-        limbs[:many] = np.frombuffer(parts["limbs"], np.uint32).reshape(limbs[:many].shape)
-        self._state[:] = many, many, -1
-        chain_groups(self.arrays)
-
-    def clear(self, groups: int) -> None:
-        """Forget all groups, and have room for as many."""
-        self._state[:] = 0, 0, -1
-        self._groups = self._empty(max(LEAST_ROOM, 1 << max(groups - 1, 0).bit_length()))
-
     @property
     def bytes(self) -> int:
         """Return the bytes of all arrays that groups use."""

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lakehouse.algorithms.join_aggregate.arrivals import Arrivals, packed, unpacked
-from lakehouse.algorithms.join_aggregate.contract import Partials, Rows, Snapshot
+from lakehouse.algorithms.join_aggregate.arrivals import Arrivals
+from lakehouse.algorithms.join_aggregate.contract import Partials, Rows
 from lakehouse.algorithms.join_aggregate.windows import Windows, columns_of
 
 if TYPE_CHECKING:
@@ -57,23 +57,6 @@ class WindowJoin:
         held = Rows.joined([self._windows.rows(), self._arrivals.waiting])
         return held[np.argsort(held.enter_us, kind="stable")]
 
-    def snapshot(self) -> Snapshot:
-        """Return the whole state: rows in the windows, rows that wait, the last tick, and the method's own part."""
-        parts = self._arrivals.snapshot() | packed("live", self._windows.rows())
-        return Snapshot(self._name, parts | self._own_parts())
-
-    def restore(self, snapshot: Snapshot) -> None:
-        """Become the method that the snapshot was taken of; it works on in the way that this one was made for.
-
-        Raises:
-            ValueError: the snapshot is of another method or shape.
-        """
-        if snapshot.method != self._name:
-            raise ValueError(f"expected a snapshot of {self._name}, found one of {snapshot.method}")
-        self._arrivals.restore(snapshot.parts)
-        slots = self._windows.restore(unpacked("live", self.shape, snapshot.parts))
-        self._restore_own(snapshot.parts, slots)
-
     def check(self) -> None:
         """Raise AssertionError if an index of the windows is not what their rows make it."""
         self._windows.check()
@@ -90,13 +73,6 @@ class WindowJoin:
         """Return the answer at a tick, all rows in their windows then being in, and no others."""
         raise NotImplementedError
 
-    def _own_parts(self) -> dict[str, bytes]:
-        raise NotImplementedError
-
-    def _restore_own(self, parts: dict[str, bytes], slots: Int64s) -> None:
-        """Take the method's own part of a snapshot back, given the slots of its rows."""
-        raise NotImplementedError
-
     @property
     def _own_bytes(self) -> int:
         raise NotImplementedError
@@ -104,10 +80,6 @@ class WindowJoin:
     @property
     def _at_each(self) -> bool:
         return self._windows.buckets is not None
-
-    @property
-    def _name(self) -> str:
-        return f"{type(self).__name__} {self.shape}"
 
     @property
     def bytes(self) -> int:

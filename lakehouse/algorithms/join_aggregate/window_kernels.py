@@ -70,14 +70,6 @@ def put_in(windows: Any, plan: Any, slot: int) -> None:
 
 
 @njit(cache=True)
-def put_all_in(windows: Any, plan: Any, rows: Any, slots: Any) -> None:
-    """Write rows and put them in, one after the other; ``slots`` tells where each is."""
-    for at in range(len(slots)):
-        slots[at] = write(windows, rows, at)
-        put_in(windows, plan, slots[at])
-
-
-@njit(cache=True)
 def chain_all(windows: Any, plan: Any, slots: Any) -> None:
     """Put the rows of slots into empty chains, oldest first."""
     for slot in slots:

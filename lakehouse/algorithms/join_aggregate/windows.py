@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lakehouse.algorithms.join_aggregate.contract import Rows
-from lakehouse.algorithms.join_aggregate.window_kernels import CELLS, ENTRY, LIVE, chain_all, put_all_in
+from lakehouse.algorithms.join_aggregate.window_kernels import CELLS, ENTRY, LIVE, chain_all
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -129,14 +129,6 @@ class Windows:
             row=entries["row"].copy(),
             weight=np.ones(len(slots), np.int64),
         )
-
-    def restore(self, rows: Rows) -> Int64s:
-        """Hold these rows and no others; return their slots."""
-        self._state[:] = 0
-        self._slots = self._empty(max(LEAST_ROOM, 1 << (len(rows) - 1).bit_length()))
-        slots = np.empty(len(rows), np.int64)
-        put_all_in(self.arrays, self.plan.arrays, columns_of(rows), slots)
-        return slots
 
     @property
     def bytes(self) -> int:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakehouse.algorithms.join_aggregate.contract import Snapshot
+from lakehouse.algorithms.join_aggregate.contract import Rows
 from lakehouse.algorithms.join_aggregate.factorised import Factorised
 from lakehouse.queries.aggregate.bucket import BucketAggregate
 from lakehouse.queries.aggregate.query import AggregateQuery, GroupColumn, Input, Measure
@@ -116,27 +117,34 @@ def _whole(query: AggregateQuery, size: int, step: int, batches: int) -> tuple[f
         method.advance(as_rows(_rows(begin, min(FILLING, size - begin), step), query), np.empty(0, np.int64))
     with tempfile.TemporaryDirectory(prefix="tidemark-state-") as name:
         file = Path(name) / "state.parquet"
-        _write(method.snapshot(), file)
+        _write(method.rows(), file)
+        before = -1
         for _ in range(batches):
             rows = as_rows(_rows(first, BATCH, step), query)
             first += BATCH
             last = (first - 1) * step // tick * tick
             begun = time.perf_counter()
-            table = pq.read_table(file)
-            parts = dict(zip(table["part"].to_pylist(), table["content"].to_pylist(), strict=True))
             method = Factorised(shape)
-            method.restore(Snapshot(parts.pop("method").decode(), parts))
-            before = int(np.frombuffer(parts["tick"], np.int64)[0])
+            method.advance(_read(file), np.empty(0, np.int64))
             method.advance(rows, np.array([last] if last > before else [], np.int64))
-            _write(method.snapshot(), file)
+            before = last
+            _write(method.rows(), file)
             seconds.append(time.perf_counter() - begun)
         return float(np.median(seconds)), file.stat().st_size
 
 
-def _write(snapshot: Snapshot, file: Path) -> None:
-    parts = {**snapshot.parts, "method": snapshot.method.encode()}
-    contents = pa.array(list(parts.values()), pa.binary())
+def _write(rows: Rows, file: Path) -> None:
+    parts = {field.name: getattr(rows, field.name) for field in fields(rows)}
+    contents = pa.array([part.tobytes() for part in parts.values()], pa.binary())
     pq.write_table(pa.table({"part": list(parts), "content": contents}), file)
+
+
+def _read(file: Path) -> Rows:
+    """Return rows of one attribute and one value each."""
+    parts = dict(zip(*(column.to_pylist() for column in pq.read_table(file).columns), strict=True))
+    kinds = {"side": np.int8, "values": np.float64}
+    columns = {name: np.frombuffer(part, kinds.get(name, np.int64)) for name, part in parts.items()}
+    return Rows(**columns | {name: columns[name].reshape(-1, 1) for name in ("keys", "values")})
 
 
 def _query(window_us: int) -> AggregateQuery:
