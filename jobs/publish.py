@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jobs.command import arguments_of
-from jobs.stream_snapshots import refuse_unchecked, snapshot_of, with_nodes
+from jobs.snapshots import queries_to_publish, refuse_unchecked, snapshot_of, with_nodes
 from lakehouse.declare.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ def run(
             the checks; readers keep the current version.
         LeaseHeld: when another process publishes, or builds or compacts one of the rollups, now.
     """
-    from lakehouse.queries.runtime.publish import queries_to_publish
     from lakehouse.serving.file.brought import bring_current
     from lakehouse.serving.file.news import is_due, with_changes
     from lakehouse.serving.file.previous import kept_open, published_queries

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 from jobs import build_rollups, ingest, maintain, maintain_queries, merge_raw, publish, run_queries
 from jobs.outcome import ALL_STREAMS, job_of, recorded
 from lakehouse.declare.settings import Settings
-from lakehouse.home.marker import read_marker
+from lakehouse.home.newest_commits import NO_TABLE, Commits
 from lakehouse.home.outcomes import has_run_since, last_outcome
-from lakehouse.home.table_log import NO_TABLE, Commits
+from lakehouse.home.rollup_table import read_marker
 from lakehouse.service.freshness import Freshness
 from lakehouse.service.tasks import Task
 from lakehouse.service.workers import Worker

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lakehouse.declare.settings import Settings
 from lakehouse.home.checked import Passed
-from lakehouse.home.table_log import Commits
+from lakehouse.home.newest_commits import Commits
 from quality.checkpoint import judge, report_page
 from quality.gate import GateFailed
 from quality.history import append

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from lakehouse.declare.settings import Settings
-from lakehouse.home.marker import read_marker
-from lakehouse.home.rollup_schema import read_rollup_schema
+from lakehouse.home.rollup_table import read_marker, read_rollup_schema
 from lakehouse.streams.nodes import folder_of
 from lakehouse.streams.rollup import folded_nodes
 

@@ -13,7 +13,7 @@ from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
 from lakehouse.declare.durations import format_duration
 from lakehouse.declare.stream import Stream
 from lakehouse.declare.timestamps import format_timestamp
-from lakehouse.home.rollup_schema import RollupSchema, declared_schema, descending
+from lakehouse.home.rollup_table import RollupSchema, declared_schema, descending
 
 
 @dataclass(frozen=True)

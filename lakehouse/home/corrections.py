@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.home.layout import Home
-from lakehouse.home.log_entries import commit_at
-from lakehouse.home.table_log import newest_version, read_rows
+from lakehouse.home.table_log import commit_at, newest_version, read_rows
 
 RETENTION, RETRACT, REBUILD = "retention", "retract", "rebuild"
 

@@ -17,7 +17,7 @@ from lakehouse.home.control.database import ControlUnreachable
 from lakehouse.home.control.store import store_of
 from lakehouse.home.damaged import DamagedFile
 from lakehouse.home.layout import Home
-from lakehouse.home.log_entries import commit_at
+from lakehouse.home.table_log import commit_at
 
 log = logging.getLogger(__name__)
 _KEEP = (

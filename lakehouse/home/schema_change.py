@@ -15,7 +15,7 @@ from lakehouse.declare.durations import format_duration
 from lakehouse.declare.stream import Stream
 from lakehouse.declare.timestamps import format_timestamp
 from lakehouse.home.backfill import plan_backfill
-from lakehouse.home.rollup_schema import RollupSchema, declared_schema, same_but_keeps
+from lakehouse.home.rollup_table import RollupSchema, declared_schema, same_but_keeps
 
 
 @dataclass(frozen=True)

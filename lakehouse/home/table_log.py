@@ -23,8 +23,8 @@ from urllib.parse import unquote
 
 from lakehouse.home import checkpoint
 from lakehouse.home.damaged import naming
-from lakehouse.home.log_entries import commit_at, commits_after, commits_of
 from lakehouse.home.table_files import source
+from lakehouse.home.tables_place import is_on_store
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # A column, and the least and the largest value that a row is asked to have in it, None for no such end.
@@ -44,35 +44,6 @@ class TableFacts:
     files: Mapping[Path, int]
     bytes: int
     rows: int | None
-
-
-NO_TABLE = (-1, 0)  # What ``Commits`` says of a table that is not there.
-
-
-class Commits:
-    """The newest commits of some tables, followed one by one: asking again reads one or two files per table.
-
-    Two equal answers mean that none of the tables has changed between them.
-    """
-
-    def __init__(self, *tables: Path) -> None:
-        self._tables = tables
-        self._versions = [-1] * len(tables)
-
-    def __call__(self) -> tuple[tuple[int, int], ...]:
-        """Return version and time of each table's newest commit, ``NO_TABLE`` where there is none."""
-        self._versions = [self._newest(*pair) for pair in zip(self._tables, self._versions, strict=True)]
-        return tuple((v, self._time(t, v)) for t, v in zip(self._tables, self._versions, strict=True))
-
-    def _newest(self, table: Path, version: int) -> int:
-        if version < 0 or not commit_at(table, version).is_file():
-            found = newest_version(table)  # Not seen before, or made anew in the meantime.
-            return -1 if found is None else found
-        return version + sum(1 for _ in commits_after(table, version))
-
-    @staticmethod
-    def _time(table: Path, version: int) -> int:
-        return commit_at(table, version).stat().st_mtime_ns if version >= 0 else 0
 
 
 @dataclass(frozen=True)
@@ -109,6 +80,28 @@ def _pointed_at(pointer: Path) -> int | None:
     with suppress(FileNotFoundError):
         return int(json.loads(pointer.read_text("utf-8"))["version"])
     return None
+
+
+def commits_of(table: Path) -> list[Path]:
+    """Return the commits that the table's log still holds, oldest first, none where there is no table: a listing."""
+    return sorted(path for path in (table / "_delta_log").glob("*.json") if path.stem.isdigit())
+
+
+def commit_at(table: Path, version: int) -> Path:
+    """Return where a commit is, if it is there."""
+    return table / "_delta_log" / f"{version:020d}.json"
+
+
+def commits_after(table: Path, version: int) -> Iterator[Path]:
+    """Yield the commits after one. Cost: a look for each, on a store a listing from there on."""
+    if is_on_store(table):
+        from lakehouse.home.store_path import entries_after
+
+        yield from entries_after(table / "_delta_log", version)
+        return
+    while (commit := commit_at(table, version + 1)).exists():
+        yield commit
+        version += 1
 
 
 def table_id(table: Path) -> str | None:

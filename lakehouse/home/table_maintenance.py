@@ -13,9 +13,8 @@ import time
 from bisect import bisect_left
 from pathlib import Path
 
-from lakehouse.home.log_entries import commits_of
 from lakehouse.home.table_commits import open_table
-from lakehouse.home.table_log import newest_version, read_log
+from lakehouse.home.table_log import commits_of, newest_version, read_log
 from lakehouse.home.tables_place import in_home, is_on_store
 
 SMALL_FILES = 16

@@ -17,10 +17,9 @@ from urllib.parse import quote
 
 from lakehouse.home.atomic_files import write_text
 from lakehouse.home.crashpoint import crash_point
-from lakehouse.home.log_entries import commit_at
 from lakehouse.home.seal import fences, require_leases
 from lakehouse.home.table_commits import MOST_TRIES, DataFile
-from lakehouse.home.table_log import files_as_spelt
+from lakehouse.home.table_log import commit_at, files_as_spelt
 from lakehouse.home.tables_place import is_on_store
 
 

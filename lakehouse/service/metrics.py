@@ -21,9 +21,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from lakehouse.home.heartbeats import service_heartbeat
 from lakehouse.home.layout import Home
+from lakehouse.home.newest_commits import NO_TABLE, Commits
 from lakehouse.home.outcomes import read_all
 from lakehouse.home.set_aside import read_set_aside
-from lakehouse.home.table_log import NO_TABLE, Commits, bounds, read_columns
+from lakehouse.home.table_log import bounds, read_columns
 from lakehouse.service.tasks import SECONDS
 
 Facts = Mapping[str, Any]

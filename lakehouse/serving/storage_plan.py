@@ -16,8 +16,7 @@ from lakehouse.home.backfill import new_columns
 from lakehouse.home.corrections import raw_from, read_corrections
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
-from lakehouse.home.marker import read_marker
-from lakehouse.home.rollup_schema import RollupSchema, declared_schema, schema_of_properties
+from lakehouse.home.rollup_table import RollupSchema, declared_schema, read_marker, schema_of_properties
 from lakehouse.home.schema_change import compare_schemas
 from lakehouse.home.table_log import TableFacts, read_log
 from lakehouse.serving.literals import name, parquet

@@ -24,7 +24,7 @@ import pyarrow.dataset as ds
 
 from lakehouse.home.checked import COUNTS, Checked
 from lakehouse.home.corrections import RETENTION, RETRACT, Correction, read_corrections, removed
-from lakehouse.home.marker import read_marker
+from lakehouse.home.rollup_table import read_marker
 from lakehouse.home.table_log import bounds
 from lakehouse.spark.deviations import Frame
 from lakehouse.spark.tables import exists

@@ -22,7 +22,7 @@ from lakehouse.declare.stream import Stream
 from lakehouse.home.corrections import REBUILD, RETENTION, RETRACT, Correction, read_corrections, unfinished
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
-from lakehouse.home.marker import read_marker
+from lakehouse.home.rollup_table import read_marker
 from lakehouse.spark import tables
 from lakehouse.streams.old_rows import remove_before
 from lakehouse.streams.rebuild import check_range, plan_all, rebuild_all, rebuild_range, widened

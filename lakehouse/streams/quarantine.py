@@ -18,10 +18,10 @@ from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
 from lakehouse.home.table_log import read_parts
 from lakehouse.spark import tables
-from lakehouse.streams.sources.manifest import Layout, Manifest
+from lakehouse.streams.sources.manifest import Layout, Manifest, layouts_of
 from lakehouse.streams.sources.manifest_store import ManifestStore
 from lakehouse.streams.sources.messages import with_message
-from lakehouse.streams.sources.numbered import NumberedLines, layouts_of
+from lakehouse.streams.sources.numbered import NumberedLines
 
 # Files with such a record were not read to their end.
 _PARTLY_READ = ("unreadable_file", "truncated_file")

@@ -30,8 +30,7 @@ from lakehouse.home.corrections import raw_from, read_corrections
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent, read_ledger
-from lakehouse.home.marker import Marker, read_marker
-from lakehouse.home.rollup_schema import RollupSchema, declared_schema, read_rollup_schema
+from lakehouse.home.rollup_table import Marker, RollupSchema, declared_schema, read_marker, read_rollup_schema
 from lakehouse.spark import tables
 from lakehouse.streams import rollup
 from lakehouse.streams.nodes import nodes_of
@@ -118,7 +117,7 @@ def rebuild_all(spark: SparkSession, layout: Home, stream: Stream) -> None:
 
 
 def _level_counts(table: DataFrame) -> DataFrame:
-    """Return one row for each level that rows entered at (``marker.py``)."""
+    """Return one row for each level that rows entered at (``rollup_table.py``)."""
     counts = table.where("level < 0").groupBy("level", "grouping", "start_us")
     return counts.agg(F.max("batch").alias("batch"), F.sum("rows").alias("rows"))
 

@@ -21,7 +21,7 @@ from lakehouse.declare.timestamps import format_timestamp
 from lakehouse.home.corrections import RETENTION, Correction, raw_from, read_corrections
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
-from lakehouse.home.marker import read_marker
+from lakehouse.home.rollup_table import read_marker
 from lakehouse.streams import corrections
 from lakehouse.streams.identities import index_before
 from lakehouse.streams.old_rows import LEAST_US, count_before

@@ -21,7 +21,7 @@ from lakehouse.declare.stream import Stream
 from lakehouse.home.corrections import RETRACT, Correction
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
-from lakehouse.home.marker import read_marker
+from lakehouse.home.rollup_table import read_marker
 from lakehouse.spark import tables
 from lakehouse.streams import corrections, rollup
 from lakehouse.streams.rebuild import check_range, widened

@@ -22,7 +22,7 @@ from lakehouse.declare.stream import Stream
 from lakehouse.home.corrections import RETENTION, Correction, raw_from, read_corrections
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
-from lakehouse.home.marker import Marker, read_marker
+from lakehouse.home.rollup_table import Marker, read_marker
 from lakehouse.spark import tables
 from lakehouse.streams.rebuild import ENDLESS_US, rebuild_range, widened
 from lakehouse.streams.schema_check import require_current, set_schema

@@ -22,8 +22,7 @@ from lakehouse.declare.stream import Stream
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_ledger
-from lakehouse.home.marker import read_marker
-from lakehouse.home.rollup_schema import RollupSchema
+from lakehouse.home.rollup_table import RollupSchema, read_marker
 from lakehouse.home.table_commits import arrow_schema, fitted, open_table
 from lakehouse.home.table_log import Between, bounds, most_rows, read_parts
 from lakehouse.spark import sums, tables

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from lakehouse.home.rollup_schema import RollupSchema, read_rollup_schema
+from lakehouse.home.rollup_table import RollupSchema, read_rollup_schema
 from lakehouse.spark.deviations import Frame
 from lakehouse.streams.checks import Row, Tables, any_of, is_not_a_number
 from lakehouse.streams.table_rows import TableRows

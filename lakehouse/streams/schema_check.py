@@ -11,8 +11,13 @@ from lakehouse.declare.stream import Stream
 from lakehouse.home.corrections import raw_from, read_corrections
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
-from lakehouse.home.marker import read_marker
-from lakehouse.home.rollup_schema import RollupSchema, declared_schema, read_rollup_schema, same_but_keeps
+from lakehouse.home.rollup_table import (
+    RollupSchema,
+    declared_schema,
+    read_marker,
+    read_rollup_schema,
+    same_but_keeps,
+)
 from lakehouse.home.schema_change import compare_schemas
 from lakehouse.home.table_commits import add_columns, open_table, set_properties
 from lakehouse.spark.tables import rollup_schema

@@ -28,8 +28,8 @@ from lakehouse.streams.identities import compared, hashes_of
 from lakehouse.streams.lateness import lateness_of, processing_order
 from lakehouse.streams.sources.fields import with_fields
 from lakehouse.streams.sources.lines import records_of, unreadable_lines
-from lakehouse.streams.sources.manifest import LandedFile
-from lakehouse.streams.sources.numbered import LINE_SCHEMA, layouts_of
+from lakehouse.streams.sources.manifest import LandedFile, layouts_of
+from lakehouse.streams.sources.numbered import LINE_SCHEMA
 from lakehouse.streams.sources.odd_lines import read_odd
 from lakehouse.streams.sources.plain_lines import can_be_plain, read_plain
 from lakehouse.streams.sources.rows import typed_rows

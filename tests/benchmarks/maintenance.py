@@ -27,8 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobs import build_rollups, ingest, maintain, merge_raw, publish
 from lakehouse.declare.settings import Settings, load_settings
-from lakehouse.home.log_entries import commits_of
-from lakehouse.home.table_log import read_log
+from lakehouse.home.table_log import commits_of, read_log
 from tests.benchmarks import page
 from tests.benchmarks.parts import cpu_s, run_parts
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
 from lakehouse.home.backfill import new_columns, plan_backfill
-from lakehouse.home.rollup_schema import RollupSchema, declared_schema
+from lakehouse.home.rollup_table import RollupSchema, declared_schema
 from tests.queries.declared_streams import DAY, HOUR, SECOND, stream_of
 
 NEWEST = 1000 * DAY + 5 * HOUR

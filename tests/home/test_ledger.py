@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import Entry, Extent, read_extent, read_ledger
-from lakehouse.home.marker import Marker, read_marker
+from lakehouse.home.rollup_table import Marker, read_marker
 from tests.serving.streams import write_delta
 
 

@@ -9,8 +9,8 @@ import pytest
 from deltalake import write_deltalake
 
 from lakehouse.home.layout import Home
-from lakehouse.home.log_entries import commit_at
 from lakehouse.home.outcomes import has_run_since, record
+from lakehouse.home.table_log import commit_at
 
 COMMITTED_S = 1_700_000_000.0
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lakehouse.home.rollup_schema import declared_schema
+from lakehouse.home.rollup_table import declared_schema
 from lakehouse.home.schema_change import compare_schemas
 from tests.queries.declared_streams import DAY, HOUR, stream_of
 

@@ -17,7 +17,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lakehouse.home.table_log import Commits, bounds, file_facts, newest_version, read_columns, read_log
+from lakehouse.home.newest_commits import Commits
+from lakehouse.home.table_log import bounds, file_facts, newest_version, read_columns, read_log
 from tests.serving.streams import write_delta
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)

@@ -12,9 +12,8 @@ import pytest
 from delta.tables import DeltaTable
 
 from lakehouse.home import table_maintenance as maintenance
-from lakehouse.home.log_entries import commits_of
 from lakehouse.home.table_commits import append, create_table
-from lakehouse.home.table_log import read_log, read_rows
+from lakehouse.home.table_log import commits_of, read_log, read_rows
 from lakehouse.home.table_maintenance import kept
 from lakehouse.spark.tables import append_once, create
 

@@ -14,7 +14,7 @@ import pytest
 
 from jobs import ingest
 from lakehouse.declare.settings import Settings, load_settings
-from lakehouse.home.log_entries import commits_of
+from lakehouse.home.table_log import commits_of
 from lakehouse.spark import tables
 from lakehouse.streams import small_batch
 from lakehouse.streams.batch_records import BatchRecords, Progress, StreamTables

@@ -12,7 +12,7 @@ from jobs import maintain, merge_raw, retract
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.corrections import read_corrections
 from lakehouse.home.lease import LeaseHeld, files_of, lease
-from lakehouse.home.marker import read_marker
+from lakehouse.home.rollup_table import read_marker
 from lakehouse.streams import rollup
 from lakehouse.streams.rebuild import RawIncomplete
 from lakehouse.streams.retract import RetractRefused, Wrong

@@ -12,7 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from jobs import build_rollups, maintain
 from lakehouse.declare.settings import Settings, load_settings
-from lakehouse.home.marker import read_marker
+from lakehouse.home.rollup_table import read_marker
 from lakehouse.streams import rollup
 from tests.end_to_end.pipeline import digest
 from tests.folded import folded, rows_of

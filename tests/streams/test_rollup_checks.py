@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakehouse.home.rollup_schema import parse_definition
+from lakehouse.home.rollup_table import parse_definition
 from lakehouse.spark.deviations import Frame
 from lakehouse.streams import rollup_checks
 from quality.rules import load_rules

@@ -24,8 +24,13 @@ from lakehouse.queries.runtime.snapshot import (
     shared_rows,
     shown_columns,
 )
-from lakehouse.serving.file.comments import comment, comment_columns, comments_of
-from lakehouse.serving.file.query_snapshot import QuerySnapshot, ShownColumn
+from lakehouse.serving.file.query_snapshot import (
+    QuerySnapshot,
+    ShownColumn,
+    comment,
+    comment_columns,
+    comments_of,
+)
 from lakehouse.serving.file.row_store import Appended
 from lakehouse.serving.file.shared_rows import SharedRows
 from lakehouse.serving.literals import literal, name, row, text

@@ -19,8 +19,7 @@ from lakehouse.home.table_log import files_between
 from lakehouse.queries.kind import Query
 from lakehouse.queries.runtime.batch_metrics import Facts, is_finished, is_open
 from lakehouse.queries.runtime.published_metrics import KindsMetrics, read_published_metrics
-from lakehouse.serving.file.comments import comments_of
-from lakehouse.serving.file.query_snapshot import QuerySnapshot, ShownColumn
+from lakehouse.serving.file.query_snapshot import QuerySnapshot, ShownColumn, comments_of
 from lakehouse.serving.file.row_store import Appended, RowStore
 from lakehouse.serving.file.shared_rows import SharedRows
 from lakehouse.serving.literals import name, parquet

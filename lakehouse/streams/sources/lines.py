@@ -15,9 +15,9 @@ from pyspark.sql import functions as F
 from lakehouse.declare.stream import Source, Stream
 from lakehouse.streams.sources.file_reader import FileReader
 from lakehouse.streams.sources.line_set import ALL, LineSet
-from lakehouse.streams.sources.manifest import LandedFile, Layout
+from lakehouse.streams.sources.manifest import LandedFile, Layout, layouts_of
 from lakehouse.streams.sources.nfdump import without_remarks
-from lakehouse.streams.sources.numbered import LINE_SCHEMA, LINES, NumberedLines, layouts_of
+from lakehouse.streams.sources.numbered import LINE_SCHEMA, LINES, NumberedLines
 from lakehouse.streams.sources.parquet_rows import parquet_reader
 from lakehouse.streams.sources.split import NUMBERED, numbered_lines
 from lakehouse.streams.sources.typed_lines import typed_lines

@@ -101,6 +101,11 @@ class Manifest:
         return Manifest(content["batch"], content["kind"], files, reasons, changes, ranges, *of_failures)
 
 
+def layouts_of(files: tuple[LandedFile, ...]) -> tuple[Layout, ...]:
+    """Return the distinct headers of readable files, in the order met."""
+    return tuple(dict.fromkeys(file.fields for file in files if file.unreadable is None))
+
+
 def halves(manifest: Manifest) -> tuple[Manifest, ...]:
     """Return the two halves of a manifest's files or messages, numbered when they are added; none of a single one."""
     part = replace(manifest, schema_changes=(), is_part=True)

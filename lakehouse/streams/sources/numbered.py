@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from lakehouse.streams.sources.manifest import LandedFile, Layout
+from lakehouse.streams.sources.manifest import Layout
 
 LINES = "source_file string, source_line bigint, layout int, record binary, fault string"
 LINE_SCHEMA = pa.schema(
@@ -27,8 +27,3 @@ class NumberedLines:
 
     frame: DataFrame
     layouts: tuple[Layout, ...]
-
-
-def layouts_of(files: tuple[LandedFile, ...]) -> tuple[Layout, ...]:
-    """Return the distinct headers of readable files, in the order met."""
-    return tuple(dict.fromkeys(file.fields for file in files if file.unreadable is None))

@@ -24,13 +24,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jobs import publish
-from jobs.stream_snapshots import snapshot_of
+from jobs.snapshots import queries_to_publish, snapshot_of
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.layout import Home
 from lakehouse.home.table_commits import append_arrow, arrow_schema, fitted, open_table, write_arrow
 from lakehouse.queries.pairs.tables import create_tables
 from lakehouse.queries.runtime.batch_manifest import definition_of, require_same, written_as
-from lakehouse.queries.runtime.publish import queries_to_publish
 from lakehouse.serving.file import macros
 from lakehouse.serving.file import publish as published_file
 from lakehouse.spark import tables

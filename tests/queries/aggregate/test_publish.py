@@ -8,12 +8,12 @@ from typing import Any
 import duckdb
 import pytest
 
+from jobs.snapshots import queries_to_publish
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import files_between
 from lakehouse.queries.aggregate.publish import AggregateSnapshot, snapshot_of
 from lakehouse.queries.kind import Query
 from lakehouse.queries.registered import QueryError
-from lakehouse.queries.runtime.publish import queries_to_publish
 from lakehouse.serving.file import row_store
 from lakehouse.serving.file.macros import LAST_FILE
 from lakehouse.serving.file.publish import publish

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jobs.snapshots import queries_to_publish
 from lakehouse.home.layout import Home
 from lakehouse.home.table_commits import append
 from lakehouse.queries.pairs.publish import PairsSnapshot, snapshot_of
-from lakehouse.queries.runtime.publish import queries_to_publish
 from lakehouse.serving.file.previous import published_queries
 from lakehouse.serving.file.publish import publish
 from lakehouse.serving.file.query_snapshot import write_alone

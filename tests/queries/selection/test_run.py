@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from jobs import maintain_queries, run_queries
+from jobs.snapshots import queries_to_publish
 from lakehouse.declare.settings import Settings
 from lakehouse.home.table_log import read_rows
 from lakehouse.queries.runtime.checks import frames_of, rows_to_take
 from lakehouse.queries.runtime.failure import QueryFailed, read_failure
-from lakehouse.queries.runtime.publish import queries_to_publish
 from lakehouse.queries.runtime.scan.measurements import read_before
 from lakehouse.queries.runtime.scan.readers import readers_of
 from lakehouse.queries.runtime.scan.rounds import Rounds

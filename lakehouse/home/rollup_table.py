@@ -1,4 +1,4 @@
-"""The schema of a rollup table, and what of it older times lack: read from the table's own properties.
+"""What a rollup table says of itself, read without an engine: its schema, what older times lack, what it contains.
 
     tidemark.definition   levels, groupings and measures, as one line (``Stream.definition``)
     tidemark.floors       per level: since when its nodes are there, where its horizon would reach further back
@@ -6,6 +6,10 @@
 
 A horizon follows from the newest time and what a level keeps. When a level shall keep more, or is new, its
 horizon would move back over nodes that do not exist: there the floor holds.
+
+What it contains its commits say in rows that are no nodes. Level 0 holds markers. The level's number below zero holds
+how many rows entered at a level, the finest that kept their time when they came; those above the finest level came too
+late for the finer ones.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, Level, horizons
 from lakehouse.declare.durations import format_duration, parse_duration
 from lakehouse.declare.stream import Stream
 from lakehouse.declare.timestamps import format_timestamp
-from lakehouse.home.table_log import read_log
+from lakehouse.home.table_log import read_columns, read_log
 
 _DEFINITION = re.compile(r"levels \[(.*)\] groupings \[(.*)\] measures \[(.*)\]")
 
@@ -111,6 +115,27 @@ def same_but_keeps(now: RollupSchema, schema: RollupSchema) -> bool:
     """Return whether schemas differ at most in how long levels keep their nodes."""
     widths = [[level.width_us for level in one.levels] for one in (now, schema)]
     return widths[0] == widths[1] and (now.groupings, now.measures) == (schema.groupings, schema.measures)
+
+
+@dataclass(frozen=True)
+class Marker:
+    """What a rollup table contains: ingest batches up to ``batch``, event times up to ``newest_us``."""
+
+    newest_us: int | None
+    batch: int
+
+
+def read_marker(table: Path) -> Marker:
+    """Return what a rollup table contains; batch 0 and no time when it is empty or missing."""
+    marks = read_columns(table, ("start_us", "batch"), ("level", 0, 0))
+    newest = max((time for time, _ in marks if time is not None), default=None)
+    return Marker(newest, max((batch for _, batch in marks), default=0))
+
+
+def read_level_counts(table: Path, levels: int) -> list[int]:
+    """Return how many rows entered at each level, finest first."""
+    counts = (read_columns(table, ("rows",), ("level", -level, -level)) for level in range(1, levels + 1))
+    return [sum(rows for (rows,) in level) for level in counts]
 
 
 def _level(text: str) -> Level:

@@ -1,8 +1,8 @@
-"""What a publisher is told of each stream: snapshots, and all of its nodes, one row each."""
+"""What a publisher is told: a snapshot of each stream, with all of its nodes, one row each, and of each query."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,11 +11,16 @@ from lakehouse.declare.settings import Settings
 from lakehouse.declare.stream import Stream
 from lakehouse.home.corrections import published_facts, read_corrections
 from lakehouse.home.ledger import read_extent
-from lakehouse.home.marker import read_level_counts, read_marker
+from lakehouse.home.rollup_table import read_level_counts, read_marker
+from lakehouse.home.table_log import newest_version
+from lakehouse.queries.kind import Query, kind_of
+from lakehouse.queries.runtime.batch_manifest import is_of
 from lakehouse.serving.file.snapshot import StreamSnapshot, measures_of, totals_of
 
 if TYPE_CHECKING:
     from lakehouse.home.layout import Home
+    from lakehouse.queries.runtime.batch_metrics import Facts
+    from lakehouse.serving.file.query_snapshot import QuerySnapshot
 
 
 def snapshot_of(settings: Settings, stream: Stream) -> StreamSnapshot:
@@ -74,6 +79,32 @@ def with_nodes(settings: Settings, one: StreamSnapshot, folder: Path) -> StreamS
     _write_ledger(layout.ledger(stream.name), one.batch, folder / "ledger")
     added = [total for row in totals for total in totals_of(row, one.measures)]
     return replace(one, nodes=folder / "nodes", ledger=folder / "ledger", totals=added)
+
+
+def queries_to_publish(
+    layout: Home,
+    registered: Mapping[str, Query],
+    streams: Mapping[str, Stream],
+    published_us: int | None,
+    before: Mapping[str, Facts] | None = None,
+) -> tuple[list[QuerySnapshot], list[str]]:
+    """Return a snapshot of every query that has tables, and the names of those whose tables are of another meaning.
+
+    ``published_us``: how far back from its newest time a query is published, None for all of it. ``before``: the rows
+    of queries in the version before; the metrics of one that has none are all read.
+    """
+    made = [query for query in registered.values() if newest_version(layout.queries(query.name)) is not None]
+    changed = [
+        query.name for query in made if not is_of(layout.batch_manifests(query.name), query.definition())
+    ]
+    snapshots = [
+        kind_of(query)
+        .file("publish")
+        .snapshot_of(layout, query, streams, published_us, (before or {}).get(query.name))
+        for query in made
+        if query.name not in changed
+    ]
+    return snapshots, changed
 
 
 def _write_nodes(layout: Home, stream: Stream, horizons: Sequence[int], folder: Path) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
-from lakehouse.home.rollup_schema import (
+from lakehouse.home.rollup_table import (
     RollupSchema,
     declared_schema,
     descending,
