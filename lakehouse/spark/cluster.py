@@ -21,6 +21,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lakehouse.declare.settings import Settings, SparkSettings
+from lakehouse.home.tables_place import is_on_store
 from lakehouse.spark.jars import jar_paths
 from lakehouse.spark.package_archive import package_archive
 from lakehouse.spark.workers import advice, differences, look_at_workers, versions_here
@@ -146,8 +147,11 @@ def _wrong_with_workers(session: SparkSession, settings: Settings) -> list[str]:
         {Path(stream.source.path).parent for stream in settings.streams.values() if stream.source.path}
     )
     shared = [folder for folder in folders if "*" not in str(folder) and folder.is_dir()]
+    layout = settings.layout
+    # Tasks read and write tables, and nothing else of a home.
+    home = None if is_on_store(layout.tables) else layout.root
     try:
-        workers = look_at_workers(session.sparkContext, settings.layout.root, shared)
+        workers = look_at_workers(session.sparkContext, home, shared)
     except Exception as error:
         other = _OTHER_PYTHON.search(str(error))
         if other is None:

@@ -1,4 +1,4 @@
-"""What the workers of a cluster must share with the driver: Python, packages, Java, the home and the landing folders.
+"""What workers of a cluster share with the driver: Python, packages, Java, landing folders, and tables in a folder.
 
 Checked once when a session starts, so that what differs is told by its name before any batch, and not by a batch that
 fails or, worse, counts a landed file as unreadable.
@@ -11,6 +11,7 @@ import socket
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -73,25 +74,32 @@ def _that_counts(name: str, version: str) -> tuple[str, ...]:
     return tuple(parts[: {"Python": 2, "Java": 1}.get(name, len(parts))])
 
 
-def look_at_workers(context: Any, home: Path, folders: Sequence[Path]) -> list[Worker]:
+def look_at_workers(context: Any, home: Path | None, folders: Sequence[Path]) -> list[Worker]:
     """Return what each worker has, by a task on each core of the cluster; about a second once they run.
 
-    ``home``: a file is left in it for as long, which workers must see. ``folders``: those that they must see as well.
+    ``home``: a file is left in it for as long, which workers must see; None where its tables are on a store.
+    ``folders``: those that they must see as well.
     """
-    cores = max(context.defaultParallelism, 1)
+    with _token_in(home) if home else nullcontext({}) as tokens:
+        cores, seen = max(context.defaultParallelism, 1), [*tokens, *map(str, folders)]
+        tasks = context.parallelize(range(cores), cores).mapPartitions(lambda _: _look(seen))
+        found: list[tuple[str, dict[str, str], list[str]]] = tasks.collect()
+        return [
+            Worker(host, versions, tuple(tokens.get(path, path) for path in lacking))
+            for host, versions, lacking in found
+        ]
+
+
+@contextmanager
+def _token_in(home: Path) -> Iterator[dict[str, str]]:
+    """Leave a file in the home meanwhile; yield its path, and how it is called where it is not seen."""
     home.mkdir(parents=True, exist_ok=True)
     token = home / f".workers-{uuid.uuid4().hex}"
     token.touch()
     try:
-        seen = [str(token), *map(str, folders)]
-        tasks = context.parallelize(range(cores), cores).mapPartitions(lambda _: _look(seen))
-        found: list[tuple[str, dict[str, str], list[str]]] = tasks.collect()
+        yield {str(token): f"the driver's home {home}"}
     finally:
         token.unlink()
-    named = [
-        (host, versions, [_told(path, token, home) for path in lacking]) for host, versions, lacking in found
-    ]
-    return [Worker(host, versions, tuple(lacking)) for host, versions, lacking in named]
 
 
 def _look(paths: list[str]) -> Iterator[tuple[str, dict[str, str], list[str]]]:
@@ -99,15 +107,12 @@ def _look(paths: list[str]) -> Iterator[tuple[str, dict[str, str], list[str]]]:
     yield socket.gethostname(), versions_here(), [path for path in paths if not Path(path).exists()]
 
 
-def _told(path: str, token: Path, home: Path) -> str:
-    return f"the driver's home {home}" if path == str(token) else path
-
-
 def advice(found: Sequence[str]) -> str:
     """Return what is wrong with workers, and what to do."""
     ways = [_INSTALL] if any(" has " in each for each in found) else []
     if any("does not see" in each for each in found):
         ways.append(
-            "put home and landing folders on a file system that driver and workers share, at the same paths"
+            "put home and landing folders on a file system that driver and workers share, at the same paths, "
+            "or tables and landed files on an object store"
         )
     return f"{'; '.join(found)}: {', and '.join(ways)}"

@@ -46,9 +46,9 @@ class Runs:
     python: Path
     ends: ExitStack
 
-    def cluster(self, workers: int) -> LoopbackCluster:
-        """Start a cluster whose workers see neither the code nor the driver's temporary files."""
-        around = hiding(*CODE, self.scratch)
+    def cluster(self, workers: int, *hidden: Path) -> LoopbackCluster:
+        """Start a cluster whose workers see neither the code nor the driver's temporary files, nor what is hidden."""
+        around = hiding(*CODE, self.scratch, *hidden)
         folder = self.folder / f"cluster-of-{workers}"
         return self.ends.enter_context(loopback_cluster(folder, workers, python=self.python, around=around))
 
@@ -123,7 +123,9 @@ def test_a_query_comes_to_the_same_where_tables_are_on_a_store(
         monkeypatch.setenv("AWS_ENDPOINT_URL", store.endpoint)
         for name, workers in (("process", 0), ("one", 1), ("two", 2)):
             monkeypatch.setenv("TIDEMARK_TABLES__PATH", f"s3://{BUCKET}/{name}")
-            cluster = runs.cluster(workers) if workers else None
+            home = runs.folder / name / "var"
+            home.mkdir(parents=True)
+            cluster = runs.cluster(workers, home) if workers else None
             found = runs.told(runs.driver(cluster, name, "--kinds", kind), name)
             if cluster:
                 cluster.stop()
