@@ -11,7 +11,7 @@ import socket
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -80,7 +80,7 @@ def look_at_workers(context: Any, home: Path | None, folders: Sequence[Path]) ->
     ``home``: a file is left in it for as long, which workers must see; None where its tables are on a store.
     ``folders``: those that they must see as well.
     """
-    with _token_in(home) if home else nullcontext({}) as tokens:
+    with _token_in(home) as tokens:
         cores, seen = max(context.defaultParallelism, 1), [*tokens, *map(str, folders)]
         tasks = context.parallelize(range(cores), cores).mapPartitions(lambda _: _look(seen))
         found: list[tuple[str, dict[str, str], list[str]]] = tasks.collect()
@@ -91,8 +91,11 @@ def look_at_workers(context: Any, home: Path | None, folders: Sequence[Path]) ->
 
 
 @contextmanager
-def _token_in(home: Path) -> Iterator[dict[str, str]]:
-    """Leave a file in the home meanwhile; yield its path, and how it is called where it is not seen."""
+def _token_in(home: Path | None) -> Iterator[dict[str, str]]:
+    """Leave a file in the home, if there is one, meanwhile; yield its path, and how it is called where it is not seen."""
+    if home is None:
+        yield {}
+        return
     home.mkdir(parents=True, exist_ok=True)
     token = home / f".workers-{uuid.uuid4().hex}"
     token.touch()
