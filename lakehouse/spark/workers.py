@@ -92,7 +92,7 @@ def look_at_workers(context: Any, home: Path | None, folders: Sequence[Path]) ->
 
 @contextmanager
 def _token_in(home: Path | None) -> Iterator[dict[str, str]]:
-    """Leave a file in the home, if there is one, meanwhile; yield its path, and how it is called where it is not seen."""
+    """Leave a file in the home meanwhile; yield its path, and how it is called where it is not seen."""
     if home is None:
         yield {}
         return
