@@ -113,22 +113,43 @@ def naming_death() -> Iterator[None]:
     """Let what fails because Spark's JVM has ended say so.
 
     Raises:
-        EngineEnded: in the place of an error of the connection to it.
+        EngineEnded: in the place of an error that came of its end.
     """
     try:
         yield
-    except (Py4JError, ConnectionError) as error:
-        process = getattr(SparkContext._gateway, "proc", None)
-        if isinstance(error, Py4JJavaError) or process is None:
-            raise
-        try:
-            status = process.wait(_DIES_WITHIN_S)
-        except subprocess.TimeoutExpired:
-            raise error from None
-        raise EngineEnded(
-            f"Spark's JVM has ended with status {status}, killed or out of memory (spark.driver_memory): nothing is "
-            "lost; the next run, or the service started again, goes on from the last commit"
-        ) from error
+    except Exception as error:
+        require_engine(error)
+        raise
+
+
+def require_engine(error: BaseException) -> None:
+    """Return where an error, or what it came of, is none of a connection to a JVM that has ended.
+
+    Raises:
+        EngineEnded: where it is.
+    """
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None or isinstance(error, EngineEnded) or not any(map(_is_of_connection, _causes(error))):
+        return
+    try:
+        status = process.wait(_DIES_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        return
+    raise EngineEnded(
+        f"Spark's JVM has ended with status {status}, killed or out of memory (spark.driver_memory): nothing is "
+        "lost; the next run, or the service started again, goes on from the last commit"
+    ) from error
+
+
+def _is_of_connection(error: BaseException) -> bool:
+    return isinstance(error, Py4JError | ConnectionError) and not isinstance(error, Py4JJavaError)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and those that it came of, as PySpark puts errors of its own in their place."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def cores_of(own: SparkSettings, spark: SparkSession) -> int:

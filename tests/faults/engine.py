@@ -28,7 +28,8 @@ from tests.cluster import life
 from tests.faults.lab import Verdict, differences
 from tests.faults.report import Progress
 
-KIND, ROWS, QUICK_STEP = "selection", 60, 3
+# The quick one is before the task of a query, whose end could be taken for the fault of that query.
+KIND, ROWS, QUICK_STEP = "selection", 60, 9
 # Far above what the jobs take where many other processes run.
 TIMEOUT_S = 900.0
 # One JVM for each; more are slower than one after the other.

@@ -32,14 +32,6 @@ One guard protects nothing by itself: that which keeps a batch or a repair from 
 alarms are told against the alarms that stand, so work that is done again finds nothing changed. Its mutant therefore
 also hides from the work what it has appended itself.
 """
-LONGER_SOAK = """
-A longer soak (`SOAK_MINUTES=70 python -m tests.faults soak`) on a machine with much other work, on 2026-11-25, lost
-none of 7,540,000 rows and had none twice over 35 kills, but did not stay flat: 1,323 files at most in its first half
-and 3,064 in the second, 148 and 336 commits in a table's log. Maintenance that a kill had cut off waited for the next
-fifty batches; it is done at the next start since. Both halves had nine files to a commit: how many are younger than
-the history goes by how fast batches are taken in, so the soak now tells apart what is older, which alone must not
-grow. No longer soak has been run since then.
-"""
 # Of each part: what was tried, in words with its figures, and how often; in the order of the page.
 ROWS: Mapping[str, tuple[str, str]] = {
     "kills": (
@@ -160,7 +152,7 @@ def page(results: Results) -> str:
     took = sum(found.get("seconds", 0) for found in results.values())
     end = (
         f"\nAll of it took {took / 60:.0f} minutes on a machine with two cores that had other work at times.\n"
-        f"{SECOND_GUARD}{LONGER_SOAK}"
+        f"{SECOND_GUARD}"
     )
     return (
         HEAD + "\n".join(lines) + "\n" + end + ("\nBroken:\n\n" + "\n".join(broken) + "\n" if broken else "")

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
+from pyspark.errors import PySparkValueError
 
 from lakehouse.spark import session
 from lakehouse.spark.session import EngineEnded, naming_death
@@ -23,8 +24,16 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     process.wait()
 
 
+def in_place_of_another() -> Exception:
+    """What PySpark raises while it asks a JVM that is gone for the type of a column."""
+    error = PySparkValueError("Unable to parse datatype.")
+    error.__context__ = ConnectionRefusedError(111)
+    return error
+
+
 @pytest.mark.parametrize(
-    "error", [Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError(111)]
+    "error",
+    [Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError(111), in_place_of_another()],
 )
 def test_what_fails_because_the_jvm_has_ended_says_so(engine: str, error: Exception) -> None:
     expected = EngineEnded if "exit" in engine else type(error)

@@ -46,6 +46,7 @@ from lakehouse.queries.runtime.scan.scan import Scan, told
 from lakehouse.queries.runtime.scan.shared import Kernel, Scanned, Shared, kernel_before
 from lakehouse.queries.runtime.scan.task import LIMIT_BYTES
 from lakehouse.spark import tables
+from lakehouse.spark.session import require_engine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -122,7 +123,12 @@ class Rounds:
         self.stop(query, number, operator, self.reason(query, error))
 
     def reason(self, query: str, error: Exception) -> str:
-        """Return in one line what an error came of: a damaged file of the query's or its streams' tables, or itself."""
+        """Return in one line what an error came of: a damaged file of the query's or its streams' tables, or itself.
+
+        Raises:
+            EngineEnded: when it came of the end of Spark's JVM, which is no fault of a query.
+        """
+        require_engine(error)
         run = next(run for run in self.runs if run.query.name == query)
         of_streams = [self.layout.raw(stream) for stream in run.query.streams]
         return _in_one_line(why_failed(error, [*self.layout.tables_of(query), *of_streams]))
