@@ -26,7 +26,7 @@ _START_S = 90
 _MASTER, _WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
 # The daemons only pass messages on.
 _MEMORY = "192m"
-_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+LIGHTLY = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def _spark_home() -> Path:
@@ -141,7 +141,7 @@ class LoopbackCluster:
         told = {
             "SPARK_HOME": str(home),
             "SPARK_LOCAL_IP": HOST,
-            "SPARK_DAEMON_JAVA_OPTS": _JAVA,
+            "SPARK_DAEMON_JAVA_OPTS": LIGHTLY,
             "SPARK_DAEMON_MEMORY": "192m",
         }
         log = own / "log"

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.loopback_cluster import LoopbackCluster, loopback_cluster
+from infra.loopback_cluster import LIGHTLY, LoopbackCluster, loopback_cluster
 from tests.cluster.isolated import CODE, ROOT, bare_python, hiding, knows_the_project
 from tests.cluster.life import begin, content, lead
 from tests.queries.laws import EXAMPLES
@@ -68,7 +68,9 @@ class Runs:
     ) -> subprocess.Popen[str]:
         """Start a driver in a folder of this name, in the process where there is no cluster."""
         told = cluster.environment if cluster else {"TIDEMARK_SPARK__MASTER": "local[*]"}
-        told = {**told, "TIDEMARK_SPARK__OPTIONS": json.dumps(options or {})}
+        # Executors of short runs compile lightly, as drivers do.
+        java = {"spark.executor.extraJavaOptions": LIGHTLY}
+        told = {**told, "TIDEMARK_SPARK__OPTIONS": json.dumps(java | dict(options or {}))}
         driver = subprocess.Popen(
             [sys.executable, "-m", "tests.cluster.life", str(self.folder / name), *words],
             cwd=ROOT,
