@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,45 @@ def test_after_three_failures_the_file_is_found_and_set_aside_and_requeued(
 
     assert seconds(stream) == [0, 1, 2, 3, 4, 5]
     assert aside(stream) == [] and balanced(stream)
+
+
+def test_a_batch_that_ends_the_engine_thrice_is_halved_by_the_next_process_without_another_try(
+    lake: Make, failing: dict[str, Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each attempt ends as where Spark's JVM dies in it: the process raises what it failed with, and ends."""
+    stream = lake()
+    landed(stream, "abc")
+    gateway, ended = stream.spark.sparkContext._gateway, subprocess.Popen(["true"])
+    assert ended.wait() == 0 and gateway is not None
+    failing["b"] = ConnectionRefusedError(111, "Connection refused")
+    for _ in range(3):
+        with pytest.MonkeyPatch.context() as engine:
+            engine.setattr(small_batch, "records_of", _ending(gateway, ended, engine))
+            with pytest.raises(ConnectionRefusedError):
+                stream.ingest()
+    reads, read = list[str](), vars(small_batch)["records_of"]
+
+    def watched(path: str, source: Any) -> Iterator[pa.RecordBatch]:
+        reads.append(os.path.basename(path))
+        yield from read(path, source)
+
+    monkeypatch.setattr(small_batch, "records_of", watched)
+    stream.ingest()
+
+    assert reads == ["a", "b", "b", "c"]  # Of the halves, of which one is halved again.
+    assert seconds(stream) == [0, 2] and [name for name, _ in aside(stream)] == ["b"] and balanced(stream)
+
+
+def _ending(gateway: Any, ended: subprocess.Popen[bytes], engine: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Return a reader of files that lets the JVM's process be one that has ended before it reads one that fails."""
+    read = vars(small_batch)["records_of"]
+
+    def records_of(path: str, source: Any) -> Iterator[pa.RecordBatch]:
+        if path.endswith("b"):
+            engine.setattr(gateway, "proc", ended)
+        yield from read(path, source)
+
+    return records_of
 
 
 def test_a_full_disk_is_not_the_fault_of_a_batch(lake: Make, failing: dict[str, Exception]) -> None:
