@@ -172,8 +172,8 @@ def timed(ways: Sequence[Way], asked: Sequence[Range]) -> tuple[list[list[float]
     """Return milliseconds per way and question, and what the first way read.
 
     Ways take turns of ``TURN`` questions, so that nearly each follows one of its own way, as where a process asks many.
-    A question of another way in between leaves the processor's caches to that one: after a typed macro, whose
-    planning takes 25 ms, a prepared question takes half as long again.
+    A question of another way in between leaves the processor's caches to that one: right after a typed macro, whose
+    planning takes long, a prepared question takes longer.
     """
     for way in ways:
         way(asked[0])
