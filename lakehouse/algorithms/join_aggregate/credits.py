@@ -6,10 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lakehouse.algorithms.join_aggregate.credit_kernels import (
-    CREDIT,
-    HELD,
-)
+from lakehouse.algorithms.join_aggregate.credit_kernels import CREDIT, HELD
 from lakehouse.algorithms.join_aggregate.total_kernels import FUNCTION, SUM
 from lakehouse.algorithms.join_aggregate.windows import LEAST_ROOM, bytes_in_use
 

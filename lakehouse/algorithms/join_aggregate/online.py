@@ -19,12 +19,7 @@ import numpy as np
 
 from lakehouse.algorithms.join_aggregate.arrivals import NO_TICK, bytes_of, fitted
 from lakehouse.algorithms.join_aggregate.choice import build
-from lakehouse.algorithms.join_aggregate.contract import (
-    FAR_FUTURE_US,
-    FAR_PAST_US,
-    Partials,
-    Rows,
-)
+from lakehouse.algorithms.join_aggregate.contract import FAR_FUTURE_US, FAR_PAST_US, Partials, Rows
 from lakehouse.algorithms.join_aggregate.folded import at_ticks, folded, spread, spread_values
 from lakehouse.algorithms.join_aggregate.held import HeldRows
 from lakehouse.algorithms.join_aggregate.revision import revised, ticks_between, ticks_in, united
@@ -80,9 +75,6 @@ class Online:
         self.shape, self._with, self._every, self._slack = shape, method, every_us, slack_us
         self._is_folded = method == "factorised"
         self._held_as = spread(shape) if self._is_folded else shape
-        self._begin()
-
-    def _begin(self) -> None:
         self._method: JoinAggregate = build(self._with, self._held_as)
         self._held, self._last = HeldRows(self._held_as), NO_TICK
         # Ticks after the last at which a row that is held is in its window, as intervals.
