@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from contextlib import nullcontext
+from copy import deepcopy
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,11 @@ NAMES = sorted(path.stem for path in FOLDER.glob("[a-z]*.py"))
 
 def _dag(name: str) -> Any:
     return getattr(import_module(f"dags.{name}"), name)()
+
+
+def _resolve(name: str, param: str, value: str) -> None:
+    """Validate a value of a parameter. A parameter keeps the last value, and all DAGs of this process share it."""
+    deepcopy(_dag(name).params.get_param(param)).resolve(value)
 
 
 def _wakes(name: str) -> set[str]:
@@ -61,15 +67,13 @@ def test_parameters_are_typed_and_described(name: str) -> None:
 def test_a_range_to_build_again_is_given_in_iso_times(value: str, is_right: bool) -> None:
     with nullcontext() if is_right else pytest.raises(ValueError, match="does not match"):
         for end in ("from", "to"):
-            _dag("rollups").params.get_param(end).resolve(value)
+            _resolve("rollups", end, value)
 
 
 @pytest.mark.parametrize("value", ["", "a b", "a;b", "Telemetry", "a,,b"])
 def test_a_stream_parameter_that_is_no_list_of_names_is_refused(value: str) -> None:
-    streams = _dag("ingest").params.get_param("streams")
-
     with pytest.raises(ValueError, match="does not match"):
-        streams.resolve(value)
+        _resolve("ingest", "streams", value)
 
 
 def test_assets_chain_the_dags_from_ingest_to_publish() -> None:
