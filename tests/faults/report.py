@@ -1,4 +1,4 @@
-"""What was tried and what broke: docs/reliability/report.json, and the page that is made of it."""
+"""The results of the fault tests: docs/reliability/report.json, and the page and table that are made of it."""
 
 from __future__ import annotations
 
@@ -18,74 +18,78 @@ FOLDER = Path(__file__).parents[2] / "docs" / "reliability"
 HEAD = """\
 # What breaks when the machine does
 
-Faults are put into the real jobs over real tables, the jobs are run again, and every table, query and
-answer is compared with that of a run without faults, by a hash that knows no order, and no table of a query may hold a
-row twice. `make faults` writes this page, `python -m tests.faults PART` one part of it, hence the dates
-([tests/faults](../../tests/faults/__init__.py)); a few of kills, damages, changed files, interleavings
-and mutants run with every build.
+Each part below injects a fault into the real jobs over real tables and runs the jobs again. Then every table, query and
+answer is compared with that of a run without faults, by a hash that does not depend on the order of rows. No table of a
+query may hold a row twice. `make faults` writes this page. `python -m tests.faults PART` runs one part of it, so parts
+may have different dates ([tests/faults](../../tests/faults/__init__.py)). A few kills, damages, changed files,
+interleavings and mutants are part of every build.
 
 | fault | tried | broke | on |
 |---|---|---|---|
 """
 SECOND_GUARD = """
-One guard protects nothing by itself: that which keeps a batch or a repair from appending to `alarms` twice. Changes of
-alarms are told against the alarms that stand, so work that is done again finds nothing changed. Its mutant therefore
-also hides from the work what it has appended itself.
+One guard protects nothing by itself: the one that keeps a batch or a repair from appending to `alarms` twice. Changes
+of alarms are computed against the alarms in the table, so a batch that runs again finds nothing changed. The mutant of
+this guard therefore also hides from the batch the rows that it has appended itself.
 """
-# Of each part: what was tried, in words with its figures, and how often; in the order of the page.
+# For each part, in the order of the page: what was tried, as a text with its figures, and how often.
 ROWS: Mapping[str, tuple[str, str]] = {
     "kills": (
-        "the process dies before each of the {steps} changes of files that all jobs make; "
-        "{twice} times the run that follows dies too",
+        "the process is killed before each of the {steps} file changes that all jobs make; "
+        "the run after it is killed too, {twice} times",
         "{killed}",
     ),
     "engine": (
-        "Spark's JVM dies alone at each of the moments that an ingest, rollups, a query with a predicate, a rebuild "
-        "and a publish pass whose work is Spark's",
+        "only Spark's JVM is killed, at each moment at which an ingest, rollups, a query with a predicate, a rebuild "
+        "or a publish uses Spark",
         "{killed}",
     ),
-    "errors": ("from a step on every change of a file fails, with {codes}", "{tried}"),
-    "disk": ("a real file system that is full, or read-only, at first or halfway", "{tried}"),
+    "errors": ("every file change fails from some step on, with {codes}", "{tried}"),
+    "disk": ("a real file system is full or read-only, from the start or halfway through", "{tried}"),
     "damage": (
         "the newest file of each of {shapes} kinds is deleted, emptied or halved: "
-        "{same} came to the same, {refused} were refused with an error, {told} were told by the checks",
+        "{same} led to the same content, {refused} were refused with an error, {told} were reported by the checks",
         "{tried}",
     ),
     "writers": (
-        "two to eight processes run jobs on one home at once, in any order; one of them dies",
+        "two to eight processes run jobs on one home at once, in any order; one of them is killed",
         "{tried}",
     ),
     "interleavings": (
-        "up to eight processes stop before every change of a file and are moved on as Hypothesis draws it from the "
+        "up to eight processes stop before every file change and continue in an order that Hypothesis draws from the "
         "seeds {seeds}, while they append, build, fold, merge, vacuum, publish, retract, rebuild and requeue: "
-        "{operations} operations, of which {turned_away} were turned away, in {steps} steps; with leases switched off "
-        "a history breaks",
+        "{operations} operations in {steps} steps, of which {turned_away} were refused by a lease; with leases "
+        "switched off a history breaks",
         "{tried}",
     ),
-    "clocks": ("the clock jumps by a day, forwards or back, between runs or in the midst of one", "{tried}"),
+    "clocks": ("the clock jumps by a day, forwards or back, between runs or during one", "{tried}"),
     "sources": (
-        "a landed file is cut, emptied, replaced, removed or unreadable, or its folder goes, at each of the {moments} "
-        "moments of an ingest, whose process goes on or dies there",
+        "a landed file is cut, emptied, replaced, removed or made unreadable, or its folder is removed, at each of the "
+        "{moments} moments of an ingest; the ingest continues or is killed there",
         "{tried}",
     ),
     "topics": (
-        "a topic of Kafka whose broker dies, that loses messages, aborts transactions, widens and is made anew, read "
-        "in between as a seed draws it: {told}",
+        "a Kafka topic whose broker is killed, that loses messages, aborts transactions, gets partitions and is "
+        "created again, with reads in between in an order drawn from a seed: {told}",
         "{tried}",
     ),
     "sessions": (
-        "an MQTT broker that restarts or loses its session with a bridge that is killed, as a seed draws it: {told}",
+        "an MQTT broker that restarts or loses its session, and a bridge that is killed, in an order drawn from a "
+        "seed: {told}",
         "{tried}",
     ),
     "heap": (
-        "rows in large batches through ingest, rollup, join and publish in a JVM of 512 MB, against one of 3 GB; "
-        "run {runs} of all jobs ended well",
+        "large batches of rows through ingest, rollup, join and publish in a JVM of 512 MB, compared with one of 3 GB; "
+        "run {runs} of all jobs succeeded",
         "{tried} rows",
     ),
-    "upgrade": ("homes that earlier versions wrote, taken on by this one: content differs", "{tried}"),
-    "bounds": ("ranges over a published version against all rows: truths outside their interval", "{tried}"),
+    "upgrade": ("homes that earlier versions wrote, continued by this one: content differs", "{tried}"),
+    "bounds": (
+        "ranges over a published version, compared with all rows: truths outside their interval",
+        "{tried}",
+    ),
     "readers": (
-        "answers asked beside {publishes} publishes and the removal of old versions: torn",
+        "answers while {publishes} versions are published and old ones removed: torn answers",
         "{reads}",
     ),
     "inputs": ("hostile files through the real ingest: streams stopped", "{tried}"),
@@ -94,51 +98,57 @@ ROWS: Mapping[str, tuple[str, str]] = {
         "{tried}",
     ),
     "soak": (
-        "{minutes} minutes of a service that is killed {kills} times: rows lost or twice, and bounds of size passed; "
-        "{flat}",
+        "{minutes} minutes of a service that is killed {kills} times: rows lost or counted twice, and size limits "
+        "exceeded; {flat}",
         "{rows} rows",
     ),
     "mutants": (
-        "guards against doing a thing twice are switched off, that of alarms with a second one: not noticed",
+        "guards against repeated work are switched off (the one of alarms together with a second one): not noticed",
         "{mutants}",
     ),
 }
 
 README = Path(__file__).parents[2] / "README.md"
 _BEGIN, _END = "<!-- make faults writes these lines -->", "<!-- to here -->"
-# The ten lines of the card in the README: the parts of each, whose numbers are added up; what was tried, and what came
-# of it, with the number that broke.
+# The ten lines of the table in the README. Each has its parts, whose numbers are added up, what was tried, and the
+# result with the number of failures.
 CARD: Mapping[tuple[str, ...], tuple[str, str]] = {
     ("kills",): (
-        "dies before each change of a file that a job makes",
-        "{killed} of {steps}, {broke} differ after",
+        "killed before each file change that a job makes",
+        "{killed} of {steps} changes; {broke} results differ",
     ),
     ("errors", "disk", "clocks"): (
-        "disk full, read-only, failing; too many open files; clock a day off",
-        "{tried} times, {broke} differ after",
+        "disk full, read-only or failing; too many open files; clock a day off",
+        "{tried} runs; {broke} results differ",
     ),
-    ("damage",): ("state deleted, emptied, halved", "{tried} files, {broke} went unnoticed"),
+    ("damage",): ("a state file deleted, emptied or halved", "{tried} files; {broke} unnoticed"),
     ("writers", "interleavings"): (
-        "two to eight writers at once, by chance or moved on step by step",
-        "{tried} times, {broke} differ after",
+        "two to eight writers at once, at random or step by step",
+        "{tried} runs; {broke} results differ",
     ),
-    ("readers",): ("reads beside {publishes} publishes", "{reads}, {broke} torn"),
-    ("bounds",): ("random ranges", "{tried}, {broke} outside their interval"),
-    ("inputs",): ("hostile files", "{tried}, {broke} stopped a stream"),
-    ("sandbox",): ("statements against the sandbox", "{tried}, {broke} got out"),
+    ("readers",): ("reads during {publishes} publishes", "{reads} reads; {broke} torn"),
+    ("bounds",): (
+        "random ranges compared with all rows",
+        "{tried} ranges; {broke} truths outside the interval",
+    ),
+    ("inputs",): ("hostile files", "{tried} files; {broke} stopped a stream"),
+    ("sandbox",): ("statements that try to leave the sandbox", "{tried} statements; {broke} escaped"),
     ("soak",): (
         "service killed {kills} times in {minutes:.0f} minutes",
-        "{rows} rows; counts of rows, or bounds of size, that did not hold: {broke}",
+        "{rows} rows; {broke} wrong counts or exceeded size limits",
     ),
-    ("mutants",): ("guards against doing twice, switched off", "{mutants}, {broke} not noticed"),
+    ("mutants",): (
+        "guards against repeated work switched off",
+        "{mutants} guards; {broke} unnoticed by the tests",
+    ),
 }
 
 
 class Progress(Protocol):
-    """Tells how far a part is with what it tries."""
+    """Shows how far a part has got."""
 
     def __call__(self, items: Iterator[Item], total: int) -> Iterator[Item]:
-        """Yield the items, of which there are so many."""
+        """Yield the items; ``total`` is their number."""
 
 
 def page(results: Results) -> str:
@@ -160,8 +170,8 @@ def page(results: Results) -> str:
 
 
 def card(results: Results) -> str:
-    """Return the lines of the README: what was tried, and what came of it."""
-    lines = ["| what was done to it | how often, and what came of it |", "|---|---|"]
+    """Return the table of the README: what was tried, and the result."""
+    lines = ["| fault | tried; result |", "|---|---|"]
     for parts, cells in CARD.items():
         if found := [results[part] for part in parts if part in results]:
             figures = found[0] | {"broke": sum(len(each["broken"]) for each in found)}
@@ -172,9 +182,9 @@ def card(results: Results) -> str:
 
 
 def write(results: Results) -> None:
-    """Put results beside those of other parts, and write the page and the card in the README.
+    """Add results to those of other parts, and write the page and the table in the README.
 
-    Processes that try other parts at the time write theirs before or after.
+    A lock keeps processes that run other parts at the same time apart.
     """
     FOLDER.mkdir(parents=True, exist_ok=True)
     with _alone():
@@ -202,12 +212,12 @@ def _write(results: Results) -> None:
 
 
 def silent(items: Iterator[Item], total: int) -> Iterator[Item]:
-    """Tell nothing."""
+    """Print nothing."""
     return items
 
 
 def told(items: Iterator[Item], total: int) -> Iterator[Item]:
-    """Tell on the error stream how far it is, every ten seconds."""
+    """Print to standard error how far a part has got, every ten seconds."""
     last = time.monotonic()
     for number, item in enumerate(items, start=1):
         yield item

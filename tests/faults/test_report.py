@@ -28,4 +28,4 @@ def test_parts_that_end_at_one_time_are_all_in_the_report(
     assert (lines[0], lines[-1]) == (
         "before",
         "after",
-    ) and "| random ranges | 1, 0 outside their interval |" in lines
+    ) and "| random ranges compared with all rows | 1 ranges; 0 truths outside the interval |" in lines
