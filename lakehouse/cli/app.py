@@ -1,6 +1,7 @@
-"""Global options, how errors end, and exit codes.
+"""The application: global options, how errors end a command, and exit codes.
 
-0 done, 1 the command failed, 2 wrong usage or configuration: also a name that is neither declared nor published.
+0: the command succeeded; 1: it failed; 2: wrong usage or configuration, including a name that is neither declared nor
+published.
 """
 
 from __future__ import annotations
@@ -63,12 +64,13 @@ app = typer.Typer(
 def _globals(
     context: typer.Context,
     config: Annotated[
-        Path | None, typer.Option(help="Configuration [default: $TIDEMARK_CONFIG, else ./tidemark.toml].")
+        Path | None,
+        typer.Option(help="Configuration file [default: $TIDEMARK_CONFIG, else ./tidemark.toml]."),
     ] = None,
     home: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for all that is written, or s3://bucket/prefix [default: $TIDEMARK_HOME, else as configured]."
+            help="Folder for all tables and files, or s3://bucket/prefix [default: $TIDEMARK_HOME, else as configured]."
         ),
     ] = None,
 ) -> None:
@@ -76,9 +78,9 @@ def _globals(
 
     Form: tidemark [--config FILE] [--home DIR] COMMAND ... [--json]
 
-    Exit codes: 0 done; 1 the command failed; 2 wrong usage or configuration, which an unknown name is too. An
-    error is one message on stderr; with --json it is the object {"error": {"kind", "message"}} on stdout
-    instead, so that stdout is always one JSON document. TIDEMARK_DEBUG=1 adds the traceback.
+    Exit codes: 0 done; 1 the command failed; 2 wrong usage or configuration, including an unknown name. An error is
+    one message on stderr. With --json it is the object {"error": {"kind", "message"}} on stdout instead, so that
+    stdout is always one JSON document. TIDEMARK_DEBUG=1 adds the traceback.
     """
     context.obj = Globals(config, home)
 

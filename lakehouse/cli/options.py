@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from lakehouse.declare.settings import Settings
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-Timeout = Annotated[float, typer.Option(help="Most seconds to run.", min=0.001)]
-Memory = Annotated[int, typer.Option(help="Most megabytes of DuckDB's memory to need.", min=32)]
-Timezone = Annotated[str, typer.Option(help="Of --from and --to without an offset.")]
-WhereKeys = Annotated[list[str] | None, typer.Option(help="KEY=VALUE; may be repeated.")]
+Timeout = Annotated[float, typer.Option(help="The most seconds to run.", min=0.001)]
+Memory = Annotated[int, typer.Option(help="The most megabytes of DuckDB's memory.", min=32)]
+Timezone = Annotated[str, typer.Option(help="Time zone of --from and --to without an offset.")]
+WhereKeys = Annotated[list[str] | None, typer.Option(help="Select a series by KEY=VALUE; may be repeated.")]
 
 
 class WrongUsage(ValueError):

@@ -1,4 +1,4 @@
-"""``tidemark accept-loss``: a stream goes on although messages were deleted before they were read."""
+"""``tidemark accept-loss``: continue a stream whose broker deleted messages before they were read."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ EXAMPLES = (
 
 def accept_loss(
     context: typer.Context,
-    stream: Annotated[str, typer.Argument(help="A declared stream whose source is of kind kafka.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Accept without being asked.")] = False,
+    stream: Annotated[str, typer.Argument(help="A declared stream that reads Kafka.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     as_json: AsJson = False,
 ) -> int | None:
-    """Go on although messages were deleted before they were read.
+    """Continue a stream after its broker deleted messages.
 
-    A stream stands still when the broker no longer has messages that come next. Shows which, and after a yes
-    writes them into the ledger as a batch of kind `lost`, with how many of each partition; `tidemark run` then
-    reads on behind them. Where nothing is gone, nothing happens.
+    A stream stops when the broker no longer has the next messages. This command shows which messages are missing and
+    asks for confirmation. It then writes them into the ledger as a batch of kind `lost`, with their number in each
+    partition; `tidemark run` continues behind them. If nothing is missing, nothing happens.
     """
     settings = globals_of(context).settings()
     declared(settings, [stream])

@@ -1,4 +1,4 @@
-"""``tidemark airflow``: the real scheduler and its pages on the same home."""
+"""``tidemark airflow``: Airflow's scheduler and pages on the same home."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXAMPLES = (
 def airflow(context: typer.Context) -> int | None:
     """Start Airflow's scheduler and pages on this home.
 
-    Ends when it is interrupted.
+    The command runs until it is interrupted.
     """
     settings = globals_of(context).settings()
     from infra.airflow_standalone import start

@@ -1,4 +1,4 @@
-"""``tidemark ask``: one aggregate over a range of time, with the interval that is sure to hold the truth."""
+"""``tidemark ask``: one aggregate over a time range, with the interval that is sure to hold the truth."""
 
 from __future__ import annotations
 
@@ -40,28 +40,34 @@ EXAMPLES = (
 def ask(
     context: typer.Context,
     stream: Annotated[str, typer.Argument(help="A published stream.")],
-    measure: Annotated[str, typer.Argument(help="A measure of it, or * for its rows.")] = "*",
+    measure: Annotated[str, typer.Argument(help="A measure of the stream, or * for its rows.")] = "*",
     agg: Annotated[
-        Aggregate | None, typer.Option(help="Default: sum; count for *.", show_default=False)
+        Aggregate | None, typer.Option(help="Aggregate [default: sum; count for *].", show_default=False)
     ] = None,
-    start: Annotated[str, typer.Option("--from", help="First moment, ISO; default: the beginning.")] = "",
-    end: Annotated[str, typer.Option("--to", help="First moment after, ISO; default: the end.")] = "",
+    start: Annotated[
+        str, typer.Option("--from", help="Start of the range, ISO [default: the beginning].")
+    ] = "",
+    end: Annotated[
+        str, typer.Option("--to", help="End of the range, ISO, excluded [default: the end].")
+    ] = "",
     where: WhereKeys = None,
     by: Annotated[
-        list[str] | None, typer.Option(help="One answer per value of this key; may be repeated.")
+        list[str] | None, typer.Option(help="One answer for each value of this key; may be repeated.")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(help="Most answers of --by, in the order of their keys.", min=1)
+        int | None, typer.Option(help="The most answers of --by, in the order of their keys.", min=1)
     ] = None,
-    exact: Annotated[bool, typer.Option("--exact", help="Read raw rows too where they are kept.")] = False,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Read raw rows, where they are kept, for an exact answer.")
+    ] = False,
     timeout: Timeout = 30.0,
     timezone: Timezone = "UTC",
     as_json: AsJson = False,
 ) -> None:
-    """Ask for an aggregate over a time range, with sure bounds.
+    """Ask for an aggregate over a time range, with an interval.
 
-    The answer is a value over [from, to) and the interval [low, high] that is sure to hold the truth. No
-    JVM is started; the published version is read. --json prints one object, an array with --by.
+    The answer is a value over [from, to) and the interval [low, high] that is sure to hold the truth. It is read from
+    the published version; no JVM is started. --json prints one object, or an array with --by.
     """
     import sys
     import time

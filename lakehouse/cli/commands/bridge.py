@@ -1,4 +1,4 @@
-"""``tidemark bridge``: messages of an MQTT broker into landing files."""
+"""``tidemark bridge``: write the messages of an MQTT broker into landing files."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ EXAMPLES = (
 def bridge(
     context: typer.Context,
     stream: Annotated[
-        str | None, typer.Argument(help='A stream with kind = "mqtt"; the only one by default.')
+        str | None, typer.Argument(help='A stream with kind = "mqtt" [default: the only one].')
     ] = None,
-    lasting: Annotated[str, typer.Option("--for", help="End after this time; default: when told to.")] = "",
+    lasting: Annotated[str, typer.Option("--for", help="End after this time [default: at a signal].")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Land what an MQTT broker has for a stream, until SIGTERM or Ctrl-C.
+    """Write messages of an MQTT broker into landing files.
 
-    Subscribes with QoS 1 in a session that the broker keeps. A message is acknowledged once it is safe on disk, so
-    none is lost, and one that is sent again becomes a duplicate at the next `tidemark run`, never a second row. Start
-    it again after any end; run it as a service. Progress goes to stderr; `tidemark status` shows how it is.
+    Runs until SIGTERM or Ctrl-C. The bridge subscribes with QoS 1 in a session that the broker keeps. It acknowledges
+    a message when it is on disk, so none is lost. A message that the broker sends again becomes a duplicate at the
+    next `tidemark run`, never a second row. Run the bridge as a service that is restarted whenever it ends. Progress
+    goes to stderr; `tidemark status` shows the bridge's state.
     """
     from dataclasses import asdict
 

@@ -1,4 +1,4 @@
-"""``tidemark collect``: this machine's own sensors and connections into landing files."""
+"""``tidemark collect``: write this machine's sensor readings and connections into landing files."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ EXAMPLES = (
 def collect(
     context: typer.Context,
     stream: Annotated[
-        list[str] | None, typer.Argument(help='Streams with kind = "host"; all of them by default.')
+        list[str] | None, typer.Argument(help='Streams with kind = "host" [default: all of them].')
     ] = None,
-    lasting: Annotated[str, typer.Option("--for", help="End after this time; default: when told to.")] = "",
+    lasting: Annotated[str, typer.Option("--for", help="End after this time [default: at a signal].")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Record this machine's own sensors and connections, until SIGTERM or Ctrl-C.
+    """Record this machine's sensors and connections.
 
-    CPU, load, memory, disks, network, temperature where there is one; open TCP and UDP sockets. Needs no root. What
-    is recorded is safe on disk at each sample; files land every `roll_after`. Progress goes to stderr.
+    Runs until SIGTERM or Ctrl-C. Records CPU, load, memory, disks, network, temperature if there is a sensor, and
+    open TCP and UDP sockets. Needs no root. Each sample is on disk when it was taken; files land every `roll_after`.
+    Progress goes to stderr.
     """
     from dataclasses import asdict
 

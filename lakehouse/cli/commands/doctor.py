@@ -1,4 +1,4 @@
-"""``tidemark doctor``: what this machine lacks, each with the fix."""
+"""``tidemark doctor``: check this machine, with a fix for each problem."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ EXAMPLES = (
 
 
 def doctor(context: typer.Context, as_json: AsJson = False) -> int:
-    """Check this machine and tell how to mend what is wrong.
+    """Check this machine and say how to fix each problem.
 
-    Java, versions that must match, jars, ports, configuration and home. Exit code 1 when something is
-    wrong; warnings do not count.
+    Checks Java, versions that must match, jars, ports, configuration and home. Exit code 1 if something is wrong;
+    warnings do not count.
     """
     from dataclasses import asdict
 

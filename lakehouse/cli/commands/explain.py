@@ -1,4 +1,4 @@
-"""``tidemark explain``: what a registered query does, holds, has missed and is owed; and the picture of it."""
+"""``tidemark explain``: a registered query's plan, state, missed rows and open repairs, also as a page."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def explain(
     context: typer.Context,
     query: Annotated[str, typer.Argument(help="A registered query.")],
     html: Annotated[
-        Path | None, typer.Option(help="Also write a page: what it found, and memory, over time.")
+        Path | None, typer.Option(help="Also write a page with charts of results and memory.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Explain a query: plan, memory, what it found and what is late.
+    """Explain a query: plan, memory, results, missed rows.
 
-    What it does in words; what each bucket holds; the last batches; what waits for repair, and the last repairs.
-    Of a join of pairs also the slack it gives now, which periods reached the recall asked for and the worst that
-    did not; of a join-aggregate the method that runs it and why, how often answers were revised, which ticks are
-    final, and its alarms; of a join of three streams or more, per batch, which rows were moved on which way, and what
-    that was to cost and cost; of a selection, and where predicates are called, why conditions stand in the order in
-    which they are.
-    The page of --html needs nothing but a browser. Times are in UTC. No JVM is started.
+    Shows the plan in words, the contents of each bucket, the last batches, the rows that wait for repair and the last
+    repairs. For a pairs query it also shows the present slack, which periods reached the recall asked for, and the
+    worst that did not. For an aggregate: the method and why it was chosen, how often answers were revised, which
+    ticks are final, and alarms. For a multiway query: which rows each batch moved on which route, and the planned and
+    real cost. For a selection, and where predicates are called: the order of the conditions and the reason for it.
+
+    The page of --html needs only a browser. Times are in UTC. No JVM is started.
     """
     from lakehouse.cli.output import print_json
     from lakehouse.cli.pages.explain_text import print_explained

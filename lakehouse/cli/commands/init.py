@@ -1,4 +1,4 @@
-"""``tidemark init``: a commented configuration of the two simulated streams, two queries, and an empty home."""
+"""``tidemark init``: write a commented configuration with two queries, and create an empty home."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ EXAMPLES = (
 
 def init(
     context: typer.Context,
-    force: Annotated[bool, typer.Option("--force", help="Replace a configuration that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing configuration.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a commented tidemark.toml with two queries beside it, and create the empty home.
+    """Write a commented tidemark.toml and two queries.
 
-    It declares the two streams that `tidemark simulate` writes. An existing configuration is kept unless
-    --force is given; the home's content is never touched.
+    Also creates the empty home. The file declares the two streams that `tidemark simulate` writes. An existing
+    configuration is kept unless --force is given; the contents of the home are never touched.
     """
     from lakehouse.declare.config_paths import DEFAULT_HOME, given_home
 

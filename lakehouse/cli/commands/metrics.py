@@ -1,4 +1,4 @@
-"""``tidemark metrics``: what Prometheus would read, printed or written for node_exporter."""
+"""``tidemark metrics``: print the home's metrics in Prometheus' format, or write them for node_exporter."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ EXAMPLES = (
 def metrics(
     context: typer.Context,
     textfile: Annotated[
-        Path | None, typer.Option(help="Write this file as a whole, for node_exporter's textfile collector.")
+        Path | None,
+        typer.Option(help="Write the metrics to this file, for node_exporter's textfile collector."),
     ] = None,
 ) -> None:
-    """Print the home's metrics in Prometheus' text form.
+    """Print the home's metrics in Prometheus' text format.
 
-    Read from the home's files, with or without a service; no JVM is started.
+    Metrics are read from the home's files, with or without a service; no JVM is started.
     """
     from lakehouse.home.atomic_files import write_text
     from lakehouse.home.layout import Home

@@ -1,4 +1,4 @@
-"""``tidemark plan``: what is kept at which age, and what a changed tidemark.toml will do before it does."""
+"""``tidemark plan``: what each level keeps, and what a changed tidemark.toml will do, before anything changes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ EXAMPLES = (
 
 def plan(
     context: typer.Context,
-    stream: Annotated[str, typer.Argument(help="A declared stream; default: all.")] = "",
+    stream: Annotated[str, typer.Argument(help="A declared stream [default: all].")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Show what is kept at which age, and what a change will do.
+    """Show what each level keeps, and the effects of a change.
 
-    Per level: granularity, since when, nodes and bytes (a share of the table's). Where tidemark.toml differs
-    from what the tables were built for: what is built again and from what, and what older times will lack.
-    Reads the tables as they are; no JVM is started.
+    For each level: its width, from when on it has nodes, their number and bytes (a share of the table's). If
+    tidemark.toml differs from what the tables were built for: what is built again and from what, and what older times
+    will lack. Reads the tables as they are; no JVM is started.
     """
     from lakehouse.cli.output import print_json
     from lakehouse.serving.storage_plan import storage_plan
@@ -41,7 +41,7 @@ def plan(
 
 
 def changes(kept: Mapping[str, Any]) -> Iterator[str]:
-    """Return what a changed declaration will do, one sentence each."""
+    """Return the effects of a changed declaration, one sentence each."""
     change = kept["change"]
     yield from change["effects"]
     yield from (f"older times will lack: {sentence}" for sentence in change["lacks"])

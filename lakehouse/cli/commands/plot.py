@@ -1,4 +1,4 @@
-"""``tidemark plot``: an aggregate of a stream, or answers of a query, over time, in the terminal or as a page."""
+"""``tidemark plot``: draw an aggregate of a stream, or answers of a query, in the terminal or as a page."""
 
 from __future__ import annotations
 
@@ -31,43 +31,49 @@ PAGE_POINTS = 240
 def plot(
     context: typer.Context,
     stream: Annotated[str, typer.Argument(help="A published stream.", show_default=False)] = "",
-    measure: Annotated[str, typer.Argument(help="A measure of it, or * for its rows.")] = "*",
+    measure: Annotated[str, typer.Argument(help="A measure of the stream, or * for its rows.")] = "*",
     agg: Annotated[
-        Aggregate | None, typer.Option(help="Default: avg; count for *.", show_default=False)
+        Aggregate | None, typer.Option(help="Aggregate [default: avg; count for *].", show_default=False)
     ] = None,
-    start: Annotated[str, typer.Option("--from", help="First moment, ISO; default: the oldest row.")] = "",
-    end: Annotated[str, typer.Option("--to", help="First moment after, ISO; default: the newest row.")] = "",
+    start: Annotated[
+        str, typer.Option("--from", help="Start of the range, ISO [default: the oldest row].")
+    ] = "",
+    end: Annotated[
+        str, typer.Option("--to", help="End of the range, ISO, excluded [default: the newest row].")
+    ] = "",
     points: Annotated[
-        int | None, typer.Option(help="Most buckets; default: what fits.", min=1, max=10_000)
+        int | None, typer.Option(help="The most buckets [default: as many as fit].", min=1, max=10_000)
     ] = None,
     where: WhereKeys = None,
     by: Annotated[
-        list[str] | None, typer.Option(help="One line per value of this key; may be repeated.")
+        list[str] | None, typer.Option(help="One line for each value of this key; may be repeated.")
     ] = None,
     query: Annotated[
-        str, typer.Option(metavar="QUERY", help="Instead of a stream: a published join-aggregate.")
+        str, typer.Option(metavar="QUERY", help="A published aggregate query, instead of a stream.")
     ] = "",
     value: Annotated[
-        str, typer.Option(metavar="OUTPUT", help="Of --query: what it answers; default: its first output.")
+        str, typer.Option(metavar="OUTPUT", help="The output of --query to draw [default: the first].")
     ] = "",
     group: Annotated[
-        list[str] | None, typer.Option(help="KEY=VALUE of --query's groups; may be repeated.")
+        list[str] | None, typer.Option(help="KEY=VALUE that selects groups of --query; may be repeated.")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(help="Most lines of --by or --query, in the order of their keys.", min=1)
+        int | None, typer.Option(help="The most lines of --by or --query, in the order of their keys.", min=1)
     ] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a page with the chart here instead.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page with the chart to this file instead.")
+    ] = None,
     timeout: Timeout = 30.0,
     timezone: Timezone = "UTC",
     as_json: AsJson = False,
 ) -> None:
-    """Draw an aggregate over time, with sure bounds.
+    """Draw an aggregate over time, with intervals.
 
-    The range is cut into buckets of equal length; each has a value and the interval that is sure to hold the
-    truth. With --by there is one line per key, for at most 12 keys, on the same axes. With --query it is an
-    output of a join-aggregate, one line per group: the value at a bucket's last tick, and between which values
-    it was at all of them; what may still change is marked. The page of --html needs nothing but a browser.
-    Times are shown in UTC. --json prints one object, an array with --by or --query.
+    The range is divided into buckets of equal length; each has a value and the interval that is sure to hold the
+    truth. With --by there is one line for each value of the key, for at most 12 values, on the same axes. With
+    --query it draws an output of an aggregate query, one line for each group: the value at a bucket's last tick, and
+    the least and greatest value at its ticks. Values that may still change are marked. The page of --html needs only
+    a browser. Times are shown in UTC. --json prints one object, or an array with --by or --query.
     """
     from lakehouse.cli.charts.terminal_chart import plot_columns
 

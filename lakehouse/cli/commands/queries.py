@@ -1,4 +1,4 @@
-"""``tidemark queries``: every registered query with its state; or a query that is to start over."""
+"""``tidemark queries``: list registered queries with their state, or start one over."""
 
 from __future__ import annotations
 
@@ -23,23 +23,26 @@ EXAMPLES = (
 def queries(
     context: typer.Context,
     forget: Annotated[
-        str, typer.Option(metavar="QUERY", help="Remove its tables, plans and outcomes, to start over.")
+        str,
+        typer.Option(
+            metavar="QUERY", help="Start this query over: remove its tables, manifests and outcomes."
+        ),
     ] = "",
-    yes: Annotated[bool, typer.Option("--yes", help="Forget without being asked.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     as_json: AsJson = False,
 ) -> int | None:
-    """List registered queries with state; forget one.
+    """List registered queries with state; start one over.
 
-    Per query: what it joins, batches and rows taken in, logged rows that a repair still has to look at, rows and
-    bytes held, stream time, age of the last batch. Of a join of pairs also the recall asked for, and pairs found
-    online and by repair; of a join of three streams or more the results, rows that left their site, and bytes moved;
-    of a join-aggregate the answers given, revised and repaired, and alarms raised now; of a selection, and of each
-    side on which a predicate is called, the operators in the order that the next batch begins with: the share S that
-    each lets through, what a row costs, how many rows it takes out a second, how long its turn may last, how many
-    rows have waited for it.
-    State: new, behind (by how many ingest batches), current, stopped: one of its operators raised an error, or
-    changed: it means something else than its tables, which --forget removes. Refused while the query is run
-    or repaired. No JVM is started.
+    For each query: its streams, the batches and rows processed, the logged rows that wait for a repair, rows and
+    bytes held, stream time, age of the last batch. For a pairs query also the recall asked for, and pairs found
+    online and by repair. For a multiway query: results, rows that left their site, and bytes moved. For an aggregate:
+    answers given, revised and repaired, and alarms raised now. For a selection, and for each side that calls a
+    predicate: the operators in the order with which the next batch begins, each with the share S that it passes, its
+    cost per row, the rows that it removes a second, its time slice, and the most rows that waited for it.
+
+    States: new; behind (by how many ingest batches); current; stopped (an operator raised an error); changed (the
+    query means something other than its tables hold; --forget removes them). --forget is refused while the query runs
+    or is repaired. No JVM is started.
     """
     settings = globals_of(context).settings()
     if forget:

@@ -1,4 +1,4 @@
-"""``tidemark rebuild``: a stream's rollups again from its raw rows, all of them or those of a range."""
+"""``tidemark rebuild``: make a stream's rollups again from its raw rows, all of them or those of a range."""
 
 from __future__ import annotations
 
@@ -17,16 +17,20 @@ EXAMPLES = (
 def rebuild(
     context: typer.Context,
     stream: Annotated[str, typer.Argument(help="A declared stream.")],
-    start: Annotated[str, typer.Option("--from", help="First moment, ISO; default: the beginning.")] = "",
-    end: Annotated[str, typer.Option("--to", help="First moment after, ISO; default: the end.")] = "",
+    start: Annotated[
+        str, typer.Option("--from", help="Start of the range, ISO [default: the beginning].")
+    ] = "",
+    end: Annotated[
+        str, typer.Option("--to", help="End of the range, ISO, excluded [default: the end].")
+    ] = "",
     timezone: Timezone = "UTC",
     as_json: AsJson = False,
 ) -> None:
-    """Build a stream's rollups again from its raw rows.
+    """Make a stream's rollups again from its raw rows.
 
-    All of them, needed after a change of levels, groupings or measures; history older than raw is carried over.
-    Or those of a range, widened to whole nodes of the last level; refused where raw rows are gone. In one
-    commit; `tidemark run` publishes it.
+    Without a range it makes all of them again, which is needed after a change of levels, groupings or measures;
+    history older than raw is copied. A range is widened to whole nodes of the last level, and refused if raw rows of
+    it are deleted. The result is one commit; `tidemark run` publishes it.
     """
     from lakehouse.cli.output import print_json, print_table, time_text
 

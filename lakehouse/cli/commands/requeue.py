@@ -1,4 +1,4 @@
-"""``tidemark requeue``: quarantined records go through ingest again."""
+"""``tidemark requeue``: ingest quarantined records again."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def requeue(
     stream: Annotated[str, typer.Argument(help="A declared stream.")],
     reason: Annotated[
         list[str] | None,
-        typer.Option(help="Only what was rejected for this reason, or set_aside; may be repeated."),
+        typer.Option(help="Only records rejected for this reason, or set_aside; may be repeated."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put quarantined records, and what was set aside, through ingest again.
+    """Ingest quarantined records, and files set aside, again.
 
-    Today's configuration judges them; `tidemark run` then carries on what is accepted.
+    The present configuration judges them; `tidemark run` then adds the accepted rows to the rollups.
     """
     from lakehouse.cli.output import print_json, print_table
 

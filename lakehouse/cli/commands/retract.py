@@ -1,4 +1,4 @@
-"""``tidemark retract``: wrong rows taken back out of raw and every level, and the record of it."""
+"""``tidemark retract``: remove wrong rows from raw and every level, with a record of it."""
 
 from __future__ import annotations
 
@@ -25,24 +25,25 @@ def retract(
     context: typer.Context,
     stream: Annotated[str, typer.Argument(help="A declared stream.")],
     file: Annotated[str, typer.Option(help="Rows of this landed file, or of kafka:TOPIC/PARTITION.")] = "",
-    where: Annotated[list[str] | None, typer.Option(help="COLUMN=VALUE; may be repeated.")] = None,
+    where: Annotated[list[str] | None, typer.Option(help="Rows with COLUMN=VALUE; may be repeated.")] = None,
     identity: Annotated[
         list[str] | None, typer.Option(help="COLUMN=VALUE, for every column of the identity.")
     ] = None,
-    start: Annotated[str, typer.Option("--from", help="First event time, ISO.")] = "",
-    end: Annotated[str, typer.Option("--to", help="First event time after, ISO.")] = "",
+    start: Annotated[str, typer.Option("--from", help="Start of the range of event time, ISO.")] = "",
+    end: Annotated[str, typer.Option("--to", help="End of the range of event time, ISO, excluded.")] = "",
     timezone: Timezone = "UTC",
-    by: Annotated[str, typer.Option(help="Who asks for it.")] = "",
-    why: Annotated[str, typer.Option(help="Why, for the record.")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the rows.")] = False,
-    as_list: Annotated[bool, typer.Option("--list", help="Show all corrections of the stream.")] = False,
+    by: Annotated[str, typer.Option(help="Who asks for the correction.")] = "",
+    why: Annotated[str, typer.Option(help="The reason, for the record.")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the rows and change nothing.")] = False,
+    as_list: Annotated[bool, typer.Option("--list", help="List all corrections of the stream.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Take wrong accepted rows back out, as if they had never come.
+    """Remove wrong accepted rows, as if they had never come.
 
-    Out of raw and every level, in a way that can be killed anywhere: the stream's next job finishes it. All that
-    is given must hold of a row. Refused where raw rows of the time are gone: give --from. `tidemark run`
-    publishes it; rows that were in conflict with these wait in quarantine: `tidemark requeue`.
+    Removes the rows for which all given conditions hold from raw and every level. If the command is killed anywhere,
+    the stream's next job finishes it. It is refused if raw rows of the time are deleted: give --from. `tidemark run`
+    publishes the result. Rows that were in conflict with the removed ones are in quarantine: `tidemark requeue`
+    ingests them.
     """
     settings = globals_of(context).settings()
     declared(settings, [stream])

@@ -1,4 +1,4 @@
-"""``tidemark run``: the DAGs once over what has landed, in this process."""
+"""``tidemark run``: run every DAG once over the landed files, in this process."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def run(
     stream: Annotated[list[str] | None, typer.Option(help="Only this stream; may be repeated.")] = None,
     query: Annotated[
         list[str] | None,
-        typer.Option(help="Only this registered query; may be repeated. Default: all over these streams."),
+        typer.Option(help="Only this registered query; may be repeated [default: all over these streams]."),
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Run the DAGs once over what has landed.
+    """Run every DAG once over the landed files.
 
-    First tells what a changed tidemark.toml will do (`tidemark plan`). Then in order: ingest, rollups, quality,
-    publish, maintain. Progress goes to stderr. Safe to repeat, and to
-    kill anywhere. Exit code 1 when a job failed.
+    First says what a changed tidemark.toml will do (`tidemark plan`). Then runs ingest, rollups, queries, repair,
+    quality, publish and maintain, in this order. Progress goes to stderr. Safe to repeat, and to kill anywhere. Exit
+    code 1 if a job failed.
     """
     from lakehouse.cli.commands.plan import changes
     from lakehouse.cli.output import print_json

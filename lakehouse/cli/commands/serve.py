@@ -1,4 +1,4 @@
-"""``tidemark serve``: ingest, rollups, queries and publish without pause, in this process, until a signal."""
+"""``tidemark serve``: ingest, roll up, run queries and publish continuously, in this process, until a signal."""
 
 from __future__ import annotations
 
@@ -24,21 +24,20 @@ EXAMPLES = (
 def serve(
     context: typer.Context,
     stream: Annotated[list[str] | None, typer.Option(help="Only this stream; may be repeated.")] = None,
-    every: Annotated[str, typer.Option(help="How often to look for something new.")] = "2s",
-    publish: Annotated[str, typer.Option(help="Publish at most this often.")] = "2s",
-    metrics: Annotated[str | None, typer.Option(help="HOST:PORT to serve Prometheus metrics at.")] = None,
-    web: Annotated[
-        str | None, typer.Option(help="HOST:PORT to answer at over HTTP, as `tidemark web` does.")
-    ] = None,
+    every: Annotated[str, typer.Option(help="How often to look for new files and messages.")] = "2s",
+    publish: Annotated[str, typer.Option(help="The least time between two publishes, on average.")] = "2s",
+    metrics: Annotated[str | None, typer.Option(help="HOST:PORT of Prometheus metrics.")] = None,
+    web: Annotated[str | None, typer.Option(help="HOST:PORT of a server like `tidemark web`.")] = None,
     log_json: Annotated[
-        bool, typer.Option("--log-json", help="Log lines as JSON [$TIDEMARK_LOG=json].")
+        bool, typer.Option("--log-json", help="Write log lines as JSON [or $TIDEMARK_LOG=json].")
     ] = False,
 ) -> NoReturn:
-    """Take in what lands, roll up, run queries and publish, without pause.
+    """Ingest, roll up, run queries and publish continuously.
 
-    Beside Airflow, whose DAGs for that step aside; repair, checks and maintenance stay theirs. A stream that fails is
-    tried again after a while, the others go on. SIGTERM or Ctrl-C lets the running jobs end and stops within 30 s, a
-    second one at once. Safe to kill anywhere; the next start goes on. Log lines go to stdout.
+    Can run beside Airflow: its DAGs for these jobs skip, and repair, checks and maintenance stay with Airflow. A
+    stream that fails is tried again later, while the others continue. SIGTERM or Ctrl-C lets the running jobs finish
+    and stops within 30 s; a second signal stops at once. Safe to kill anywhere: the next start continues. Log lines
+    go to stdout.
     """
     from lakehouse.service.logs import set_up
 

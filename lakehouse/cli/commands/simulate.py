@@ -1,4 +1,4 @@
-"""``tidemark simulate``: files of two streams as real devices send them, and the truth about them."""
+"""``tidemark simulate``: write files of two streams as real devices send them, and the true counts of their rows."""
 
 from __future__ import annotations
 
@@ -46,35 +46,37 @@ def simulate(
     stream: Annotated[list[Kind] | None, typer.Option(help="Only this stream; may be repeated.")] = None,
     rows: Annotated[int | None, typer.Option(help=f"Rows per stream [default: {DEFAULT_ROWS}].")] = None,
     rate: Annotated[float | None, typer.Option(help="Rows per second, instead of --rows.")] = None,
-    length: Annotated[str, typer.Option("--duration", help="Event time that a call covers.")] = "1d",
-    start: Annotated[
-        str, typer.Option(help="First event time; default: go on where the last call ended.")
-    ] = "",
+    length: Annotated[str, typer.Option("--duration", help="Event time that one call covers.")] = "1d",
+    start: Annotated[str, typer.Option(help="First event time [default: where the last call ended].")] = "",
     seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.")] = 1,
-    files: Annotated[int, typer.Option(help="Files per stream and call.")] = 8,
-    devices: Annotated[int, typer.Option(help="Devices of telemetry, source addresses of flows.")] = 50,
+    files: Annotated[int, typer.Option(help="Number of files per stream and call.")] = 8,
+    devices: Annotated[
+        int, typer.Option(help="Number of devices of telemetry and of source addresses of flows.")
+    ] = 50,
     late_share: Annotated[
-        float | None, typer.Option(help="Exactly this share comes late; default: the delays decide.")
+        float | None, typer.Option(help="Exact share of rows that are late [default: the delays decide].")
     ] = None,
-    delay: Annotated[DelayKind, typer.Option(help="How long rows take to arrive.")] = DelayKind.MEASURED,
-    delay_mean: Annotated[str, typer.Option(help="Of exponential and pareto.")] = "30s",
-    delay_max: Annotated[str, typer.Option(help="No delay drawn is longer.")] = "12h",
-    duplicates: Annotated[float, typer.Option(help="Share sent a second time.")] = 0.01,
-    conflicts: Annotated[float, typer.Option(help="Share sent again with another measure.")] = 0.002,
-    bad_clocks: Annotated[float, typer.Option(help="Share whose clock is 2.6 years behind.")] = 0.005,
+    delay: Annotated[
+        DelayKind, typer.Option(help="Distribution of the delays of rows.")
+    ] = DelayKind.MEASURED,
+    delay_mean: Annotated[str, typer.Option(help="Mean delay, for exponential and pareto.")] = "30s",
+    delay_max: Annotated[str, typer.Option(help="The longest delay.")] = "12h",
+    duplicates: Annotated[float, typer.Option(help="Share of rows sent a second time.")] = 0.01,
+    conflicts: Annotated[float, typer.Option(help="Share of rows sent again with another value.")] = 0.002,
+    bad_clocks: Annotated[float, typer.Option(help="Share of rows whose clock is 2.6 years behind.")] = 0.005,
     gaps: Annotated[float, typer.Option(help="Share of time without rows.")] = 0.02,
     dirt: Annotated[float, typer.Option(help="Share of broken lines and values.")] = 0.007,
     gzip: Annotated[bool, typer.Option("--gzip", help="Write .gz files.")] = False,
     into: Annotated[
-        Path | None, typer.Option(help="Landing folder; default: `landing` beside the configuration.")
+        Path | None, typer.Option(help="Landing folder [default: `landing` beside the configuration].")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write files as late, dirty streams send them.
+    """Write simulated files of late, dirty streams.
 
-    They land in <landing>/<stream>/ in order of arrival. A further call goes on in time.
-    <landing>/<stream>.truth.json counts what all files hold, for comparison with
-    `tidemark status`. Shares are from 0 to 1.
+    The files land in <landing>/<stream>/ in order of arrival. Each further call continues in time.
+    <landing>/<stream>.truth.json counts what all files hold, for comparison with `tidemark status`. Shares are from 0
+    to 1.
     """
     from lakehouse.simulator.plan import Delay, Faults, Plan
 

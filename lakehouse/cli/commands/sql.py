@@ -1,4 +1,4 @@
-"""``tidemark sql``: a query of one's own on the published version, read-only and locked."""
+"""``tidemark sql``: run a SELECT on the published version, read-only and in a sandbox."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def sql(
     query: Annotated[str, typer.Argument(help="One SELECT; `-` reads it from stdin.")],
     as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a header.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="Most rows to return.")] = 10_000,
+    limit: Annotated[int, typer.Option(min=1, help="The most rows to return.")] = 10_000,
     timeout: Timeout = 30.0,
     memory: Memory = 512,
 ) -> None:
-    """Run a SELECT of your own on the published version.
+    """Run a SELECT on the published version.
 
-    Macros such as `FROM range_sum(...)` answer ranges. The database is opened read-only, without access
-    to files or network.
+    Macros such as `FROM range_sum(...)` answer ranges. The database is opened read-only, without access to files or
+    network.
     """
     import sys
 

@@ -13,9 +13,9 @@ EXAMPLES = (
 
 
 def status(context: typer.Context, as_json: AsJson = False) -> None:
-    """Show rows, lateness, quarantine, levels, versions and age.
+    """Show rows, lateness, quarantine, levels, versions.
 
-    Also how each job last ended. No JVM is started.
+    Also shows how each job last ended. No JVM is started.
     """
     from lakehouse.cli.output import print_json
     from lakehouse.serving.status import status as status_of

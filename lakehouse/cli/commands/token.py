@@ -1,4 +1,4 @@
-"""``tidemark token``: who may ask a server that is not on the loopback."""
+"""``tidemark token``: manage the access tokens of a server that is not on the loopback."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXAMPLES = (
 
 
 class Action(StrEnum):
-    """What to do."""
+    """An action on tokens."""
 
     ADD = "add"
     LIST = "list"
@@ -27,7 +27,7 @@ class Action(StrEnum):
 
 
 class Scopes(StrEnum):
-    """What a token may be good for."""
+    """The scopes of a token."""
 
     READ = "read"
     SQL = "sql"
@@ -40,17 +40,18 @@ def token(
     action: Annotated[Action, typer.Argument(help="add, list or revoke.")],
     name: Annotated[str, typer.Argument(help="The token's name.", show_default=False)] = "",
     scope: Annotated[
-        list[Scopes] | None, typer.Option(help="What it is good for; default: read. May be repeated.")
+        list[Scopes] | None, typer.Option(help="A scope [default: read]; may be repeated.")
     ] = None,
     stream: Annotated[
-        list[str] | None, typer.Option(help="Only this stream; default: all. May be repeated.")
+        list[str] | None, typer.Option(help="Only this stream [default: all]; may be repeated.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make, list or revoke tokens of `tidemark web`.
 
-    A token is shown once, when it is made; the home keeps a hash of it. read: answers, charts, tables. sql: SELECTs of
-    one's own. file: the published file. quarantine: rejected records with their bytes, which may be personal data.
+    A token is shown once, when it is made; the home stores a hash of it. Scopes: read opens answers, charts and
+    tables; sql opens SELECTs of one's own; file opens the published file; quarantine opens rejected records with
+    their bytes, which may be personal data.
     """
     from lakehouse.cli.output import print_json, print_table
     from lakehouse.home.layout import Home

@@ -1,4 +1,4 @@
-"""``tidemark web``: answers over HTTP, for browsers, Grafana, notebooks and DuckDB."""
+"""``tidemark web``: serve answers over HTTP, for browsers, Grafana, notebooks and DuckDB."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ DEFAULT_BIND = "127.0.0.1:8417"
 def web(
     context: typer.Context,
     bind: Annotated[
-        str, typer.Option(help="HOST:PORT to answer at; any but the loopback needs tokens.")
+        str, typer.Option(help="HOST:PORT to listen on; any address but the loopback needs tokens.")
     ] = DEFAULT_BIND,
-    timeout: Annotated[str, typer.Option(help="Most time of one question.")] = "10s",
-    rows: Annotated[int, typer.Option(min=1, help="Most rows of one answer.")] = 10_000,
-    at_once: Annotated[int, typer.Option(min=1, help="Most questions that are answered at once.")] = 4,
+    timeout: Annotated[str, typer.Option(help="The longest time of one question.")] = "10s",
+    rows: Annotated[int, typer.Option(min=1, help="The most rows of one answer.")] = 10_000,
+    at_once: Annotated[int, typer.Option(min=1, help="The most questions answered at the same time.")] = 4,
 ) -> None:
-    """Show the home over HTTP: a page, an API, Prometheus' query API, and the published file.
+    """Serve pages, an API, Prometheus' API and the file.
 
-    No JVM is started; what is published is read, never changed. On the loopback nobody needs a token. Any other
-    address asks for one (`tidemark token add`), and belongs behind a proxy that speaks TLS. One line per question goes
-    to the log. Ctrl-C ends it.
+    Reads the published version and never changes it; no JVM is started. On the loopback no token is needed. Any other
+    address requires a token (`tidemark token add`); put it behind a proxy that speaks TLS. The log has one line per
+    question. Ctrl-C ends the server.
     """
     from lakehouse.web.parameters import Limits
 
