@@ -35,12 +35,8 @@ def plot(
     agg: Annotated[
         Aggregate | None, typer.Option(help="Aggregate [default: avg; count for *].", show_default=False)
     ] = None,
-    start: Annotated[
-        str, typer.Option("--from", help="Start of the range, ISO [default: the oldest row].")
-    ] = "",
-    end: Annotated[
-        str, typer.Option("--to", help="End of the range, ISO, excluded [default: the newest row].")
-    ] = "",
+    start: Annotated[str, typer.Option("--from", help="Start, ISO [default: the oldest row].")] = "",
+    end: Annotated[str, typer.Option("--to", help="End, excluded [default: the newest row].")] = "",
     points: Annotated[
         int | None, typer.Option(help="The most buckets [default: as many as fit].", min=1, max=10_000)
     ] = None,
@@ -60,9 +56,7 @@ def plot(
     limit: Annotated[
         int | None, typer.Option(help="The most lines of --by or --query, in the order of their keys.", min=1)
     ] = None,
-    html: Annotated[
-        Path | None, typer.Option(help="Write a page with the chart to this file instead.")
-    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page with the chart to this file.")] = None,
     timeout: Timeout = 30.0,
     timezone: Timezone = "UTC",
     as_json: AsJson = False,
