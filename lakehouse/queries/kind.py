@@ -1,26 +1,26 @@
 """What every registered query has, and the kinds of query: one folder and one line of ``KINDS`` each.
 
-A kind's folder has these files, each with the names that the rest of the house calls:
+A kind's folder has these files, each with the names that other modules call:
 
-    query.py      the query as running it needs it: a frozen dataclass under ``Query`` (pure)
-    parse.py      ``GRAMMAR``: how a text of this kind is known, and the clauses that it may have;
+    query.py      the query as a value: a frozen dataclass under ``Query`` (pure)
+    parse.py      ``GRAMMAR``: how a text of this kind is recognised, and its clauses;
                   ``read``: the SELECT of a text -> the query, or faults (pure)
-    sites.py      ``site_problems``: what [sites], where there is one, and the kind's queries lack of each
-                  other; optional (pure)
+    sites.py      ``site_problems``: what is missing in [sites], if there is one, or in the kind's queries;
+                  optional (pure)
     describe.py   what the query does, in words (pure)
-    run.py        ``run_of``: the query's batches, of which each is taken in exactly once (pyspark)
-    repair.py     ``Repair``: what batches have missed, a ``QueryRepair``; no file where nothing can be missed (pyspark)
-    tables.py     its tables: ``create_tables``, and ``drop_old_rows`` where rows of its own grow old (pyspark)
-    publish.py    ``snapshot_of``: what is published of the query, a ``QuerySnapshot`` that writes itself (duckdb)
-    state.py      ``state_of``: the query as it stands, a ``QueryState`` (duckdb)
-    explain.py    ``explain``: what is known of this kind alone, as plain values (duckdb)
+    run.py        ``run_of``: the query's batches, each of which is processed exactly once (pyspark)
+    repair.py     ``Repair``: a ``QueryRepair`` that finds missed results; absent if none can be missed (pyspark)
+    tables.py     its tables: ``create_tables``, and ``drop_old_rows`` if rows of its own expire (pyspark)
+    publish.py    ``snapshot_of``: a ``QuerySnapshot``, which writes the published tables of the query (duckdb)
+    state.py      ``state_of``: the present state of the query, a ``QueryState`` (duckdb)
+    explain.py    ``explain``: the part of an explanation that only this kind has, as plain values (duckdb)
     checks.py     ``open_tables``: its tables as ``QueryTables``, whose deviations rules judge (pyspark)
     text.py       what the command line prints: ``TITLE``, ``HEADERS`` and ``cells`` of the list; ``plan_in_words``,
                   ``tables``, ``HEADING``, ``found_in_words`` and ``last_tables`` of the explanation
-    page.py       ``page_of``: the explanation as a page with charts; no file where there is no such page
-    README.md     what the kind answers, what is guaranteed, which file does what
+    page.py       ``page_of``: the explanation as a page with charts; absent if there is no such page
+    README.md     what the kind answers, what it guarantees, and the contents of each file
 
-Files are imported when they are asked for, so reading a configuration loads no engine.
+Files are imported on first use, so reading a configuration loads no engine.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from typing import ClassVar, Protocol
 
 from lakehouse.queries.language.row_conditions import Conditioned, Conjunct, scanned
 
-# A new kind is one line here, its name and its package, and the folder that it names.
+# To add a kind, add one line here with its name and package, and the folder.
 KINDS: dict[str, str] = {
     "pairs": "lakehouse.queries.pairs",
     "multiway": "lakehouse.queries.multiway",
@@ -61,12 +61,12 @@ class Side(Conditioned, Protocol):
 
     @property
     def alias(self) -> str:
-        """What the query calls it."""
+        """The name of the stream in the query."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """A column of the query's own: a column of the raw table of a side, numbered in the order of FROM."""
+    """A column that the query shows: a column of the raw table of a side. Sides are numbered in the order of FROM."""
 
     name: str
     side: int
@@ -75,10 +75,10 @@ class Output:
 
 @dataclass(frozen=True)
 class RowScan:
-    """What of a side is read row by row, in scans that queries share.
+    """The part of a side that is read row by row, in scans that queries share.
 
-    ``conjuncts``: all conditions on its rows, in the written order. ``columns``: those wanted of the rows that are let
-    through. ``deadline_us``: how long after the work on a batch began they are to be out.
+    ``conjuncts``: all conditions on its rows, in the written order. ``columns``: the columns to return of the rows
+    that pass. ``deadline_us``: how long after the start of the work on a batch the rows should be output.
     """
 
     conjuncts: tuple[Conjunct, ...]
@@ -90,8 +90,8 @@ class RowScan:
 class Query(ABC):
     """A registered query of any kind; ``description``: the comment above its text.
 
-    ``kernel``: what takes in the rows that shared scans let through, in words. None of a kind that only appends them:
-    what its scan measured are the metrics of its batch, in the table ``queries``.
+    ``kernel``: the operator that processes the rows of shared scans, in words. A kind that only appends these rows
+    has none; the measurements of its scan are then the metrics of its batch, in the table ``queries``.
     """
 
     kind: ClassVar[str]
@@ -108,9 +108,9 @@ class Query(ABC):
 
     @property
     def statement(self) -> str:
-        """The query as it was written, in one line, for people; what is stored and compared is its definition.
+        """The query as it was written, in one line, for people. Its definition is what is stored and compared.
 
-        Comments and runs of white space become one space, quoted text stays.
+        Comments and runs of white space become one space; quoted text stays.
         """
         line = _BLANK_OR_QUOTE.sub(_in_one_line, self.text.lstrip("\ufeff"))
         return line.strip().rstrip(";").rstrip()
@@ -124,11 +124,11 @@ class Query(ABC):
         """How the results are found, as far as the state depends on it."""
 
     def columns_of(self, side: int) -> set[str]:
-        """Return the columns that the query reads of a side's raw rows, but for those of its conditions."""
+        """Return the columns of a side's raw rows that the query reads, other than those of its conditions."""
         raise NotImplementedError(f"a query of kind {self.kind} reads no side row by row")
 
     def row_scans(self) -> Mapping[int, RowScan]:
-        """Return, by side, what is read row by row; conditions on the other sides are left to Spark's SQL."""
+        """Return, by side, the scans that read row by row; Spark's SQL evaluates the conditions on other sides."""
         return {
             side: RowScan(self.sides[side].conjuncts, tuple(sorted({*KEPT, *self.columns_of(side)})))
             for side in scanned(self.sides)
@@ -140,7 +140,7 @@ def _in_one_line(found: re.Match[str]) -> str:
 
 
 class HasKind(Protocol):
-    """Anything that says which kind of query it belongs to."""
+    """Any object that says which kind of query it belongs to."""
 
     @property
     def kind(self) -> str:
@@ -149,13 +149,13 @@ class HasKind(Protocol):
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of query, whose files are loaded when they are asked for."""
+    """A kind of query, whose files are loaded on first use."""
 
     name: str
     package: str
 
     def has(self, file: str) -> bool:
-        """Tell if the kind has a file of this name."""
+        """Return whether the kind has a file of this name."""
         return find_spec(f"{self.package}.{file}") is not None
 
     def file(self, name: str) -> ModuleType:
@@ -164,10 +164,10 @@ class Kind:
 
 
 def kind_of(subject: HasKind) -> Kind:
-    """Return the kind of a query, or of whatever belongs to one.
+    """Return the kind of a query, or of any object that belongs to one.
 
     Raises:
-        KeyError: when no kind of this name is registered.
+        KeyError: if no kind of this name is registered.
     """
     return Kind(subject.kind, KINDS[subject.kind])
 

@@ -1,11 +1,12 @@
-"""Conditions and columns that are written in Spark's SQL, of Arrow rows: what Spark would say, without starting it.
+"""Evaluate conditions and columns that are written in Spark's SQL on Arrow rows, with Spark's result, without Spark.
 
-A condition is one that the catalog has let through; a column is one that a kind of query makes of raw rows, with
-``xxhash64``, ``pmod``, ``IF``, ``CASE``, ``coalesce`` and ``CAST``. Comparisons with null are null, NOT, AND and OR
-know three values, sums are of doubles. Numbers of different types are compared as Spark compares them: with a double as
-doubles, else exactly; exactly also where a literal has more digits than a decimal column, which Spark rounds.
+A condition is one that the parser accepts. A column is one that a kind of query makes of raw rows, with ``xxhash64``,
+``pmod``, ``IF``, ``CASE``, ``coalesce`` and ``CAST``. A comparison with null is null; NOT, AND and OR have three
+values; sums are of doubles. Numbers of different types are compared as Spark compares them: with a double as doubles,
+otherwise exactly. They are also compared exactly if a literal has more digits than a decimal column, where Spark
+rounds.
 
-Cost: a pass of compiled code over the columns for each sign in the text.
+Cost: a pass of compiled code over the columns for each operator in the text.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ _TYPES = {
 
 
 def mask_of(sql: str) -> Mask:
-    """Return what tells of each row of a batch if the condition holds; null counts as not.
+    """Return a function that says for each row of a batch whether the condition holds; null counts as false.
 
     Raises:
-        ValueError: at a sign that the catalog does not let through.
+        ValueError: at an operator that the parser does not accept.
     """
     tree = _parsed(sql)
 
@@ -65,20 +66,20 @@ def mask_of(sql: str) -> Mask:
 
 
 def one_batch(rows: pa.Table) -> pa.RecordBatch:
-    """Return rows in one piece."""
+    """Return rows as one record batch."""
     return pa.record_batch([column.combine_chunks() for column in rows.columns], rows.schema)
 
 
 def where(rows: pa.RecordBatch, condition: str | None) -> pa.RecordBatch:
-    """Return the rows of which a condition holds; all without one."""
+    """Return the rows for which a condition holds; without a condition, all rows."""
     return rows if condition is None else rows.filter(pa.array(mask_of(condition)(rows)))
 
 
 def select(rows: pa.RecordBatch, columns: Sequence[str]) -> pa.Table:
-    """Return columns, each written as SQL with a name or as the name of a column, of each row.
+    """Return columns of each row, each given as SQL with a name or as the name of a column.
 
     Raises:
-        ValueError: at a function that is not among those above.
+        ValueError: at a function that is not listed above.
     """
     trees = [_parsed(each) for each in columns]
     return pa.table([_column(tree.unalias(), rows) for tree in trees], [tree.alias_or_name for tree in trees])
@@ -109,12 +110,12 @@ def _column(node: exp.Expr, rows: pa.RecordBatch) -> Any:
 
 
 def _filled(value: Any, rows: int) -> Any:
-    """Return a value of each row."""
+    """Return an array with the value of each row."""
     return pa.repeat(value, rows) if isinstance(value, pa.Scalar) else value
 
 
 def _value(node: exp.Expr, rows: pa.RecordBatch) -> Any:
-    """Return an array, or a scalar where no column is read."""
+    """Return an array, or a scalar if no column is read."""
     from sqlglot import exp
 
     match node:
@@ -136,7 +137,7 @@ def _value(node: exp.Expr, rows: pa.RecordBatch) -> Any:
 
 
 def _function(node: exp.Expr, rows: pa.RecordBatch) -> Any:
-    """Return what a function makes that no condition has, but columns do."""
+    """Evaluate a function that conditions do not have, but columns do."""
     from sqlglot import exp
 
     match node:
@@ -156,7 +157,7 @@ def _function(node: exp.Expr, rows: pa.RecordBatch) -> Any:
 
 
 def _chosen(node: exp.Expr, other: Any, rows: pa.RecordBatch) -> Any:
-    """Return one value where a condition holds, and another where it does not or is null."""
+    """Return one value where a condition holds, and another where it does not hold or is null."""
     one = _value(node.args["true"], rows)
     other = other.cast(one.type) if pa.types.is_null(other.type) else other
     holds = pc.fill_null(_truth(_value(node.this, rows)), False)
@@ -231,7 +232,7 @@ def _operation(node: exp.Expr, rows: pa.RecordBatch) -> Any:
 
 
 def _reckoned(name: str, one: Any, two: Any) -> Any:
-    """Reckon in doubles; only times, which no condition that a user writes has as they are, in whole numbers."""
+    """Calculate in doubles; only times, which users' conditions do not contain directly, are whole numbers."""
     if name == "Sub" and all(
         isinstance(each, pa.Array) and pa.types.is_int64(each.type) for each in (one, two)
     ):
@@ -240,7 +241,7 @@ def _reckoned(name: str, one: Any, two: Any) -> Any:
 
 
 def _compared(name: str, one: Any, two: Any) -> Any:
-    """Compare; booleans by 0 and 1, and what is null by itself with null."""
+    """Compare two values; booleans as 0 and 1, and null with null only where the operator says so."""
     one, two = _alike(one, two)
     if pa.types.is_floating(one.type) and any(pc.any(pc.is_nan(each)).as_py() for each in (one, two)):
         return _COMPARED[name](*_ranked(one, two))
@@ -248,7 +249,7 @@ def _compared(name: str, one: Any, two: Any) -> Any:
 
 
 def _ranked(one: Any, two: Any) -> tuple[Any, Any]:
-    """Return whole numbers that compare as Spark compares doubles: NaN is equal to itself and above all others."""
+    """Return whole numbers that compare as doubles do in Spark: NaN equals itself and is greater than all others."""
     is_above, is_below = pc.greater(one, two), pc.less(one, two)
     nan_one, nan_two = pc.is_nan(one), pc.is_nan(two)
     first = pc.if_else(pc.or_(is_above, pc.and_not(nan_one, nan_two)), 1, 0)
@@ -257,7 +258,7 @@ def _ranked(one: Any, two: Any) -> tuple[Any, Any]:
 
 
 def _alike(one: Any, two: Any) -> tuple[Any, Any]:
-    """Return two values in a type in which they can be compared."""
+    """Return two values in a common type."""
     if pa.types.is_null(one.type) and pa.types.is_null(two.type):
         return one.cast(pa.int64()), two.cast(pa.int64())
     if pa.types.is_null(one.type):
@@ -285,7 +286,7 @@ def _exact(one: Any, two: Any) -> tuple[Any, Any]:
 
 
 def _same(one: Any, two: Any) -> Any:
-    """Tell where two values are equal or both null."""
+    """Return where two values are equal or both null."""
     both = pc.and_(pc.is_null(one), pc.is_null(two))
     return pc.or_(both, pc.fill_null(_compared("EQ", one, two), False))
 
@@ -299,7 +300,7 @@ def _is(one: Any, asked: exp.Expr, rows: pa.RecordBatch) -> Any:
 
 
 def _remainder(one: Any, two: Any) -> Any:
-    """Return what is left of a division, with the sign of what is divided; pyarrow has no such function."""
+    """Return the remainder of a division, with the sign of the dividend; pyarrow has no such function."""
     if isinstance(one, pa.Scalar):
         return pa.scalar(
             None if one.as_py() is None else float(np.fmod(one.as_py(), two.as_py())), pa.float64()
@@ -309,7 +310,7 @@ def _remainder(one: Any, two: Any) -> Any:
 
 
 def _number(text: str) -> pa.Scalar:
-    """Return a number as Spark reads it: with an exponent a double, with a point exact."""
+    """Return a number as Spark parses it: a double if it has an exponent, exact if it has a point."""
     from decimal import Decimal
 
     if "e" in text.lower():
@@ -320,7 +321,7 @@ def _number(text: str) -> pa.Scalar:
 
 
 def _double(one: Any) -> Any:
-    """Return the nearest doubles; what Arrow itself makes of decimals is often the one beside it."""
+    """Return the nearest doubles; Arrow's own conversion of decimals is often off by one unit in the last place."""
     exact = pc.cast(one, pa.string()) if pa.types.is_decimal(one.type) else one
     return pc.cast(exact, pa.float64(), safe=False)
 
@@ -330,7 +331,7 @@ def _truth(one: Any) -> Any:
 
 
 def _cased(one: Any, case: str) -> Any:
-    """Return texts in small or large letters; outside ASCII a letter may become two, of which Arrow knows nothing."""
+    """Return texts in lower or upper case; outside ASCII a letter may become two, which Arrow does not do."""
     if isinstance(one, pa.Scalar):
         return pa.scalar(None if one.as_py() is None else getattr(one.as_py(), case)(), one.type)
     if pc.all(pc.string_is_ascii(one)).as_py() is not False:

@@ -1,6 +1,6 @@
-"""Which batch of a registered query comes next: the one that was begun, or one of what ingest has finished since.
+"""The next batch of a registered query: the one that was begun, or a new one of what ingest has finished since.
 
-Which raw rows a batch takes in, and which batch took in a row.
+Also: which raw rows a batch reads, and which batch read a row.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 # Up to which ingest batch of each stream.
 Through = Mapping[str, int]
-# What a batch holds in memory at most, unless one ingest batch has more.
+# The most rows that a batch holds in memory, unless one ingest batch has more.
 MOST_ROWS = 2_000_000
 
 
@@ -48,12 +48,12 @@ def next_batch(
     through_repair: int = 0,
     wanted: Wanted = ONE,
 ) -> BatchManifest | None:
-    """Return the batch that was begun and is not finished, or write down the next one; None when all is taken.
+    """Return the unfinished batch that was begun, or write the manifest of the next one; None if nothing is new.
 
-    Before every stream has a raw table there can be no result, and nothing is taken in.
+    Before every stream has a raw table there can be no result, and no batch is begun.
 
-    ``through``: what is finished after these is left for later; so that several queries are planned alike.
-    ``through_repair``: as in ``BatchManifest``, of a batch that is written down now; ``wanted``: its buckets.
+    ``through``: ingest batches that finish after these are left for later, so that several queries are planned alike.
+    ``through_repair``: as in ``BatchManifest``, for a new batch; ``wanted``: its number of buckets.
     """
     if not all(tables.exists(layout.raw(stream)) for stream in query.streams):
         return None
@@ -79,10 +79,10 @@ def next_batch(
 
 
 def read_here(layout: Home, stream: str, between: Between | None, texts: Sequence[str]) -> pa.RecordBatch:
-    """Return the raw rows in between, as this process reads them, with the columns that SQL texts read.
+    """Return the raw rows of a span, read by this process, with the columns that the SQL texts read.
 
     Raises:
-        LookupError: where a column was declared after the last rows came.
+        LookupError: if a column was declared after the last rows came.
     """
     return one_batch(tables.read_between(layout.raw(stream), between, columns_read(texts)))
 
@@ -96,21 +96,21 @@ def read_raw(spark: SparkSession, layout: Home, stream: str, span: Span) -> Data
 
 
 def taken_in(manifests: Sequence[BatchManifest]) -> Column:
-    """Return which batch of the query took in a row, from its side and ingest batch.
+    """Return which batch of the query read a row, from its side and ingest batch.
 
-    ``manifests`` follow one another; of any row taken in before, the batch before the first of them is returned.
+    ``manifests`` follow one another; for a row that was read earlier, the batch before the first of them is returned.
     """
     taken = F.lit(None).cast("bigint")
     for side, reached in enumerate(_ends(manifests)):
         ends = F.array(*map(F.lit, reached))
-        # The first batch that reaches as far.
+        # The first batch that reaches this far.
         number = F.size(F.filter(ends, lambda end: end < F.col("batch"))) + (manifests[0].number - 1)
         taken = F.when(F.col("side") == side, number.cast("bigint")).otherwise(taken)
     return taken
 
 
 def taken_in_here(manifests: Sequence[BatchManifest], rows: pa.Table) -> Int64s:
-    """Return the same of rows that this process has."""
+    """Return the same for rows in this process."""
     side, batch = rows["side"].to_numpy(), rows["batch"].to_numpy()
     taken = np.zeros(len(side), np.int64)
     for number, reached in enumerate(_ends(manifests)):
@@ -120,7 +120,7 @@ def taken_in_here(manifests: Sequence[BatchManifest], rows: pa.Table) -> Int64s:
 
 
 def _ends(manifests: Sequence[BatchManifest]) -> list[list[int]]:
-    """Return up to where batches reach on each side; first one more before them, of which they take nothing."""
+    """Return for each batch the last ingest batch of each side; the batch before comes first, for earlier rows."""
     sides = range(len(manifests[-1].spans))
     return [
         [manifests[0].spans[side][0], *(manifest.spans[side][1] for manifest in manifests)] for side in sides

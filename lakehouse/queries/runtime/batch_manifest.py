@@ -1,10 +1,10 @@
-"""What a batch of a query, and a repair, take: written down before, so that one that died is made again alike.
+"""Manifests of a query's batches and repairs: what each reads, written first, so that a killed one runs again alike.
 
 batch_manifests/<query>/query            what the query means, in one line: its tables belong to that meaning
 batch_manifests/<query>/statement        the same for people: the query as it was written then, in one line
-batch_manifests/<query>/batch-00000001   from which ingest batch to which, of each stream; the last repair known; scales
-batch_manifests/<query>/repair-00000001  from which batch of the query to which
-batch_manifests/<query>/folded.sqlite    those of long finished batches and repairs
+batch_manifests/<query>/batch-00000001   the first and last ingest batch of each stream; the last repair known; scales
+batch_manifests/<query>/repair-00000001  the first and last batch of the query
+batch_manifests/<query>/folded.sqlite    the manifests of long finished batches and repairs
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ CREATE TABLE IF NOT EXISTS manifests (
 ) WITHOUT ROWID;
 """
 Kind = Literal["batch", "repair"]
-# What a version whose queries had one number of buckets for good wrote at the end of their meaning.
+# A version whose queries had one number of buckets for good wrote this at the end of their meaning.
 _IN_BUCKETS = re.compile(r" IN (\d+) BUCKETS$")
 Span = tuple[int, int]
 
 
 class ManifestMissing(RuntimeError):
-    """A manifest that batches after it go by is gone."""
+    """A manifest that later batches depend on is missing."""
 
 
 class QueryChanged(RuntimeError):
-    """A query means something else than what its tables were made for."""
+    """A query means something other than what its tables were made for."""
 
 
 @dataclass(frozen=True)
 class BatchManifest:
-    """The ``number``-th batch or repair; each span is ``(after, through)``: the first number it takes is after + 1.
+    """The ``number``-th batch or repair; each span is ``(after, through)``: it reads from number after + 1 on.
 
-    ``through_repair``: a batch knows what the repairs up to this one found had been missed. ``scales``: of a batch, in
-    how many buckets this one and those before it are cut.
+    ``through_repair``: the batch uses what the repairs up to this one found. ``scales``: the number of buckets of
+    this batch and of those before it.
     """
 
     number: int
@@ -63,7 +63,7 @@ class BatchManifest:
 
     @property
     def buckets(self) -> int:
-        """In how many buckets the batch is cut; 1 where its kind has none."""
+        """The number of buckets of the batch; 1 if its kind has none."""
         return self.scales[-1].buckets if self.scales else 1
 
 
@@ -71,17 +71,17 @@ def last_manifest(folder: Path, kind: Kind, finished: int) -> BatchManifest | No
     """Return the manifest that was begun and is not finished, else the last finished one; None before the first.
 
     Raises:
-        ManifestMissing: when the last finished one is not there.
+        ManifestMissing: if the last finished one is missing.
     """
     begun = read_manifest(folder, kind, finished + 1)
     return begun or (require_manifest(folder, kind, finished) if finished else None)
 
 
 def require_manifest(folder: Path, kind: Kind, number: int) -> BatchManifest:
-    """Return a manifest that must be there.
+    """Return a manifest that must exist.
 
     Raises:
-        ManifestMissing: when it is not.
+        ManifestMissing: if it does not.
     """
     manifest = read_manifest(folder, kind, number)
     if manifest is None:
@@ -93,9 +93,9 @@ def require_manifest(folder: Path, kind: Kind, number: int) -> BatchManifest:
 
 
 def read_manifest(folder: Path, kind: Kind, number: int) -> BatchManifest | None:
-    """Return a manifest, None where it is not there; cost: that of one, however many there are."""
+    """Return a manifest, or None if it does not exist. Cost: that of one, however many there are."""
     path = _file(folder, kind, number)
-    # A file that is folded meanwhile is found among those that are.
+    # A file that was folded meanwhile is found among the folded ones.
     try:
         return _plan(path, path.stat().st_ctime_ns)
     except FileNotFoundError:
@@ -104,9 +104,10 @@ def read_manifest(folder: Path, kind: Kind, number: int) -> BatchManifest | None
 
 
 def fold(layout: Home, query: str) -> int:
-    """Fold the manifests of finished batches and repairs but for recent ones; return how many.
+    """Fold the manifests of finished batches and repairs except recent ones; return how many.
 
-    Killed in the midst of it, some are left that are folded already: they are the same, and go the next time.
+    If this is killed halfway, some of the remaining files are folded already; they are equal, and the next call
+    deletes them.
     """
     folder = layout.batch_manifests(query)
     ends: dict[Kind, int] = {"batch": finished(layout, query), "repair": last_repair(layout, query)}
@@ -132,7 +133,7 @@ def _folded(folder: Path) -> FoldedFile:
 
 @lru_cache(1_000)
 def _plan(path: Path, changed_ns: int) -> BatchManifest:
-    """Return a manifest, read once a process: what stands under a name changes only when a query is forgotten."""
+    """Return a manifest, read once per process: the content of a name changes only when a query is forgotten."""
     with naming(path, f"{RESTORE}, or start over with `tidemark queries --forget {path.parent.name}`"):
         return _read(path.parent, path.read_text("utf-8"))
 
@@ -148,14 +149,14 @@ def _read(folder: Path, text: str) -> BatchManifest:
 
 
 def _only_scale(folder: Path) -> Scales:
-    """Return the scale of a batch whose manifest does not say it: its version had one for good."""
+    """Return the scale of a batch whose manifest has none: its version had one number of buckets for good."""
     path = folder / "query"
     found = _IN_BUCKETS.search(path.read_text("utf-8")) if path.is_file() else None
     return (Scale(1, int(found[1])),) if found else ()
 
 
 def write_manifest(folder: Path, kind: Kind, manifest: BatchManifest) -> None:
-    """Write a manifest down, whole or not at all; where several machines may, none takes the place of another."""
+    """Write a manifest atomically; if several machines may write, none overwrites the manifest of another."""
     text = json.dumps(asdict(manifest))
     write_sealed(_file(folder, kind, manifest.number), text, is_new=is_shared(folder))
 
@@ -166,7 +167,7 @@ def definition_of(query: Query) -> str:
 
 
 def written_as(query: Query) -> str:
-    """Return a query as it was written, and how it is run, as one line for people."""
+    """Return a query as it was written, and how it runs, as one line for people."""
     return f"{query.statement} {query.how()}"
 
 
@@ -180,16 +181,16 @@ def _meaning(path: Path) -> str | None:
 
 
 def replace_definition(folder: Path, definition: str, statement: str) -> None:
-    """Write down what the query's tables belong to, whatever they belonged to before."""
+    """Record what the query's tables were made for, whatever was recorded before."""
     write_sealed(folder / "query", definition)
     write_sealed(folder / "statement", statement)
 
 
 def meanings(folder: Path, definition: str, statement: str) -> tuple[str, str] | None:
-    """Return what the query's tables belong to and what it means now, both for people; None where it is the same.
+    """Return what the query's tables were made for and what it means now, both for people; None if they are the same.
 
-    Both as they were written. Definitions are returned where that was not written down, and where it tells no
-    difference, because only the streams' declarations differ.
+    Both are the written texts. Definitions are returned if a text was not recorded, or if the texts do not differ
+    because only the declarations of streams do.
     """
     before = read_definition(folder)
     if before in (None, definition):
@@ -199,7 +200,7 @@ def meanings(folder: Path, definition: str, statement: str) -> tuple[str, str] |
 
 
 def require_same(folder: Path, query: str, definition: str, statement: str) -> None:
-    """Refuse a query that means something else than when its first batch began.
+    """Refuse a query that means something other than when its first batch began.
 
     Raises:
         QueryChanged: with what to do.
@@ -217,7 +218,7 @@ def require_same(folder: Path, query: str, definition: str, statement: str) -> N
 
 
 def is_of(folder: Path, definition: str) -> bool:
-    """Return whether a query's pairs are of this meaning; how slack is chosen is no part."""
+    """Return whether a query's pairs are of this meaning; the choice of slack is not part of it."""
     before = read_definition(folder)
     return before is not None and f"{before} ".startswith(f"{definition} ")
 
@@ -225,10 +226,10 @@ def is_of(folder: Path, definition: str) -> bool:
 def next_spans(
     taken: Sequence[Span], ledgers: Sequence[Sequence[Entry]], most_rows: int
 ) -> tuple[Span, ...] | None:
-    """Return which ingest batches of each stream come next, None when there are none.
+    """Return the next ingest batches of each stream, or None if there are none.
 
-    ``taken`` are the last spans. An ingest batch is never cut: each stream gives at least one, then as many as
-    together have at most ``most_rows`` accepted rows.
+    ``taken`` are the last spans. An ingest batch is never divided: each stream gives at least one, then as many as
+    have at most ``most_rows`` accepted rows together.
     """
     spans = []
     for (_, last), entries in zip(taken, ledgers, strict=True):
@@ -250,7 +251,7 @@ def finished(layout: Home, query: str) -> int:
 
 
 def repaired(layout: Home, query: str) -> int:
-    """Return up to which batch a query is repaired, 0 for none."""
+    """Return the last batch up to which a query is repaired, 0 for none."""
     return _largest(layout.repairs(query), "through")
 
 
@@ -260,9 +261,9 @@ def last_repair(layout: Home, query: str) -> int:
 
 
 def is_behind(layout: Home, query: str, streams: Sequence[str], is_repaired: bool = True) -> bool:
-    """Tell if a query has ingest batches to take, or batches to repair: raw rows that it still needs must stay.
+    """Return whether a query has ingest batches to read or batches to repair, so that raw rows must stay.
 
-    Not ``is_repaired``: a kind that no repair looks after; what it has to finish must stay.
+    Without ``is_repaired``, the kind has no repair, and only unfinished batches count.
     """
     last = finished(layout, query)
     manifest = last_manifest(layout.batch_manifests(query), "batch", last)

@@ -1,7 +1,7 @@
-"""What the small tables ``queries`` and ``repairs`` say of a registered query: what is finished, and its metrics.
+"""The small tables ``queries`` and ``repairs`` of a registered query: what is finished, and its metrics.
 
-Only what is finished counts: rows that a batch or a repair has appended are of one that goes on, or died, until its
-metrics are there. Cost: one row per batch and bucket, or side.
+Only finished batches and repairs count: until its metrics exist, the rows that a batch or repair has appended belong
+to one that is running or died. Cost: one row per batch and bucket, or side.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class BatchMetrics:
 
     @property
     def repaired(self) -> int:
-        """Batches up to this one are repaired."""
+        """The last batch that is repaired."""
         return max((repair["through"] for repair in self.repairs), default=0)
 
     @cached_property
@@ -47,7 +47,7 @@ class BatchMetrics:
         return [row for row in self.rows if row["batch"] == self.finished]
 
     def total(self, name: str, after: int = 0) -> int:
-        """Return the sum of a metric over all finished batches after one; 0 where a kind has no such metric."""
+        """Return the sum of a metric over all finished batches after one; 0 if a kind has no such metric."""
         return sum(row.get(name) or 0 for row in self.rows if row["batch"] > after)
 
     def total_repaired(self, name: str) -> int:
@@ -56,40 +56,40 @@ class BatchMetrics:
 
 
 def read_batch_metrics(layout: Home, query: str, names: Sequence[str]) -> BatchMetrics:
-    """Return these columns of ``queries``, the first two batch and bucket or side, and the repairs."""
+    """Return these columns of ``queries``, the first two being batch and bucket or side, and the repairs."""
     return _read(layout, query, names, names[:2], (0, 0))
 
 
 def read_metrics_after(
     layout: Home, query: str, names: Sequence[str], batch: int, repair: int
 ) -> BatchMetrics:
-    """Return these columns of ``queries``, the first batch, and the repairs, of those with greater numbers.
+    """Return these columns of ``queries``, batch first, and the repairs, where the number is greater than those given.
 
-    Files whose statistics rule them out are not opened. Within a batch rows are in no order.
+    Files that statistics exclude are not opened. Within a batch rows are in no order.
     """
     return _read(layout, query, names, names[:1], (batch, repair))
 
 
 def is_finished(batches: int, repairs: int) -> str:
-    """Return SQL that tells if a row of pairs, answers or alarms is of one of so many finished batches and repairs."""
+    """Return SQL that says whether a row of pairs, answers or alarms is of a finished batch or repair."""
     return f"(found = 'online' AND batch <= {batches} OR found = 'repair' AND batch <= {repairs})"
 
 
 def is_open(repaired: int, batches: int) -> str:
-    """Return SQL that tells if a logged row of one of so many batches has been looked at by no repair yet."""
+    """Return SQL that says whether a logged row of these batches has not been processed by a repair yet."""
     return f"(what = 'missed' AND batch > {repaired} AND batch <= {batches})"
 
 
 def _read(
     layout: Home, query: str, names: Sequence[str], order: Sequence[str], after: tuple[int, int]
 ) -> BatchMetrics:
-    # In this order: what a repair has looked at is then among the batches.
+    # In this order, so that the batches include all that a repair has processed.
     repairs = _rows(layout.repairs(query), REPAIRS, ("repair",), after[1])
     return BatchMetrics(_rows(layout.queries(query), names, order, after[0]), repairs)
 
 
 def _rows(table: Path, names: Sequence[str], order: Sequence[str], after: int) -> list[Facts]:
-    """Return the rows with a number, their first column, that is greater; all have one from 1 on."""
+    """Return the rows whose number, the first column, is greater than this; numbers begin with 1."""
     found = read_columns(table, names, (names[0], after + 1, None) if after else None)
     rows = [dict(zip(names, row, strict=True)) for row in found]
     return sorted(rows, key=lambda row: tuple(row[name] for name in order))

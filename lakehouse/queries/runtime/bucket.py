@@ -1,10 +1,10 @@
-"""What a task returns of one bucket: rows of one table, of which ``kind`` says what they are. No JVM.
+"""The answer of a task for one bucket: rows of one table, whose ``kind`` says what they are. No JVM.
 
     log        part: missed or refused; side, row, event_us, horizon_us ...
     state      part, content, leave_us
     metrics    f_<name> ...
 
-Kinds of query have rows of their own beside these.
+Kinds of query add rows of their own.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Columns = Mapping[str, "pa.Array | pa.ChunkedArray"]
 
 
 def of_kind(kind: str, columns: Columns, rows: int) -> pa.Table:
-    """Return rows of an answer."""
+    """Return the rows of an answer that have this kind."""
     return pa.table({"kind": pa.repeat(kind, rows), **columns})
 
 
 def log_rows(log: Any, refused: pa.Table, row: Any, times: Iterable[str]) -> pa.Table:
-    """Return the rows that may have missed partners, then those that are refused; ``times``: those of ``log``."""
+    """Return the rows that may have missed partners, then the refused rows; ``times``: the times of ``log``."""
     nothing = pa.nulls(refused.num_rows, pa.int64())
     columns = {
         "part": pa.array(["missed"] * len(log) + ["refused"] * refused.num_rows, pa.string()),
@@ -38,14 +38,14 @@ def log_rows(log: Any, refused: pa.Table, row: Any, times: Iterable[str]) -> pa.
 
 
 def metrics_row(metrics: Mapping[str, int | None]) -> pa.Table:
-    """Return what a bucket did."""
+    """Return the metrics of a bucket as a row."""
     return of_kind(
         METRICS, {f"f_{name}": pa.array([value], pa.int64()) for name, value in metrics.items()}, 1
     )
 
 
 def filled(part: pa.Table, rows: int, schema: pa.Schema) -> pa.Table:
-    """Return a part of an answer with all columns; those that it has nothing for are null."""
+    """Return a part of an answer with all columns; columns without a value are null."""
     columns = [
         part[f.name].cast(f.type) if f.name in part.column_names else pa.nulls(rows, f.type) for f in schema
     ]

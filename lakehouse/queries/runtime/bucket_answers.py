@@ -1,7 +1,7 @@
-"""What the buckets of a batch answer, as one table of which ``kind`` says what a row is: made by Spark, or here.
+"""The answers of a batch's buckets, as one table whose ``kind`` says what a row is: made by Spark or in this process.
 
-Starting Spark's tasks costs a batch of ten thousand rows more than all that they do. So the rows of a small batch come
-to this process, which runs its buckets one after the other. Both make the same rows of the same functions.
+Starting Spark's tasks takes longer than all work on a batch of ten thousand rows. This process therefore reads the
+rows of a small batch and runs its buckets one after the other. Both make the same rows with the same functions.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from lakehouse.queries.runtime.bucket import METRICS
 from lakehouse.spark.ddl import schema_of
 
-# A batch of at most so many rows is made in this process.
+# This process runs a batch of at most so many rows.
 MOST_ROWS_HERE = 500_000
-# Unless its buckets answer more than that, as where each row meets thousands of others.
+# But not if its buckets' answers are larger than this, as where each row has thousands of partners.
 MOST_BYTES_HERE = 256 << 20
 
-# Rows that tasks of Spark have, or this process.
+# Rows in Spark, or in this process.
 Rows: TypeAlias = DataFrame | pa.Table
-# What a task does with one bucket: its number, its rows, and what belongs to them -> rows of the answer.
+# The work of a task on one bucket: its number, its rows, and the rows that belong to them -> rows of the answer.
 Work = Callable[[tuple[pa.Scalar, ...], pa.Table, pa.Table], pa.Table]
 
 
 def fit_here(rows: int) -> bool:
-    """Tell if this process takes so many rows on, rather than Spark."""
+    """Return whether this process handles so many rows, rather than Spark."""
     return rows <= MOST_ROWS_HERE
 
 
 class TooLarge(Exception):
-    """The buckets of a batch answer more than this process shall hold."""
+    """The answers of a batch's buckets are larger than this process may hold."""
 
 
 def by_bucket(rows: Rows, others: Rows, work: Work, columns: str) -> Rows:
-    """Return what comes of each bucket's rows, and of the others that belong to it, where both are.
+    """Return the answers of all buckets, from each bucket's rows and the other rows that belong to it.
 
     Raises:
         TooLarge: in this process, beyond ``MOST_BYTES_HERE``.
@@ -51,7 +51,7 @@ def by_bucket(rows: Rows, others: Rows, work: Work, columns: str) -> Rows:
     if isinstance(rows, pa.Table):
         return _by_bucket_here(rows, others, work, to_arrow_schema(schema_of(columns)))
 
-    # Spark tells what a function takes by its signature, which an object with __call__ does not show it.
+    # Spark reads a function's parameters from its signature, which an object with __call__ does not have.
     def one(key: tuple[pa.Scalar, ...], rows: pa.Table, others: pa.Table) -> pa.Table:
         return work(key, rows, others)
 
@@ -59,7 +59,7 @@ def by_bucket(rows: Rows, others: Rows, work: Work, columns: str) -> Rows:
 
 
 def in_new_buckets(rows: Rows, old: int, new: int) -> Rows:
-    """Return what old buckets have once for each new one that has rows of theirs; ``parent`` is the old one."""
+    """Return the rows of old buckets for each new bucket that takes rows of theirs; ``parent`` is the old one."""
     common = gcd(old, new)
     if isinstance(rows, pa.Table):
         steps = np.arange(0, new, common)
@@ -72,7 +72,7 @@ def in_new_buckets(rows: Rows, old: int, new: int) -> Rows:
 
 
 def of_kind(answers: Rows, kind: str, columns: Mapping[str, str]) -> Rows:
-    """Return the rows of a kind: ``columns`` by their names from now on, and as the answers have them."""
+    """Return the rows of a kind; ``columns`` maps their new names to the names in the answers."""
     if isinstance(answers, pa.Table):
         rows = answers.filter(pc.equal(answers["kind"], kind))
         return rows.select(list(columns.values())).rename_columns(list(columns))
@@ -89,7 +89,7 @@ def between(rows: Rows, number: str, first: int, last: int) -> Rows:
 
 
 def all_of(parts: Sequence[Rows]) -> Rows:
-    """Return the rows of all parts, which are of one kind and have the same columns."""
+    """Return the rows of all parts, which have the same kind and columns."""
     if isinstance(parts[0], pa.Table):
         return pa.concat_tables(parts)
     return reduce(DataFrame.unionByName, parts)
@@ -102,7 +102,7 @@ def count_of(answers: Rows, kind: str) -> int:
 
 
 def bucket_metrics(answers: Rows, names: Iterable[str]) -> list[dict[str, Any]]:
-    """Return what each bucket says that it did."""
+    """Return the metrics of each bucket."""
     rows = of_kind(answers, METRICS, {"bucket": "bucket", **{name: f"f_{name}" for name in names}})
     if isinstance(rows, pa.Table):
         found: list[dict[str, Any]] = rows.to_pylist()
@@ -111,7 +111,7 @@ def bucket_metrics(answers: Rows, names: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def with_constants(rows: Rows, constants: Mapping[str, str | int | None]) -> Rows:
-    """Return rows with columns that have the same value in each; they take their types from the table."""
+    """Return rows with additional constant columns, whose types come from the table."""
     if isinstance(rows, pa.Table):
         for name, value in constants.items():
             rows = rows.append_column(
@@ -123,7 +123,7 @@ def with_constants(rows: Rows, constants: Mapping[str, str | int | None]) -> Row
 
 @contextmanager
 def computed_once(answers: Rows) -> Iterator[Rows]:
-    """Keep answers of Spark while they are written."""
+    """Keep Spark's answers in memory while they are written."""
     if isinstance(answers, pa.Table):
         yield answers
         return

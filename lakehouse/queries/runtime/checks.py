@@ -1,9 +1,9 @@
-"""What every registered query's tables say of themselves -> frames of deviations per batch and per repair.
+"""Frames of deviations per batch and per repair, from the tables of every registered query.
 
-Only what is finished is judged. Where a condition calls a predicate, which rows take part is what the query's own
-scans have noted: its file may have been mended since, so it is never asked again. Cost: of what was found two columns,
-and the log, are read once; of raw, one count of the rows that no earlier check passed. Guarantee: what leaves this
-module are batch numbers and counts, never a row.
+Only finished batches and repairs are judged. Which rows take part in a condition that calls a predicate is read from
+the query's own scans: the predicate may have been corrected since, so it is never called again. Cost: two columns of
+the results, and the log, are read once; of raw, one count of the rows that no earlier check passed. Guarantee: this
+module returns batch numbers and counts, never a row.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Taken = Mapping[int, tuple[int, int]]
 
 @dataclass(frozen=True)
 class QueryTables:
-    """A query's tables as of when they were opened.
+    """A query's tables at the time when they were opened.
 
     ``found`` counts its pairs or answers by found and batch, ``log`` its logged rows by what and batch.
     """
@@ -66,7 +66,7 @@ class QueryTables:
         by: Sequence[str] = ("found", "batch"),
         **own: Any,
     ) -> Self | None:
-        """Return what a query's tables hold, None where no batch is finished; ``rows`` it found are counted ``by``."""
+        """Return the contents of a query's tables, None if no batch is finished; found rows are counted by ``by``."""
         metrics = read_batch_metrics(layout, query.name, ("batch", cls.partition_column, *cls.columns))
         if not metrics.finished:
             return None
@@ -80,12 +80,12 @@ class QueryTables:
 
     @property
     def is_once(self) -> bool:
-        """Whether it takes each row in once."""
+        """Whether it processes each row once."""
         return True
 
     @property
     def gone(self) -> int:
-        """Logged rows whose partners may lie where raw rows are no longer kept."""
+        """Logged rows whose partners may lie where raw rows are deleted."""
         return self.metrics.total_repaired("gone")
 
     def own_frames(self) -> Sequence[Frame]:
@@ -94,16 +94,16 @@ class QueryTables:
 
 
 def open_tables(layout: Home, query: Query, since: int, published_us: int | None) -> QueryTables | None:
-    """Return what a query's tables hold by its kind, None where no batch is finished.
+    """Return the contents of a query's tables by its kind, None if no batch is finished.
 
-    ``since``: the last batch that was checked well. ``published_us``: how far back it is published, None for all.
+    ``since``: the last batch that passed a check. ``published_us``: how far back results are published, None for all.
     """
     tables: QueryTables | None = kind_of(query).file("checks").open_tables(layout, query, since, published_us)
     return tables
 
 
 def frames_of(tables: QueryTables, taken: Taken) -> list[Frame]:
-    """Return the frames of the batches in ``taken``, which had so many rows to take, of repairs, and the kind's own."""
+    """Return the frames of batches, of repairs, and of the kind; ``taken``: the rows that each batch had to read."""
     frames = [
         Frame("batches", ("batch",), list(_batch_rows(tables, taken))),
         Frame("repairs", ("repair",), list(_repair_rows(tables))),
@@ -113,9 +113,9 @@ def frames_of(tables: QueryTables, taken: Taken) -> list[Frame]:
 
 
 def rows_to_take(tables: QueryTables, since: int) -> Taken:
-    """Return for each batch after ``since`` how many rows it had to take in, least and most.
+    """Return for each batch after ``since`` how many rows it had to read, least and most.
 
-    Rows that were taken in and have left raw since are not counted any more.
+    Rows that were read and have left raw since are not counted.
     """
     new = manifests_since(tables, since)
     sides = [_side_to_take(tables, side, new) for side in range(len(tables.query.sides))]
@@ -131,7 +131,7 @@ def manifests_since(tables: QueryTables, since: int) -> list[BatchManifest]:
 
 
 def rows_in_raw(tables: QueryTables, side: int, plans: Sequence[BatchManifest]) -> Taken:
-    """Return how many raw rows of a side each batch had to take, or to ask predicates about, least and most."""
+    """Return how many raw rows of a side each batch had to read, or to call predicates for, least and most."""
     counts = _raw_counts(tables, side, plans) if plans else {}
     return {plan.number: _inside(plan.spans[side], counts) for plan in plans}
 
@@ -202,7 +202,7 @@ def _raw_counts(tables: QueryTables, side: int, plans: Sequence[BatchManifest]) 
 
 
 def _rows_by_batch(raw: Path, after: int, through: int, where: str | None) -> Counter[int]:
-    """Return how many rows of each batch after one and through another a condition lets through, file by file."""
+    """Return how many rows a condition passes in each batch after one and through another, file by file."""
     names = {"batch", *(arrow_sql.columns_read([where]) if where else ())}
     counts = Counter[int]()
     for part in parts_between(raw, ("batch", after + 1, through), names):
@@ -213,7 +213,7 @@ def _rows_by_batch(raw: Path, after: int, through: int, where: str | None) -> Co
 
 
 def counted(batches: Iterator[pa.RecordBatch], names: Sequence[str]) -> pa.Table:
-    """Count rows by the values of these columns, the first of them text and the others numbers."""
+    """Count rows by the values of these columns, the first of them a text and the others numbers."""
     none = pa.schema([(name, pa.int64() if place else pa.string()) for place, name in enumerate(names)])
     counts = [pa.Table.from_batches([], none.append(pa.field("count_all", pa.int64())))]
     for batch in batches:
@@ -226,7 +226,7 @@ def counted(batches: Iterator[pa.RecordBatch], names: Sequence[str]) -> pa.Table
 def scanned(
     table: Path, columns: Sequence[str], kept: ds.Expression | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield these columns of a table's rows, none where there is no table."""
+    """Yield these columns of a table's rows; nothing if there is no table."""
     log = read_log(table)
     if log and log.files:
         files = dataset(list(log.files))
@@ -234,7 +234,7 @@ def scanned(
 
 
 def counts_of(counts: pa.Table, column: str, value: str) -> Counter[int]:
-    """Return the counts of each batch, of those with this value."""
+    """Return the counts of each batch, for rows with this value."""
     rows = counts.filter(pc.equal(counts[column], value)).select(["batch", "count_all"])
     found = Counter[int]()
     for batch, count in zip(rows["batch"].to_pylist(), rows["count_all"].to_pylist(), strict=True):

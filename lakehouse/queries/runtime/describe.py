@@ -1,4 +1,4 @@
-"""What kinds of query have alike, in words: streams, clocks, and conditions with why they stand in their order."""
+"""Descriptions that kinds of query share: streams, clocks, and conditions with the reason for their order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakehouse.queries.language.row_conditions import Conjunct
 
 @dataclass(frozen=True)
 class Ranked:
-    """A condition as it was measured: rows it handles a second, the share that it lets through, its written place."""
+    """A measured condition: rows that it handles a second, the share that it passes, its written place."""
 
     text: str
     handled_per_s: float
@@ -21,17 +21,17 @@ class Ranked:
 
     @property
     def filtered_per_s(self) -> float:
-        """(1 - S) n: rows that it takes out a second while it runs."""
+        """(1 - S) n: rows that it removes a second while it runs."""
         return (1 - self.selectivity) * self.handled_per_s
 
     @property
     def us_a_row(self) -> float:
-        """What a row costs."""
+        """Microseconds per row."""
         return 1e6 / self.handled_per_s
 
 
 def from_in_words(sides: Sequence[Side]) -> str:
-    """Return the streams with windows of their own, and with their alias where it says more than the name."""
+    """Return the streams with their windows, and with their alias if it says more than the name."""
     return " join ".join(map(_side_in_words, sides))
 
 
@@ -42,7 +42,7 @@ def _side_in_words(side: Side) -> str:
 
 
 def clock_in_words(idle_us: int | None, ahead_us: int | None, side: str = "stream") -> str:
-    """Return when a side counts as silent, and which clocks are not believed."""
+    """Return when a side counts as silent, and when a row's clock counts as wrong."""
     idle = f"waits for a silent {side}"
     if idle_us is not None:
         idle = f"goes on without a {side} that is silent for {format_duration(idle_us)}"
@@ -61,14 +61,14 @@ def condition_in_words(text: str) -> str:
 
 
 def kind_in_words(conjunct: Conjunct) -> str:
-    """Return how a condition is asked."""
+    """Return how a condition is evaluated."""
     if conjunct.call is None:
         return "compiled, whole columns"
     return f"{conjunct.call.path.name}, {'row by row' if conjunct.call.by_row else 'whole columns'}"
 
 
 def order_in_words(order: Sequence[Ranked]) -> Iterator[str]:
-    """Yield why the next batch begins with this order: in one sentence, then one per condition that moved."""
+    """Yield the reason for the order of the next batch: one sentence, then one per condition that moved."""
     if len(order) < 2:
         yield "one condition: there is nothing to order"
         return
@@ -92,7 +92,7 @@ def _most(passed: Sequence[Ranked]) -> str:
 
 
 def kernel_in_words(name: str, handled_per_s: float | None, arrived_per_s: float) -> str:
-    """Return when the kernel behind the conditions on a query's sides runs; n and V as the last batch measured."""
+    """Return when the kernel behind the conditions on a query's sides runs, with n and V of the last batch."""
     turn = (
         f"{name} runs behind all scans of its round; of several such the one of the highest n - V runs first"
     )

@@ -1,4 +1,4 @@
-"""A registered query explained, as far as all kinds share it: what it means, its last batches, what waits for repair.
+"""The part of a query's explanation that all kinds share: its meaning, its last batches, what waits for repair.
 
 Reads the query's tables as they are now, not a published version; starts no JVM.
 """
@@ -25,7 +25,7 @@ LAST = 10
 
 @dataclass(frozen=True)
 class Declared:
-    """What explaining a query needs of the configuration: all streams, what sites cost, how much is published."""
+    """The part of the configuration that an explanation needs: all streams, costs of sites, the published time."""
 
     streams: Mapping[str, Stream]
     site_costs: Mapping[str, Mapping[str, float]]
@@ -33,7 +33,7 @@ class Declared:
 
 
 def explain(state: QueryState, declared: Declared) -> Facts:
-    """Return all that is known of a query, as plain values; times in microseconds, None for no time yet."""
+    """Return everything known about a query, as plain values; times in microseconds, None for no time yet."""
     own: Facts = kind_of(state.query).file("explain").explain(state, declared)
     return {
         **state.summary(),
@@ -66,7 +66,7 @@ def batch_sums(state: QueryState, names: Sequence[str]) -> Iterator[tuple[list[F
 
 
 def bucket_sums(state: QueryState, names: Sequence[str]) -> Iterator[tuple[Facts, bool, Facts]]:
-    """Yield each bucket's last row, whether that is of the last batch, and sums over its rows since it is cut so."""
+    """Yield each bucket's last row, whether it is of the last batch, and sums over its rows of this scale."""
     since = state.scale.since if state.scale else 1
     rows = [row for row in state.metrics.rows if row["batch"] >= since]
     for bucket in sorted({row["bucket"] for row in rows} - {-1}):
@@ -76,32 +76,32 @@ def bucket_sums(state: QueryState, names: Sequence[str]) -> Iterator[tuple[Facts
 
 
 def number_in_words(scale: Scale | None) -> str:
-    """Return in how many buckets rows are cut, and since when where that has changed."""
+    """Return the number of buckets, and since when if it has changed."""
     if scale is None:
         return "none yet"
     return f"{scale.buckets}" + (f" since batch {scale.since}" if scale.since > 1 else "")
 
 
 def conditions_on(side: Side) -> Facts:
-    """Return what WHERE says of a side; where one of its conditions calls a predicate, each by itself too."""
+    """Return the conditions of WHERE on a side; if one of them calls a predicate, also each by itself."""
     asked = {"conditions": conditions_of(side.conjuncts)} if side.conjuncts else {}
     return {"where": where_of(side), **asked}
 
 
 def repairs_of(state: QueryState) -> Facts:
-    """Return what waits for the repair, and what the last repairs did."""
+    """Return what waits for the repair, and the results of the last repairs."""
     return {"to_repair": _to_repair(state), "last_repairs": state.metrics.repairs[-LAST:]}
 
 
 def _scans(state: QueryState) -> Facts:
-    """Return why the conditions on sides stand as they do, and the last scans; nothing where none calls a predicate."""
+    """Return the reason for the order of conditions on sides, and the last scans; nothing if none calls a predicate."""
     if state.scans is None:
         return {}
     return {"why": list(state.scans.why()), "last_scans": last(state.scans.batches())}
 
 
 def _to_repair(state: QueryState) -> Facts:
-    """Return how many logged rows no repair has looked at, of which batches and times, and if one was begun."""
+    """Return how many logged rows wait for a repair, their batches and times, and whether a repair was begun."""
     metrics = state.metrics
     begun = read_manifest(state.layout.batch_manifests(state.query.name), "repair", metrics.last_repair + 1)
     rows = metrics.total("missed", after=metrics.repaired)

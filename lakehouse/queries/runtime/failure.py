@@ -1,6 +1,6 @@
-"""Why a query stands still: what one of its operators raised, on which batch, until that batch is finished.
+"""Why a query is stopped: the error that one of its operators raised, and in which batch, until that batch is finished.
 
-batch_manifests/<query>/stopped     one JSON object; it goes when the batch has been run again with success
+batch_manifests/<query>/stopped     one JSON object; it is deleted when the batch has run again with success
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from lakehouse.home.layout import Home
 
 
 class QueryFailed(RuntimeError):
-    """A query stands still until what one of its operators raises has been mended."""
+    """A query is stopped until the error that one of its operators raises has been corrected."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A batch of a query that could not be finished: which operator raised what, where, and when that was.
+    """A batch of a query that could not be finished: the operator, its error, the place and the time.
 
-    ``place``: the file and line of a predicate, none where nothing of the operator's own was running.
+    ``place``: the file and line of a predicate, or none if nothing of the operator's own was running.
     """
 
     batch: int
@@ -35,16 +35,16 @@ class Failure:
 
 
 def read_failure(layout: Home, query: str) -> Failure | None:
-    """Return why a query stands still, None where it does not."""
+    """Return why a query is stopped, or None if it is not."""
     path = layout.batch_manifests(query) / "stopped"
     return Failure(**json.loads(path.read_text("utf-8"))) if path.is_file() else None
 
 
 def write_failure(layout: Home, query: str, stopped: Failure) -> None:
-    """Note why a query stands still, in the place of what was noted before."""
+    """Record why a query is stopped, replacing an earlier record."""
     write_json(layout.batch_manifests(query) / "stopped", asdict(stopped))
 
 
 def clear_failure(layout: Home, query: str) -> None:
-    """Note that a query goes on."""
+    """Record that a query runs again."""
     (layout.batch_manifests(query) / "stopped").unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Looking up things that are numbered within a side: rows by their hash, groups by theirs."""
+"""Find things that are numbered within a side: rows by their hash, groups by theirs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pyarrow as pa
 
 
 def positions_of(known: pa.Table, rows: pa.Table, number: str) -> np.ndarray:
-    """Return for each row the position in ``known`` of its side and ``number``, -1 where it is not there.
+    """Return for each row the position of its side and ``number`` in ``known``, -1 if it is not there.
 
-    Of several in ``known`` that are the same, the first is found. Cost: one sort of ``known``.
+    If several in ``known`` are equal, the first is found. Cost: one sort of ``known``.
     """
     ids, wanted = _ids(known, number), _ids(rows, number)
     if not len(ids):

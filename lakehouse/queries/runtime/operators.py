@@ -1,7 +1,7 @@
-"""Operators as the batches of a query measured them: conditions that are asked one by one, and the kernel behind them.
+"""Operators as a query's batches measured them: conditions that are evaluated singly, and the kernel.
 
-Of a selection they are its figures. A join or an aggregate that calls predicates has them in the table ``operators``,
-by side. Cost: a row per batch and operator.
+For a selection these are its metrics. A join or an aggregate that calls predicates has them in the table
+``operators``, by side. Cost: a row per batch and operator.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _COUNTED = ("taken", "passed", "busy_us", "selectivity", "handled_per_s")
 
 
 class Side(Conditioned, Protocol):
-    """A side of a query, with the name that the query has for it."""
+    """A side of a query, with its name in the query."""
 
     @property
     def alias(self) -> str:
@@ -46,13 +46,13 @@ class Side(Conditioned, Protocol):
 
 @dataclass(frozen=True)
 class Scans:
-    """What finished batches of a join or an aggregate measured; ``rows``: by batch and side, the kernel's last."""
+    """The measurements of a join's or aggregate's finished batches; ``rows``: by batch and side, the kernel's last."""
 
     sides: Sequence[Side]
     rows: Sequence[Facts]
 
     def operators(self) -> list[Facts]:
-        """Return what the last batch showed: of each side the conditions in their current order, last the kernel."""
+        """Return the last batch's figures: for each side the conditions in their current order, then the kernel."""
         last = self._last
         of_sides = [
             {"side": side.alias, **operator_facts(row)}
@@ -62,7 +62,7 @@ class Scans:
         return [*of_sides, *map(_kernel_facts, _of_side(last, None))]
 
     def why(self) -> Iterator[str]:
-        """Yield why each side's conditions stand as they do, and when the kernel runs; nothing before a batch."""
+        """Yield why each side's conditions have their order, and when the kernel runs; nothing before a batch."""
         last = self._last
         for number, side in self._scanned() if last else ():
             for sentence in order_in_words(ranked(_of_side(last, number))):
@@ -71,7 +71,7 @@ class Scans:
             yield kernel_in_words(row["name"], row["handled_per_s"], _arrived(last))
 
     def batches(self) -> Iterator[Facts]:
-        """Yield of each finished batch the scan of each side, and what its kernel did."""
+        """Yield for each finished batch the scan of each side, and the figures of its kernel."""
         for number, of_batch in groupby(self.rows, key=lambda row: row["batch"]):
             rows = list(of_batch)
             sides = ((side.alias, _of_side(rows, place)) for place, side in self._scanned())
@@ -88,7 +88,7 @@ class Scans:
 
 
 def read_scans(layout: Home, query: Query, finished: int) -> Scans:
-    """Return what batches up to the last finished one measured; a later one goes on, or died."""
+    """Return the measurements of batches up to the last finished one; a later one is running or died."""
     rows = [dict(zip(_TABLE, row, strict=True)) for row in read_columns(layout.operators(query.name), _TABLE)]
     sides = len(query.sides)
 
@@ -99,22 +99,22 @@ def read_scans(layout: Home, query: Query, finished: int) -> Scans:
 
 
 def conditions_of(conjuncts: Sequence[Conjunct]) -> list[Facts]:
-    """Return conditions in the written order, and how each is asked."""
+    """Return conditions in the written order, and how each is evaluated."""
     return [{"condition": condition_in_words(each.text), "asked": kind_in_words(each)} for each in conjuncts]
 
 
 def ordered(rows: Sequence[Facts]) -> list[Facts]:
-    """Return the conditions of a batch in the order that the one after it begins with."""
+    """Return the conditions of a batch in the order with which the next one begins."""
     return sorted((row for row in rows if row["operator"] >= 0), key=lambda row: row["position"])
 
 
 def ranked(rows: Sequence[Facts]) -> list[Ranked]:
-    """Return the conditions of a batch in that order, with what was measured of them."""
+    """Return the conditions of a batch in that order, with their measurements."""
     return [_ranked(row) for row in ordered(rows)]
 
 
 def operator_facts(row: Facts) -> Facts:
-    """Return what is told of a condition as a batch measured it."""
+    """Return the figures of a condition as a batch measured it."""
     of_row = _ranked(row)
     return {
         "operator": condition_in_words(row["name"]),
@@ -133,7 +133,7 @@ def operator_facts(row: Facts) -> Facts:
 
 
 def scan_facts(rows: Sequence[Facts]) -> Facts:
-    """Return what a batch measured of one scan: rows, delays, V and tau, and per condition what it did."""
+    """Return the measurements of one scan: rows, delays, V and tau, and the figures of each condition."""
     whole = next(row for row in rows if row["operator"] < 0)
     return {
         **{name: whole[name] for name in ("committed_at", "rows", "time_us", *BATCH)},
@@ -147,7 +147,7 @@ def scan_facts(rows: Sequence[Facts]) -> Facts:
 
 
 def _kernel_facts(row: Facts) -> Facts:
-    """Return the same of a kernel as of a condition; it filters nothing, has no turns, and no rows wait for it."""
+    """Return the same of a kernel; it filters nothing, has no time slice, and no rows wait for it."""
     handled = row["handled_per_s"]
     nothing = dict.fromkeys(("side", "written", "now", "filtered_per_s", "slice_us", "waited"))
     return {

@@ -1,7 +1,7 @@
 """How far a query has come: ticks are answered, and windows kept, up to the time that all streams have passed.
 
-A stream that is further behind than IDLE no longer holds that time back. Follows from the manifest of a batch and the
-ledgers, so a batch that is made again comes as far.
+A stream that is further behind than IDLE no longer holds that time back. The time follows from the manifest of a
+batch and the ledgers, so a batch that runs again reaches the same time.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class Timed(Protocol):
-    """A query whose streams move its time on.
+    """A query with a stream time.
 
     ``idle_us``: a stream whose newest row is further behind another's no longer holds that time back; None for never.
-    ``ahead_us``: rows further ahead of their own arrival are refused; None for none.
+    ``ahead_us``: rows further ahead of their own arrival are refused; None for no limit.
     """
 
     @property
@@ -48,7 +48,7 @@ class Timed(Protocol):
 
 @dataclass(frozen=True)
 class Progress:
-    """The newest event time believed of each side, and the time that all have passed; None before there is one."""
+    """The newest event time accepted from each side, and the time that all have passed; None before there is one."""
 
     newest_us: tuple[int | None, ...]
     until_us: int | None
@@ -86,7 +86,7 @@ def progress(layout: Home, query: Timed, manifest: BatchManifest, before: Progre
 
 
 def is_refused(query: Timed) -> str:
-    """Return SQL that tells which rows have a clock that is further ahead of their own arrival than AHEAD allows."""
+    """Return SQL that says which rows have a clock further ahead of their own arrival than AHEAD allows."""
     if query.ahead_us is None:
         return "false"
     return f"coalesce(event_us - arrival_us > {query.ahead_us}, false)"
@@ -98,7 +98,7 @@ def _newest_of(layout: Home, stream: str, after: int, through: int) -> int | Non
 
 
 def _newest_believed(layout: Home, query: Timed, stream: str, span: tuple[int, int]) -> int | None:
-    """Return the newest time of the rows whose clock is believed, whether or not WHERE lets them through."""
+    """Return the newest time of the rows whose clock is accepted, whether or not WHERE passes them."""
     believed, (after, through) = f"NOT {is_refused(query)}", span
     names = arrow_sql.columns_read([believed])
     parts = parts_between(layout.raw(stream), ("batch", after + 1, through), names)

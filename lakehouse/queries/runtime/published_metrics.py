@@ -1,7 +1,7 @@
-"""What is published of a query's metrics: sums over its finished batches and repairs, and the times that they reached.
+"""The published metrics of a query: sums over its finished batches and repairs, and the times that they reached.
 
-They stand in the row of the query in a version, and the next version adds what was finished since. Cost: one row per
-batch and bucket, or side, and one per repair, of those; and a look at the logs of both tables.
+They are in the query's row of a version, and the next version adds what has finished since. Cost: one row per batch
+and bucket, or side, and one per repair, of those that are new; and a read of the logs of both tables.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lakehouse.home.table_log import bounds, table_id
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, Facts, read_metrics_after
 
 _SUMS = {name: name for name in ("rows", "missed", "refused", "unusable")}
-# What a query has before anything is finished, beside its sums.
+# The values of a query before anything is finished, besides its sums.
 _NOTHING: Facts = {
     **{"batches": 0, "time_us": None, "newest_us": None},
     **{"repairs": 0, "repaired_through": 0, "repaired_us": None, "repaired": 0, "gone": 0},
@@ -24,7 +24,7 @@ _NOTHING: Facts = {
 
 @dataclass(frozen=True)
 class KindsMetrics:
-    """What a kind of query publishes of its metrics beside what all do.
+    """The metrics that a kind of query publishes in addition to those of all kinds.
 
     ``sums``: metrics that add up, by their published columns. ``newest``: those with event times, or lists of them.
     """
@@ -34,22 +34,22 @@ class KindsMetrics:
 
     @property
     def all_sums(self) -> Mapping[str, str]:
-        """Metrics that add up, those that all kinds publish among them; one that a kind has not is 0."""
+        """All metrics that add up, including those that every kind publishes; one that a kind lacks is 0."""
         return {**_SUMS, **self.sums}
 
     @property
     def nothing(self) -> Facts:
-        """What is published before anything is finished."""
+        """The published values before anything is finished."""
         return _NOTHING | dict.fromkeys(self.all_sums, 0)
 
 
 def read_published_metrics(
     layout: Home, query: str, kinds: KindsMetrics, before: Facts | None = None
 ) -> Facts:
-    """Return the columns of ``queries`` that follow from metrics, and which table these lie in.
+    """Return the columns of ``queries`` that follow from metrics, and the table that these are in.
 
-    ``before``: the row of the query in the version before; None to read all. It is passed over where it is of another
-    table, as after the query's meaning changed, has not all columns, or counts batches that the tables lack.
+    ``before``: the row of the query in the version before; None to read all. It is ignored if it is of another table
+    (as after the query's meaning changed), lacks columns, or counts batches that the tables lack.
     """
     metrics_are_in = table_id(layout.queries(query))
     if before is None or not _goes_on(layout, query, before, kinds.nothing | {"table_id": metrics_are_in}):
@@ -60,7 +60,7 @@ def read_published_metrics(
 
 
 def folded(before: Facts, new: BatchMetrics, kinds: KindsMetrics) -> Facts:
-    """Return what is published after more finished batches and repairs; in any parts, it is that of all at once."""
+    """Return the published values after more finished batches and repairs; any division into parts gives the same."""
     newest = (time for row in new.rows for name in kinds.newest for time in _times(row[name]))
     committed = new.repairs[-1]["committed_at"] if new.repairs else None
     return {
@@ -86,7 +86,7 @@ def _times(value: int | list[int | None] | None) -> list[int | None]:
 
 
 def _goes_on(layout: Home, query: str, before: Facts, needed: Facts) -> bool:
-    """Return whether what a version has is complete and of these tables, and they have all that it counts."""
+    """Return whether a version's values are complete and of these tables, and the tables have all that they count."""
     if not before.keys() >= needed.keys() or before["table_id"] != needed["table_id"]:
         return False
     ends = ((layout.queries(query), "batch", "batches"), (layout.repairs(query), "repair", "repairs"))

@@ -1,7 +1,7 @@
-"""Repairs of a registered query, one after the other: what all kinds do alike, around how a kind finds what was missed.
+"""Repairs of a registered query, one after the other: what all kinds share, around the kind's own search.
 
-A repair takes whole batches of the query's log, all that are finished and not repaired. It is finished when its row is
-in ``repairs``.
+A repair processes whole batches of the query's log: all that are finished and not repaired. It is finished when its
+row is in ``repairs``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from lakehouse.queries.runtime.batch_manifest import Span
 
 R = TypeVar("R", bound=QueryRun[Any])
-# What a repair collects of the times of logged rows, however many there are, and the conditions it makes of them.
+# Limits of the times of logged rows that a repair collects, and of the conditions that it makes of them.
 _MOST_CELLS, _MOST_RANGES = 4096, 64
 NOTHING = {"repairs": 0, "looked_at": 0, "found": 0, "gone": 0}
 
@@ -56,7 +56,8 @@ NOTHING = {"repairs": 0, "looked_at": 0, "found": 0, "gone": 0}
 class QueryRepair(ABC, Generic[R]):
     """One repair of a query. ``between_batches``: whether no batch of the query may run meanwhile.
 
-    ``has_one_scale``: whether it ends where the number of buckets changes, as each bucket logs by what it held itself.
+    ``has_one_scale``: whether it ends where the number of buckets changes, because each bucket logs by what it held
+    itself.
     """
 
     between_batches: ClassVar[bool] = False
@@ -66,18 +67,18 @@ class QueryRepair(ABC, Generic[R]):
 
     @abstractmethod
     def find(self, logged: DataFrame) -> tuple[int, int]:
-        """Append what logged rows have missed; return how much that is, and how many logged rows are still in raw."""
+        """Append the results that logged rows missed; return their number, and that of logged rows still in raw."""
 
     @abstractmethod
     def find_here(self, logged: pa.Table, near: RawNear) -> tuple[int, int]:
         """Do the same in this process; ``near``: the raw rows around logged ones.
 
         Raises:
-            TooLarge: before anything is appended, where this process would have to hold too much.
+            TooLarge: before anything is appended, if this process would have to hold too much.
         """
 
     def times_here(self, logged: pa.Table) -> tuple[Int64s, Int64s]:
-        """Return from when to when each logged row may meet others."""
+        """Return the first and last time at which each logged row can have partners."""
         event_us = logged["event_us"].to_numpy()
         return event_us - self.reach_us, event_us + self.reach_us
 
@@ -98,20 +99,20 @@ class QueryRepair(ABC, Generic[R]):
 
     @property
     def through(self) -> int:
-        """The last batch that this repair takes."""
+        """The last batch that this repair processes."""
         return self.manifest.spans[0][1]
 
     @property
     def log(self) -> DataFrame:
-        """The log of all batches up to the last that this repair takes."""
+        """The log of all batches up to the last that this repair processes."""
         table = self.run.layout.missed_rows(self.run.query.name)
         return tables.read(self.run.spark, table).where(f"batch <= {self.through}")
 
     @property
     def batches(self) -> list[BatchManifest]:
-        """What each batch that is repaired took.
+        """The manifests of the batches that are repaired.
 
-        Which of the batches before took in a row makes no difference: a logged row came later.
+        Which of the earlier batches read a row makes no difference: a logged row came later.
         """
         folder = self.run.layout.batch_manifests(self.run.query.name)
         return [
@@ -120,16 +121,16 @@ class QueryRepair(ABC, Generic[R]):
 
     @cached_property
     def last(self) -> BatchManifest:
-        """What the last batch that this repair takes took."""
+        """The manifest of the last batch that this repair processes."""
         return require_manifest(self.run.layout.batch_manifests(self.run.query.name), "batch", self.through)
 
     @property
     def spans(self) -> list[Span]:
-        """The ingest batches of each side that batches have taken so far."""
+        """The ingest batches of each side that batches have read so far."""
         return [(0, through) for _, through in self.last.spans]
 
     def in_last_buckets(self, log: Rows) -> Rows:
-        """Return logged rows with the bucket where the last batch has them; of an older scale with all that may be."""
+        """Return logged rows with their bucket in the last batch; those of an older scale with each possible one."""
         scales, now = self.last.scales, self.last.buckets
         if len(scales) < 2:
             return log
@@ -142,7 +143,7 @@ class QueryRepair(ABC, Generic[R]):
         return all_of(parts)
 
     def finish(self) -> dict[str, int]:
-        """Append what is found, then the row that says so; return its counts."""
+        """Append the results, then the row that finishes the repair; return its counts."""
         logged = self._logged()
         looked_at = logged.num_rows if isinstance(logged, pa.Table) else logged.count()
         counted = {"looked_at": looked_at, "found": 0, "gone": 0}
@@ -154,7 +155,7 @@ class QueryRepair(ABC, Generic[R]):
         return counted
 
     def _logged(self) -> Rows:
-        """Return what batches have missed since the repair before: where these are few, as this process has them."""
+        """Return the rows logged since the last repair; in this process if there are few."""
         table = self.run.layout.missed_rows(self.run.query.name)
         taken = "batch", self.after + 1, self.through
         if not fit_here(most_rows(table, taken)):
@@ -176,9 +177,9 @@ class QueryRepair(ABC, Generic[R]):
         return self.find(self._logged_in_spark())
 
     def near(self, logged: DataFrame, first: Column, last: Column) -> Column:
-        """Return the condition that a raw row lies in one of a few ranges that hold the times of each logged row.
+        """Return the condition that a raw row lies in one of a few ranges that contain the times of each logged row.
 
-        Statistics of files rule out those that lie in none, which ``granules`` cannot.
+        Statistics exclude files that lie in none of the ranges; they could not do that for ``granules``.
         """
         return in_ranges(logged, first, last, self.reach_us)
 
@@ -187,7 +188,7 @@ class QueryRepair(ABC, Generic[R]):
         return F.explode(F.sequence(self._granule(first), self._granule(last))).alias("granule")
 
     def in_granules(self, rows: DataFrame) -> DataFrame:
-        """Return rows with the granule that each is in."""
+        """Return rows with the granule of each."""
         return rows.withColumn("granule", self._granule(F.col("event_us")))
 
     def _granule(self, time: Column) -> Column:
@@ -202,10 +203,10 @@ class QueryRepair(ABC, Generic[R]):
 
 
 def in_ranges(rows: DataFrame, first: Column, last: Column, cell_us: int) -> Column:
-    """Return the condition that ``event_us`` lies in one of a few ranges that hold ``first`` to ``last`` of each row.
+    """Return the condition that ``event_us`` is in one of a few ranges with ``first`` to ``last`` of each row.
 
-    Cost: two passes over the rows; what is collected is bounded, however many there are. Times that are less than about
-    ``cell_us`` apart come to lie in one range.
+    Cost: two passes over the rows; the collected data are bounded, however many rows there are. Times that are less
+    than about ``cell_us`` apart fall into one range.
     """
     low, high = rows.agg(F.min(first), F.max(last)).first() or (None, None)
     if low is None or high is None:
@@ -218,9 +219,9 @@ def in_ranges(rows: DataFrame, first: Column, last: Column, cell_us: int) -> Col
 
 
 def drain_repairs(run: QueryRun[Any]) -> dict[str, int]:
-    """Make all repairs that are due; return how many, and in sum what was looked at, what was found and what is gone.
+    """Run all repairs that are due; return their number, and the sums of rows looked at, results found and rows gone.
 
-    Batches that finish meanwhile are taken by another one.
+    Batches that finish meanwhile are left to another repair.
     """
     repair: type[QueryRepair[Any]] = kind_of(run.query).file("repair").Repair
     totals = dict(NOTHING)
@@ -233,9 +234,10 @@ def drain_repairs(run: QueryRun[Any]) -> dict[str, int]:
 
 
 def next_repair(layout: Home, query: str, has_one_scale: bool = False) -> BatchManifest | None:
-    """Return the repair that was begun and is not finished, or write down the next one; None when nothing is open.
+    """Return the unfinished repair that was begun, or write the manifest of the next one; None if nothing is open.
 
-    A repair takes all finished batches that no repair has taken, or those before the number of buckets changes.
+    A repair processes all finished batches that no repair has processed, or those before the number of buckets
+    changes.
     """
     folder, number = layout.batch_manifests(query), last_repair(layout, query) + 1
     if begun := read_manifest(folder, "repair", number):
@@ -253,7 +255,7 @@ def next_repair(layout: Home, query: str, has_one_scale: bool = False) -> BatchM
 
 
 def beyond_raw(layout: Home, query: Query, logged: Rows, reach_us: int) -> int:
-    """Count logged rows whose partners, up to ``reach_us`` older, may lie where raw rows have been dropped."""
+    """Count logged rows whose partners, up to ``reach_us`` older, may lie where raw rows have been deleted."""
     kept = [raw_from(read_corrections(layout, stream)) for stream in query.streams]
     since = max((time for time in kept if time is not None), default=None)
     if since is None:

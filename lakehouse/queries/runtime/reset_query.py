@@ -1,7 +1,7 @@
-"""A query starts over: its tables, plans and outcomes go, however often that is killed on the way.
+"""Start a query over: delete its tables, manifests and outcomes, even if that is killed on the way several times.
 
-The meaning goes last, and first it is made one that no query has. So a query that was forgotten by half is refused as
-changed until it is forgotten whole: nothing counts on batches whose tables are gone.
+The meaning is deleted last, and is first replaced by one that no query has. A query that was only partly deleted is
+therefore refused as changed until it is deleted completely, so nothing depends on batches whose tables are missing.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _FORGOTTEN = "(being forgotten)"
 
 
 def known_queries(layout: Home) -> list[str]:
-    """Return the names of all queries that have tables or plans, registered or not."""
+    """Return the names of all queries that have tables or manifests, registered or not."""
     folders = {place.parent for place in (*layout.tables_of("any"), layout.batch_manifests("any"))}
     found = {path.name for folder in folders if folder.is_dir() for path in folder.iterdir() if path.is_dir()}
     return sorted(name for name in found if not name.startswith("."))
 
 
 def forget(layout: Home, query: str) -> int:
-    """Remove a query's tables, plans and outcomes; return how many bytes that were.
+    """Delete a query's tables, manifests and outcomes; return their size in bytes.
 
     Raises:
-        LeaseHeld: when another process runs or repairs the query now.
+        LeaseHeld: if another process runs or repairs the query now.
     """
     with ExitStack() as leases:
         for table in (layout.queries(query), layout.repairs(query)):

@@ -1,7 +1,8 @@
-"""A registered query that runs, batch after batch: what all kinds do alike, around what a kind does with a batch.
+"""Run a registered query batch by batch: what all kinds share, around the kind's own work on a batch.
 
-A batch is finished when its metrics are in ``queries``. All that it reads was written down before, its state is that of
-the batch before, and each table is appended once per batch: so a batch that died anywhere is made again, alike.
+A batch is finished when its metrics are in ``queries``. Everything that it reads was fixed before, its state is that
+of the batch before, and each table is appended to once per batch. A batch that died anywhere can therefore run again
+with the same result.
 """
 
 from __future__ import annotations
@@ -65,22 +66,22 @@ class QueryRun(ABC, Generic[Q]):
         wanted: Wanted,
         sites: Mapping[str, Mapping[str, float]],
     ) -> Self:
-        """Return a query and where it runs; ``wanted`` buckets, and ``sites`` as they are declared."""
+        """Return a query and where it runs; ``wanted``: its number of buckets; ``sites`` as declared."""
         return cls(spark, layout, query, streams, wanted)
 
     @abstractmethod
     def finish(self, manifest: BatchManifest, source: RowSource) -> dict[str, Any]:
-        """Append all that a batch comes to, its metrics last; return its totals."""
+        """Append all results of a batch, its metrics last; return its totals."""
 
     def create_tables(self) -> None:
-        """Create the tables that are not there, by the kind's ``tables.py``."""
+        """Create the tables that do not exist, with the kind's ``tables.py``."""
         kind_of(self.query).file("tables").create_tables(self.layout, self.query, self.streams)
 
     def drain(self, most_rows: int = MOST_ROWS) -> dict[str, int]:
-        """Take in, by itself, all finished ingest batches that no batch of the query holds yet; return the totals.
+        """Process all finished ingest batches that no batch of the query has read; return the totals.
 
         Raises:
-            QueryChanged: when the query means something else than its tables.
+            QueryChanged: if the query means something other than its tables.
         """
         self.begin()
         totals = dict.fromkeys(("batches", *self.counts), 0)
@@ -89,26 +90,26 @@ class QueryRun(ABC, Generic[Q]):
         return totals
 
     def begin(self) -> None:
-        """Create the tables that are not there.
+        """Create the tables that do not exist.
 
         Raises:
-            QueryChanged: when the query means something else than its tables.
+            QueryChanged: if the query means something other than its tables.
         """
         name, folder = self.query.name, self.layout.batch_manifests(self.query.name)
         require_same(folder, name, definition_of(self.query), written_as(self.query))
         self.create_tables()
 
     def next(self, most_rows: int, through: Through | None = None) -> BatchManifest | None:
-        """Return the batch that was begun, or write down the next one; None when all is taken."""
+        """Return the batch that was begun, or write the manifest of the next one; None if nothing is new."""
         return next_batch(self.layout, self.query, most_rows, through, self.through_repair(), self.cut)
 
     @property
     def cut(self) -> Wanted:
-        """How many buckets a batch that is written down now is cut into."""
+        """The number of buckets of a new batch."""
         return self.wanted
 
     def through_repair(self) -> int:
-        """Return up to which repair a batch that is written down now knows what was missed."""
+        """Return the last repair whose results a new batch uses."""
         return 0
 
     def append(
@@ -120,10 +121,10 @@ class QueryRun(ABC, Generic[Q]):
         counted_as: str = "batch",
         **constants: str | int | None,
     ) -> bool:
-        """Append rows once, with columns of one value; return False where that was done before.
+        """Append rows once, with constant columns; return False if that was done before.
 
-        ``how``: ``online`` for those of a batch, ``repair`` for those of a repair; ``number`` is its own. Where this
-        process has the rows and there is none, nothing is appended.
+        ``how``: ``online`` for rows of a batch, ``repair`` for rows of a repair; ``number`` is its number. If this
+        process has the rows and there are none, nothing is appended.
         """
         writer = f"{'query' if how == 'online' else 'repair'}-{self.query.name}"
         numbered = with_constants(rows, {**constants, counted_as: number})
@@ -134,7 +135,7 @@ class QueryRun(ABC, Generic[Q]):
         )
 
     def append_metrics(self, rows: Iterable[Mapping[str, Any]], batch: int, **times: Any) -> None:
-        """Append what a batch did, so that it is finished; ``times`` are the same in every row."""
+        """Append the metrics of a batch, which finishes it; ``times`` are the same in every row."""
         stamp = {"batch": batch, **times, "committed_at": datetime.now(UTC)}
         table, writer = self.layout.queries(self.query.name), f"query-{self.query.name}"
         stamped = [{**row, **stamp} for row in rows]
@@ -142,11 +143,11 @@ class QueryRun(ABC, Generic[Q]):
         crash_point("queries.finished")
 
     def is_small(self, manifest: BatchManifest) -> bool:
-        """Tell if this process takes the rows of a batch on, rather than Spark."""
+        """Return whether this process handles the rows of a batch, rather than Spark."""
         return fit_here(accepted_in(self.layout, zip(self.query.streams, manifest.spans, strict=True)))
 
     def states_before(self, manifest: BatchManifest, rows: Rows) -> Rows:
-        """Return the counters and markers of each bucket after the batch before this one, where its ``rows`` are."""
+        """Return each bucket's counters and markers after the batch before this one, where the batch's ``rows`` are."""
         table, batch, scales = self.layout.states(self.query.name), manifest.number, manifest.scales
         if isinstance(rows, pa.Table):
             all_states = tables.read_between(table, ("batch", batch - 1, batch - 1)).select(list(_STATES))
@@ -162,7 +163,7 @@ class QueryRun(ABC, Generic[Q]):
         return before
 
     def state_before(self, manifest: BatchManifest) -> StateBefore:
-        """Return where tasks of a batch find what the batches before it have left."""
+        """Return where the tasks of a batch find the state that earlier batches left."""
         table, batch = self.layout.states(self.query.name), manifest.number
         ends = file_bounds(table, ("batch", "leave_us"))
         files = [
@@ -172,7 +173,7 @@ class QueryRun(ABC, Generic[Q]):
         return StateBefore(str(table), batch, uuid4().hex[:16], read, manifest.scales)
 
     def append_states(self, found: Rows, batch: int) -> None:
-        """Append what a batch changes about the states of the buckets."""
+        """Append the changes of a batch to the states of the buckets."""
         states = of_kind(found, STATE, {name: name for name in _STATES})
         self.append(states, self.layout.states(self.query.name), "online", batch)
         crash_point("queries.state-appended")

@@ -1,10 +1,10 @@
-"""In how many buckets a query's rows are cut, from which batch on.
+"""The number of buckets that a query's rows are divided into, and from which batch on.
 
     a row     is in bucket  hash(its key) % buckets
     a bucket  of a new scale takes its rows from those old ones that leave the same remainder by the common divisor
 
-So a change reads old buckets, and knows of the others nothing: twice as many buckets take each from one. Manifests of
-batches say all scales so far; a batch that is made again is cut as it was.
+After a change a bucket reads only those old buckets: if the number doubles, each reads one. Manifests of batches
+contain all scales so far, so a batch that runs again is divided as before.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-# What a query begins with, unless the configuration says how many.
+# The initial number, unless the configuration sets it.
 LEAST = 8
 
 
 @dataclass(frozen=True)
 class Scale:
-    """From batch ``since`` on rows are cut into so many buckets."""
+    """From batch ``since`` on, rows are divided into this many buckets."""
 
     since: int
     buckets: int
@@ -29,10 +29,11 @@ Scales = tuple[Scale, ...]
 
 @dataclass(frozen=True)
 class Wanted:
-    """How many buckets batches are to be cut into: ``exactly`` so many, or enough for the cores that tasks run on.
+    """The number of buckets that batches should have: ``exactly`` this many, or enough for the cores that tasks run on.
 
-    ``cores`` is asked where tasks make a batch, for the process that takes small ones on runs buckets one by one. What
-    follows cores never shrinks: machines and executors come and go, and each change writes the state anew once.
+    ``cores`` is asked only when tasks make a batch, because the process that handles small ones runs buckets one by
+    one. A number that follows cores never shrinks: machines and executors come and go, and each change writes the
+    state anew once.
     """
 
     exactly: int | None = None
@@ -42,29 +43,29 @@ class Wanted:
         """Return the number of buckets after ``now``, which is None before the first batch."""
         if self.exactly is not None:
             return self.exactly
-        # A power of two, so that each bucket of more takes its rows from one.
+        # A power of two, so that after an increase each bucket takes its rows from one old bucket.
         enough = 1 << (self.cores() - 1).bit_length() if by_tasks else 0
         return max(now or LEAST, enough)
 
 
-# Of a kind that has no buckets, and of a query of which all rows must meet.
+# For a kind without buckets, and for a query in which all rows must meet.
 ONE = Wanted(1)
 
 
 def next_scales(scales: Scales, batch: int, wanted: Wanted, by_tasks: bool = False) -> Scales:
-    """Return the scales up to a batch that is written down now; ``by_tasks``: whether tasks of Spark make it."""
+    """Return the scales up to a new batch; ``by_tasks``: whether Spark tasks make it."""
     now = scales[-1].buckets if scales else None
     buckets = wanted.after(now, by_tasks)
     return scales if buckets == now else (*scales, Scale(batch if scales else 1, buckets))
 
 
 def changes_at(scales: Scales, batch: int) -> bool:
-    """Tell if a batch is the first of its scale, and others were before."""
+    """Return whether a batch is the first of its scale, and others came before."""
     return len(scales) > 1 and scales[-1].since == batch
 
 
 def origin(bucket: int, scales: Scales, batch: int) -> int:
-    """Return the bucket at an earlier batch whose knowledge one of the last scale goes on from."""
+    """Return the bucket at an earlier batch whose knowledge a bucket of the last scale continues with."""
     for scale in reversed(scales):
         bucket %= scale.buckets
         if scale.since <= batch:

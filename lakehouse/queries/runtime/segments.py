@@ -1,19 +1,18 @@
-"""What a bucket holds between two batches: segments of rows that entered, small counters, a copy in memory. No JVM.
+"""A bucket's contents between two batches: segments of rows that entered, counters, a copy in memory. No JVM.
 
 In the table ``states`` a row is one of
 
-    counter    part, content             as it was after its batch; those of the last batch count
-    segment    part, content, leave_us   rows that entered with its batch; none of them counts after leave_us
-    marker     part, leave_us            segments of this part that end before this are gone after its batch
+    counter    part, content             its value after the batch; those of the last batch count
+    segment    part, content, leave_us   rows that entered with the batch; none of them counts after leave_us
+    marker     part, leave_us            segments of this part that end before this have ended with the batch
 
-A batch writes what entered. What leaves is written nowhere: the markers tell. The process that ran a bucket keeps what
-it holds for the next batch, so it reads nothing then; a process that has the state of an earlier batch reads the
-segments since, and one that has none reads all that are alive. Which state a process has is known by the batch and by
-the attempt at it, a name that is drawn whenever a batch is made, so what an attempt that died has left in memory is
-never gone on from.
+A batch writes the rows that entered. Rows that leave are not written; the markers say which. The process that ran a
+bucket keeps its contents for the next batch and then reads nothing. A process that has the state of an earlier batch
+reads the segments since, and one that has none reads all segments in use. A process identifies its state by the batch
+and by the attempt at it, a name drawn each time a batch is run, so the memory of an attempt that died is never used.
 
-Where the number of buckets changes, the first batch of the new scale reads all that is alive in the old buckets and
-writes it anew in its own; from then on only what was written since is read.
+If the number of buckets changes, the first batch of the new scale reads everything in use from the old buckets and
+writes it anew in its own; later batches read only what was written since.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ from lakehouse.queries.runtime.scale import Scale, Scales, changes_at
 _ATTEMPTS = "attempts"
 # Rows that enter together make at most so many segments, and one more.
 MOST_SEGMENTS = 8
-# A process that lags behind by more batches than these reads its buckets anew.
+# A process that is behind by more batches than this reads its buckets anew.
 _REMEMBERED = 64
-# A copy that was not asked for so long is dropped: its query is gone, or another process has the bucket.
+# A copy unused for so long is dropped: its query is deleted, or another process has the bucket.
 _UNUSED_S = 600.0
-# What the copies of a process may come to, as their segments take on disk; in memory it is some four times as much.
+# The limit of a process's copies by the size of their segments on disk; in memory they take about four times as much.
 _MOST_BYTES = psutil.virtual_memory().total // 16
 
 
@@ -58,7 +57,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Change:
-    """What a batch does to a bucket's state; ``alive_from``: by part, the least ``leave_us`` that is alive."""
+    """The change of a bucket's state by a batch; ``alive_from``: by part, the least ``leave_us`` still in use."""
 
     counters: Mapping[str, bytes]
     segments: Sequence[Segment]
@@ -67,22 +66,22 @@ class Change:
 
 @dataclass(frozen=True)
 class Left:
-    """What the batches before have left of a bucket: counters, and the segments that are alive."""
+    """The state that earlier batches left of a bucket: counters, and the segments in use."""
 
     counters: Mapping[str, bytes]
     segments: Sequence[Segment]
 
 
 class Held(Protocol):
-    """What a bucket holds, in memory."""
+    """The contents of a bucket, in memory."""
 
     def catch_up(self, counters: Mapping[str, bytes], segments: Sequence[Segment]) -> None:
-        """Become the state of a later batch, by its counters and the segments since; those may have ended."""
+        """Become the state of a later batch, from its counters and the segments since; some may have ended."""
 
     def take_over(self, parents: Sequence[Left], bucket: int, buckets: int) -> None:
-        """Become the state of one of so many new buckets, which has rows of some old ones; all of it is unwritten.
+        """Become the state of one of several new buckets, which has rows of some old ones; all of it is unwritten.
 
-        What was learned is taken from the first of the parents.
+        What was learned comes from the first of the parents.
         """
 
 
@@ -93,7 +92,7 @@ ReadSegments = Callable[[int, int, Mapping[str, int]], Sequence[Segment]]
 
 @dataclass
 class BucketState(Generic[H]):
-    """A bucket's state while its batch is made. ``bytes``: the size of the counters and segments that are alive."""
+    """A bucket's state while its batch runs. ``bytes``: the size of the counters and segments in use."""
 
     held: H
     attempts: dict[int, str] = field(default_factory=dict)
@@ -102,23 +101,23 @@ class BucketState(Generic[H]):
     used_at: float = 0.0
 
     def measure(self, segments: Sequence[Segment], change: Change) -> None:
-        """Count new segments, and forget those that have ended."""
+        """Count new segments, and drop those that have ended."""
         self.sizes += [(each.part, each.leave_us, len(each.content)) for each in segments]
         self.sizes = [each for each in self.sizes if each[1] >= change.alive_from[each[0]]]
         self.bytes = sum(each[2] for each in self.sizes) + sum(map(len, change.counters.values()))
 
 
-# In the order in which they were last used; buckets of several queries may be run at once.
+# In order of last use; buckets of several queries may run at the same time.
 _KEPT: dict[tuple[str, int], BucketState[Any]] = {}
 _LOCK = Lock()
 
 
 @dataclass(frozen=True)
 class StateBefore:
-    """Where the tasks of a batch find what the batches before it have left.
+    """Where the tasks of a batch find the state that earlier batches left.
 
-    ``states`` names the table; ``attempt`` is drawn when the batch is made. ``scales``: in how many buckets this batch
-    and those before it are cut; what was written under another scale than this one is not read again.
+    ``states`` names the table; ``attempt`` is drawn when the batch runs. ``scales``: the number of buckets of this
+    batch and of those before it; state written under another scale than this one is not read again.
     """
 
     states: str
@@ -130,7 +129,7 @@ class StateBefore:
     def of(self, bucket: int, rows: pa.Table, empty: Callable[[], H]) -> BucketState[H]:
         """Return a bucket's state; ``rows`` are its counters and markers after the batch before, none if it is new.
 
-        Where the scale changes they are those of each ``parent``.
+        If the scale changes, they are those of each ``parent``.
         """
         with _LOCK:
             kept = _KEPT.pop((self.states, bucket), None)
@@ -184,7 +183,7 @@ class StateFile:
     last_leave_us: int | None
 
     def may_hold(self, after: int, before: int, alive_from: int) -> bool:
-        """Tell if the file may have segments of batches between two, neither counted in, that are alive."""
+        """Return whether the file may have segments in use of batches between two, both excluded."""
         return not (
             (self.first_batch is not None and self.first_batch >= before)
             or (self.last_batch is not None and self.last_batch <= after)
@@ -200,7 +199,7 @@ class SegmentFiles:
     batch: int
 
     def __call__(self, bucket: int, after: int, alive_from: Mapping[str, int]) -> list[Segment]:
-        """Return a bucket's segments of batches after one that are alive, in order of their batch."""
+        """Return a bucket's segments in use of batches after one, in order of their batch."""
         least = min(alive_from.values(), default=0)
         files = [each.path for each in self.files if each.may_hold(after, self.batch, least)]
         found = [row for path in files for row in self._read(path, bucket, after, alive_from)]
@@ -221,7 +220,7 @@ class SegmentFiles:
 
 
 def cut_by_time(times: Any, width_us: int) -> Iterator[Any]:
-    """Yield the places of rows that make one segment each: about a width of time, or more if that were too many."""
+    """Yield the positions of rows that form one segment each: about a width of time, or more if there were too many."""
     if not len(times):
         return
     first, last = int(times.min()), int(times.max())
@@ -257,7 +256,7 @@ def _taken_apart(rows: pa.Table) -> tuple[dict[str, bytes], dict[str, int]]:
     """Return counters and markers.
 
     Raises:
-        ValueError: a version before segments has written the state, whole after each batch.
+        ValueError: if a version before segments has written the state, complete after each batch.
     """
     counters, alive_from = dict[str, bytes](), dict[str, int]()
     columns = (rows[name].to_pylist() for name in ("part", "content", "leave_us"))
@@ -275,7 +274,7 @@ def _taken_apart(rows: pa.Table) -> tuple[dict[str, bytes], dict[str, int]]:
 
 
 def _drop_unused() -> None:
-    """Drop the copies that are not used any more, and those used longest ago where all are too many."""
+    """Drop the copies that are not used any more, and the least recently used ones if there are too many."""
     now, size = time.monotonic(), sum(state.bytes for state in _KEPT.values())
     for place, state in list(_KEPT.items()):
         if now - state.used_at <= _UNUSED_S and size <= _MOST_BYTES:

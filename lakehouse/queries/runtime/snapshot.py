@@ -1,7 +1,7 @@
-"""What kinds share in taking a snapshot of a query and in writing it, read from the logs of its tables.
+"""What kinds share to take a snapshot of a query and write it, read from the logs of its tables.
 
-DuckDB reads the data files of the query's tables as they are; nothing is copied before. Cost: the rows that came since
-the version before; one sort of all, where it shares none.
+DuckDB reads the data files of the query's tables in place; nothing is copied before. Cost: the rows that are new
+since the version before; one sort of all rows if it shares none.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _TYPES = {"string": "VARCHAR", "int": "BIGINT", "double": "DOUBLE", "boolean": "
 
 
 class ReadColumn(Protocol):
-    """A column that a query shows: of which side, and under which name."""
+    """A column that a query shows: its side and its name."""
 
     @property
     def name(self) -> str:
-        """The name that the query gives it."""
+        """Its name in the query."""
 
     @property
     def side(self) -> int:
-        """The side whose stream it is of."""
+        """The side that it belongs to."""
 
     @property
     def column(self) -> str:
@@ -49,9 +49,9 @@ class ReadColumn(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class RowsSnapshot(QuerySnapshot):
-    """A query that finds rows, published as a table ``<kind>_<query>``; they lie in the Delta table ``row_table``."""
+    """A query that finds rows, published as ``<kind>_<query>``; the rows are in the Delta table ``row_table``."""
 
-    # What the table holds, in words.
+    # A description of the table.
     rows_are: ClassVar[str]
     columns: Sequence[ShownColumn]
     rows_found: int
@@ -64,7 +64,7 @@ class RowsSnapshot(QuerySnapshot):
 
     @staticmethod
     def finished(batches: int, repairs: int) -> str:
-        """Return SQL that tells if a row is of one of so many finished batches and repairs."""
+        """Return SQL that says whether a row is of a finished batch or repair."""
         return is_finished(batches, repairs)
 
     @property
@@ -74,15 +74,15 @@ class RowsSnapshot(QuerySnapshot):
 
     @property
     def passed_us(self) -> int | None:
-        """Nothing that came as late as its streams allow can still change the time before it."""
+        """The time before which no row that is as late as its stream allows can change anything."""
         return None if self.time_us is None else self.time_us - self.latest_us
 
     def take(self, store: RowStore) -> None:
-        """Take in the rows that are to be published."""
+        """Add the rows that are to be published."""
         store.take(self.rows_table, self.declared(), Appended(self.row_table, rows_at, self.finished))
 
     def declared(self) -> str:
-        """Return the statements that create the published table and say what it holds."""
+        """Return the statements that create the published table and comment on it."""
         (file,) = self.statements
         own = "".join(f"{name(column.name)} {column.type}, " for column in self.columns)
         says = f"{self.rows_are} {self.name}; see queries."
@@ -90,7 +90,7 @@ class RowsSnapshot(QuerySnapshot):
 
 
 def rows_at(source: str) -> str:
-    """Return SQL for rows of a source, with their event time as a time."""
+    """Return SQL for rows of a source, with their event time as a timestamp."""
     return f"SELECT *, make_timestamp(event_us) AS event_at FROM {source}"
 
 
@@ -116,12 +116,12 @@ def shared_fields(
     published_us: int | None,
     step_us: int = 1,
 ) -> Facts:
-    """Return the fields of ``QuerySnapshot``, and the sums that the kind publishes beside.
+    """Return the fields of ``QuerySnapshot``, and the sums that the kind publishes in addition.
 
-    ``before``: the row of the query in the version before, None for none. ``published_us`` back from its newest time
-    the query is published, None for all of it, by whole steps.
+    ``before``: the row of the query in the version before, None for none. The query is published from
+    ``published_us`` before its newest time on, by whole steps; None for all of it.
     """
-    # Before files are listed, so that these have all that the metrics speak of.
+    # Before files are listed, so that these hold everything that the metrics count.
     metrics = read_published_metrics(layout, query.name, kinds, before)
     newest_us = metrics["newest_us"]
     waiting = ("batch", metrics["repaired_through"] + 1, None)
@@ -143,7 +143,7 @@ def shared_fields(
 def shown_columns(
     query: Query, outputs: Iterable[ReadColumn], streams: Mapping[str, Stream], rows: Sequence[str]
 ) -> list[ShownColumn]:
-    """Return the columns of a query as they are published; ``rows``: what the row of each side is called."""
+    """Return the published columns of a query; ``rows``: the name of each side's row."""
     return [
         ShownColumn(
             each.name,
@@ -155,7 +155,7 @@ def shown_columns(
 
 
 def open_rows(snapshot: QuerySnapshot, columns: str = "event_us") -> str:
-    """Return SQL for the logged rows that no repair has looked at; ``columns`` are whole numbers."""
+    """Return SQL for the logged rows that no repair has processed; ``columns`` are whole numbers."""
     if not snapshot.late_files:
         return f"SELECT {', '.join(f'0::BIGINT AS {column}' for column in columns.split(', '))} WHERE false"
     is_waiting = is_open(snapshot.repaired_through, snapshot.batches)
@@ -163,9 +163,10 @@ def open_rows(snapshot: QuerySnapshot, columns: str = "event_us") -> str:
 
 
 def final_before(connection: duckdb.DuckDBPyConnection, passed_us: int | None, waiting: str) -> int | None:
-    """Return the time before which all is final: as late as streams allow, and before all that waits for a repair.
+    """Return the time before which everything is final: what neither late rows nor waiting rows can change.
 
-    ``passed_us``: what no row that streams allow can change any more. ``waiting``: SQL for rows that wait.
+    ``passed_us``: the time before which no row that streams allow can change anything. ``waiting``: SQL for rows that
+    wait.
     """
     if passed_us is None:
         return None
@@ -174,7 +175,7 @@ def final_before(connection: duckdb.DuckDBPyConnection, passed_us: int | None, w
 
 
 def filled(file: str, places: Mapping[str, str]) -> str:
-    """Return a statement of ``sql/serving`` with its places filled in."""
+    """Return a statement of ``sql/serving`` with its placeholders filled in."""
     sql = statement(f"serving/{file}")
     for place, words in places.items():
         sql = sql.replace(place, words)
@@ -182,7 +183,7 @@ def filled(file: str, places: Mapping[str, str]) -> str:
 
 
 def stored_type(stream: Stream, column: str) -> str:
-    """Return the type that DuckDB has for a column of a stream's raw table, or for one of its times."""
+    """Return DuckDB's type for a column of a stream's raw table, or for one of its times."""
     found = stream.all_columns.get(column, Column(type="int"))
     is_exact = found.type in ("decimal", "double") and found.decimals is not None
     return f"DECIMAL(38, {found.decimals})" if is_exact else _TYPES[found.type]

@@ -1,4 +1,4 @@
-"""Where a batch or a repair of a registered query has its rows from: raw, or a scan that several queries share."""
+"""The source of a batch's or repair's rows: raw, or a scan that several queries share."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ if TYPE_CHECKING:
 
 
 class RowsHere(Protocol):
-    """Rows of a side that WHERE lets through, with columns as SQL writes them, as this process has them."""
+    """Rows of a side that WHERE passes, with columns given as SQL, in this process."""
 
     def select_here(self, side: int, columns: Sequence[str]) -> pa.Table:
-        """Return rows; this process reads them itself where no predicate is called."""
+        """Return rows; this process reads them itself if no predicate is called."""
 
 
 class RowSource(RowsHere, Protocol):
-    """The rows of a batch, as Spark or this process has them."""
+    """The rows of a batch, in Spark or in this process."""
 
     def select(self, side: int, columns: Sequence[str]) -> DataFrame:
-        """Return the same rows as Spark has them."""
+        """Return the same rows in Spark."""
 
     def measured(self, side: int) -> Mapping[str, Any]:
-        """Return what the scan of a side has measured.
+        """Return the measurements of a side's scan.
 
         Raises:
-            LookupError: where no shared scan has read it.
+            LookupError: if no shared scan has read it.
         """
 
     def record_metrics(self, rows: int, results: int) -> None:
-        """Record what the batch came to, right before its own metrics finish it."""
+        """Record the measurements of the batch, just before its own metrics finish it."""
 
 
 @dataclass(frozen=True)
 class FromRaw:
-    """Rows read for one query alone; what a predicate raises ends the job.
+    """Rows read for one query alone; an error of a predicate ends the job.
 
-    ``near``: which raw rows of a side are looked at, so that no predicate is asked of the others; all if None.
+    ``near``: which raw rows of a side are read, so that no predicate is called for the others; all if None.
     """
 
     spark: SparkSession
@@ -64,11 +64,11 @@ class FromRaw:
     near: Callable[[DataFrame, int], DataFrame] | None = None
 
     def select(self, side: int, columns: Sequence[str]) -> DataFrame:
-        """Return rows as Spark has them."""
+        """Return rows in Spark."""
         return self._rows(side).selectExpr(*columns)
 
     def select_here(self, side: int, columns: Sequence[str]) -> pa.Table:
-        """Return the same rows as this process has them."""
+        """Return the same rows in this process."""
         read = self.query.sides[side]
         if self.near or side in self.query.row_scans():
             return self.select(side, columns).toArrow()
@@ -103,7 +103,7 @@ class FromRaw:
 
 @dataclass(frozen=True)
 class RawNear:
-    """Raw rows whose event times lie in a few disjoint ranges that ascend, as this process reads them."""
+    """Raw rows whose event times lie in a few disjoint ascending ranges, read by this process."""
 
     layout: Home
     query: Query
@@ -111,14 +111,14 @@ class RawNear:
     ranges: Ranges
 
     def fits(self) -> bool:
-        """Tell if this process takes them on: no predicate is called, and the files that may have them are small."""
+        """Return whether this process handles them: no predicate is called, and their files are small."""
         raw = [self.layout.raw(stream) for stream in self.query.streams]
         return not self.query.row_scans() and fit_here(
             sum(most_near(table, "event_us", self.ranges) for table in raw)
         )
 
     def select_here(self, side: int, columns: Sequence[str]) -> pa.Table:
-        """Return the rows of a side that WHERE lets through."""
+        """Return the rows of a side that WHERE passes."""
         read, (after, through) = self.query.sides[side], self.spans[side]
         near = " OR ".join(f"event_us BETWEEN {low} AND {high}" for low, high in self.ranges)
         condition = f"batch > {after} AND batch <= {through} AND ({near})"

@@ -1,13 +1,13 @@
-"""A registered query as it stands, of any kind: what it took in, holds and owes, and what waits for it; no engine.
+"""The present state of a registered query of any kind: what it has processed, holds and still has to do; no engine.
 
-Reads plans, ledgers and the small tables ``queries`` and ``repairs``. Cost: one row per batch
-and bucket, or side, of each query.
+Reads manifests, ledgers and the small tables ``queries`` and ``repairs``. Cost: one row per batch and bucket, or
+side, of each query.
 
-    new       registered, nothing taken in yet
-    behind    ingest batches wait that no finished batch of the query holds
+    new       registered, nothing processed yet
+    behind    ingest batches wait that no finished batch of the query has read
     current   none wait
-    changed   the query means something else than its tables; it is not run
-    stopped   one of its conditions, or what takes its rows in, raised; it stands still until that is mended
+    changed   the query means something other than its tables; it is not run
+    stopped   one of its conditions, or its kernel, raised an error; it waits until that is corrected
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _METRICS = (
 
 @dataclass(frozen=True)
 class QueryState(ABC):
-    """One query, and what its tables say at the moment they are first read; each is read at most once."""
+    """One query, and the contents of its tables when they are first read; each is read at most once."""
 
     layout: Home
     query: Query
@@ -74,7 +74,7 @@ class QueryState(ABC):
 
     @property
     def meant(self) -> str | None:
-        """What the tables belong to, for people, where that is not what the query means now."""
+        """What the tables were made for, for people, if that is not what the query means now."""
         return None if self._changed is None else self._changed[0]
 
     @property
@@ -89,7 +89,7 @@ class QueryState(ABC):
 
     @cached_property
     def waiting(self) -> dict[str, int]:
-        """How many ingest batches of each stream no finished batch of the query holds."""
+        """How many ingest batches of each stream no finished batch of the query has read."""
         waiting: dict[str, int] = {}
         for stream, (_, through) in zip(self.query.streams, self._taken(), strict=True):
             waiting[stream] = len(read_ledger(self.layout, stream, through))
@@ -97,24 +97,24 @@ class QueryState(ABC):
 
     @cached_property
     def stopped(self) -> Failure | None:
-        """Why the query stands still, None where it does not."""
+        """Why the query is stopped, None if it is not."""
         return read_failure(self.layout, self.query.name)
 
     @cached_property
     def scans(self) -> Scans | None:
-        """What was measured of the conditions on its sides; None where none of them calls a predicate."""
+        """The measurements of the conditions on its sides; None if none of them calls a predicate."""
         if not scanned(self.query.sides):
             return None
         return read_scans(self.layout, self.query, self.metrics.finished)
 
     @cached_property
     def scale(self) -> Scale | None:
-        """In how many buckets rows are cut, and from which batch on; None before the first batch."""
+        """The number of buckets, and from which batch on; None before the first batch."""
         return self._plan.scales[-1] if self._plan and self._plan.scales else None
 
     @cached_property
     def _plan(self) -> BatchManifest | None:
-        """What the last finished batch took."""
+        """The manifest of the last finished batch."""
         return read_manifest(self.layout.batch_manifests(self.query.name), "batch", self.metrics.finished)
 
     def _taken(self) -> tuple[Span, ...]:
@@ -139,10 +139,10 @@ class QueryState(ABC):
 
     @abstractmethod
     def own_summary(self) -> Facts:
-        """Return what one line tells of a query of this kind alone."""
+        """Return the part of the summary that only this kind of query has."""
 
     def summary(self) -> Facts:
-        """Return what one line tells of the query, as plain values; times in microseconds, None for no time yet."""
+        """Return the query's line in the list, as plain values; times in microseconds, None for no time yet."""
         metrics, last = self.metrics, self.metrics.last_batch
         ended = max((row["committed_at"] for row in last), default=None)
         return {
@@ -169,13 +169,13 @@ class QueryState(ABC):
 
 
 def state_of(layout: Home, query: Query) -> QueryState:
-    """Return a query as it stands, by its kind."""
+    """Return the present state of a query, by its kind."""
     state: QueryState = kind_of(query).file("state").state_of(layout, query)
     return state
 
 
 def overview(layout: Home, registered: Mapping[str, Query]) -> Facts:
-    """Return every registered query, and the names of those that have tables and are registered no longer."""
+    """Return every registered query, and the names of those that have tables and are no longer registered."""
     gone = [name for name in known_queries(layout) if name not in registered]
     states = [state_of(layout, query) for query in registered.values()]
     return {"queries": [state.summary() for state in states], "unregistered": gone}

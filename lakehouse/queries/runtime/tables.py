@@ -1,4 +1,4 @@
-"""What the tables of all kinds of query have in common: columns of the query's own, creation, and old states."""
+"""What the tables of all kinds of query share: columns that the query shows, creation, and old states."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Shown(Protocol):
 
 @dataclass(frozen=True)
 class NewTable:
-    """A table of a query that may not be there: where, what sql/tables calls it, and the columns it has room for."""
+    """A table of a query that may not exist: its path, its name in sql/tables, and its additional columns."""
 
     path: Path
     statement: str
@@ -43,7 +43,7 @@ class NewTable:
 
 
 def create_tables(layout: Home, query: str, own: Sequence[NewTable], batches: str) -> None:
-    """Create a query's tables where they are not there: its ``own``, and last the one that counts its batches."""
+    """Create a query's tables if they do not exist: its ``own``, and last the one that counts its batches."""
     if tables.exists(layout.queries(query)):
         return
     tables.side_by_side(*(partial(tables.create, new.path, new.statement, **new.columns) for new in own))
@@ -82,7 +82,7 @@ def hash_of(columns: Sequence[str]) -> str:
 
 
 def output_columns(query: Shown, streams: Mapping[str, Stream], side: int) -> Iterator[str]:
-    """Yield the query's own columns, as SQL, as rows of a side have them: of other sides null."""
+    """Yield the columns that the query shows, as SQL for rows of a side; those of other sides are null."""
     types = output_types(query, streams)
     for output in query.outputs:
         value = f"`{output.column}`" if output.side == side else "NULL"
@@ -90,12 +90,12 @@ def output_columns(query: Shown, streams: Mapping[str, Stream], side: int) -> It
 
 
 def as_columns(types: Mapping[str, str], prefix: str = "") -> str:
-    """Return columns with types as they follow others in CREATE TABLE."""
+    """Return columns with types as they continue a list in CREATE TABLE."""
     return "".join(f",\n    `{prefix}{name}` {kind}" for name, kind in types.items())
 
 
 def drop_old_states(layout: Home, query: str) -> None:
-    """Delete what nobody reads any more: superseded counters, segments that have ended, and those of old scales."""
+    """Delete what nobody reads any more: replaced counters, segments that have ended, and those of old scales."""
     table, done = layout.states(query), finished(layout, query)
     if not tables.exists(table):
         return
@@ -103,7 +103,7 @@ def drop_old_states(layout: Home, query: str) -> None:
     since = manifest.scales[-1].since if manifest and manifest.scales else 0
     last = tables.read_between(table, ("batch", done, done))
     if "leave_us" not in last.column_names:
-        # A version before segments wrote it; the query's next run says what to do.
+        # A version before segments wrote it; the query's next run reports what to do.
         return
     markers = last.filter(pc.is_null(last["content"])).group_by("part").aggregate([("leave_us", "min")])
     alive_from = dict(zip(markers["part"].to_pylist(), markers["leave_us_min"].to_pylist(), strict=True))
