@@ -1,9 +1,9 @@
-"""Verdicts on an ingest batch whose rows are buffered, since they are read more than once before they are written.
+"""Verdicts on an ingest batch whose rows are buffered, because they are read more than once before they are written.
 
-Rows with an identity are compared before any is accepted; requeued lines must be put in order.
-One pass reads and parses the batch, buffers its rows and brings counts and hashes here; the others read the buffer.
-Where rows are compared, lines are buffered too: a row that turns out to be a conflict goes to quarantine by the bytes
-that were judged, whatever its file holds by then.
+Rows with an identity are compared before any is accepted; requeued lines must be put in order. One pass reads and
+parses the batch, buffers its rows and returns counts and hashes to the driver; later passes read the buffer. If rows
+are compared, lines are buffered too: a row that turns out to be a conflict goes to quarantine with the bytes that
+were judged, whatever its file holds by then.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class BufferedBatch:
 
     @cached_property
     def rows(self) -> DataFrame:
-        """Every row of the batch, with a number of its own and, where it is usable, the hash of its identity."""
+        """Every row of the batch, with a number and, if it is usable, the hash of its identity."""
         if self.records.stream.identity:
             # By its plan Spark knows the frame again wherever it is read.
             self.records.lines.frame.persist(StorageLevel.MEMORY_AND_DISK)
@@ -57,7 +57,7 @@ class BufferedBatch:
 
     @cached_property
     def counted(self) -> pa.Table:
-        """What is counted of each row: some 30 bytes; the first to ask reads and parses the batch."""
+        """The counted values of each row, some 30 bytes; the first call reads and parses the batch."""
         stream, rows = self.records.stream, self.rows
         places = [] if self._order is None else PLACES
         missing = (is_missing(stream, measure).alias(f"missing_{measure}") for measure in stream.measures)
@@ -78,7 +78,7 @@ class BufferedBatch:
 
     @cached_property
     def repeats(self) -> pa.Table | None:
-        """Usable rows that repeat an accepted one, None where there are none."""
+        """Usable rows that repeat an accepted one; None if there are none."""
         if not self.records.stream.identity:
             return None
         hashed = self.counted.filter(self.counted[_HASH].is_valid())
@@ -126,7 +126,7 @@ class BufferedBatch:
 
     @property
     def _order(self) -> bool | None:
-        """Whether rows come out of Spark in processing order (None), or are put in order by arrival or by place."""
+        """Whether Spark returns rows in processing order (None), or they are sorted by arrival or by place."""
         if self.records.stream.source.kind == "kafka":
             return True
         # Lines of quarantine are in no order.

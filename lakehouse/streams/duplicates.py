@@ -1,6 +1,6 @@
-"""Which rows of a batch repeat an accepted row, found without reading raw: by hashes, then exactly.
+"""Find the rows of a batch that repeat an accepted row without reading all of raw: first by hashes, then exactly.
 
-    hashes of the batch's identities -> those met twice, or in the index of earlier batches -> suspects
+    hashes of the batch's identities -> those that occur twice, or in the index of earlier batches -> suspects
     suspects, and the rows of raw with their hash -> identities and contents compared -> verdicts
 
 The cost is that of the batch, of a search in the index, and of the files of raw that hold a suspect's hash.
@@ -50,8 +50,8 @@ def find_repeats(
 ) -> pa.Table | None:
     """Return the rows that are duplicates or conflicts, with their ``verdict``; None for none.
 
-    ``rows_of`` gives the batch's usable rows of some hashes, with all columns named by ``compared``; what else it
-    gives stays. The batch's own hashes are added to the index.
+    ``rows_of`` returns the batch's usable rows with given hashes, with all columns named by ``compared``; its other
+    columns are kept. The batch's own hashes are added to the index.
     """
     index = open_index(target, hashed.batch)
     unique, counts = np.unique(hashed.hashes, return_counts=True)
@@ -82,14 +82,14 @@ def count_repeats(repeats: pa.Table | None) -> dict[str, int]:
 
 
 def conflict_detail(stream: Stream) -> str:
-    """Return what quarantine says of a conflict."""
+    """Return the detail of a conflict in quarantine."""
     return f"same identity ({', '.join(stream.identity)}) as an accepted row, other content"
 
 
 def _earlier(
     target: StreamTables, batch: int, rows: pa.Table, hashes: Hashes, batches: Batches
 ) -> pa.Table | None:
-    """Return the accepted rows of some hashes, which are in some batches, near enough to be repeated by these rows."""
+    """Return the accepted rows with some hashes, in some batches, that are close enough in time to be duplicates."""
     if not len(hashes) or not rows.num_rows:
         return None
     stream, times = target.stream, pc.min_max(rows["event_us"]).as_py()
@@ -103,7 +103,7 @@ def _earlier(
 
 
 def judged(rows: pa.Table, earlier: pa.Table | None, stream: Stream) -> pa.Table:
-    """Return those of a batch's rows that repeat one of them or an accepted ``earlier`` one, with a ``verdict``."""
+    """Return the rows of a batch that repeat another of its rows or an accepted ``earlier`` one, with a ``verdict``."""
     names = compared(stream)
     both = rows.select(names)
     if earlier is not None:

@@ -1,11 +1,11 @@
-"""One ingest batch: a manifest's records to raw, quarantine and ledger, exactly once.
+"""One ingest batch: the records of a manifest are written to raw, quarantine and ledger, exactly once.
 
-    records (batch_records) -> verdicts (small_batch, buffered_batch, or row by row as they are written)
+    records (batch_records) -> verdicts (small_batch, buffered_batch, or row by row while they are written)
                             -> raw, quarantine, ledger
 
-Raw and quarantine are appended first, the ledger last. A batch is finished when its ledger row is there; readers of
-raw and quarantine look at finished batches only. Each append is skipped when it was already made, so a batch that
-died anywhere is simply run again; held_batch counts it should its source be another by then.
+Raw and quarantine are appended first, the ledger last. A batch is finished when its ledger row exists; readers of raw
+and quarantine use finished batches only. An append that was already made is skipped, so a batch that died anywhere is
+simply run again; held_batch counts the stored rows if its source has changed by then.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ COUNTS = ("received", "requeued", "accepted", "quarantined", "duplicates", "late
 
 
 def writer_of(stream: str) -> str:
-    """Return as whom the ingest of a stream marks what it appends."""
+    """Return the writer's name with which the ingest of a stream marks its appends."""
     return f"ingest-{stream}"
 
 
 @dataclass(frozen=True)
 class BatchTables:
-    """The tables of a stream, written to as one batch: an append that was made before is not made again."""
+    """The tables of a stream, as one batch writes them: an append that was already made is not made again."""
 
     target: StreamTables
     batch: int
@@ -48,7 +48,7 @@ class BatchTables:
     had: set[str] = field(default_factory=set)
 
     def append_raw(self, rows: DataFrame | pa.Table) -> list[Path] | None:
-        """Append accepted rows; return the files written, None when that was done before."""
+        """Append accepted rows; return the files written, None if that was done before."""
         if isinstance(rows, DataFrame):
             rows = rows.drop("reason", "detail", "record", "message")
         written = self._append(rows, "raw")
@@ -61,7 +61,7 @@ class BatchTables:
         crash_point("ingest.quarantine-appended")
 
     def has_quarantine(self) -> bool:
-        """Whether an earlier attempt has appended rejected records: there are none to be found any more, perhaps."""
+        """Whether an earlier attempt has appended rejected records, which may no longer be readable."""
         name = self.target.stream.name
         return tables.is_appended(self.target.layout.quarantine(name), writer_of(name), self.batch)
 
@@ -74,7 +74,7 @@ class BatchTables:
         crash_point("ingest.ledger-appended")
 
     def take_back(self) -> None:
-        """Remove what the batch appended to raw and quarantine."""
+        """Remove the rows that the batch appended to raw and quarantine."""
         layout, name = self.target.layout, self.target.stream.name
         for table in (layout.raw(name), layout.quarantine(name)):
             tables.remove(self.target.spark, table, f"batch = {self.batch}")
@@ -116,7 +116,7 @@ def _written(records: BatchRecords, target: BatchTables) -> BatchStats:
 
 
 def _streamed(records: BatchRecords, target: BatchTables) -> BatchStats | None:
-    """Append raw and quarantine, counting on the way; None when raw was appended before, so nothing was read."""
+    """Append raw and quarantine, counting meanwhile; None if raw was appended before, so that nothing was read."""
     crash_point("ingest.batch-parsed")
     rows = records.rows
     seen, is_good = Observation(), F.col("reason").isNull()
@@ -130,7 +130,7 @@ def _streamed(records: BatchRecords, target: BatchTables) -> BatchStats | None:
 
 
 def _reject(records: BatchRecords, target: BatchTables, written: list[Path]) -> dict[str, int]:
-    """Append quarantine, by the files that were ``written`` to raw; return how many records each reason has."""
+    """Append quarantine, using the files ``written`` to raw; return the number of records of each reason."""
     rejected = records.rejected_beside(lines_in(written)).persist()
     try:
         reasons = {row["reason"]: row["count"] for row in rejected.groupBy("reason").count().collect()}
@@ -141,7 +141,7 @@ def _reject(records: BatchRecords, target: BatchTables, written: list[Path]) -> 
 
 
 def _buffered(judged: SmallBatch | BufferedBatch, target: BatchTables) -> BatchStats:
-    """Append raw and quarantine side by side, once the rows are judged; return the counts."""
+    """Append raw and quarantine side by side, after the rows have verdicts; return the counts."""
     try:
         stats = judged.stats
         crash_point("ingest.batch-parsed")

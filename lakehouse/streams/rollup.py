@@ -62,10 +62,10 @@ _MARKER = pa.schema(
 
 
 def append_new(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, int]:
-    """Append the nodes of every finished ingest batch not contained yet, as one commit.
+    """Append the nodes of every finished ingest batch that the rollup lacks, as one commit.
 
     Raises:
-        RollupOutdated: when levels, groupings or measures are not those the table was built for.
+        RollupOutdated: if levels, groupings or measures are not those that the table was built for.
     """
     path = layout.rollup(stream.name)
     tables.create_rollup(path, stream)
@@ -92,7 +92,7 @@ def append_new(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, i
 
 @dataclass(frozen=True)
 class _Added:
-    """What some batches add: the nodes of their rows, given the newest time contained, and the marker."""
+    """The nodes of some batches, given the newest time contained, and the marker."""
 
     stream: Stream
     first: int
@@ -128,11 +128,11 @@ class _Added:
 
 
 def folded_nodes(layout: Home, stream: Stream, horizons: Sequence[int]) -> Iterator[pa.Table]:
-    """Yield one row per node, some times after the others: partial nodes combined, without those below their horizon.
+    """Yield one row per node, range of time by range: partial nodes combined, without those below their horizon.
 
-    ``horizons`` are those of a table that is current. Cost: one pass on one core, and one over the starts where there
-    are many nodes; memory: ``VALUES_AT_ONCE``, of counters at least the nodes of the last level's width, which are
-    joined from each other.
+    ``horizons`` are those of a table that is current. Cost: one pass on one core, and one over the starts if there
+    are many nodes; memory: ``VALUES_AT_ONCE``, for counters at least the nodes of the last level's width, which are
+    combined from each other.
     """
     folder = folder_of(stream)
     starts = pa.array([0, *horizons], pa.int64())
@@ -146,7 +146,7 @@ def folded_nodes(layout: Home, stream: Stream, horizons: Sequence[int]) -> Itera
 
 
 def _times(table: Path, stream: Stream, most: int) -> list[Between]:
-    """Cut the starts of nodes into ranges that have about so many nodes each; no node of counters from its parents."""
+    """Divide the starts of nodes into ranges of about this many nodes; a counter's node stays with its parents."""
     ((first, last),) = bounds(table, ["start_us"], _NODES)
     if first is None or last is None:
         return []
@@ -164,7 +164,7 @@ def _times(table: Path, stream: Stream, most: int) -> list[Between]:
 
 
 def kept_nodes(spark: SparkSession, layout: Home, stream: Stream, schema: RollupSchema) -> DataFrame:
-    """Return partial nodes at or above their level's horizon, as the table was built."""
+    """Return partial nodes at or above their level's horizon, with the levels that the table was built for."""
     table = tables.read(spark, layout.rollup(stream.name)).where("level > 0")
     contained = read_marker(layout.rollup(stream.name))
     if contained.newest_us is None:
@@ -178,7 +178,7 @@ def kept_nodes(spark: SparkSession, layout: Home, stream: Stream, schema: Rollup
 
 
 def combined(nodes: DataFrame, stream: Stream) -> DataFrame:
-    """Return one row per node of partial ones, without their batches."""
+    """Return one row per node from partial nodes, without their batches."""
     if stream.counters:
         return folded_with_counters(nodes, stream)
     folded = nodes.groupBy(*_NODE, *stream.grouping_keys).agg(*_combined(stream))
@@ -186,7 +186,7 @@ def combined(nodes: DataFrame, stream: Stream) -> DataFrame:
 
 
 def over_keys(nodes: DataFrame, stream: Stream, grouping: tuple[str, ...]) -> DataFrame:
-    """Return nodes with what a grouping leaves out set to null."""
+    """Return nodes with the keys that a grouping leaves out set to null."""
     left_out = [key for key in stream.grouping_keys if key not in grouping]
     # Over several meters there is no counter.
     left_out += stream.counter_columns if left_out else ()
@@ -194,16 +194,16 @@ def over_keys(nodes: DataFrame, stream: Stream, grouping: tuple[str, ...]) -> Da
 
 
 def totals(nodes: pa.Table, stream: Stream) -> pa.Table:
-    """Return per level and grouping, of nodes or of totals: rows and, of each measure, n and sum."""
+    """Return rows and, for each measure, n and sum, per level and grouping, from nodes or from totals."""
     parts = ["rows", *(f"{name}__{part}" for name in stream.measures for part in ("n", "sum"))]
     found = nodes.group_by(["level", "grouping"]).aggregate([(part, "sum") for part in parts])
     return found.rename_columns([name.removesuffix("_sum") for name in found.column_names])
 
 
 def compact(layout: Home, stream: Stream) -> dict[str, int]:
-    """Fold the nodes that batches have added, where enough have come, in one commit; parts below horizons go.
+    """Fold the nodes that batches have added, if there are enough, in one commit; parts below horizons are deleted.
 
-    Cost: what has come, and the parts that it touches.
+    Cost: the new nodes, and the parts that they affect.
     """
     path = layout.rollup(stream.name)
     schema = require_current(layout, stream)

@@ -1,8 +1,8 @@
-"""Verdicts on a batch of files that fits into memory: plain lines are typed in Arrow, most others line by line here.
+"""Verdicts on a batch of files that fits into memory: plain lines are typed in Arrow, most others one by one here.
 
-Starting one Spark job takes longer than reading a few megabytes here, and Arrow types a plain line for a fraction of
-what Spark takes for it. Only a line of which neither can say what Spark makes of it is given to Spark. What is larger,
-not of files, mostly not plain or not of a format that ``plain_lines`` knows is judged as ``ingest`` says.
+Starting one Spark job takes longer than reading a few megabytes here, and Arrow types a plain line in a fraction of
+Spark's time. Spark gets only lines that neither can interpret as Spark would. Other batches are judged as ``ingest``
+says: larger ones, those not of files, and those with mostly odd lines or a format that ``plain_lines`` does not know.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _NO_LINES = pa.record_batch([[], [], []], schema=NUMBERED)
 
 
 def judged_here(records: BatchRecords) -> SmallBatch | None:
-    """Return what judges a batch on the driver; None where it is too large, or too few of its lines are plain."""
+    """Return the verdicts on a batch, made by the driver; None if it is too large or too few of its lines are plain."""
     if not _is_small(records):
         return None
     judged = SmallBatch(records)
@@ -68,7 +68,7 @@ def judged_here(records: BatchRecords) -> SmallBatch | None:
 
 
 def _is_small(records: BatchRecords) -> bool:
-    """Whether a batch can be read on the driver."""
+    """Return whether the driver can read a batch."""
     source = records.stream.source
     if records.manifest.kind != "files" or source.format == "parquet" or not can_be_plain(records.stream):
         return False
@@ -77,18 +77,18 @@ def _is_small(records: BatchRecords) -> bool:
 
 
 class _TooMuch(Exception):
-    """A batch is not one to be judged here."""
+    """The driver cannot judge this batch."""
 
 
 class _Room:
-    """How many bytes of lines, and of those that are not plain, threads may still take in."""
+    """How many bytes of lines, and of lines that are not plain, threads may still read."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._lines, self._others = SMALL_BYTES, OTHER_BYTES
 
     def take(self, lines: int, others: int) -> None:
-        """Take some in."""
+        """Use some of the room."""
         with self._lock:
             self._lines -= lines
             self._others -= others
@@ -103,10 +103,10 @@ class SmallBatch:
     records: BatchRecords
 
     def read(self) -> None:
-        """Read the batch, as the first that asks for its counts or rows would.
+        """Read the batch now, instead of when its counts or rows are first asked for.
 
         Raises:
-            _TooMuch: when it does not fit into memory, or too many of its lines are not plain.
+            _TooMuch: if it does not fit into memory, or too many of its lines are not plain.
         """
         _ = self._read
 
@@ -115,7 +115,7 @@ class SmallBatch:
 
     @cached_property
     def stats(self) -> BatchStats:
-        """The counts of the batch; the first to ask reads and parses it."""
+        """The counts of the batch; the first call reads and parses it."""
         stream, usable, bad = self.records.stream, self._usable, self._bad
         items = pa.chunked_array([*usable["source_item"].chunks, *bad["source_item"].chunks], pa.int32())
         reasons = pa.chunked_array([pa.nulls(usable.num_rows, pa.string()), *bad["reason"].chunks])
@@ -127,7 +127,7 @@ class SmallBatch:
 
     @cached_property
     def repeats(self) -> pa.Table | None:
-        """Usable rows that repeat an accepted one, None where there are none."""
+        """Usable rows that repeat an accepted one; None if there are none."""
         if not self.records.stream.identity:
             return None
         hashes, has_one = hashes_of(self._usable, self.records.stream)
@@ -180,7 +180,7 @@ class SmallBatch:
 
     @cached_property
     def _others(self) -> pa.Table | None:
-        """The rows of lines that are not plain, None where all are: Spark judges those whose verdict is not known."""
+        """The rows of lines that are not plain, None if there are none; Spark judges those without a verdict."""
         stream, layouts = self.records.stream, layouts_of(self.records.manifest.files)
         rows, lines = self._read
         if not lines.num_rows:
@@ -204,7 +204,7 @@ class SmallBatch:
 
     @cached_property
     def _parts(self) -> tuple[pa.Table, pa.Table, list[tuple[str, pa.RecordBatch]]]:
-        """The rows of plain lines, all other lines, and, where rows are compared, the lines of each file."""
+        """The rows of plain lines, all other lines, and, if rows are compared, the lines of each file."""
         stream, files, room = self.records.stream, self.records.manifest.files, _Room()
         plain = [_with_path(read_plain(_NO_LINES, stream.source.fields, stream).rows, "")]
         others, lines = [unreadable_lines(files)], list[tuple[str, pa.RecordBatch]]()
@@ -231,7 +231,7 @@ class SmallBatch:
         return parts
 
     def _conflicts(self) -> Iterator[pa.Table]:
-        """Yield the conflicts of each piece of a file, with the bytes that were judged: it may hold others by now."""
+        """Yield the conflicts of each piece of a file, with the bytes that were judged; the file may have changed."""
         repeats = self.repeats
         if repeats is None:
             return

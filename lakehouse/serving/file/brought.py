@@ -1,7 +1,7 @@
-"""Versions on the machine that reads them: where they are published on an object store, they are brought from there.
+"""Versions on the machine that reads them: those published on an object store are downloaded.
 
-The folder ``serving`` of a home is then a cache: it has the same files under the same names, each fetched once, under a
-hidden name until it is whole. It holds no version that the store does not, but those that a reader has open.
+The folder ``serving`` of a home is then a cache. It has the same files under the same names, each downloaded once,
+under a hidden name until it is complete. It holds only versions that the store has, and those that a reader has open.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _SILENT: set[Path] = set()
 
 
 def hold_brought(folder: Path, version: int | None = None) -> Hold:
-    """Take the shared lock on a version, by default the current one, which is brought here first.
+    """Take the shared lock on a version, by default the current one, after downloading it.
 
-    Where the store does not answer, the current version is the last one that was brought, and the log says so.
+    If the store does not answer, the current version is the last one that was downloaded, and the log says so.
 
     Raises:
-        NotPublished: when there is no version.
-        VersionGone: when the version asked for is not kept.
+        NotPublished: if there is no version.
+        VersionGone: if the version asked for is not kept.
     """
     if version is None:
         look(folder)
@@ -63,7 +63,7 @@ def hold_brought(folder: Path, version: int | None = None) -> Hold:
 
 
 def look(folder: Path) -> None:
-    """Bring the current version here if the store answers, or if there is none here yet."""
+    """Download the current version if the store answers, or if there is none here yet."""
     store = store_of(folder)
     if store is None:
         return
@@ -89,12 +89,12 @@ def kept_versions(folder: Path) -> list[int]:
 
 
 def bring_current(folder: Path, store: StorePath) -> None:
-    """Bring the newest version here, unless it is; versions that the store holds no more go from here.
+    """Download the newest version unless it is here; delete versions that the store no longer has.
 
-    Cost: a listing; of a new version what it does not share with those that are here.
+    Cost: a listing, and the files of a new version that it does not share with those that are here.
 
     Raises:
-        StoreUnavailable, ObjectUnread: when the store does not answer, or does not give a file.
+        StoreUnavailable, ObjectUnread: if the store does not answer, or does not return a file.
     """
     for tries_left in reversed(range(_TRIES)):
         kept = stored_versions(store)
@@ -148,7 +148,7 @@ def _fetch(store: StorePath, stored: StoredFile, into: Path) -> None:
 
 @contextmanager
 def bringing(folder: Path) -> Iterator[None]:
-    """Be the only one who puts files of a store's versions into a folder; what was left half fetched is removed."""
+    """Be the only process that downloads versions into a folder; incomplete downloads are deleted."""
     (folder / "segments").mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder / "bring.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:

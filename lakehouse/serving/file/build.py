@@ -1,7 +1,7 @@
 """Nodes and a snapshot of every stream -> the tables of one new DuckDB file, and of the segments beside it.
 
-Nodes go into segments (segments.py), rows of the ledger and of queries into others (row_store.py); of each a version
-writes only the newest. All else is small and written anew. Values go in as literals, see literals.py.
+Nodes go into segments (segments.py), rows of the ledger and of queries into others (row_store.py); a version writes
+only the newest of each. Everything else is small and written anew. Values are written as literals, see literals.py.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ def write_tables(
 ) -> tuple[Stored, RowStore]:
     """Fill every table of the version, with the macros and views; return where its nodes and rows are.
 
-    ``folder`` takes segments; where it is None, all is in the version's own file. ``previous`` is attached where the
+    ``folder`` takes segments; if it is None, everything is in the version's own file. ``previous`` is attached if the
     version may share with it.
 
     Raises:
-        ValueError: when the version before is not the one that a stream's changes follow.
+        ValueError: if the version before is not the one that a stream's changes follow.
     """
     with _transaction(connection):
         for created in tables():
@@ -101,7 +101,7 @@ def write_tables(
 
 @contextmanager
 def _transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Let the disk be waited for once, not after each statement; what fails leaves a draft that nobody reads."""
+    """Wait for the disk once, not after each statement; a failure leaves a draft that nobody reads."""
     connection.execute("BEGIN TRANSACTION")
     yield
     connection.execute("COMMIT")
@@ -119,7 +119,7 @@ def _write_publication(
 
 
 def _numbered(streams: Sequence[StreamSnapshot], previous: Previous | None) -> Iterator[Numbered]:
-    """Yield the streams with their numbers: a new one for a stream whose nodes are all made anew."""
+    """Yield the streams with their numbers; a stream whose nodes are all written anew gets a new number."""
     known = previous.streams if previous else {}
     new = 1 + max((stream.number for stream in known.values()), default=-1)
     for stream in streams:
@@ -164,7 +164,7 @@ def _scalar(connection: duckdb.DuckDBPyConnection, query: str) -> int:
 
 
 def _write_node_counts(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
-    """Count the stream's nodes by level and parent: a horizon lies between parents, so that whole rows go with it."""
+    """Count the stream's nodes by level and parent: horizons lie between parents, so they delete whole rows."""
     levels, before = one.stream.levels, ""
     own = f"slot >= {one.first_slot(0)} AND slot < {one.end_slot}"
     source = f"fresh.segment.nodes WHERE {own}"
@@ -224,7 +224,7 @@ def _write_ladder(
 
 
 def _groupings(connection: duckdb.DuckDBPyConnection, one: Numbered) -> list[dict[str, Any]]:
-    """Return what the ladder says of the groupings, fewest keys first."""
+    """Return the rows of the ladder for the groupings, fewest keys first."""
     stream = one.stream
     ids = [_grouping_id(one.number, index) for index in range(len(stream.groupings))]
     refined = refinements(stream.groupings, [_series_of(connection, one, number) for number in ids])
@@ -254,9 +254,9 @@ def _grouping_id(number: int, grouping: int) -> int:
 
 
 def _edges(stream: StreamSnapshot, measure: str) -> tuple[int, int, int]:
-    """Return before which instant answers are final, since when rows came, and where the kept past begins.
+    """Return the times before which answers are final, from which rows exist, and where the kept past begins.
 
-    A measure that came later begins there: what its values were before is not known.
+    For a measure that was added later the past begins when it was added, because its earlier values are unknown.
     """
     final = KEPT_FOREVER_US if stream.newest_us is None else stream.newest_us - stream.latest_us
     earliest = KEPT_FOREVER_US if stream.earliest_us is None else stream.earliest_us
@@ -281,7 +281,7 @@ def _write_levels(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
 def _take_ledger(
     connection: duckdb.DuckDBPyConnection, store: RowStore, stream: StreamSnapshot | None
 ) -> SharedRows:
-    """Take in a stream's ledger; of no stream an empty one, so that there always is a table."""
+    """Add a stream's ledger; without a stream an empty one, so that the table always exists."""
     if stream is None:
         table = SharedRows("ledger", "", ("stream", "batch"), is_view=False)
         store.open(table, statement("serving/ledger"))

@@ -1,10 +1,10 @@
-"""Nodes that changed since the version before: what came to them, added to what they held.
+"""Nodes that changed since the version before: new partial nodes are added to the old nodes.
 
     files of partial nodes -> wide nodes -> long rows, ``changed`` -> with the old rows, ``combined`` -> ``fresh``
 
-Sums add, extremes and times take the outer one, so the old rows of a node and the partial nodes that came since are
-all that its new row needs; counters need more, see counter_changes.py. Cost: the partial nodes, and one pass over what
-the version before has of their times.
+Sums add, extremes and times take the outer one, so a node's new row needs only its old rows and the partial nodes
+since; counters need more, see counter_changes.py. Cost: the partial nodes, and one pass over their times in the
+version before.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _EXACT = "ifnull(CAST({0}.exact_total AS HUGEINT), {0}.wide_total)"
 
 
 def write_changed(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
-    """Write the new rows of the stream's nodes that changed; ``combined`` holds them with what they were before."""
+    """Write the new rows of the stream's changed nodes; ``combined`` holds them with their earlier values."""
     create_macros(connection)
     connection.execute(f"CREATE OR REPLACE TEMP TABLE wide AS {_folded(one.stream)}")
     connection.execute("CREATE OR REPLACE TEMP TABLE changed_nodes AS FROM fresh.segment.nodes WITH NO DATA")
@@ -41,10 +41,10 @@ def write_changed(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
 
 
 def _find_before(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
-    """Let ``before`` be what the changed nodes were; each block is read over the times that changed in it alone.
+    """Let ``before`` be the earlier values of the changed nodes; of each block only the changed times are read.
 
-    A batch meets as many row groups as it has series, and DuckDB opens each column of each: others than those that
-    ``_COMBINED`` needs stay null.
+    A batch affects as many row groups as it has series, and DuckDB opens each column of each: columns that
+    ``_COMBINED`` does not need stay null.
     """
     connection.execute("CREATE OR REPLACE TEMP TABLE before AS FROM fresh.segment.nodes WITH NO DATA")
     touched = f"SELECT slot // {BLOCK}, min(start_us), max(start_us) FROM changed_nodes GROUP BY ALL"
@@ -75,7 +75,7 @@ def combined_of(number: int) -> str:
 
 
 def totals_of_changes(connection: duckdb.DuckDBPyConnection, stream: StreamSnapshot) -> list[Total]:
-    """Return what the partial nodes add up to, read from their files alone."""
+    """Return the totals of the partial nodes, read from their files alone."""
     if stream.changed is None or not stream.changed.nodes:
         return []
     sums = ['CAST(sum("rows") AS BIGINT) AS "rows"']
@@ -91,7 +91,7 @@ def totals_of_changes(connection: duckdb.DuckDBPyConnection, stream: StreamSnaps
 
 
 def _kept(stream: StreamSnapshot) -> str:
-    """Return SQL for the partial nodes that came, without those that their level keeps no longer."""
+    """Return SQL for the new partial nodes, without those that their level no longer keeps."""
     assert stream.changed is not None
     kept = [f"level = {n} AND start_us >= {start}" for n, start in enumerate(stream.horizons, start=1)]
     # Files that an earlier Tidemark wrote have no carries.
@@ -102,7 +102,7 @@ def _kept(stream: StreamSnapshot) -> str:
 
 
 def _folded(stream: StreamSnapshot) -> str:
-    """Return SQL for wide nodes, one for each node that partial nodes came to."""
+    """Return SQL for wide nodes, one for each node that received partial nodes."""
     if stream.changed is None or not stream.changed.nodes:
         return no_nodes(stream)
     by = ", ".join(("level", '"grouping"', "start_us", *map(name, stream.key_names)))

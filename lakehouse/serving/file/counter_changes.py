@@ -1,9 +1,9 @@
-"""Nodes of counters that changed since the version before: partial nodes joined with what they held, in order of time.
+"""Nodes of counters that changed since the version before: new partial nodes combined with the old ones, in time order.
 
-    partial nodes, and the nodes that they came to -> joined; from the second level on, where the nodes below have all
-    readings of a node, it is joined from these instead, as late readings leave an interval in it and seldom in them
+    partial nodes, and the nodes that they belong to -> joined; from the second level on, if the nodes below have all
+    readings of a node, it is combined from these instead: late readings leave an interval in it but rarely in them
 
-Cost: the partial nodes and, for each node that they came to, the nodes below it.
+Cost: the partial nodes and, for each node that they belong to, the nodes below it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Columns = dict[str, Any]
 
 
 def write_changed_counters(connection: duckdb.DuckDBPyConnection, one: Numbered, partial: str) -> None:
-    """Write the counters' nodes that changed; ``partial`` is SQL for the partial nodes that came, series are known."""
+    """Write the counters' changed nodes; ``partial`` is SQL for the new partial nodes, whose series are known."""
     if one.stream.meter_grouping is None or not any(measure.is_counter for measure in one.measures):
         return
     connection.execute(
@@ -55,14 +55,14 @@ def write_changed_counters(connection: duckdb.DuckDBPyConnection, one: Numbered,
 
 @dataclass(frozen=True)
 class _Level:
-    """One level of a counter, by its block of slots; the block before is that of the level below."""
+    """One level of a counter, with its block of slots; the block before belongs to the level below."""
 
     connection: duckdb.DuckDBPyConnection
     block: int
     is_finest: bool
 
     def join(self) -> None:
-        """Add its changed nodes to ``joined_counter_nodes``, where those of the level below are already."""
+        """Add its changed nodes to ``joined_counter_nodes``, which already has those of the level below."""
         came = f"came_counter_nodes WHERE {_within(self.block)}"
         ends = self.connection.execute(f"SELECT min(start_us), max(start_us) FROM {came}").fetchone()
         if ends is None or ends[0] is None:
@@ -78,7 +78,7 @@ class _Level:
         self.connection.unregister("joined_now")
 
     def _children(self, came: str, first_us: int, last_us: int) -> str:
-        """Return SQL for the nodes below those that changed, in the places of these."""
+        """Return SQL for the nodes below the changed ones, at the places of these."""
         places = f"SELECT DISTINCT slot - {BLOCK} AS slot, start_us AS parent_us FROM {came}"
         below = f"joined_counter_nodes WHERE {_within(self.block - 1)}"
         before = self._before(self.block - 1, f"parent_us BETWEEN {first_us} AND {last_us}")
@@ -106,7 +106,7 @@ def _within(block: int) -> str:
 
 
 def _joined(nodes: Columns) -> Columns:
-    """Return nodes of the same place as one, joined in order of time; in order of place."""
+    """Return the nodes of each place combined in order of time; in order of place."""
     import numpy as np
 
     from lakehouse.algorithms.rollup.counter_kernels import COUNTER, fold_nodes
@@ -125,7 +125,7 @@ def _joined(nodes: Columns) -> Columns:
 
 
 def _take_complete(nodes: Columns, children: Columns) -> None:
-    """Let nodes be what their children make together, wherever these have all of their readings; both are in order."""
+    """Replace nodes by the combination of their children if these have all of their readings; both are in order."""
     import numpy as np
 
     slot, start = (np.concatenate([nodes[name], children[name]]) for name in ("slot", "start_us"))

@@ -1,4 +1,4 @@
-"""The last look before a version is shown: its totals against those that were added up from the rollup's nodes."""
+"""The last check before a version is shown: its totals are compared with those added up from the rollup's nodes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TOTALS = """
 
 
 class PublishRefused(RuntimeError):
-    """The new file does not hold what the rollup holds; the pointer stays where it was."""
+    """The new file differs from the rollup; the pointer stays where it was."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,10 @@ def reconcile(
 ) -> int:
     """Compare every total of every stream; return how many were compared.
 
-    Counts and exact sums must be equal. Sums of doubles may differ by eps * nodes * sum of n * max(|m|, |M|),
-    which bounds what adding the nodes' sums in any order can lose on both sides. Of a stream that shares nodes with the
-    version before, what its changed nodes have more than before is compared with what the partial nodes add up to;
-    ``newest`` is the schema where these nodes are.
+    Counts and exact sums must be equal. Sums of doubles may differ by eps * nodes * sum of n * max(|m|, |M|), which
+    bounds the error of adding the nodes' sums in any order on both sides. For a stream that shares nodes with the
+    version before, the increase of its changed nodes is compared with the totals of the partial nodes; ``newest`` is
+    the schema of these nodes.
 
     Raises:
         PublishRefused: naming stream, level, grouping, measure and both figures.

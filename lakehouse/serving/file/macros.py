@@ -1,12 +1,12 @@
 """The statements that make an empty version: its tables, macros and views, from the files of sql/serving.
 
-The macros of the six aggregates differ in a few expressions only. ``range_template.sql`` has the text that they share,
-``range_<aggregate>.sql`` the parts that are filled in. Numbers of bounds are those of rounding.py.
+The macros of the six aggregates differ in a few expressions only. ``range_template.sql`` has their common text, and
+``range_<aggregate>.sql`` the parts that are filled in. The numbers in bounds are those of rounding.py.
 
-A process binds macros once, then copies them into each version that it writes. DuckDB binds a macro when it is created:
-those of ranges name each other, so that all of them take as long as half of a small publish. What is copied from
-another database is not bound again. The copy is kept in memory, so there is none of another DuckDB or of other
-statements.
+A process binds macros once, then copies them into each version that it writes. DuckDB binds a macro when it is
+created. The macros of ranges refer to each other, so binding all of them takes half as long as a small publish.
+Macros copied from another database are not bound again. The copy is in memory, so it never comes from another DuckDB
+or from other statements.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def range_macros(aggregate: str) -> str:
 
 
 def _parts(file: str) -> dict[str, str]:
-    """Return the parts of a file by name; what stands before the first is for people."""
+    """Return the parts of a file by name; the text before the first part is for people."""
     _, *found = _PART.split(statement(f"serving/{file}"))
     return {name: part.strip() for name, part in zip(found[::2], found[1::2], strict=True)}
 
@@ -97,8 +97,8 @@ def create_macros(
 ) -> None:
     """Create all macros of a version in the connection's current database, outside of a transaction.
 
-    ``folder``: where a draft may lie meanwhile; that of temporary files where there is none. ``is_shared``: the version
-    has segments.
+    ``folder``: for a temporary draft; the folder of temporary files by default. ``is_shared``: the version has
+    segments.
     """
     into = connection.execute("SELECT current_database()").fetchone()
     assert into is not None
@@ -112,7 +112,7 @@ def create_macros(
 
 @cache
 def bound(created: tuple[str, ...]) -> bytes:
-    """Return a database that holds these macros and nothing else; they are bound to the tables of an empty version.
+    """Return a database that holds only these macros, bound to the tables of an empty version.
 
     Cost: the first version of a process binds them.
     """

@@ -1,7 +1,7 @@
-"""Where the nodes of a new version go: beside those of the version before, or merged with them into a new segment.
+"""The place of a new version's nodes: beside those of the version before, or merged with them into a new segment.
 
-Cost: what is written. A node is written by each publish while it is in the version's own tables, of which there are at
-most ``OWN_NODES``, and once or a few times for each of at most ``MOST_SEGMENTS`` sizes, each several times the next.
+Cost: the rows written. Each publish writes the nodes in the version's own tables, at most ``OWN_NODES``. A node is
+then written once or a few times for each of at most ``MOST_SEGMENTS`` sizes, each several times the next.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Size:
 
 @dataclass(frozen=True)
 class Stored:
-    """The segments of a version, oldest first; ``written``: the draft of the newest, None where it is an old one.
+    """The segments of a version, oldest first; ``written``: the draft of the newest, None if it is an old one.
 
-    ``newest`` is the schema that holds all nodes which are new in this version.
+    ``newest`` is the schema with all nodes that are new in this version.
     """
 
     segments: tuple[str, ...]
@@ -53,16 +53,17 @@ class Stored:
 
 
 def open_fresh(connection: duckdb.DuckDBPyConnection, draft: Path | None) -> None:
-    """Attach empty tables for nodes that are new, in memory where no file is given."""
+    """Attach empty tables for new nodes, in memory if no file is given."""
     options = f"AS fresh (ROW_GROUP_SIZE {ROW_GROUP})" if draft else "AS fresh"
     connection.execute(f"ATTACH {text(str(draft or ':memory:'))} {options}")
     connection.execute(_tables_of("fresh"))
 
 
 def remaining(sizes: Sequence[Size], incoming: int, most_own: int | None = None) -> tuple[int, bool]:
-    """Return how many segments, oldest first, stay as they are, and whether all else fits into the version's own file.
+    """Return how many segments, oldest first, stay as they are, and whether the rest fits into the version's own file.
 
-    ``incoming`` nodes, or rows, are new, or are in the own file of the version before, which has at most ``most_own``.
+    ``incoming`` nodes, or rows, are new, or are in the own file of the version before, which has at most
+    ``most_own``.
     """
     most_own = OWN_NODES if most_own is None else most_own
     forgotten = next((place for place, one in enumerate(sizes) if 2 * one.kept < one.stored), len(sizes))
@@ -87,9 +88,9 @@ def settle(
     draft: Path | None,
     previous: Previous | None,
 ) -> Stored:
-    """Put ``fresh`` and what the version before has into the segments of this version; ``ladder`` says what is kept.
+    """Put ``fresh`` and the rows of the version before into the segments of this version; ``ladder`` says what is kept.
 
-    ``draft`` is the file of ``fresh``, None where it is in memory.
+    ``draft`` is the file of ``fresh``, None if it is in memory.
     """
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE live AS SELECT first_slot // {BLOCK} AS block, horizon_us FROM ladder"
@@ -137,7 +138,7 @@ def _tables_of(of: str) -> str:
 
 
 def _sizes(connection: duckdb.DuckDBPyConnection, previous: Previous | None) -> list[Size]:
-    """Return the sizes of what the version before reads; what its levels forget is thought even over its time."""
+    """Return the sizes of the parts of the version before; deleted nodes are assumed to be even over its time."""
     if previous is None:
         return []
     rows = connection.execute(
@@ -159,7 +160,7 @@ def _count(connection: duckdb.DuckDBPyConnection, table: str) -> int:
 
 
 def _copy(connection: duckdb.DuckDBPyConnection, sources: Sequence[str], into: str) -> None:
-    """Write what sources hold, oldest first, without what is replaced or kept no longer, sorted."""
+    """Write the rows of sources, oldest first, sorted, without those that are replaced or no longer kept."""
     for table, columns in COLUMNS.items():
         tables = [f"{source}.{table}" for source in sources]
         for where in _ranges(connection, tables):
@@ -178,7 +179,7 @@ def _copy(connection: duckdb.DuckDBPyConnection, sources: Sequence[str], into: s
 
 
 def _ranges(connection: duckdb.DuckDBPyConnection, tables: Sequence[str]) -> list[str]:
-    """Return conditions that cut the slots in their order, so that no sort is of all nodes at once."""
+    """Return conditions that divide the slots in their order, so that no sort is of all nodes at once."""
     if sum(_count(connection, table) for table in tables) <= _SORTED_AT_ONCE:
         return ["true"]
     blocks = connection.execute("SELECT block FROM live ORDER BY block").fetchall()

@@ -1,7 +1,7 @@
-"""What a publish has to do: which nodes came since the current version, and whether all are to be made anew.
+"""What a publish has to do: which nodes are new since the current version, and whether all are to be written anew.
 
-Nodes come by appends to the rollup table, each marked with its stream and last batch, as Delta keeps them for its
-writers. Other commits fold or move what is there, or are corrections, which whoever asks knows of.
+New nodes are appends to the rollup table, each marked with its stream and last batch, as Delta records its writers.
+Other commits fold or move existing nodes, or are corrections, which the caller knows of.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ANEW_S = 24 * 3600
 
 
 def with_changes(home: Home, one: StreamSnapshot, shared: Mapping[str, int]) -> StreamSnapshot | None:
-    """Add what came since the current version; None where that cannot share its nodes, or the log tells no more."""
+    """Add the changes since the current version; None if that cannot share its nodes, or the log lacks commits."""
     if one.name not in shared:
         return None
     after = shared[one.name]
@@ -40,14 +40,14 @@ def with_changes(home: Home, one: StreamSnapshot, shared: Mapping[str, int]) -> 
 
 
 def is_due(done: Published) -> bool:
-    """Return whether a new version shares what was made anew longer ago than ``ANEW_S``."""
+    """Return whether a new version would share nodes that were written anew longer ago than ``ANEW_S``."""
     return done.is_new and time.time() - done.anew_us / 1e6 > ANEW_S
 
 
 def nodes_since(table: Path, stream: str, after: int, through: int) -> list[Path] | None:
     """Return the files of partial nodes of the batches after one, up to and with another, oldest commit first.
 
-    None where the log does not tell any more, or a file is gone. Cost: the commits since, newest first.
+    None if the log lacks commits, or a file is missing. Cost: the commits since, newest first.
     """
     found: list[Path] = []
     last, oldest = after, -1
@@ -69,13 +69,13 @@ def nodes_since(table: Path, stream: str, after: int, through: int) -> list[Path
 
 
 def _appended(actions: Actions, writer: str) -> int | None:
-    """Return the last batch that a commit of this writer appended, None of any other commit."""
+    """Return the last batch that a commit of this writer appended, None for any other commit."""
     marks = (action["txn"] for action in actions if "txn" in action)
     return next((int(mark["version"]) for mark in marks if mark["appId"] == writer), None)
 
 
 def _backwards(table: Path) -> Iterator[tuple[int, Actions]]:
-    """Yield each commit's number and what it did, newest first, as far back as the log has every one."""
+    """Yield each commit's number and actions, newest first, as far back as the log has all of them."""
     log, newest = table / "_delta_log", newest_version(table)
     number = -1 if newest is None else newest
     while number >= 0 and (commit := log / f"{number:020d}.json").exists():

@@ -27,7 +27,7 @@ _BLOCKS = 2**16
 
 @dataclass(frozen=True)
 class Numbered:
-    """A stream with its number, and how many series earlier versions have numbered: 0 where all is made anew."""
+    """A stream with its number, and how many series earlier versions have numbered: 0 if all is written anew."""
 
     number: int
     stream: StreamSnapshot
@@ -54,7 +54,7 @@ class Numbered:
 
 
 def load_wide(connection: duckdb.DuckDBPyConnection, stream: StreamSnapshot) -> None:
-    """Let ``wide`` be the nodes that were folded from all partial ones."""
+    """Let ``wide`` be the nodes folded from all partial ones."""
     folder = stream.nodes
     if folder is None or not any(folder.glob("*.parquet")):
         connection.execute(f"CREATE OR REPLACE TEMP VIEW wide AS {no_nodes(stream)}")
@@ -64,7 +64,7 @@ def load_wide(connection: duckdb.DuckDBPyConnection, stream: StreamSnapshot) -> 
 
 
 def no_nodes(stream: StreamSnapshot) -> str:
-    """Return SQL for wide nodes, none of them."""
+    """Return SQL for wide nodes without a row."""
     names = ["start_us", "rows", "first_us", "last_us"]
     for measure in stream.measures:
         carry = () if measure.is_exact else ("carry",)
@@ -77,9 +77,9 @@ def no_nodes(stream: StreamSnapshot) -> str:
 
 
 def write_rows(connection: duckdb.DuckDBPyConnection, one: Numbered, into: str) -> None:
-    """Write the series of ``wide`` that are new, and its nodes; ``into`` takes them, series go to ``fresh``.
+    """Write the new series of ``wide``, and its nodes; ``into`` takes the nodes, series go to ``fresh``.
 
-    Counters only where all is made anew, see counter_changes.py.
+    Counters are written only if all is written anew, see counter_changes.py.
     """
     _write_series(connection, one)
     _rank_wide(connection, one)
@@ -171,7 +171,7 @@ def _parent(levels: Sequence[Level]) -> str:
 
 
 def node_columns(measure: PublishedMeasure) -> str:
-    """Return the columns of ``nodes`` from ``n`` on, of wide nodes."""
+    """Return the columns of ``nodes`` from ``n`` on, from wide nodes."""
     if measure.name == ROWS:
         return '"rows", NULL, NULL, NULL, NULL, NULL, NULL, 0, first_us, last_us'
     n, total, low, high, first, last = (
@@ -190,7 +190,7 @@ def node_columns(measure: PublishedMeasure) -> str:
 
 
 def magnitude_of(n: str, low: str, high: str, is_compensated: str) -> str:
-    """Return SQL for what the rounding of a node's sum is in proportion to: n times more where it was added plainly."""
+    """Return SQL for the quantity that bounds the rounding of a node's sum; n times more if it was added plainly."""
     return f"{n} * greatest(abs({low}), abs({high})) * CASE WHEN {is_compensated} THEN 1 ELSE {n} END"
 
 

@@ -1,4 +1,4 @@
-"""What a new version may share with the one before, as that one's tables say."""
+"""The parts of the previous version that a new one may share, from that version's tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PublishedStream:
-    """A stream of a version: its number, what its nodes depend on, its last batch, and how many series it has."""
+    """A stream of a version: its number, the basis of its nodes, its last batch, and its number of series."""
 
     number: int
     basis: str
@@ -31,7 +31,7 @@ class PublishedStream:
 
 @dataclass(frozen=True)
 class Previous:
-    """A version that a new one may share with: segments of its nodes, oldest first, its streams; the same of rows."""
+    """A version that a new one may share with: its streams and segments of nodes, oldest first; the same of rows."""
 
     segments: tuple[str, ...]
     streams: Mapping[str, PublishedStream]
@@ -50,7 +50,7 @@ def attach_previous(connection: duckdb.DuckDBPyConnection, folder: Path, version
 
 
 def published_rows(connection: duckdb.DuckDBPyConnection, database: str) -> Mapping[str, RowsBefore]:
-    """Return the tables of rows of an attached version by name; none where its tables are of an earlier form."""
+    """Return the tables of rows of an attached version by name; none if its tables are of an earlier form."""
     listed = (
         f"SELECT 1 FROM duckdb_tables() WHERE database_name = {text(database)} AND table_name = 'row_tables'"
     )
@@ -64,7 +64,7 @@ def published_rows(connection: duckdb.DuckDBPyConnection, database: str) -> Mapp
 def published_streams(
     connection: duckdb.DuckDBPyConnection, schema: str = ""
 ) -> Mapping[str, PublishedStream]:
-    """Return the streams of a version by name; none where its tables are of an earlier form."""
+    """Return the streams of a version by name; none if its tables are of an earlier form."""
     if "basis" not in _columns_of(connection, f"{schema}streams"):
         return {}
     rows = connection.execute(
@@ -75,7 +75,7 @@ def published_streams(
 
 @contextmanager
 def kept_open(home: Home) -> Iterator[None]:
-    """Keep the current version open; to open it costs a question 20 ms of a processor otherwise."""
+    """Keep the current version open; opening it costs a question 20 ms of processor time otherwise."""
     with ExitStack() as opened:
         if current_version(home.serving) is not None:
             # Connections to one file share an instance of DuckDB. It does not keep the file from being collected.
@@ -85,9 +85,9 @@ def kept_open(home: Home) -> Iterator[None]:
 
 
 def published_queries(home: Home) -> Mapping[str, dict[str, Any]]:
-    """Return the rows of ``queries`` of the current version by name, without those columns that are lists.
+    """Return the rows of ``queries`` of the current version by name, without the columns that are lists.
 
-    None where its tables are of an earlier form.
+    None if its tables are of an earlier form.
     """
     if current_version(home.serving) is None:
         return {}

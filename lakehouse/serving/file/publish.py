@@ -2,9 +2,9 @@
 
     draft (hidden name) -> tables, macros, views -> gate -> segment -> fsync, rename -> pointer -> collect
 
-Killed anywhere, the pointer names a whole version: the draft is hidden until it is complete and checked, and the
-next publish removes what was left. Of nodes only those that changed since the version before are written. Where tables
-are on an object store the version is uploaded between gate and rename, and published there first (store_versions.py).
+Wherever it is killed, the pointer names a complete version: the draft is hidden until it is complete and checked, and
+the next publish deletes leftovers. Only the nodes that changed since the version before are written. If tables are on
+an object store, the version is uploaded between gate and rename, and published there first (store_versions.py).
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from lakehouse.serving.sandbox.locked import connect_locked
 
 @dataclass(frozen=True)
 class Published:
-    """What a publish did; ``is_new`` is False when the current version already said the same.
+    """The result of a publish; ``is_new`` is False if the current version already has the same content.
 
-    ``anew_us``: when all that it shares with earlier versions was last made anew.
+    ``anew_us``: when everything that it shares with earlier versions was last written anew.
     """
 
     version: int
@@ -67,10 +67,10 @@ def publish(
     queries: Sequence[QuerySnapshot] = (),
     anew: bool = False,
 ) -> Published:
-    """Publish all streams and queries as one version, unless the current one was made from the same and not ``anew``.
+    """Publish all streams and queries as one version, unless the current one has the same content and not ``anew``.
 
     Raises:
-        PublishRefused: when a total differs from the rollup's; nothing a reader sees has changed.
+        PublishRefused: if a total differs from the rollup's; readers see no change.
     """
     folder = home.serving
     with publisher(folder):
@@ -94,13 +94,13 @@ def publish(
 
 
 def _parts(folder: Path, *stored: Stored | RowStore) -> dict[str, Path]:
-    """Return where the segments of a version are now: of new ones the drafts."""
+    """Return where the segments of a version are now; new ones are drafts."""
     found = {segment: segment_path(folder, segment) for one in stored for segment in one.segments}
     return found | {one.segments[-1]: one.written for one in stored if one.written}
 
 
 def _place(folder: Path, version: int, draft: Path, *stored: Stored | RowStore) -> None:
-    """Give what was written its names, then move the pointer."""
+    """Rename the written files to their final names, then move the pointer."""
     for one in stored:
         if one.written:
             place_segment(folder, one.segments[-1], one.written)
@@ -133,7 +133,7 @@ def _write(
 
 
 def shared_batches(home: Home, streams: Sequence[StreamSnapshot]) -> dict[str, int]:
-    """Return the streams whose published nodes stay true, and the batch through which they have all that came."""
+    """Return the streams whose published nodes stay valid, and the batch up to which these are complete."""
     if current_version(home.serving) is None:
         return {}
     with hold_current(home.serving) as held, connect_locked(held.path) as connection:
@@ -148,7 +148,7 @@ def shared_batches(home: Home, streams: Sequence[StreamSnapshot]) -> dict[str, i
 def is_current(home: Home, streams: Sequence[StreamSnapshot], queries: Sequence[QuerySnapshot] = ()) -> bool:
     """Return whether the current version was made from these streams, queries, batches, definitions and macros.
 
-    Looks at no nodes and no totals, so it can be asked before they are made.
+    It reads no nodes and no totals, so it can be called before they are made.
     """
     folder = home.serving
     if current_version(folder) is None:
@@ -159,7 +159,8 @@ def is_current(home: Home, streams: Sequence[StreamSnapshot], queries: Sequence[
 
 
 def drift(home: Home, streams: Sequence[StreamSnapshot]) -> str | None:
-    """Return where the current version's totals are not those of these streams, of the same batches; None if nowhere.
+    """Return where the current version's totals differ from those of these streams, of the same batches; None if
+    nowhere.
 
     Cost: one pass over all nodes.
     """

@@ -1,4 +1,4 @@
-"""What a publisher knows of a registered query, whatever its kind; each kind knows how to write its own tables.
+"""What a publisher knows of a registered query, whatever its kind; each kind writes its own tables.
 
 Snapshots are plain values, so the fingerprint of a version is known before anything is written.
 """
@@ -34,7 +34,7 @@ _VALUES_SAY = (
 
 @dataclass(frozen=True)
 class ShownColumn:
-    """A column of a query's own: its type in DuckDB, and what it holds."""
+    """A column that a query shows: its type in DuckDB, and a description."""
 
     name: str
     type: str
@@ -43,12 +43,12 @@ class ShownColumn:
 
 @dataclass(frozen=True, kw_only=True)
 class QuerySnapshot(ABC):
-    """One registered query as it is to be published: what is true of every kind.
+    """One registered query as it is to be published: the part that every kind has.
 
-    Of its tables count batches up to ``batches`` and repairs up to ``repairs``, and what is from
-    ``published_from_us`` on (None: all). ``definition``: what its rows depend on; ``statement``: the query as it was
-    written, for people. ``latest_us``: how late rows of its streams are said to come at most. ``late_files``: the data
-    files of its log. ``table_id``: the table of its metrics.
+    Its tables count with batches up to ``batches``, repairs up to ``repairs``, and results from ``published_from_us``
+    on (None: all). ``definition``: what its rows depend on; ``statement``: the query as it was written, for people.
+    ``latest_us``: how late rows of its streams are expected at most. ``late_files``: the data files of its log.
+    ``table_id``: the table of its metrics.
     """
 
     # The statements of sql/serving that the kind fills in; a version depends on their text.
@@ -76,30 +76,30 @@ class QuerySnapshot(ABC):
     late_files: Sequence[Path]
 
     def identity(self) -> str:
-        """Return what decides the published content: two equal texts publish the same answers."""
+        """Return a text that determines the published content: equal texts publish the same answers."""
         # In which tables and files rows lie decides nothing: a table may be compacted, or made again.
         shown = [f.name for f in fields(self) if not f.name.endswith(("_files", "_table", "table_id"))]
         return repr([(name, getattr(self, name)) for name in shown])
 
     @property
     def basis(self) -> str:
-        """What its published rows depend on: versions share them while it stays."""
+        """What its published rows depend on: versions share them while it stays the same."""
         return self.definition
 
     @abstractmethod
     def take(self, store: RowStore) -> None:
-        """Take in the rows of the query's own tables."""
+        """Add the rows of the query's own tables."""
 
     @abstractmethod
     def write(self, connection: duckdb.DuckDBPyConnection, store: RowStore) -> None:
-        """Write views over its rows, which are settled, and its rows in the tables that all queries share."""
+        """Write views over its settled rows, and its rows in the tables that all queries share."""
 
     def by_time(self, store: RowStore) -> tuple[str, str]:
         """Return SELECTs of pairs by step, and by period: query, start_us, online, repaired; empty without pairs."""
         return "", ""
 
     def values(self) -> Sequence[str]:
-        """Return SELECTs that make up the view ``answer_values``; none of a query without answers at ticks."""
+        """Return SELECTs that make up the view ``answer_values``; none for a query without answers at ticks."""
         return ()
 
     def write_row(
@@ -114,12 +114,12 @@ class QuerySnapshot(ABC):
 
 
 def comment(connection: duckdb.DuckDBPyConnection, kind: str, on: str, says: str) -> None:
-    """Say something on a TABLE, VIEW or COLUMN, whose name is quoted already."""
+    """Comment on a TABLE, VIEW or COLUMN, whose name is already quoted."""
     connection.execute(f"COMMENT ON {kind} {on} IS {text(says)}")
 
 
 def comments_of(says: str, columns: Sequence[ShownColumn]) -> str:
-    """Return statements that say what a table, whose name stands as ``{table}``, and its columns of these hold."""
+    """Return statements that comment on a table, whose name stands as ``{table}``, and on its columns of these."""
     said = [
         f"COMMENT ON COLUMN {{table}}.{name(column.name)} IS {text(column.says)};\n" for column in columns
     ]
@@ -129,14 +129,14 @@ def comments_of(says: str, columns: Sequence[ShownColumn]) -> str:
 def comment_columns(
     connection: duckdb.DuckDBPyConnection, tables: Sequence[str], columns: Sequence[ShownColumn]
 ) -> None:
-    """Say on these columns of each of the tables, whose names are quoted already, what they hold."""
+    """Comment on these columns of each of the tables, whose names are already quoted."""
     for table in tables:
         for column in columns:
             comment(connection, "COLUMN", f"{table}.{name(column.name)}", column.says)
 
 
 def take_queries(store: RowStore, queries: Sequence[QuerySnapshot]) -> None:
-    """Take in the rows of all queries."""
+    """Add the rows of all queries."""
     for query in sorted(queries, key=lambda query: query.name):
         query.take(store)
 
@@ -154,7 +154,7 @@ def write_alone(connection: duckdb.DuckDBPyConnection, queries: Sequence[QuerySn
 def write_queries(
     connection: duckdb.DuckDBPyConnection, store: RowStore, queries: Sequence[QuerySnapshot]
 ) -> None:
-    """Write all else of all queries, and the views over them; their rows are settled, the shared tables are there."""
+    """Write the rest of all queries, and the views over them; their rows are settled, the shared tables exist."""
     ordered = sorted(queries, key=lambda query: query.name)
     for query in ordered:
         query.write(connection, store)

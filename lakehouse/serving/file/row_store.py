@@ -1,10 +1,10 @@
-"""Rows that a new version shares with the one before, and those that have come since: taken in, then put into parts.
+"""Rows that a new version shares with the one before, and new rows: first added, then put into parts.
 
-    take    rows that came go to ``arrived``, in memory; all of a table that cannot be shared to ``whole``, a file
+    take    new rows go to ``arrived``, in memory; all rows of a table that cannot be shared to ``whole``, a file
     settle  own rows of the version before and new ones -> the version's own file, or merged into a new segment
 
-As nodes (merge.py), a row is written by each publish while there are few, then a few times by merges. Cost of a
-publish: the rows that came, at most ``OWN_ROWS``, and now and then a merge.
+As with nodes (merge.py), each publish writes a row while there are few, and merges write it a few times. Cost of a
+publish: the new rows, at most ``OWN_ROWS``, and sometimes a merge.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ PLACE = "{table}"
 
 @dataclass(frozen=True)
 class Appended:
-    """A Delta table that is appended to: ``select`` returns SQL for rows to publish, of a source of finished ones.
+    """A Delta table with appends only: ``select`` returns SQL for rows to publish, from a source of finished ones.
 
-    ``finished`` tells rows of so many batches and repairs.
+    ``finished`` selects the rows of finished batches and repairs.
     """
 
     delta: Path
@@ -49,7 +49,7 @@ class Appended:
 
 @dataclass
 class _Opened:
-    """A table that is written: in which database its new rows are, and what the version before has."""
+    """A table that is being written: the database of its new rows, and its rows in the version before."""
 
     table: SharedRows
     database: str
@@ -67,13 +67,13 @@ class _Opened:
 
 
 def statements_of(declared: str) -> list[str]:
-    """Return the statements of a file of ``sql/serving``: what creates a table, then what comments it."""
+    """Return the statements of a file of ``sql/serving`` that create a table, then those that comment on it."""
     sql = "\n".join(line for line in declared.splitlines() if not line.startswith("--"))
     return [one.strip() for one in sql.rstrip(";\n").split(";\n")]
 
 
 def say(connection: duckdb.DuckDBPyConnection, comments: Sequence[str], on: str, *, is_view: bool) -> None:
-    """Say of a table or view, whose name is quoted already, what it and its columns hold."""
+    """Comment on a table or view, whose name is already quoted, and on its columns."""
     for comment in comments:
         said = comment.replace(PLACE, on)
         connection.execute(said.replace("COMMENT ON TABLE", "COMMENT ON VIEW", 1) if is_view else said)
@@ -103,9 +103,9 @@ class RowStore:
         connection.execute(f"ATTACH ':memory:' AS arrived; CREATE SCHEMA arrived.{SCHEMA}")
 
     def open(self, table: SharedRows, declared: str, *, is_shared: bool = True) -> RowsBefore | None:
-        """Begin a table; return what the version before has of it, None where all of its rows are to be written.
+        """Begin a table; return its rows in the version before, None if all of its rows are to be written.
 
-        ``declared``: the statement that creates it, and those that comment it, with ``PLACE`` for its name.
+        ``declared``: the statement that creates it, and those that comment on it, with ``PLACE`` for its name.
         """
         created, *comments = statements_of(declared)
         basis, before = table.hashed(declared), self._before.get(table.name)
@@ -123,9 +123,9 @@ class RowStore:
         return self._tables[table.name].arrived
 
     def take(self, table: SharedRows, declared: str, source: Appended) -> RowsBefore | None:
-        """Open a table and fill it with what came to a Delta table; return what the version before has.
+        """Open a table and fill it with the new rows of a Delta table; return its rows in the version before.
 
-        Cost: what was appended since the version before, where the log tells it.
+        Cost: the rows appended since the version before, if the log says which.
         """
         table = replace(table, basis=f"{table.basis} {table_id(source.delta)}")
         before = self._before.get(table.name)
@@ -157,7 +157,7 @@ class RowStore:
         return list(log.files) if log else []
 
     def _contained(self, delta: Path, files: Sequence[Path], finished: str, newest: int | None) -> int | None:
-        """Return up to which commit, at most ``newest``, all rows are finished; None where the log does not tell."""
+        """Return the last commit, at most ``newest``, up to which all rows are finished; None if the log lacks it."""
         left: list[Path] = []
         if files:
             named = parquet(files).removesuffix(")") + ", filename => true)"
@@ -167,7 +167,7 @@ class RowStore:
         return None if found is None or newest is None else min(found, newest)
 
     def close(self, table: SharedRows) -> None:
-        """Let newer rows take the place of older ones, and count what is shown; all new rows are there."""
+        """Replace older rows by newer ones, and count the shown rows; all new rows have been added."""
         opened = self._tables[table.name]
         replaced = self._revise(opened) if table.is_revised else 0
         if table.shown is not None:
@@ -176,7 +176,7 @@ class RowStore:
                 opened.shown += opened.before.shown - self._forgotten(table, opened.before)
 
     def _forgotten(self, table: SharedRows, before: RowsBefore) -> int:
-        """Count the rows that the version before showed, and that are kept no longer."""
+        """Count the rows that the version before showed, and that are no longer kept."""
         if table.time is None or table.from_us is None or table.from_us == before.from_us:
             return 0
         return self._count(
@@ -184,7 +184,7 @@ class RowStore:
         )
 
     def _revise(self, opened: _Opened) -> int:
-        """Mark the newest of the new rows, and store again those that they replace; return how many of these showed."""
+        """Mark the newest of the new rows, and store those that they replace again; return how many of these showed."""
         table, arrived, group = opened.table, opened.arrived, _names(opened.table.key[:-1])
         execute, replaced = self.connection.execute, f"FROM {arrived} WHERE false"
         if opened.before is not None:
@@ -226,7 +226,7 @@ class RowStore:
         return f"{first} IN ({', '.join(literal(value) for (value,) in found)})" if found else "false"
 
     def settle(self) -> None:
-        """Put all rows into the version's own file or a new segment; ``select`` and views read them then."""
+        """Put all rows into the version's own file or a new segment; ``select`` and views then read them."""
         sizes, tables = self._sizes(), self._tables.values()
         shared = [one for one in sizes if one.segment]
         incoming = sum(one.kept for one in sizes if not one.segment) + sum(
@@ -253,7 +253,7 @@ class RowStore:
         return rows if table.where is None else f"FROM ({rows}) QUALIFY {table.where}"
 
     def show(self) -> None:
-        """Create a view for each table that has one, and say what tables and views hold."""
+        """Create a view for each table that has one, and comment on tables and views."""
         with self._transaction():
             for one in self._tables.values():
                 on = name(one.table.name) if one.table.is_view else one.table.table
@@ -270,7 +270,7 @@ class RowStore:
         return self._tables[table.name].before is not None
 
     def ends(self, table: SharedRows) -> list[tuple[int | None, int | None]]:
-        """Return the least and the greatest time in each part of a settled table, Nones where there is none."""
+        """Return the least and the greatest time in each part of a settled table, Nones if it is empty."""
         opened = self._tables[table.name]
         asked = f"SELECT min({table.time}), max({table.time}) FROM {{}} WHERE {table.kept()}"
         return [self._row(asked.format(part))[:2] for part in opened.parts]
@@ -280,7 +280,7 @@ class RowStore:
         return self._tables[table.name].shown
 
     def _new_segment(self, sources: Mapping[str, Sequence[str]]) -> str:
-        """Write a segment with all that is not kept in older ones; return its name."""
+        """Write a segment with all rows that are not kept in older ones; return its name."""
         assert self._folder is not None
         whole, is_whole = (
             self._whole,
@@ -311,7 +311,7 @@ class RowStore:
             )
 
     def _write_catalog(self, kept: Sequence[str], new: str) -> None:
-        """Write what the next version has to know: the tables, and how many rows of each are where."""
+        """Write what the next version has to know: the tables, and how many rows of each are in which part."""
         if self._follows:
             names = ", ".join(text(one.table.name) for one in self._tables.values() if one.before)
             known = f"CASE WHEN name IN ({names or 'NULL'}) THEN name ELSE '' END"
@@ -331,7 +331,7 @@ class RowStore:
             )
 
     def _sources(self, opened: _Opened, merged: Sequence[str]) -> list[str]:
-        """Return where rows of a table are that are written, oldest first."""
+        """Return where the rows of a table that are written come from, oldest first."""
         if opened.before is None:
             return [opened.arrived]
         held = [f"{catalog(s)}.{opened.table.table}" for s in merged if self._holds(opened.table, s)]
@@ -342,7 +342,7 @@ class RowStore:
         return self._count(f"previous.row_segments WHERE {where}") > 0
 
     def _sizes(self) -> list[Size]:
-        """Return the sizes of what the version before reads; what is kept no longer is thought even over its time."""
+        """Return the sizes of the parts of the version before; deleted rows are assumed to be even over its time."""
         if not self._follows:
             return []
         found: dict[str, list[int]] = {segment: [0, 0] for segment in (*self._segments, "")}
@@ -368,7 +368,7 @@ class RowStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Let the disk be waited for once."""
+        """Wait for the disk once."""
         self.connection.execute("BEGIN TRANSACTION")
         yield
         self.connection.execute("COMMIT")

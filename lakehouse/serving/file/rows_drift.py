@@ -1,4 +1,4 @@
-"""Whether rows that versions have shared are still those that are there: two versions of the same batches compared."""
+"""Whether the rows that versions share equal the stored ones: two versions of the same batches are compared."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ _KEPT_UP = (
 
 
 def rows_drift(home: Home, shared: int, anew: int) -> str | None:
-    """Return where the first version shows other rows than the second, of those that contain the same; None if nowhere.
+    """Return where the first version shows other rows than the second, in tables of the same content; None if nowhere.
 
-    Tables of rows are compared by their counts and sums of hashes, where both are of the same batches and repairs and
-    of the same past; of queries also what is kept up from version to version. Cost: one pass over all rows of both.
+    Tables of rows are compared by their counts and sums of hashes, if both are of the same batches and repairs and of
+    the same past; for queries also the values that are continued from version to version. Cost: one pass over all
+    rows of both.
 
     Raises:
-        VersionGone: when one of them is kept no longer.
+        VersionGone: if one of them is no longer kept.
     """
     versions = {"shared": shared, "anew": anew}
     with (

@@ -1,14 +1,14 @@
 """The segments of a version: nodes in a few immutable files that versions share, as in a log-structured merge tree.
 
-    base       segments/00000003.duckdb      sorted by slot and start; a newer segment's node takes the place of an
-    newer      segments/00000007.duckdb      older one's with the same slot and start
+    base       segments/00000003.duckdb      sorted by slot and start; a newer segment's node replaces an older one's
+    newer      segments/00000007.duckdb      with the same slot and start
     newest     00000009.duckdb               the version's own tables, written by every publish
 
-Nodes come in the newest; when these are too many they become a segment, merged with those that are not much larger. So
-a node is written anew a few times, and there are few segments to read. What a level keeps no longer is left out when it
-is read, and goes with the next merge.
+New nodes go to the newest part. When there are too many, they become a segment, merged with segments that are not
+much larger. A node is therefore written a few times, and there are few segments to read. Nodes that a level no longer
+keeps are skipped by readers and deleted by the next merge.
 
-Rows of the ledger and of queries lie in segments of their own, 00000007r.duckdb, of the same form; see row_store.py.
+Rows of the ledger and of queries are in segments of their own, 00000007r.duckdb, of the same form; see row_store.py.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def catalog(segment: str) -> str:
 
 
 def attach(connection: duckdb.DuckDBPyConnection, folder: Path, segments: Sequence[str]) -> None:
-    """Attach segments for reading, under the names by which the views of a version know them."""
+    """Attach segments for reading, under the names that the views of a version use."""
     for segment in segments:
         path = text(str(segment_path(folder, segment)))
         connection.execute(f"ATTACH IF NOT EXISTS {path} AS {catalog(segment)} (READ_ONLY)")
@@ -65,7 +65,7 @@ def schemas(segments: Sequence[str]) -> list[str]:
 
 
 def places(segments: Sequence[str]) -> dict[str, str]:
-    """Return what is filled in where views of ``sql/serving`` leave places for a version's segments."""
+    """Return what replaces the placeholders for a version's segments in the views of ``sql/serving``."""
     found: dict[str, str] = {}
     for table, view in (("nodes", "node_segments"), ("counter_nodes", "counter_segments")):
         stored = [f"{schema}.{table}" for schema in schemas(segments)]
@@ -79,7 +79,7 @@ def places(segments: Sequence[str]) -> dict[str, str]:
 
 
 def newest_rows(stored: Sequence[str], columns: str, where: str = "true") -> str:
-    """Return SQL for the nodes of tables, oldest first, without those that a later table has again."""
+    """Return SQL for the nodes of tables, oldest first, without those that a later table replaces."""
     selects = []
     for place, table in enumerate(stored):
         later = " UNION ALL ".join(

@@ -1,12 +1,12 @@
-"""Tables of which versions share rows: the ledger, and what queries found. What each is, and how its parts are read.
+"""Tables whose rows versions share: the ledger, and the results of queries. What each is, and how its parts are read.
 
-Parts of a table lie in the segments of rows and in the version's own file, oldest first, under the schema ``rows``.
-Rows are of one of three kinds, and so is what a newer part says to an older one:
+Parts of a table are in the segments of rows and in the version's own file, oldest first, under the schema ``rows``.
+Rows are of one of three kinds, which says how a newer part changes an older one:
 
-    appended   no key                       rows beside rows
+    appended   no key                       rows are added
     counted    key and sums                 counts of the same key add up
-    revised    key, whose last is a number  a row takes the place of the older one with its key; of rows that differ in
-                                            the number alone, the one with the greatest is newest
+    revised    key, whose last is a number  a row replaces the older one with its key; of rows that differ in the
+                                            number alone, the one with the greatest is newest
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ SCHEMA = "rows"
 
 @dataclass(frozen=True)
 class SharedRows:
-    """A table: how it is sorted, by which ``time`` it is kept from ``from_us`` on, and what its rows depend on.
+    """A table: its sort order, the ``time`` by which it is kept from ``from_us`` on, and what its rows depend on.
 
-    ``basis``: versions share its rows while it stays. ``batches`` and ``repairs``: those contained. ``shown`` counts
-    the rows of which it is true; ``where`` is true of those that its view lets through, over all of them. A table with
-    ``is_view`` is read by a view of its name.
+    ``basis``: versions share its rows while it stays the same. ``batches`` and ``repairs``: those contained.
+    ``shown`` selects the rows that are counted; ``where`` selects those that its view returns, over all of them. A
+    table with ``is_view`` is read by a view of its name.
     """
 
     name: str
@@ -44,7 +44,7 @@ class SharedRows:
 
     @property
     def is_revised(self) -> bool:
-        """Whether newer rows take the place of older ones."""
+        """Whether newer rows replace older ones."""
         return bool(self.key) and not self.sums
 
     @property
@@ -58,17 +58,17 @@ class SharedRows:
         return hashlib.sha256(repr(shape).encode()).hexdigest()
 
     def kept(self) -> str:
-        """Return SQL that tells which rows are kept."""
+        """Return SQL that says which rows are kept."""
         return "true" if self.time is None or self.from_us is None else f"{self.time} >= {self.from_us}"
 
     def same(self, one: str, other: str, *, but_for_number: bool = False) -> str:
-        """Return SQL that tells if rows of two tables have the same key; nulls are equal."""
+        """Return SQL that says whether rows of two tables have the same key; nulls are equal."""
         key = self.key[:-1] if but_for_number else self.key
         equal = (f"{one}.{name(column)} IS NOT DISTINCT FROM {other}.{name(column)}" for column in key)
         return " AND ".join(equal)
 
     def rows(self, parts: Sequence[str], columns: Sequence[str], where: str = "true") -> str:
-        """Return SQL for the table's rows in parts, oldest first; of a revised table those whose key is as told."""
+        """Return SQL for the rows in parts, oldest first; each revised row in its last form; ``where`` selects keys."""
         names = ", ".join(map(name, columns))
         if self.sums:
             stored = " UNION ALL ".join(f"SELECT {names} FROM {part}" for part in parts)
@@ -90,7 +90,7 @@ class SharedRows:
 
 @dataclass(frozen=True)
 class RowsBefore:
-    """What the version before has of a table; ``log_version``: commits of the table up to it are contained."""
+    """A table in the version before; ``log_version``: the last commit of the table that it contains."""
 
     name: str
     basis: str
@@ -101,7 +101,7 @@ class RowsBefore:
     log_version: int | None
 
     def is_followed_by(self, table: SharedRows, basis: str) -> bool:
-        """Whether a version may share these rows and add what has come since."""
+        """Whether a version may share these rows and add the new ones."""
         goes_on = table.batches >= self.batches and table.repairs >= self.repairs
         is_kept = self.from_us is None or (table.from_us is not None and table.from_us >= self.from_us)
         return self.basis == basis and self.log_version is not None and goes_on and is_kept

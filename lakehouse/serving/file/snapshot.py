@@ -36,7 +36,7 @@ class PublishedMeasure:
 
 
 def measures_of(stream: Stream) -> list[PublishedMeasure]:
-    """Return the measures of a stream as they are published."""
+    """Return the published measures of a stream."""
     columns = stream.all_columns
     return [
         PublishedMeasure(m, columns[m].type, columns[m].scale, m in stream.counters) for m in stream.measures
@@ -45,7 +45,7 @@ def measures_of(stream: Stream) -> list[PublishedMeasure]:
 
 @dataclass(frozen=True)
 class Total:
-    """What Arrow or Spark added up over all nodes of one level, grouping and measure."""
+    """A total of all nodes of one level, grouping and measure, added up by Arrow or Spark."""
 
     level: int
     grouping: int
@@ -57,9 +57,9 @@ class Total:
 
 @dataclass(frozen=True)
 class ChangedNodes:
-    """What came to a stream after the batch ``after``: files of partial nodes, and files of the ledger.
+    """New data of a stream after the batch ``after``: files of partial nodes, and files of the ledger.
 
-    These hold all batches since; one may hold earlier ones too, which count no more.
+    These hold all batches since; a file may hold earlier ones too, which do not count again.
     """
 
     after: int
@@ -71,13 +71,13 @@ class ChangedNodes:
 class StreamSnapshot:
     """One stream as it is to be published.
 
-    ``nodes`` is a folder of parquet files with folded nodes at or above their horizons, ``ledger`` one with a row
-    per ingest batch; None where there are none yet. ``horizons`` has one entry per level, finest first.
-    ``entered`` counts per level the rows for which it was the finest that kept their time when they came.
-    ``since`` says of measures that came later since when their values are known.
-    ``correction`` numbers the last correction of its history, ``rebuilt`` the last that changed nodes, and whether it
-    was done; all raw rows from ``raw_from_us`` on are there. Where ``changed`` is given, ``nodes``, ``ledger`` and
-    ``totals`` are not: what the current version has and these are all.
+    ``nodes`` is a folder of parquet files with folded nodes at or above their horizons, ``ledger`` one with a row per
+    ingest batch; None if there are none yet. ``horizons`` has one entry per level, finest first. ``entered`` counts
+    per level the rows for which it was the finest that kept their time when they came. ``since`` says from when on
+    the values of measures that were added later are known. ``correction`` is the number of the last correction of its
+    history, ``rebuilt`` that of the last one that changed nodes, and whether it is done; all raw rows from
+    ``raw_from_us`` on exist. If ``changed`` is given, ``nodes``, ``ledger`` and ``totals`` are not: these changes and
+    the current version are everything.
     """
 
     name: str
@@ -106,17 +106,17 @@ class StreamSnapshot:
 
     @property
     def key_names(self) -> tuple[str, ...]:
-        """Every key that some grouping holds, in the order met."""
+        """Every key that some grouping holds, in order of first use."""
         return tuple(dict.fromkeys(key for grouping in self.groupings for key in grouping))
 
     @property
     def meter_grouping(self) -> int | None:
-        """The place of the grouping that holds all keys, by which counters are told apart; None where there is none."""
+        """The place of the grouping with all keys, by which counters are kept apart; None if there is none."""
         whole = (place for place, keys in enumerate(self.groupings) if set(keys) == set(self.key_names))
         return next(whole, None)
 
     def basis(self) -> str:
-        """Return the hash of what all nodes depend on, beside batches: while it stays, versions share nodes."""
+        """Return the hash of everything but batches that the nodes depend on; versions share nodes while it stays."""
         shown = (
             _STORED,
             statement("serving/segment"),
@@ -128,7 +128,7 @@ class StreamSnapshot:
         return hashlib.sha256(repr((*shown, *made)).encode()).hexdigest()
 
     def identity(self) -> str:
-        """Return what decides the published content: two equal texts publish the same answers."""
+        """Return a text that determines the published content: equal texts publish the same answers."""
         shown = (
             self.name,
             self.definition,
@@ -152,7 +152,7 @@ def totals_of(row: Mapping[str, Any], measures: Sequence[PublishedMeasure]) -> l
 
 
 def fingerprint(streams: Sequence[StreamSnapshot], queries: Sequence[QuerySnapshot] = ()) -> str:
-    """Return the hash of everything that decides a version: streams, queries, batches, definitions and macros."""
+    """Return the hash of everything that determines a version: streams, queries, batches, definitions and macros."""
     digest = hashlib.sha256()
     filled = sorted({file for query in queries for file in query.statements})
     for created in (

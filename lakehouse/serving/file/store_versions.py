@@ -1,11 +1,11 @@
-"""The published versions on the object store that has a home's tables: uploaded by changed parts, listed, fetched.
+"""The published versions on the object store that has a home's tables: uploaded by changed parts, listed, downloaded.
 
-    serving/versions/00000007.json           what the version consists of: its segments, and the object of each file
+    serving/versions/00000007.json           the parts of the version: its segments, and the object of each file
     serving/files/00000007-<random>.duckdb   immutable: a version's own file, or a segment
 
-A version is published when its list is there, which is written only where there is none: of two publishers of one
+A version is published when its list exists. The list is written only if there is none, so of two publishers of one
 number one succeeds. The newest list is the pointer. No two publishers write one object, and none is written twice, so
-whoever has an object once has it for good; a segment that versions share is uploaded by the first of them.
+a downloaded object stays valid; the first version that has a shared segment uploads it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TO_FETCH_S = 60
 
 
 class PublishedMeanwhile(RuntimeError):
-    """Another process has published a version of the same number; nothing that a reader sees has changed."""
+    """Another process has published a version of the same number; readers see no change."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class StoredFile:
 
 @dataclass(frozen=True)
 class Listed:
-    """What a version consists of: its segments, oldest first, and its files by their paths in ``serving``."""
+    """The parts of a version: its segments, oldest first, and its files by their paths in ``serving``."""
 
     segments: tuple[str, ...]
     files: Mapping[str, StoredFile]
@@ -56,10 +56,10 @@ def stored_versions(store: StorePath) -> list[int]:
 
 
 def listed(store: StorePath, version: int) -> Listed:
-    """Return what a version consists of.
+    """Return the parts of a version.
 
     Raises:
-        FileNotFoundError: when it is not kept.
+        FileNotFoundError: if it is not kept.
     """
     return _listed(str(store), version)
 
@@ -82,13 +82,14 @@ def _list_path(store: StorePath, version: int) -> StorePath:
 
 
 def upload(store: StorePath, folder: Path, version: int, draft: Path, segments: Mapping[str, Path]) -> None:
-    """Upload what a version has and the one before has not, then its list: from there on it is published.
+    """Upload the files that a version does not share with the one before, then its list, which publishes it.
 
-    ``draft`` is the version's own file and ``segments`` are those of its segments, oldest first, where they are now.
+    ``draft`` is the version's own file and ``segments`` are those of its segments, oldest first, at their present
+    paths.
 
     Raises:
-        PublishedMeanwhile: when there is a version of this number.
-        LeaseLost: when another process has taken the lease of publishing meanwhile.
+        PublishedMeanwhile: if there is a version of this number.
+        LeaseLost: if another process has taken the lease of publishing meanwhile.
     """
     before = stored_versions(store)
     if before and before[-1] >= version:
@@ -128,10 +129,10 @@ def _uploaded(store: StorePath, version: int, path: Path) -> StoredFile:
 
 
 def fetch(store: StorePath, stored: StoredFile, into: Path) -> None:
-    """Write an object to a file of this machine.
+    """Download an object to a file of this machine.
 
     Raises:
-        FileNotFoundError: when its last version is kept no longer.
+        FileNotFoundError: if its last version is no longer kept.
     """
     (store / "files" / stored.name).download(into, stored.bytes)
 
@@ -139,7 +140,7 @@ def fetch(store: StorePath, stored: StoredFile, into: Path) -> None:
 def drop(store: StorePath, keep: int) -> None:
     """Delete all but the newest ``keep`` versions and those of the last minute, and objects that none of them names.
 
-    Also goes what a publisher that died has uploaded. Cost: two listings, and a request for each deletion.
+    It also deletes the uploads of a publisher that died. Cost: two listings, and a request for each deletion.
     """
     kept = stored_versions(store)
     newest_s = _list_path(store, kept[-1]).stat().st_mtime

@@ -1,4 +1,4 @@
-"""Sums of doubles as two columns, in DuckDB: what lakehouse/algorithms/rollup/sums.py does, as macros of a publish."""
+"""Sums of doubles as two columns, in DuckDB: lakehouse/algorithms/rollup/sums.py as macros of a publish."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MACROS = f"""
 
 
 def create_macros(connection: duckdb.DuckDBPyConnection) -> None:
-    """Let the connection know ``added`` and ``totalled``: of two pairs {total, carry}, and of a list of them."""
+    """Create ``added`` and ``totalled``: the sum of two pairs {total, carry}, and of a list of them."""
     connection.execute(_MACROS)
 
 

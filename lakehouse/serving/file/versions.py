@@ -1,17 +1,17 @@
-"""The published versions: a pointer to the current one, and a shared lock that keeps a version alive for a reader.
+"""The published versions: a pointer to the current one, and a shared lock that keeps a version for a reader.
 
-    serving/current                    text: the version readers open next
+    serving/current                    text: the version that readers open next
     serving/00000007.duckdb            immutable
-    serving/00000007.segments          text: the segments that it reads beside, oldest first; not there without any
-    serving/00000007.lock              flock: shared by readers, exclusive by whoever removes the version
-    serving/segments/00000003.duckdb   immutable: nodes that versions share; goes with the last version that names it
+    serving/00000007.segments          text: the segments that it is read with, oldest first; absent without any
+    serving/00000007.lock              flock: shared by readers, exclusive for the process that deletes the version
+    serving/segments/00000003.duckdb   immutable: nodes that versions share; deleted with the last version that names it
 
-The lock has its own file because DuckDB holds a POSIX lock on the database file, which the process would lose as
-soon as it closed any other descriptor of that file. The kernel drops a flock with its process, so a crashed reader
-holds nothing. Removal takes the lock, then deletes the database, then the lock's file; a reader that got the lock
-looks again whether the file it locked is still the one in the folder.
+The lock has its own file because DuckDB holds a POSIX lock on the database file, which the process would lose as soon
+as it closed any other descriptor of that file. The kernel releases a flock with its process, so a crashed reader
+holds nothing. Deletion takes the lock, then deletes the database, then the lock's file. A reader that got the lock
+checks again that the locked file is still the one in the folder.
 
-Where versions are published on an object store, this folder has those that were brought from there (brought.py).
+If versions are published on an object store, this folder has those that were downloaded (brought.py).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _RETRIES = 50
 
 
 class NotPublished(RuntimeError):
-    """Nothing can be asked: there is no version yet, or the file of the current one is gone."""
+    """Nothing can be asked: there is no version yet, or the file of the current one is missing."""
 
     def __init__(self, folder: Path, gone: int | None = None) -> None:
         nothing = f"nothing published yet in {folder}: run `tidemark run`"
@@ -46,7 +46,7 @@ class NotPublished(RuntimeError):
 
 
 class VersionGone(RuntimeError):
-    """A version that is kept no longer, or never was; ``nearest`` is the kept one whose number is closest."""
+    """A version that is no longer kept, or never existed; ``nearest`` is the kept one with the closest number."""
 
     def __init__(self, version: int, nearest: int | None) -> None:
         super().__init__(f"version {version} is not kept; the nearest that is: {nearest or 'none'}")
@@ -55,14 +55,14 @@ class VersionGone(RuntimeError):
 
 @dataclass
 class Hold:
-    """A version that cannot be removed until it is closed, or its process ends."""
+    """A version that cannot be deleted until this is closed, or its process ends."""
 
     version: int
     path: Path
     _descriptor: int
 
     def close(self) -> None:
-        """Let go of the version."""
+        """Release the version."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -77,7 +77,7 @@ class Hold:
 
 
 def anew(folder: Path) -> str:
-    """Return how to come to a whole version where the files of the current one are damaged."""
+    """Return how to get a complete version if the files of the current one are damaged."""
     return f"remove {folder / 'current'}, and `tidemark run` publishes anew"
 
 
@@ -111,10 +111,10 @@ def files_of_version(folder: Path, version: int) -> list[Path]:
 
 
 def current_version(folder: Path) -> int | None:
-    """Return the version the pointer names, None before the first publish.
+    """Return the version that the pointer names, None before the first publish.
 
     Raises:
-        ValueError: when the pointer holds anything but a version.
+        ValueError: if the pointer holds anything but a version.
     """
     try:
         text = (folder / "current").read_text(encoding="ascii").strip()
@@ -128,7 +128,7 @@ def current_version(folder: Path) -> int | None:
 
 
 def store_of(folder: Path) -> StorePath | None:
-    """Return where the versions of a folder ``serving`` are on a store; None where the folder alone has them."""
+    """Return where the versions of a folder ``serving`` are on a store; None if only the folder has them."""
     tables = place_in(folder.parent)
     if not is_on_store(tables):
         return None
@@ -141,7 +141,7 @@ def hold_current(folder: Path) -> Hold:
     """Take the shared lock on the current version.
 
     Raises:
-        NotPublished: when there is no version, or its file is gone.
+        NotPublished: if there is no version, or its file is missing.
     """
     version = None
     for _ in range(_RETRIES):
@@ -163,7 +163,7 @@ def hold_version(folder: Path, version: int) -> Hold:
     """Take the shared lock on one version.
 
     Raises:
-        VersionGone: when it is not there, with the nearest that is.
+        VersionGone: if it does not exist, with the nearest one.
     """
     held = _hold(folder, version)
     if held is None:
@@ -199,13 +199,13 @@ def versions(folder: Path) -> list[int]:
 
 
 def next_version(folder: Path) -> int:
-    """Return a number above every version that exists, is pointed to, or still has a lock."""
+    """Return a number above every version that exists, that the pointer names, or that still has a lock."""
     locks = [int(path.stem) for path in folder.glob("*.lock") if path.stem.isdigit()]
     return max([0, current_version(folder) or 0, *versions(folder), *locks]) + 1
 
 
 def draft_path(folder: Path, name: str) -> Path:
-    """Return where a process writes a file before it has its name; no other process uses it."""
+    """Return the path at which this process writes a file before it has its name; no other process uses it."""
     return folder / f".draft-{name}{_of_this_process()}"
 
 
@@ -250,7 +250,7 @@ def point_to(folder: Path, version: int) -> None:
 
 
 def take_in(folder: Path, version: int, fetched: Path, segments: Sequence[str]) -> None:
-    """Give the fetched file of a published version its name; its segments are there already."""
+    """Give the downloaded file of a published version its name; its segments are there already."""
     lock_path(folder, version).touch()
     path = database_path(folder, version)
     if segments:
@@ -259,20 +259,20 @@ def take_in(folder: Path, version: int, fetched: Path, segments: Sequence[str]) 
 
 
 def take_as_current(folder: Path, version: int) -> None:
-    """Make a version that was taken in the current one."""
+    """Make a downloaded version the current one."""
     write_text(folder / "current", f"{version:08d}\n", durable=True)
 
 
 def collect(folder: Path, keep: int) -> list[int]:
-    """Remove all but the newest ``keep`` versions and the current one; spare what a reader holds.
+    """Delete all but the newest ``keep`` versions and the current one; keep versions that a reader holds.
 
-    Segments that no version names any more go too. Returns the versions removed.
+    Segments that no version names any more are deleted too. Returns the versions deleted.
     """
     return keep_only(folder, versions(folder)[-keep:])
 
 
 def keep_only(folder: Path, kept: Collection[int]) -> list[int]:
-    """Remove all versions but these and the current one, as ``collect`` does."""
+    """Delete all versions but these and the current one, as ``collect`` does."""
     current = current_version(folder)
     old = [version for version in versions(folder) if version not in kept and version != current]
     removed = [version for version in old if _remove(folder, version)]
@@ -307,7 +307,7 @@ def _remove(folder: Path, version: int) -> bool:
 
 @contextmanager
 def publisher(folder: Path) -> Iterator[None]:
-    """Be the only publisher of a folder; a second one waits. What an earlier one had not named is removed."""
+    """Be the only publisher of a folder; a second one waits. Leftovers of an earlier one are deleted."""
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder / "publish.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
