@@ -7,5 +7,5 @@ repair      every night             -> joins
 quality     when rollup is new      -> checked, or stop
 publish     when checked is new     -> serving
 maintain    every night
-watch       every five minutes      fails when a service does not get on
+watch       every five minutes      fails when a service is stalled
 """

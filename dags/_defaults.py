@@ -1,6 +1,6 @@
 """What all DAGs share: the assets that chain them, their parameters and how they retry.
 
-ingest --raw--> rollups --rollup--> quality --checked--> publish --serving--> whoever asks
+ingest --raw--> rollups --rollup--> quality --checked--> publish --serving--> readers
             `-> queries                repair, every night
 while `tidemark serve` does these: watch --rollup--> quality, every five minutes
 """
@@ -41,9 +41,10 @@ def range_end(what: str) -> Param:
 def dag_defaults(more: Mapping[str, Param] | None = None) -> dict[str, Any]:
     """Return the arguments that every DAG gives to ``@dag``, with ``more`` parameters of its own.
 
-    A task that returns figures has ``multiple_outputs=False``, since Airflow would store each figure a second time.
+    A task that returns figures has ``multiple_outputs=False``, because Airflow would store each figure a second time.
 
-    One run at a time, because each table has one writer; no catching up, because a run takes all that has landed.
+    One run at a time, because each table has one writer; no catching up, because a run ingests everything that has
+    landed.
     """
     return {
         "start_date": datetime(2024, 1, 1, tzinfo=UTC),

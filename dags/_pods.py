@@ -1,6 +1,6 @@
-"""A task as a pod of its own: the same function of the same file, called there by ``jobs/run_task.py``.
+"""A task as a pod of its own: the same function of the same file, which ``jobs/run_task.py`` calls there.
 
-Where Airflow runs tasks this needs the extra ``kubernetes``, and nothing of the home.
+The Airflow that runs tasks needs the extra ``kubernetes`` for this, and nothing of the home.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ START_S = 900
 
 
 class PodTask(DecoratedOperator, KubernetesPodOperator):
-    """A function that a pod calls: its arguments are words of the pod's command, what it returns is a file there."""
+    """A function that a pod calls: its arguments are words of the pod's command, its result is a file there."""
 
     custom_operator_name = "@step"
     # The command is made of arguments that are rendered already.
@@ -41,14 +41,14 @@ class PodTask(DecoratedOperator, KubernetesPodOperator):
         super().__init__(python_callable=python_callable, **(ours | options))
 
     def execute(self, context: Any) -> Any:
-        """Start the pod, or find the one that a process before has started; return what its function returned."""
+        """Start the pod, or find the one that an earlier process started; return the result of its function."""
         # As @task does, so that a mapped task is shown by the name of its stream or query.
         context.update(self.op_kwargs)
         self.arguments = self.words(context)
         return super().execute(context)
 
     def words(self, context: Any) -> list[str]:
-        """Return what the pod's command is given."""
+        """Return the words of the pod's command."""
         asked = dict(determine_kwargs(self.python_callable, (), {**context, **self.op_kwargs}))
         if "params" in asked:
             asked["params"] = dict(asked["params"])
@@ -56,7 +56,7 @@ class PodTask(DecoratedOperator, KubernetesPodOperator):
         return [self.dag_id, self.task_id, *told]
 
     def build_pod_request_obj(self, context: Any = None, **options: Any) -> Any:
-        """Return the pod; what hands the task's file on beside it is the same image with as few rights."""
+        """Return the pod; its sidecar, which passes the result on, is the same image with as few rights."""
         pod = super().build_pod_request_obj(context, **options)
         task, *others = pod.spec.containers
         for other in others:
@@ -66,5 +66,5 @@ class PodTask(DecoratedOperator, KubernetesPodOperator):
 
 
 def pod_task(template: str, options: dict[str, Any]) -> Any:
-    """Return what makes pods of functions, each as the file ``template`` says."""
+    """Return a decorator that turns functions into pods, each as the file ``template`` says."""
     return task_decorator_factory(decorated_operator_class=PodTask, pod_template_file=template, **options)

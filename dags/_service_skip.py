@@ -7,7 +7,7 @@ from typing import Any
 
 
 def unserved(params: Mapping[str, Any], kind: str) -> list[str]:
-    """Return the streams or queries to do; while a service does them all, skip the task and say so."""
+    """Return the streams or queries to process; if a service processes them all, skip the task and say so."""
     from airflow.sdk.exceptions import AirflowSkipException
 
     from jobs import scheduled

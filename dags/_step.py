@@ -1,4 +1,4 @@
-"""The one place that says what a task is: a function in the worker's process, or a pod of its own."""
+"""The one place that decides what a task is: a function in the worker's process, or a pod of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow.sdk import task
 
 
 def step(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return what makes a task of a function: ``@task``, or a pod where TIDEMARK_POD_TEMPLATE names the file of one."""
+    """Return the decorator of tasks: ``@task``, or one for pods if TIDEMARK_POD_TEMPLATE names the file of a pod."""
     made: Callable[[Callable[..., Any]], Any]
     if not (template := os.environ.get("TIDEMARK_POD_TEMPLATE")):
         made = task(**options)

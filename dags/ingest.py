@@ -1,11 +1,12 @@
-"""Take what has landed for every stream into raw, quarantine and ledger.
+"""Ingest the landed files and new messages of every stream into raw, quarantine and ledger.
 
 - **Job** `jobs/ingest.py`, one task per stream
 - **Reads** each stream's landing folder or topics
 - **Writes** `raw`, `quarantine` and `ledger`; a finished run starts `rollups`
-- **If a stream cannot be read** its task fails, the others go on
-- **If it is late** answers are as old as the last run; nothing is lost, the next run takes all that has landed
-- **While `tidemark serve` runs** its streams are left to it: skipped, with the reason
+- **If a stream cannot be read** its task fails, and the others continue
+- **If it is late** answers are as old as the last run; nothing is lost, the next run ingests everything that has
+  landed
+- **While `tidemark serve` runs** it skips the service's streams, with the reason
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dags._step import step
 
 @dag(dag_id="ingest", schedule=INGEST_SCHEDULE, doc_md=__doc__, tags=["tidemark", "tables"], **dag_defaults())
 def ingest() -> None:
-    """Ingest each stream, then tell that raw is new."""
+    """Ingest each stream, then report that raw is new."""
 
     @step()
     def choose(params: Any = None) -> list[str]:

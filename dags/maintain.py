@@ -1,8 +1,9 @@
-"""Drop old raw rows and nodes, fold partial nodes, merge small files and vacuum.
+"""Delete old raw rows and nodes, fold partial nodes, merge small files and vacuum.
 
-- **Jobs** `jobs/maintain.py` and `jobs/merge_raw.py`, a task each per stream; `jobs/maintain_queries.py`, one per query
+- **Jobs** `jobs/maintain.py` and `jobs/merge_raw.py`, a task each per stream; `jobs/maintain_queries.py`, one per
+  query
 - **Reads** every table
-- **Writes** every table, without changing an answer; with `keep_raw`, raw rows that old go
+- **Writes** every table, without changing an answer; with `keep_raw`, it deletes raw rows that are older
 - **If it is late** tables grow and reading them slows down; answers stay right
 """
 

@@ -3,9 +3,9 @@
 - **Job** `jobs/publish.py`, one task for all streams, because a version holds them all
 - **Reads** `rollup` and `ledger`; of registered queries `pairs`, `multiway`, `selection`, `answers`, `alarms`,
   `missed_rows`, `queries`, `repairs`
-- **Writes** `serving/<version>.duckdb` and, now and then, a segment, then the pointer; versions that nobody reads go
+- **Writes** `serving/<version>.duckdb`, sometimes a segment, then the pointer; deletes versions that nobody reads
 - **If it is late** analysts keep the version before, whole and unchanged
-- **While `tidemark serve` runs** its streams are left to it: skipped, with the reason
+- **While `tidemark serve` runs** it skips the service's streams, with the reason
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dags._step import step
 
 @dag(dag_id="publish", schedule=[CHECKED], doc_md=__doc__, tags=["tidemark", "serving"], **dag_defaults())
 def publish() -> None:
-    """Publish, then tell that serving is new."""
+    """Publish, then report that serving is new."""
 
     @step(multiple_outputs=False, outlets=[SERVING])
     def release(params: Any = None) -> dict[str, Any]:

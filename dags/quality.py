@@ -1,4 +1,4 @@
-"""Check every rule on every stream's tables; one that fails stops the publish.
+"""Check every rule on every stream's tables; a failed rule stops the publish.
 
 - **Job** `jobs/check_quality.py`, one task per stream
 - **Reads** `ledger`, `raw`, `quarantine` and `rollup`
@@ -18,7 +18,7 @@ from dags._step import step
 
 @dag(dag_id="quality", schedule=[ROLLUP], doc_md=__doc__, tags=["tidemark", "gate"], **dag_defaults())
 def quality() -> None:
-    """Check each stream, then tell that all of them passed."""
+    """Check each stream, then report that all of them passed."""
 
     @step()
     def choose(params: Any = None) -> list[str]:

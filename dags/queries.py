@@ -1,12 +1,13 @@
-"""Take what has been ingested into every registered query: pairs and answers at once, a log of what may be missing.
+"""Run every registered query on new ingest batches: results at once, and a log of rows that may have missed some.
 
-- **Job** `jobs/run_queries.py`, one task per query; one that shares scans with others takes these along
+- **Job** `jobs/run_queries.py`, one task per query; a query that shares scans with others takes these along
 - **Reads** `raw` and `ledger` of the query's streams, and its own `states`
 - **Writes** `pairs`, `multiway`, `selection`, or `answers` and `alarms`; `missed_rows`, `states`, `operators`,
   `queries`; published next
-- **If a query is stopped**, as one of its operators raised, its task alone fails, with operator, batch and error
-- **If it is late** pairs and answers are as old as the last run; the next one takes all that has been ingested
-- **While `tidemark serve` runs** its streams are left to it: skipped, with the reason
+- **If a query is stopped**, because one of its operators raised an error, only its task fails, with operator, batch
+  and error
+- **If it is late** results are as old as the last run; the next one processes everything that has been ingested
+- **While `tidemark serve` runs** it skips the service's streams, with the reason
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from dags._step import step
     **dag_defaults(of_queries()),
 )
 def queries() -> None:
-    """Run each registered query over what is new."""
+    """Run each registered query on new batches."""
 
     @step()
     def choose(params: Any = None) -> list[str]:

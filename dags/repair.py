@@ -1,4 +1,4 @@
-"""Find what registered queries have missed, each pair once and every tick exact; then judge what was there at once.
+"""Find what registered queries have missed, so that pairs and ticks are exact; then check how much was found at once.
 
 - **Jobs** `jobs/repair_late.py` and `jobs/check_queries.py`, one task each per query
 - **Reads** the log `missed_rows`, and `raw` around the rows in it

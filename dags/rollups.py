@@ -1,12 +1,12 @@
-"""Build every level and grouping of every stream from its new raw rows, or those of a range again.
+"""Build every level and grouping of every stream from its new raw rows, or rebuild those of a range.
 
 - **Job** `jobs/build_rollups.py`, one task per stream
 - **Reads** `raw` and `ledger`
 - **Writes** `rollup`, one commit per stream; a finished run starts `quality`
 - **Backfill** trigger it with `from` and `to`: the nodes of that range, widened to whole nodes of the last level, are
-  built again from raw in one commit; refused where raw rows are gone
-- **If it is late** exact recent rows wait in raw; published answers stay right for the time they cover
-- **While `tidemark serve` runs** its streams are left to it: skipped, with the reason
+  built again from raw in one commit; this is refused if raw rows are deleted
+- **If it is late** recent rows wait in raw; published answers stay right for the time they cover
+- **While `tidemark serve` runs** it skips the service's streams, with the reason
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dags._step import step
     ),
 )
 def rollups() -> None:
-    """Roll each stream up, then tell that rollup is new."""
+    """Roll up each stream, then report that rollup is new."""
 
     @step()
     def choose(params: Any = None) -> list[str]:

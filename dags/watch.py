@@ -1,10 +1,10 @@
-"""Fail, and so alarm, when `tidemark serve` is stalled; while it runs, have what it takes in checked.
+"""Fail, and so raise an alert, if `tidemark serve` is stalled; while it runs, start checks of what it ingests.
 
 - **Job** `jobs/watch_service.py`
-- **Reads** the heartbeat in `service`; nothing is written
+- **Reads** the heartbeat in `heartbeats`; writes nothing
 - **If it is late** a service that died is noticed later; nothing else depends on it
-- **If it fails** look at the service's log and start it again: it goes on where it was
-- **Where nothing is served** it skips, and the other DAGs do all the work
+- **If it fails** look at the service's log and start it again: it continues where it was
+- **If no service runs** it skips, and the other DAGs do all the work
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dags._step import step
 
 @dag(dag_id="watch", schedule=WATCH_SCHEDULE, doc_md=__doc__, tags=["tidemark", "service"], **dag_defaults())
 def watch() -> None:
-    """Look at the heartbeat, then tell that rollup is new, so that quality checks it."""
+    """Look at the heartbeat, then report that rollup is new, so that quality checks it."""
 
     @step(multiple_outputs=False, retries=0)
     def look(params: Any = None) -> dict[str, Any]:

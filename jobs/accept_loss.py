@@ -1,6 +1,6 @@
-"""Go on although messages were deleted before they were read: the loss becomes a batch of its own in the ledger.
+"""Continue a stream whose broker deleted messages before they were read: the loss becomes a batch in the ledger.
 
-A stream of kind ``kafka`` stands still when that has happened. Safe to run again, and to kill anywhere.
+A stream of kind ``kafka`` stops when that has happened. Safe to run again, and to kill anywhere.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class NoTopics(ValueError):
 def run(
     settings: Settings, spark: SparkSession, stream: str, agree: Callable[[Lost], bool] = bool
 ) -> dict[str, Any]:
-    """Give up the messages that are gone, once ``agree`` says so of them; return how many of which partition.
+    """Give up the deleted messages, if ``agree`` confirms it; return how many of which partition.
 
-    ``lost`` counts offsets, so it is at most so many messages. Nothing is given up that ``agree`` was not shown, nor
-    where nothing is gone.
+    ``lost`` counts offsets, so it is an upper bound of the messages. Nothing is given up that ``agree`` was not
+    shown, or if nothing is missing.
 
     Raises:
-        NoTopics: when the stream's source is of another kind.
-        LeaseHeld: when another process ingests this stream now.
+        NoTopics: if the stream's source is of another kind.
+        LeaseHeld: if another process ingests this stream now.
         TopicRecreated, BrokerFailed: as the ingest of this stream.
     """
     target = StreamTables(spark, settings.layout, settings.stream(stream))

@@ -1,7 +1,7 @@
-"""Build every rollup level and grouping of one stream from the raw rows ingested since the last time.
+"""Build every rollup level and grouping of one stream from the raw rows ingested since the last run.
 
-One commit per run; running again adds nothing. ``rebuild`` builds everything again, for a stream that is declared
-differently now, or the nodes of a range.
+One commit per run; running it again adds nothing. ``rebuild`` builds everything again, for a stream whose declaration
+has changed, or the nodes of a range.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     """Append the nodes of new ingest batches; return how many batches and rows.
 
     Raises:
-        LeaseHeld: when another process writes this stream's rollups now.
-        RawIncomplete: when the rollup is gone and raw rows that it held are gone too.
-        RollupOutdated: when the stream's levels, groupings or measures have changed since they were built.
+        LeaseHeld: if another process writes this stream's rollups now.
+        RawIncomplete: if the rollup is missing and raw rows that it held are deleted too.
+        RollupOutdated: if the stream's levels, groupings or measures have changed since they were built.
     """
     path = settings.layout.rollup(stream)
     with tables.lease(path):
@@ -52,15 +52,15 @@ def rebuild(
     from_us: int | None = None,
     to_us: int | None = None,
 ) -> dict[str, Any]:
-    """Build nodes again from raw: all by today's declaration, or those of a range, widened to whole top nodes.
+    """Build nodes again from raw: all by the present declaration, or those of a range, widened to whole top nodes.
 
     One commit: readers see the table before or after. The published answers stay until the next publish.
 
     Raises:
-        NothingIngested: when there is no ledger to build from.
-        RawIncomplete: when raw rows for it are gone and older nodes cannot take their place.
-        RollupOutdated: when a range is asked for and the stream is declared differently now.
-        LeaseHeld: when another process writes this stream's tables now.
+        NothingIngested: if there is no ledger to build from.
+        RawIncomplete: if raw rows for it are deleted and older nodes cannot replace them.
+        RollupOutdated: if a range is given and the stream's declaration has changed.
+        LeaseHeld: if another process writes this stream's tables now.
     """
     layout, declared = settings.layout, settings.stream(stream)
     if not tables.exists(layout.ledger(stream)):
@@ -72,7 +72,7 @@ def rebuild(
 
 
 def run_or_rebuild(params: Mapping[str, Any]) -> Callable[..., dict[str, Any]]:
-    """Return ``run``, or what builds the range again that ``from`` and ``to`` of a DAG's parameters give."""
+    """Return ``run``, or a function that rebuilds the range given by ``from`` and ``to`` of a DAG's parameters."""
     ends = [instant_us(params[name]) if params.get(name) else None for name in ("from", "to")]
     if ends == [None, None]:
         return run

@@ -1,4 +1,4 @@
-"""Check every rule on the tables of a stream; a failed one stops what comes after.
+"""Check every rule on the tables of a stream; a failed rule stops the following jobs.
 
 Reads ledger, raw, quarantine and rollup; writes <home>/quality and the pages under <home>/reports. Running it again
 changes no table of the stream.
@@ -20,13 +20,13 @@ FULL = "--full"
 
 
 def run(settings: Settings, spark: SparkSession, stream: str, full: bool = False) -> dict[str, Any]:
-    """Judge the stream's tables and return how many rules were checked, through which batch, and the report.
+    """Check the stream's tables and return how many rules were checked, through which batch, and the report.
 
-    Rows that a check has passed are not read again; with ``full``, and by each day's first check, everything is.
-    Where no table has changed since a check passed, its figures are returned again, as ``unchanged``.
+    Rows that have passed a check are not read again; with ``full``, and by each day's first check, everything is. If
+    no table has changed since a check passed, its figures are returned again, as ``unchanged``.
 
     Raises:
-        GateFailed: when a rule does not hold; the verdicts are in the history all the same.
+        GateFailed: if a rule fails; the verdicts are nevertheless added to the history.
     """
     from quality.verdicts import unless_passed
 

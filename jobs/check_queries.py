@@ -1,4 +1,4 @@
-"""Check every rule on what a registered query and its repair have written; a failed one is reported and stops nothing.
+"""Check every rule on the tables of a registered query and its repair; a failed rule is reported and stops nothing.
 
 Reads the query's tables and raw; writes <home>/quality and the pages under <home>/reports. Running it again checks
 again and changes no table of the query.
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
-    """Judge a registered query's tables, best after a repair; return what ``check_quality`` does, and ``gone`` rows.
+    """Check a registered query's tables, best after a repair; return what ``check_quality`` does, and ``gone`` rows.
 
-    Where none of its tables and of its streams' has changed since a check passed, nothing is checked again.
+    If none of its tables and of its streams' has changed since a check passed, nothing is checked again.
 
     Raises:
-        GateFailed: when a rule does not hold, such as too many periods below the recall asked for.
+        GateFailed: if a rule fails, such as too many periods below the recall asked for.
     """
     from quality.verdicts import subject_of, unless_passed
 

@@ -1,4 +1,4 @@
-"""What the ``main()`` of every job shares: arguments in, figures or one clear error out, an exit code.
+"""The part that ``main()`` of every job shares: parse arguments, print figures or one clear error, return an exit code.
 
 python -m jobs.ingest --config tidemark.toml telemetry flows
 """
@@ -24,22 +24,22 @@ _KNOWN = {"stream": "declared streams", "query": "registered queries"}
 
 
 def run_for_streams(run: Callable[..., dict[str, Any]], argv: Sequence[str] | None = None) -> int:
-    """Run a job for the streams named (all by default) and print its figures as JSON, one line per stream.
+    """Run a job for the named streams (all by default) and print its figures as JSON, one line per stream.
 
-    Returns 0, 1 when a stream failed (the others are still run), 2 for a wrong configuration.
+    Returns 0, 1 if a stream failed (the others are still run), 2 for a wrong configuration.
     """
     return _run_for("stream", run, argv)
 
 
 def run_for_queries(run: Callable[..., dict[str, Any]], argv: Sequence[str] | None = None) -> int:
-    """Run a job for the registered queries named, all by default, as ``run_for_streams`` does."""
+    """Run a job for the named registered queries, all by default, as ``run_for_streams`` does."""
     return _run_for("query", run, argv)
 
 
 def arguments_of(
     run: Callable[..., Any], argv: Sequence[str] | None, kind: Kind | None = None
 ) -> argparse.Namespace:
-    """Return what a job was called with: ``config``, ``home``, and ``names`` of a kind; what it makes is private."""
+    """Return the arguments of a job: ``config``, ``home``, and ``names`` of a kind; its files are private."""
     keep_private()
     parser = argparse.ArgumentParser(description=(sys.modules[run.__module__].__doc__ or "").splitlines()[0])
     parser.add_argument(

@@ -1,7 +1,7 @@
-"""Take what has landed for one stream into raw, quarantine and ledger, exactly once.
+"""Ingest the new files or messages of one stream into raw, quarantine and ledger, exactly once.
 
-New complete files, or unread messages of topics, are fixed into manifests; those that the ledger does not hold yet are
-taken in one by one, each one an ingest batch. Safe to run again, and to kill anywhere.
+New complete files, or unread messages of topics, are put into manifests. The manifests that the ledger does not hold
+yet are ingested one by one, each as a batch. Safe to run again, and to kill anywhere.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ log = logging.getLogger(__name__)
 
 
 def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
-    """Ingest every complete file that has landed, or every message up to now; return what was done.
+    """Ingest every complete landed file, or every message up to now; return the counts.
 
     Raises:
-        LeaseHeld: when another process ingests this stream now.
-        IngestRefused: when manifests are missing that the ledger knows.
+        LeaseHeld: if another process ingests this stream now.
+        IngestRefused: if manifests are missing that the ledger knows.
         OffsetsGone, TopicRecreated, BrokerFailed: of a kafka source, as ``Topics.fix_unread``.
     """
     target = StreamTables(spark, settings.layout, settings.stream(stream))
@@ -63,9 +63,9 @@ def _take_messages(target: StreamTables, store: ManifestStore, before: Progress)
 def requeue(
     settings: Settings, spark: SparkSession, stream: str, reasons: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """Put open quarantined records (of these reasons, or all) through again, by today's configuration.
+    """Ingest open quarantined records again (of these reasons, or all), with the present configuration.
 
-    What is set aside is taken in too, by the reason ``set_aside``.
+    Files and messages that were set aside are ingested too, by the reason ``set_aside``.
     """
     target = StreamTables(spark, settings.layout, settings.stream(stream))
     with writing(target, lease_timeout_s(settings.layout)):

@@ -1,8 +1,8 @@
-"""Keep a stream small: drop what it keeps no longer, fold partial nodes and manifests, merge small files, vacuum.
+"""Keep a stream small: delete old data, fold partial nodes and manifests, merge small files, vacuum.
 
-It says how long it keeps landed files, raw rows and nodes. Changes no answer but those that need raw rows which are
-gone. No row comes in meanwhile; what takes long, to merge files of raw, is ``merge_raw``. Safe to run at any time,
-again, and to kill anywhere.
+The declaration says how long landed files, raw rows and nodes are kept. Only answers that need deleted raw rows
+change. No row is ingested meanwhile; merging files of raw takes long and is a job of its own, ``merge_raw``. Safe to
+run at any time, again, and to kill anywhere.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ log = logging.getLogger(__name__)
 
 
 def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
-    """Maintain the stream's tables; return what was dropped, folded, merged and deleted, and what files are left.
+    """Maintain the stream's tables; return what was deleted, folded and merged, and which files are left.
 
     Raises:
-        LeaseHeld: when another process writes one of these tables now.
-        RollupOutdated: when the stream is declared differently from what its rollups were built for.
+        LeaseHeld: if another process writes one of these tables now.
+        RollupOutdated: if the stream's declaration differs from what its rollups were built for.
     """
     layout, history_us, figures = settings.layout, settings.tables.history, Counter[str]()
     raw, built, wait = layout.raw(stream), layout.rollup(stream), lease_timeout_s(layout)
@@ -75,7 +75,7 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
 
 
 def _dropped(settings: Settings, spark: SparkSession, stream: str) -> dict[str, int]:
-    """Drop raw rows that the stream keeps no longer; first what an earlier run began."""
+    """Delete raw rows that the stream no longer keeps, after finishing the deletion of an earlier run."""
     declared = settings.stream(stream)
     # Raw rows may be needed to build by a new declaration: they stay until that is done.
     require_current(settings.layout, declared)

@@ -1,4 +1,4 @@
-"""Keep the tables of a registered query small: drop states and windows nobody reads, merge small files, vacuum.
+"""Keep the tables of a registered query small: delete states and windows nobody reads, merge small files, vacuum.
 
 Changes no answer. Safe to run at any time, again, and to kill anywhere.
 """
@@ -23,10 +23,10 @@ from lakehouse.spark import tables
 
 
 def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
-    """Maintain a query's tables; return what was merged and deleted, and what files are left.
+    """Maintain a query's tables; return what was merged and deleted, and which files are left.
 
     Raises:
-        LeaseHeld: when the query runs, or is repaired, now.
+        LeaseHeld: if the query runs, or is repaired, now.
     """
     layout, figures = settings.layout, Counter[str]()
     with tables.lease(layout.queries(query), lease_timeout_s(layout)), tables.lease(layout.repairs(query)):

@@ -1,6 +1,6 @@
-"""Merge small files of a stream's raw rows, while others come in.
+"""Merge small files of a stream's raw rows, while other rows are ingested.
 
-It reads and writes all rows that came since the last time, by one core; what else keeps tables small is quick
+It reads and writes all rows that are new since the last merge, on one core; the rest of maintenance is quick
 (``maintain``). Changes no row. Safe to run at any time, again, and to kill anywhere.
 """
 
@@ -23,7 +23,7 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     """Merge the files of raw if there are many small ones; return how many were merged, and how many files are left.
 
     Raises:
-        LeaseHeld: when another process merges them, or deletes rows, now.
+        LeaseHeld: if another process merges them, or deletes rows, now.
     """
     raw = settings.layout.raw(stream)
     if not tables.exists(raw):

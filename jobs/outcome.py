@@ -1,7 +1,7 @@
-"""Run a job's work and record how it ended, so that ``tidemark status`` and the next run can tell.
+"""Run a job's work and record its outcome, for ``tidemark status`` and the next run.
 
-recorded(...)            run, keep its outcome in the control store, tell listeners, hand the error on
-with reporting(tell):    ``tell`` hears every outcome of this process while the block lasts
+recorded(...)            run, keep the outcome in the control store, tell listeners, pass the error on
+with reporting(tell):    ``tell`` gets every outcome of this process during the block
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _listeners: list[Callable[[Outcome], None]] = []
 
 
 def recorded(job: str, settings: Settings, stream: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Return the figures of ``work`` once its outcome is on disk; an error is recorded and raised again.
+    """Return the figures of ``work`` after its outcome is on disk; an error is recorded and raised again.
 
     Raises:
-        DamagedFile: in the place of an error that came of a damaged file of a table.
-        EngineEnded: in the place of what Python says when Spark's JVM has ended.
+        DamagedFile: instead of an error that a damaged file of a table caused.
+        EngineEnded: instead of Python's error when Spark's JVM has ended.
     """
     from lakehouse.spark.session import naming_death
 
@@ -56,14 +56,14 @@ def recorded(job: str, settings: Settings, stream: str, work: Callable[[], dict[
 
 
 def job_of(run: Callable[..., Any]) -> str:
-    """Return the name of the job that a module's ``run`` is, also where a shell runs that module."""
+    """Return the job name of a module's ``run``, also if a shell runs that module."""
     module = run.__module__
     return Path(sys.argv[0]).stem if module == "__main__" else module.rpartition(".")[2]
 
 
 @contextmanager
 def reporting(listener: Callable[[Outcome], None]) -> Iterator[None]:
-    """Let a listener hear every outcome that is recorded in this process during the block."""
+    """Pass every outcome recorded in this process during the block to a listener."""
     _listeners.append(listener)
     try:
         yield
@@ -80,5 +80,5 @@ def logged(outcome: Outcome) -> None:
 
 
 def is_count(value: object) -> bool:
-    """Return whether a figure counts something that was there."""
+    """Return whether a figure counts something that exists."""
     return isinstance(value, int) and not isinstance(value, bool) and value != 0

@@ -1,9 +1,9 @@
-"""Publish one immutable version for analysts: the rollups of all streams, and what all registered queries found.
+"""Publish one immutable version for analysts: the rollups of all streams, and the results of all registered queries.
 
-A version shares nodes with the one before and adds what has come since, read from the rollup's newest files without
-Spark. Where it cannot, and once a day, all nodes are folded and added up, and a new file must show the same totals
-before the pointer moves. When nothing has changed since the current version, nothing is made.
-Safe to run again, and to kill anywhere.
+A version shares nodes with the one before and adds the new ones, read from the rollup's newest files without Spark.
+If it cannot share, and once a day, all nodes are folded and added up, and the new file must have the same totals
+before the pointer moves. If nothing has changed since the current version, nothing is written. Safe to run again, and
+to kill anywhere.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ def run(
 ) -> dict[str, Any]:
     """Publish all streams and queries as one version; return its number, whether it is new, its nodes and bytes.
 
-    ``queries_left_out`` are registered queries that mean something else than what their tables were made for.
+    ``queries_left_out`` are registered queries that mean something other than what their tables were made for.
 
-    ``unchecked`` publishes also what the quality checks have not seen or not passed. ``anew`` shares no nodes with the
-    version before.
+    ``unchecked`` also publishes batches that the quality checks have not seen or not passed. ``anew`` shares no nodes
+    with the version before.
 
     Raises:
-        PublishRefused: when a total of the new file is not the rollup's, or a stream holds batches that have not passed
-            the checks; readers keep the current version.
-        LeaseHeld: when another process publishes, or builds or compacts one of the rollups, now.
+        PublishRefused: if a total of the new file differs from the rollup's, or a stream holds batches that have not
+            passed the checks; readers keep the current version.
+        LeaseHeld: if another process publishes, or builds or compacts one of the rollups, now.
     """
     from lakehouse.serving.file.brought import bring_current
     from lakehouse.serving.file.news import is_due, with_changes
@@ -95,7 +95,7 @@ def run(
 def _made_anew(
     layout: Home, whole: Sequence[StreamSnapshot], keep: int, queries: Sequence[QuerySnapshot], version: int
 ) -> Published:
-    """Publish without sharing; say where the current version differs from what it should be, which then is replaced."""
+    """Publish without sharing; report where the current version differs from the new one, which replaces it."""
     from lakehouse.serving.file.publish import drift, publish
     from lakehouse.serving.file.rows_drift import rows_drift
     from lakehouse.serving.file.versions import hold_version

@@ -1,6 +1,6 @@
-"""Find what registered queries have missed, from their logs and raw: pairs and results of joins, and what answers lack.
+"""Find what registered queries have missed, from their logs and raw: pairs, results of joins, and parts of answers.
 
-Safe while the queries run on: a join is repaired beside it, an aggregate between its batches. Running again finds
+Safe while queries run: a join is repaired beside its batches, an aggregate between them. Running it again finds
 nothing twice.
 """
 
@@ -24,10 +24,10 @@ TIMEOUT_S = 600
 
 
 def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
-    """Repair all finished batches of a query; return how many logged rows were looked at and what was found.
+    """Repair all finished batches of a query; return how many logged rows were processed and what was found.
 
     Raises:
-        LeaseHeld: when another process repairs this query now, or runs one that must not run meanwhile for longer than
+        LeaseHeld: if another process repairs this query now, or runs one that must not run meanwhile for longer than
             TIMEOUT_S.
     """
     layout, kind = settings.layout, kind_of(settings.query(query))

@@ -1,6 +1,6 @@
-"""Put open quarantined records of one stream through ingest again, judged by today's configuration.
+"""Ingest open quarantined records of one stream again, judged by the present configuration.
 
-A batch of its own in the ledger: what it takes out of quarantine is accepted, a duplicate, or quarantined anew.
+They are a batch of their own in the ledger: each record is accepted, a duplicate, or quarantined again.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from lakehouse.declare.settings import Settings
 
 
 def run(settings: Settings, spark: SparkSession, stream: str, reasons: Sequence[str] = ()) -> dict[str, Any]:
-    """Take records of these reasons (all by default) through again; return the batch's counts.
+    """Ingest records of these reasons (all by default) again; return the batch's counts.
 
     Raises:
-        LeaseHeld: when another process ingests this stream now.
+        LeaseHeld: if another process ingests this stream now.
     """
     return ingest.requeue(settings, spark, stream, tuple(reasons))
 

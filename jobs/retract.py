@@ -1,7 +1,7 @@
-"""Take wrong rows of one stream back out of raw and every level, with a record of who asked and why.
+"""Remove wrong rows of one stream from raw and every level, with a record of who asked and why.
 
-Exactly once, also when it is killed: what was begun is finished by the next job of the stream. What is published stays
-until the next publish.
+Exactly once, also when it is killed: the stream's next job finishes a retraction that was begun. The published
+version stays until the next publish.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def run(
     """Retract rows; return how many of how many batches, and the number of the correction.
 
     Raises:
-        RetractRefused: when nothing was ingested, a batch is not finished, or rows are not named as they can be.
-        RawIncomplete: when raw rows of the time asked for are gone.
-        RollupOutdated: when the stream is declared differently from what its rollups were built for.
-        LeaseHeld: when another process writes the stream's tables now.
+        RetractRefused: if nothing was ingested, a batch is not finished, or the rows are not selected properly.
+        RawIncomplete: if raw rows of the given time are deleted.
+        RollupOutdated: if the stream's declaration differs from what its rollups were built for.
+        LeaseHeld: if another process writes the stream's tables now.
     """
     layout, declared = settings.layout, settings.stream(stream)
     if not tables.exists(layout.ledger(stream)):

@@ -1,9 +1,9 @@
-"""Run the DAGs once over what has landed, in this process, with one Spark session and nothing to install.
+"""Run every DAG once over the landed files, in this process, with one Spark session and nothing to install.
 
-The order is ours, not the assets': ``dag.test()`` runs one DAG, and what a task tells an asset starts nothing here.
-Airflow's own words go to ``<home>/airflow/logs/run.log``. A failure stops what comes after it, but for a stream that
-cannot be taken in while others can, and for a query that fails or whose check does: its tables hold finished batches
-only, so it stands still alone and the rest is published, as on a schedule. Safe to run again.
+The order is fixed here, not by assets: ``dag.test()`` runs one DAG, and an asset event starts nothing here. Airflow's
+own messages go to ``<home>/airflow/logs/run.log``. A failure stops the DAGs after it, with two exceptions: a stream
+that cannot be ingested while others can, and a query that fails or whose check does. Their tables hold finished
+batches only, so they wait alone and the rest is published, as on a schedule. Safe to run again.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ def run(
     progress: Progress = print,
     queries: Sequence[str] | None = None,
 ) -> list[Outcome]:
-    """Run every DAG in order and return each job's outcome, up to the first DAG that must not be gone on from.
+    """Run every DAG in order and return each job's outcome, up to the first failure that stops the run.
 
     ``streams`` names the streams to run, all by default; a publish always holds them all. ``queries`` names the
-    queries to run, by default all over these streams alone. ``progress`` gets one line per job. Airflow adds about 10 s
-    to what the jobs take, most of it its imports, while Spark starts beside it.
+    queries to run, by default all over these streams alone. ``progress`` gets one line per job. Airflow adds about 10
+    s to the time of the jobs, most of it for its imports, while Spark starts beside it.
 
     Raises:
-        KeyError: when a stream is not declared, or a query not registered.
-        RunFailed: when a DAG failed and no job did, with the log to read.
+        KeyError: if a stream is not declared, or a query not registered.
+        RunFailed: if a DAG failed and no job did, with the log to read.
     """
     from infra.airflow_home import airflow_environment
 
@@ -84,7 +84,7 @@ def run(
 
 @contextmanager
 def _described_once() -> Iterator[None]:
-    """Let Airflow read the files of DAGs, and write what is in them to its database, once instead of for each DAG."""
+    """Let Airflow read the DAG files, and write them to its database, once instead of for each DAG."""
     from airflow.dag_processing import dagbag
 
     read, write = cache(dagbag.BundleDagBag), cache(dagbag.sync_bag_to_db)
@@ -108,7 +108,7 @@ def _run_dag(name: str, asked: Mapping[str, str]) -> bool:
 
 @contextmanager
 def _words_to(log: Path) -> Iterator[Aloud]:
-    """Send what this process prints to a log; give a function that still prints."""
+    """Send everything that this process prints to a log; return a function that still prints."""
     out, err = sys.stdout, sys.stderr
 
     def aloud() -> AbstractContextManager[object]:

@@ -1,6 +1,7 @@
-"""Take what ingest has finished into every registered query: pairs and answers at once, a log of what may be missing.
+"""Run every registered query on finished ingest batches: results at once, and a log of rows that may have missed some.
 
-Running again takes in nothing twice. Killed anywhere, the next run makes the batch that was begun again, alike.
+Running it again processes nothing twice. If it is killed anywhere, the next run repeats the batch that was begun,
+with the same result.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ TIMEOUT_S = 600
 
 
 def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
-    """Take in all finished ingest batches of the query's streams; return batches, rows, and pairs, results or answers.
+    """Process all finished ingest batches of the query's streams; return batches, rows, and pairs, results or answers.
 
-    A query whose conditions are asked one by one takes along all others of that kind that are tied to it by streams,
-    and shares its scans with them: what they did is done when their turn comes.
+    A query whose conditions are evaluated one by one takes along all other such queries with common streams, and
+    shares its scans with them; they then find their work done.
 
     Raises:
-        LeaseHeld: when another process runs this query now.
-        QueryChanged: when the query means something else than what its tables were made for.
-        QueryFailed: when the query shares scans, and one of its operators raised.
+        LeaseHeld: if another process runs this query now.
+        QueryChanged: if the query means something other than what its tables were made for.
+        QueryFailed: if the query shares scans, and one of its operators raised an error.
     """
     asked = settings.query(query)
     if asked.row_scans():
@@ -47,7 +48,7 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
 
 
 def _run_together(settings: Settings, spark: SparkSession, asked: Query) -> dict[str, Any]:
-    """Run a query with all that are tied to it and have no reason to stand still."""
+    """Run a query with all that share scans with it and can run."""
     group, end = scan_group(asked, settings.registered.values()), time.monotonic() + TIMEOUT_S
     with ExitStack() as leases:
         # In one order for all, so that jobs of two tied queries cannot wait for each other.
@@ -60,7 +61,7 @@ def _run_together(settings: Settings, spark: SparkSession, asked: Query) -> dict
 
 
 def _comes_along(settings: Settings, query: Query, asked: Query, leases: ExitStack, end: float) -> bool:
-    """Take the lease of a query that can be run along with the one asked for, by ``end``; tell if that could be."""
+    """Take the lease of a query that can run with the given one, until ``end``; return whether that succeeded."""
     if query != asked and not _goes_on(settings, query):
         return False
     try:
@@ -75,7 +76,7 @@ def _comes_along(settings: Settings, query: Query, asked: Query, leases: ExitSta
 
 
 def _goes_on(settings: Settings, query: Query) -> bool:
-    """Tell if a query can be run along with another: what is stopped, or changed, is left to its own job."""
+    """Return whether a query can run with another; a stopped or changed one is left to its own job."""
     layout = settings.layout
     meant = read_definition(layout.batch_manifests(query.name))
     is_same = meant in (None, definition_of(query))
@@ -86,7 +87,7 @@ def run_of(settings: Settings, spark: SparkSession, query: str) -> QueryRun[Any]
     """Return a registered query, and where it runs.
 
     Raises:
-        KeyError: with the registered names, when there is none of this name.
+        KeyError: with the registered names, if there is none of this name.
     """
     asked = settings.query(query)
     wanted = Wanted(settings.queries.buckets, partial(cores_of, settings.spark, spark))

@@ -1,8 +1,8 @@
-"""Call the function of one task of a DAG in this process, as a pod of the task's own does.
+"""Call the function of one DAG task in this process, as the task's own pod does.
 
 python -m jobs.run_task ingest take --arguments '{"stream": "telemetry", "params": {"config": null}}' --result FILE
 
-Run again, or killed and run again, the tables are the same, because a task is a call of a job.
+If it is run again, or killed and run again, the tables are the same, because a task is a call of a job.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from lakehouse.home.outcomes import error_text
 
 
 def function_of(dag: str, task: str) -> Callable[..., Any]:
-    """Return the function behind a task.
+    """Return the function of a task.
 
     Raises:
-        LookupError: when there is no such DAG or task, with those that are.
+        LookupError: if there is no such DAG or task, with those that exist.
     """
     if dag not in (*ORDER, *WATCHING):
         raise LookupError(f"no DAG {dag!r}; there are {', '.join((*ORDER, *WATCHING))}")
@@ -37,7 +37,7 @@ def function_of(dag: str, task: str) -> Callable[..., Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the task that the command line names; return 0, 1 where it failed, or ``--skipped`` where it was skipped."""
+    """Run the task that the command line names; return 0, 1 if it failed, or ``--skipped`` if it was skipped."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("dag")
     parser.add_argument("task")

@@ -1,6 +1,6 @@
-"""What a DAG's task does around a job: find the configuration, choose streams, share one session, record the outcome.
+"""The work of a DAG's task around a job: find the configuration, choose streams, share one session, record the outcome.
 
-TIDEMARK_CONFIG and TIDEMARK_HOME say which configuration and home; a DAG's ``config`` parameter wins over the first.
+TIDEMARK_CONFIG and TIDEMARK_HOME name the configuration and home; a DAG's ``config`` parameter wins over the first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CONFIGURED: list[Settings] = []
 
 @contextmanager
 def configured_as(settings: Settings) -> Iterator[None]:
-    """Let the tasks of this process have these settings during the block, instead of each reading them again."""
+    """Give these settings to the tasks of this process during the block, so that none reads them again."""
     _CONFIGURED.append(settings)
     try:
         yield
@@ -33,7 +33,7 @@ def configured_as(settings: Settings) -> Iterator[None]:
 
 
 def configured(params: Mapping[str, Any]) -> Settings:
-    """Return the settings that a DAG's parameters and the environment point at.
+    """Return the settings that a DAG's parameters and the environment name.
 
     Raises:
         ConfigError: with every problem of the configuration.
@@ -49,7 +49,7 @@ def chosen_streams(params: Mapping[str, Any]) -> list[str]:
     """Return the declared streams that ``streams`` names: ``all``, or names with commas between.
 
     Raises:
-        KeyError: when a name is not declared, with those that are.
+        KeyError: if a name is not declared, with those that are.
     """
     return _streams(configured(params), params)
 
@@ -58,7 +58,7 @@ def chosen_queries(params: Mapping[str, Any]) -> list[str]:
     """Return the registered queries that ``queries`` names and whose streams ``streams`` names.
 
     Raises:
-        KeyError: when a name is not registered, with those that are.
+        KeyError: if a name is not registered, with those that are.
     """
     settings = configured(params)
     streams = set(_streams(settings, params))
@@ -68,14 +68,14 @@ def chosen_queries(params: Mapping[str, Any]) -> list[str]:
 
 
 def service_of(params: Mapping[str, Any]) -> str | None:
-    """Return a sentence that names the service that runs on the home, None where there is none."""
+    """Return a sentence that names the service running on the home, None if there is none."""
     return served_by(configured(params).layout)
 
 
 def unserved(params: Mapping[str, Any], kind: Kind) -> tuple[list[str], str | None]:
-    """Return the streams or queries that ``streams`` names and no service takes care of, and who does of the rest.
+    """Return the streams or queries in ``streams`` that no service handles, and the service that handles the others.
 
-    A query is left to the service when all its streams are.
+    A query is left to the service if all its streams are.
     """
     chosen = chosen_streams(params) if kind == "stream" else chosen_queries(params)
     settings = configured(params)

@@ -1,9 +1,9 @@
-"""Serve without pause: ingest, rollups, queries and publish again and again, in one process.
+"""Run ingest, rollups, queries and publish continuously, in one process.
 
-Each task is a job that the DAGs call, too. It is probed every few seconds and run where something is new. Each stream
-has a worker of its own, so one that fails or hangs holds up no other. Stop it by a signal, or kill it anywhere: the
-next start goes on. What is published has passed the gate of totals. The rules of quality are checked apart from it; one
-that does not hold stops the publish until it does.
+Each task is a job that the DAGs call, too. It is probed every few seconds and run if something is new. Each stream
+has its own worker, so one that fails or hangs delays no other. Stop the service by a signal, or kill it anywhere: the
+next start continues. Every version has passed the gate of totals. The rules of quality are checked separately; a
+failed one stops the publish until it passes.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ def run(
     publish_s: float = PUBLISH_S,
     stops_within_s: float = STOPS_WITHIN_S,
 ) -> dict[str, Any]:
-    """Serve streams, all by default, until SIGTERM or SIGINT; return the tasks that the stop cut off.
+    """Serve streams, all by default, until SIGTERM or SIGINT; return the tasks that the stop interrupted.
 
-    Looks every ``every_s``, publishes at most every ``publish_s``. A stop ends the running works and takes at most
-    ``stops_within_s``; a second signal ends the process at once. Call it in the main thread.
+    Probes every ``every_s``, publishes at most every ``publish_s``. A stop lets the running tasks finish and takes at
+    most ``stops_within_s``; a second signal ends the process at once. Call it in the main thread.
 
     Raises:
-        AlreadyServed: when another process serves this home.
-        WorkerEnded: when Spark or a worker has ended; start again.
-        LeaseLost: when the database of the control store has ended this process's session; start again.
-        KeyError: when a stream is not declared.
+        AlreadyServed: if another process serves this home.
+        WorkerEnded: if Spark or a worker has ended; start again.
+        LeaseLost: if the database of the control store has ended this process's session; start again.
+        KeyError: if a stream is not declared.
     """
     names = [settings.stream(name).name for name in streams or settings.streams]
     with _alone(settings), until_signalled() as stop:

@@ -1,12 +1,12 @@
-"""What a service does for each stream and query: the jobs that the DAGs call, each with the probe that starts it.
+"""The tasks of a service for each stream and query: the jobs that the DAGs call, each with the probe that starts it.
 
-a worker per stream  ingest          where its files or topics show something new
-                     build_rollups   where its ledger, or a correction, is new
-                     maintain        each ``MAINTAINED_AFTER`` batches; at the start where the last run was cut off
-a second one         merge_raw       likewise; it takes long and holds up nothing
-a worker per query   run_queries     where a ledger of its streams is new
+a worker per stream  ingest          if its files or topics show something new
+                     build_rollups   if its ledger, or a correction, is new
+                     maintain        each ``MAINTAINED_AFTER`` batches; at the start if the last run was interrupted
+a second one         merge_raw       likewise; it takes long and delays nothing
+a worker per query   run_queries     if a ledger of its streams is new
                      maintain_queries
-one worker           publish         where a rollup, or what a query found, is new
+one worker           publish         if a rollup, or a query's result, is new
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Work = Callable[[], dict[str, Any]]
 
 
 class CheckFailed(RuntimeError):
-    """A rule of quality does not hold: readers keep the version before."""
+    """A rule of quality fails: readers keep the version before."""
 
 
 class ServiceTasks:
@@ -141,7 +141,7 @@ class ServiceTasks:
             self.fresh[name].add(batch, [None if us is None else us / 1e6 for us in arrivals], now_s)
 
     def _after(self, job: str, name: str, tables: Collection[Path], work: Work) -> Task:
-        """Return a task that runs when one of these tables has changed; none runs while there is no table."""
+        """Return a task that runs when one of these tables has changed; it does not run while there is no table."""
         task = self._task(job, name, Commits(*tables), work)
         task.seen = (NO_TABLE,) * len(tables)
         return task

@@ -1,4 +1,4 @@
-"""What a publisher is told: a snapshot of each stream, with all of its nodes, one row each, and of each query."""
+"""The input of a publisher: a snapshot of each stream, with all of its nodes, one row each, and of each query."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def snapshot_of(settings: Settings, stream: Stream) -> StreamSnapshot:
 
 
 def refuse_unchecked(settings: Settings, snapshots: Sequence[StreamSnapshot]) -> None:
-    """Refuse to publish what the quality checks have not seen or not passed.
+    """Refuse to publish batches that the quality checks have not seen or not passed.
 
     Raises:
         PublishRefused: naming the stream and its batches.
@@ -88,10 +88,10 @@ def queries_to_publish(
     published_us: int | None,
     before: Mapping[str, Facts] | None = None,
 ) -> tuple[list[QuerySnapshot], list[str]]:
-    """Return a snapshot of every query that has tables, and the names of those whose tables are of another meaning.
+    """Return a snapshot of every query with tables, and the names of those whose tables are of another meaning.
 
     ``published_us``: how far back from its newest time a query is published, None for all of it. ``before``: the rows
-    of queries in the version before; the metrics of one that has none are all read.
+    of queries in the version before; for a query without one, all metrics are read.
     """
     made = [query for query in registered.values() if newest_version(layout.queries(query.name)) is not None]
     changed = [
@@ -108,7 +108,7 @@ def queries_to_publish(
 
 
 def _write_nodes(layout: Home, stream: Stream, horizons: Sequence[int], folder: Path) -> list[dict[str, Any]]:
-    """Write one row per node, and return what they add up to."""
+    """Write one row per node, and return their totals."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -125,7 +125,7 @@ def _write_nodes(layout: Home, stream: Stream, horizons: Sequence[int], folder: 
 
 
 def _write_ledger(ledger: Path, batch: int, folder: Path) -> None:
-    """Write the rows of the ledger up to a batch, null in columns that it has not got."""
+    """Write the rows of the ledger up to a batch; columns that it lacks are null."""
     import pyarrow.parquet as pq
 
     from lakehouse.home.table_commits import fitted

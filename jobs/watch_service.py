@@ -1,4 +1,4 @@
-"""Check that the service of a home is not stalled; fail where it is. Needs no Spark; changes nothing."""
+"""Check that the service of a home is not stalled, and fail if it is. Needs no Spark; changes nothing."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from lakehouse.home.layout import Home
 
 
 class ServiceStalled(RuntimeError):
-    """A service was started on this home, was not stopped, and writes no heartbeat any more."""
+    """A service was started on this home and not stopped, but writes no heartbeat any more."""
 
 
 def run(settings: Settings, older_than_s: float = OLD_S) -> dict[str, Any]:
-    """Return the state of the home's service and the age of its heartbeat; ``none`` where no service runs.
+    """Return the state of the home's service and the age of its heartbeat; ``none`` if no service runs.
 
     Raises:
-        ServiceStalled: when the heartbeat is older than ``older_than_s``, or its process has gone without a stop.
+        ServiceStalled: if the heartbeat is older than ``older_than_s``, or its process has ended without a stop.
     """
     return _look(settings.layout, older_than_s)
 
@@ -47,7 +47,7 @@ def _look(layout: Home, older_than_s: float) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Check once, for a container's health check: 0 where a service runs, 1 where it is stalled or there is none."""
+    """Check once, for a container's health check: 0 if a service runs, 1 if it is stalled or there is none."""
     asked = arguments_of(run, argv)
     try:
         found = _look(Home(home_folder(asked.home, asked.config)), OLD_S)

@@ -1,41 +1,41 @@
-"""Where things live under the home: one place that knows each path.
+"""The paths below the home: the one place that knows them.
 
     raw/<stream>          accepted rows, Delta              jobs/ingest
     quarantine/<stream>   rejected records, Delta           jobs/ingest
     ledger/<stream>       one row per ingest batch, Delta   jobs/ingest
     rollup/<stream>       nodes of all levels, Delta        jobs/build_rollups, jobs/maintain
-    corrections/<stream>  what was changed later, Delta     jobs/maintain, jobs/retract, jobs/build_rollups
+    corrections/<stream>  later changes of history, Delta   jobs/maintain, jobs/retract, jobs/build_rollups
     quality/              history of check results, Delta   jobs/check_quality
-    checked/              what checks have passed           jobs/check_quality, jobs/check_queries
+    checked/              what has passed checks            jobs/check_quality, jobs/check_queries
     reports/              Great Expectations and its pages  jobs/check_quality
     serving/              <version>.duckdb, segments/, `current`    jobs/publish
     pairs/<query>         pairs of a window join, Delta     jobs/run_queries, jobs/repair_late
     multiway/<query>      results of three streams or more  jobs/run_queries, jobs/repair_late
-    windows/<query>       rows that later ones can meet     jobs/run_queries, jobs/maintain
+    windows/<query>       rows that later ones can join     jobs/run_queries, jobs/maintain
     missed_rows/<query>   rows that may lack partners       jobs/run_queries
     selection/<query>     rows of a selection, Delta        jobs/run_queries
     answers/<query>       answers at ticks, Delta           jobs/run_queries, jobs/repair_late
     alarms/<query>        alarms raised and cleared, Delta  jobs/run_queries, jobs/repair_late
-    states/<query>        what a query holds, Delta         jobs/run_queries
+    states/<query>        contents of buckets, Delta        jobs/run_queries
     operators/<query>     operators of a join that calls predicates, one row per batch and operator  jobs/run_queries
     queries/<query>       one row per batch and bucket      jobs/run_queries
     repairs/<query>       one row per repair, Delta         jobs/repair_late
     needed_slack/<query>  slack that missed pairs needed    jobs/repair_late
-    identities/<stream>/  hashes of identities, to find repeats: a cache   jobs/ingest
-    manifests/<stream>/   manifests: which files make up a batch
-    batch_manifests/<query>/  which ingest batches make up a batch of a query, which of its batches a repair
-    control.sqlite        outcomes of jobs, tokens, delivered alarms, where no database keeps them (control/store.py)
-    tables.json           on which store the tables are, where they are on one (tables_place.py)
-    copies.json           up to where this home has copied what machines share by rows (control/copies.py)
-    control.json          the home's identity in a control store, where a database keeps its leases and these rows
-    attempts/             how often the batch that a stream takes in now has failed   jobs/ingest
-    heartbeats/           signs of life of services, bridges and collectors
-    service/              the heartbeat of `tidemark serve`, and what its Spark says
+    identities/<stream>/  hashes of identities, to find duplicates: a cache   jobs/ingest
+    manifests/<stream>/   manifests: the files or offsets of each batch
+    batch_manifests/<query>/  manifests: the ingest batches of each batch of a query, the batches of each repair
+    control.sqlite        outcomes of jobs, tokens, delivered alarms, unless a database keeps them (control/store.py)
+    tables.json           the store of the tables, if they are on one (tables_place.py)
+    copies.json           how far this home has copied the rows that machines share (control/copies.py)
+    control.json          the home's identity in a control store, if a database keeps its leases and these rows
+    attempts/             how often the present batch of a stream has failed   jobs/ingest
+    heartbeats/           the last heartbeat of each service, bridge and collector
+    service/              the lease of `tidemark serve`, and its Spark log
     airflow/              Airflow's own home
-    packages/             the project's code as a cluster's workers get it
+    packages/             the project's code as an archive for a cluster's workers
 
-Each folder is made by whoever writes it first. Tables, those from ``raw`` to ``corrections``, of queries and of checks,
-may be on an object store instead, at the same paths below a prefix.
+The first writer of a folder creates it. The tables (``raw`` to ``corrections``, those of queries and of checks) may be
+on an object store instead, at the same paths below a prefix.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Home:
 
     @property
     def tables(self) -> Path:
-        """Below what the tables are: the folder itself, or a place on an object store (tables_place.py)."""
+        """The root of the tables: the folder itself, or a place on an object store (tables_place.py)."""
         return place_in(self.root)
 
     def raw(self, stream: str) -> Path:
@@ -78,7 +78,7 @@ class Home:
         return self.tables / "rollup" / stream
 
     def corrections(self, stream: str) -> Path:
-        """What was changed in a stream's history after it had been taken in."""
+        """Later changes of a stream's history."""
         return self.tables / "corrections" / stream
 
     def pairs(self, query: str) -> Path:
@@ -90,11 +90,11 @@ class Home:
         return self.tables / "multiway" / query
 
     def windows(self, query: str) -> Path:
-        """Rows of each stream that later rows can meet, for a join of three streams or more."""
+        """Rows of each stream that later rows can join, for a join of three streams or more."""
         return self.tables / "windows" / query
 
     def selection(self, query: str) -> Path:
-        """Rows that a selection let through."""
+        """Rows that a selection selected."""
         return self.tables / "selection" / query
 
     def missed_rows(self, query: str) -> Path:
@@ -102,7 +102,7 @@ class Home:
         return self.tables / "missed_rows" / query
 
     def answers(self, query: str) -> Path:
-        """Answers of a join-aggregate at its ticks, with every revision."""
+        """Answers of an aggregate query at its ticks, with every revision."""
         return self.tables / "answers" / query
 
     def alarms(self, query: str) -> Path:
@@ -110,15 +110,15 @@ class Home:
         return self.tables / "alarms" / query
 
     def states(self, query: str) -> Path:
-        """What each bucket of a query holds after each batch."""
+        """The contents of each bucket of a query after each batch."""
         return self.tables / "states" / query
 
     def operators(self, query: str) -> Path:
-        """What was measured of the conditions of a join that calls predicates, and of its kernel, in each batch."""
+        """Measurements of the conditions of a join that calls predicates, and of its kernel, in each batch."""
         return self.tables / "operators" / query
 
     def queries(self, query: str) -> Path:
-        """Figures of each finished batch of a query, by bucket or side."""
+        """Metrics of each finished batch of a query, by bucket or side."""
         return self.tables / "queries" / query
 
     def repairs(self, query: str) -> Path:
@@ -126,16 +126,16 @@ class Home:
         return self.tables / "repairs" / query
 
     def needed_slack(self, query: str) -> Path:
-        """How much slack the pairs that repairs of a query found would have needed."""
+        """How much slack the pairs found by repairs of a query would have needed."""
         return self.tables / "needed_slack" / query
 
     @property
     def delivered_alarms(self) -> Path:
-        """What to hold while changes of alarms are delivered; nothing is there but the lease."""
+        """The path of the lease for delivering changes of alarms; it holds nothing else."""
         return self.root / "delivered_alarms"
 
     def tables_of(self, query: str) -> tuple[Path, ...]:
-        """Every table that a query can have; the one that counts its batches is last."""
+        """All tables that a query can have; the last one counts its batches."""
         found = (self.pairs, self.multiway, self.windows, self.selection, self.answers, self.alarms)
         places = (
             *found,
@@ -149,7 +149,7 @@ class Home:
         return tuple(place(query) for place in places)
 
     def batch_manifests(self, query: str) -> Path:
-        """Which ingest batches make up which batch of a query, and which of those a repair."""
+        """Manifests of a query: the ingest batches of each batch, and the batches of each repair."""
         return self.root / "batch_manifests" / query
 
     def manifests(self, stream: str) -> Path:
@@ -157,7 +157,7 @@ class Home:
         return self.root / "manifests" / stream
 
     def attempts(self, stream: str) -> Path:
-        """How often the batch that a stream takes in now has failed."""
+        """How often the present batch of a stream has failed."""
         return self.root / "attempts" / f"{stream}.json"
 
     @property
@@ -166,7 +166,7 @@ class Home:
         return self.tables / "quality"
 
     def checked(self, stream: str) -> Path:
-        """What checks of a stream have passed."""
+        """The parts of a stream that passed checks."""
         return self.root / "checked" / f"{stream}.json"
 
     def passed(self, subject: str) -> Path:
@@ -185,17 +185,17 @@ class Home:
 
     @property
     def heartbeats(self) -> Path:
-        """What services, bridges and collectors last said of themselves."""
+        """The last heartbeat of each service, bridge and collector."""
         return self.root / "heartbeats"
 
     @property
     def service(self) -> Path:
-        """What the Spark of a service says; the service holds the lease of this folder."""
+        """The Spark log of a service; the service holds the lease of this folder."""
         return self.root / "service"
 
     @property
     def spark_log(self) -> Path:
-        """What Spark's JVM said to the last command that started one."""
+        """The log of the Spark JVM that a command last started."""
         return self.root / "spark.log"
 
     @property

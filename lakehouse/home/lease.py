@@ -1,7 +1,8 @@
-"""A lease on a table, so that one process at a time writes it; whoever changes a table by other means takes it too.
+"""A lease on a table, so that only one process at a time writes it; everything that changes a table takes it.
 
-On one machine a lease is the kernel's lock on a file, which says who holds it. Folders of a home are their owner's
-alone, so no other user can. Where several machines share the home, it is a lock in the database of the control store.
+On one machine a lease is the kernel's lock on a file, which names the holder. Only its owner can access the folders
+of a home, so no other user can take a lease. If several machines share the home, the lease is a lock in the database
+of the control store.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ class LeaseHeld(RuntimeError):
 
 @contextmanager
 def lease(table: Path, timeout_s: float = 0) -> Iterator[None]:
-    """Hold a table for one writer; the lock goes with the process, however it ends.
+    """Hold a table for one writer; the lock ends with the process, however that ends.
 
     Raises:
-        LeaseHeld: when another process holds it, and goes on holding it for ``timeout_s``.
-        LeaseLost: when the database of a control store has ended this process's session meanwhile.
-        ControlUnreachable: when that database does not answer.
+        LeaseHeld: if another process holds it for longer than ``timeout_s``.
+        LeaseLost: if the database of a control store has ended this process's session meanwhile.
+        ControlUnreachable: if that database does not answer.
     """
     place = place_of(table)
     if place is None and is_on_store(table):
@@ -99,15 +100,15 @@ def _by_the_kernel(table: Path, timeout_s: float) -> Iterator[None]:
 
 
 def files_of(table: Path) -> Path:
-    """Return what to hold while small files of a table are merged, which its writer may append beside.
+    """Return the lease for merging small files of a table, beside which its writer may append.
 
-    Whoever deletes rows holds this too, since appends alone cannot conflict with a merge.
+    A process that deletes rows holds this lease too, because only appends cannot conflict with a merge.
     """
     return table.with_name(f"{table.name}.files")
 
 
 def is_held(table: Path) -> bool:
-    """Return whether a process holds a table now; asking holds it for an instant only."""
+    """Return whether a process holds a table now; the question itself holds it for an instant only."""
     table = in_home(table)
     place = place_of(table)
     if place is not None:
@@ -134,14 +135,14 @@ def _this_process(where: str = "") -> str:
 
 
 def _holder(file: TextIO) -> str:
-    """Return who has locked a file, as far as it says so."""
+    """Return the process that has locked a file, as far as the file names it."""
     file.seek(0)
     told = file.read()
     return f": {told}" if told else ""
 
 
 def _is_locked(file: TextIO) -> bool:
-    """Lock a file; return whether that succeeded."""
+    """Try to lock a file; return whether that succeeded."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

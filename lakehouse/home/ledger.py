@@ -1,4 +1,4 @@
-"""What a stream's ledger says of its finished batches: read without an engine."""
+"""The finished batches of a stream from its ledger, read without an engine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakehouse.home.table_log import bounds, read_columns
 
 @dataclass(frozen=True)
 class Entry:
-    """One finished batch: its rows in raw, their earliest and latest time, and the newest up to and with it."""
+    """One finished batch: its rows in raw, their earliest and latest time, and the newest time up to and with it."""
 
     batch: int
     accepted: int
@@ -30,7 +30,7 @@ class Extent:
 
 
 def read_ledger(layout: Home, stream: str, after: int = 0, through: int | None = None) -> list[Entry]:
-    """Return a stream's finished batches after one, up to and with another, in order; none where there is no ledger."""
+    """Return a stream's finished batches after one, up to and with another, in order; none without a ledger."""
     names = tuple(Entry.__dataclass_fields__)
     rows = read_columns(layout.ledger(stream), names, ("batch", after + 1, through))
     return [Entry(*row) for row in sorted(rows)]
@@ -42,7 +42,7 @@ def accepted_in(layout: Home, spans: Iterable[tuple[str, tuple[int, int]]]) -> i
 
 
 def read_extent(layout: Home, stream: str, through: int | None = None) -> Extent:
-    """Return how far a stream's ledger goes, up to a batch if given; the cost does not grow with the ledger."""
+    """Return the extent of a stream's ledger, up to a batch if given; the cost does not grow with the ledger."""
     columns, known = ("batch", "min_event_us", "newest_us"), ("batch", 1, through)
     (_, batch), (earliest, _), (_, newest) = bounds(layout.ledger(stream), columns, known)
     return Extent(batch or 0, earliest, newest)

@@ -1,12 +1,12 @@
-"""Commits to Delta tables: Parquet files that are written become part of a table, or leave it, in one step.
+"""Commits to Delta tables: written Parquet files are added to a table, or removed from it, in one step.
 
     create_table    a table, from columns and properties
     commit          files added and removed; under a writer's number, so that it is made once
-    append          rows that this process holds: one Parquet file, one commit
+    append          rows of this process: one Parquet file, one commit
 
-Whoever writes puts Parquet files into a folder of their own below the table and commits them. Until the commit nobody
-sees them; a writer that dies before it leaves files that a vacuum deletes. The number of the next version is taken by
-creating its log entry, which one writer alone can do. A commit costs some ten milliseconds, however many rows it adds.
+A writer puts Parquet files into a folder of its own below the table and commits them. Nobody sees them before the
+commit; a writer that dies before it leaves files that a vacuum deletes. Creating a log entry takes the number of the
+next version, and only one writer can create it. A commit costs some ten milliseconds, however many rows it adds.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class DataFile:
 
 
 def open_table(table: Path) -> DeltaTable:
-    """Return the newest version of a table, whose leases this process still has if it took any.
+    """Return the newest version of a table, provided that this process still has the leases that it took.
 
     Raises:
-        deltalake.exceptions.TableNotFoundError: when there is none.
-        LeaseLost: when it lost them; what a commit is prepared on is read before that is asked (seal.py).
+        deltalake.exceptions.TableNotFoundError: if there is none.
+        LeaseLost: if it lost them; the base of a commit is read before this check (seal.py).
     """
     known = delta_table(table)
     require_leases(table)
@@ -69,7 +69,7 @@ def create_table(
     properties: Mapping[str, str] | None = None,
     partition: Sequence[str] = (),
 ) -> None:
-    """Create a table when there is none; ``schema`` as Spark and Delta write it in JSON."""
+    """Create a table if there is none; ``schema`` as Spark and Delta write it in JSON."""
     from deltalake import DeltaTable, Schema
 
     record(table)
@@ -87,20 +87,20 @@ def create_table(
 
 
 def committed(known: DeltaTable, writer: str) -> int:
-    """Return the highest number that a writer has committed under, -1 for none."""
+    """Return the highest number under which a writer has committed, -1 for none."""
     number = known.transaction_version(writer)
     return -1 if number is None else number
 
 
 def new_folder(table: Path) -> Path:
-    """Return where a writer may put its files: a folder below the table that no other writer uses."""
+    """Return a folder below the table for a writer's files, which no other writer uses."""
     return table / uuid.uuid4().hex
 
 
 def data_files(known: DeltaTable, table: Path, folder: Path) -> list[DataFile]:
     """Return the files of a folder that have rows, in the order of their tasks; the others are deleted.
 
-    Cost: one look at each file's footer.
+    Cost: one read of each file's footer.
     """
     return files_in(table, folder, _statistics_columns(known))
 
@@ -124,11 +124,11 @@ def commit(
 ) -> None:
     """Add files to a table and remove others, named as the log names them, in one version.
 
-    ``writer``: who commits, and under which number. ``is_change`` is false where rows only move to other files.
+    ``writer``: the writer's name and number of the commit. ``is_change`` is false if rows only move to other files.
 
     Raises:
-        deltalake.exceptions.CommitFailedError: when somebody else has removed one of the files.
-        LeaseLost: when another process has taken the lease meanwhile.
+        deltalake.exceptions.CommitFailedError: if another writer has removed one of the files.
+        LeaseLost: if another process has taken the lease meanwhile.
     """
     from deltalake.exceptions import CommitFailedError
     from deltalake.transaction import (
@@ -186,14 +186,14 @@ def append(table: Path, rows: Sequence[Mapping[str, Any]], writer: tuple[str, in
 def append_arrow(
     known: DeltaTable, table: Path, rows: pa.Table, writer: tuple[str, int] | None = None
 ) -> list[DataFile]:
-    """Append rows that have the table's columns and types; return the file that holds them, none for no row."""
+    """Append rows that have the table's columns and types; return the file that holds them, none without rows."""
     added = write_arrow(known, table, rows)
     commit(known, table, added, writer=writer)
     return added
 
 
 def write_arrow(known: DeltaTable, table: Path, rows: pa.Table) -> list[DataFile]:
-    """Write rows that have the table's columns and types to a file, to be committed; none for no row."""
+    """Write rows that have the table's columns and types to a file, to be committed; none without rows."""
     folder = new_folder(table)
     folder.mkdir(parents=True)
     write(rows, folder / "part-00000.parquet")
@@ -201,14 +201,14 @@ def write_arrow(known: DeltaTable, table: Path, rows: pa.Table) -> list[DataFile
 
 
 def arrow_schema(known: DeltaTable) -> pa.Schema:
-    """Return a table's columns as Arrow has them."""
+    """Return a table's columns as an Arrow schema."""
     import pyarrow as pa
 
     return pa.schema(known.schema().to_arrow())
 
 
 def fitted(rows: pa.Table, columns: pa.Schema) -> pa.Table:
-    """Return rows with these columns and types, null in those that they lack."""
+    """Return rows with these columns and types; missing columns are null."""
     import pyarrow as pa
 
     for column in columns:
@@ -218,7 +218,7 @@ def fitted(rows: pa.Table, columns: pa.Schema) -> pa.Table:
 
 
 def add_columns(table: Path, schema: str) -> None:
-    """Give a table the columns of a schema, as JSON, that it lacks; rows that are there have null in them."""
+    """Add the columns of a schema, as JSON, that a table lacks; existing rows have null in them."""
     from deltalake import Field, Schema
 
     known = open_table(table)
@@ -233,7 +233,7 @@ def add_columns(table: Path, schema: str) -> None:
 
 
 def set_properties(table: Path, properties: Mapping[str, str]) -> None:
-    """Give a table properties, in one version; others stay."""
+    """Set properties of a table, in one version; other properties stay."""
     from deltalake.transaction import CommitProperties
 
     told = CommitProperties(dict(fences(table)))
@@ -270,7 +270,7 @@ def _partition_value(folder: str) -> tuple[str, str | None]:
 
 
 def _statistics(footer: Any, columns: Collection[str]) -> dict[str, Any]:
-    """Return the count of rows, and extremes and nulls of some columns where they are known, as Delta writes them."""
+    """Return the count of rows, and known extremes and nulls of some columns, as Delta writes them."""
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     nulls: dict[str, int] = {}
@@ -289,7 +289,7 @@ def _statistics(footer: Any, columns: Collection[str]) -> dict[str, Any]:
 
 
 def _ends(parts: Sequence[Any]) -> tuple[Any, Any] | None:
-    """Return the extremes of a column, None where there is none or where a reader could take them wrongly."""
+    """Return the extremes of a column, None if there are none or if a reader could misinterpret them."""
     known = [part for part in parts if part is not None and part.has_min_max]
     some = [part for part in parts if part is None or part.num_values]
     if not known or len(known) < len(some):

@@ -1,6 +1,6 @@
-"""An output of a join-aggregate over evenly spaced buckets of ticks, group by group: what a chart of its answers shows.
+"""An output of an aggregate query over evenly spaced buckets of ticks, group by group, for a chart of its answers.
 
-Goes through the macro ``answer_series`` of the published file. Cost: the answers of the range are read once.
+Uses the macro ``answer_series`` of the published file. Cost: the answers of the range are read once.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _COLUMNS = "epoch_us(starts_at), epoch_us(ends_at), value, low, high, ticks, ans
 
 @dataclass(frozen=True)
 class TickBucket:
-    """The ticks of ``[from_us, to_us)``: value at the last, ``low`` and ``high`` of all.
+    """The ticks of ``[from_us, to_us)``: the value at the last one, ``low`` and ``high`` of all.
 
-    ``ticks``: how many are answered and published. ``answers``: at how many something joins, ``holding``: at how many
-    HAVING lets it through. ``final``: none can change any more, rows later than the streams' ``latest`` apart.
+    ``ticks``: how many are answered and published. ``answers``: at how many the join has results; ``holding``: at how
+    many HAVING holds. ``final``: none can change any more, except by rows later than the streams' ``latest``.
     """
 
     from_us: int
@@ -52,7 +52,7 @@ class TickBucket:
 
 @dataclass(frozen=True)
 class AnswerQuestion:
-    """What is asked of which query, checked; ``[start_us, end_us)`` is cut into at most ``points`` buckets."""
+    """A checked question about a query; ``[start_us, end_us)`` is divided into at most ``points`` buckets."""
 
     query: str
     output: str
@@ -65,7 +65,7 @@ class AnswerQuestion:
 
 @dataclass(frozen=True)
 class AnswerSeries:
-    """What was asked, the group as text (empty without GROUP BY), and the group's buckets in order of time."""
+    """The question, the group as text (empty without GROUP BY), and the group's buckets in order of time."""
 
     question: AnswerQuestion
     key: Key
@@ -86,12 +86,12 @@ def answer_series(
     """Answer an output, by default the first, for at most ``points`` parts of ``[start, end)``, by default of all.
 
     One series per group that has an answer in the range, in the order of their values. ``where``: only groups with
-    these values, as text. ``limit``: only the first groups. ``timeout_s``: most seconds, None for no end.
+    these values, as text. ``limit``: only the first groups. ``timeout_s``: most seconds, None for no limit.
 
     Raises:
-        NotPublished: when nothing has been published yet.
-        AskError: when something asked for does not exist, the range is empty, there are too many points, there are more
-            than ``MOST_KEYS`` groups and no ``limit`` is given, or it takes longer or needs more memory than it may.
+        NotPublished: if nothing has been published yet.
+        AskError: if a name does not exist, the range is empty, there are too many points, there are more than
+            ``MOST_KEYS`` groups and no ``limit`` is given, or it exceeds its time or memory.
     """
     check_size(points, limit, "groups")
     with reading(home) as published, limited(published, timeout_s):
@@ -104,7 +104,7 @@ def answer_series(
 def whole_question(
     connection: duckdb.DuckDBPyConnection, query: str, output: str, points: int
 ) -> AnswerQuestion | None:
-    """Return the question about all ticks of a query, None where it has no answer yet."""
+    """Return the question about all ticks of a query, None if it has no answer yet."""
     found = connection.execute(
         f"""
         SELECT min(tick_us), any_value(tick_from(time_us + 1, every_us)), any_value("groups")
@@ -141,7 +141,7 @@ def series_of(
 def groups_of(
     connection: duckdb.DuckDBPyConnection, asked: AnswerQuestion, order: str, limit: int
 ) -> list[Key]:
-    """Return the first groups that have an answer in the range, in an order of their own; one without GROUP BY."""
+    """Return the first groups that have an answer in the range, in a fixed order; one group without GROUP BY."""
     if not asked.groups:
         return [{}]
     places = {name: place for place, name in enumerate(asked.groups, start=1)}

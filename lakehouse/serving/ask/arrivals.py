@@ -1,8 +1,9 @@
-"""Rows per bucket of a range: how many are held, how many of them came late, and an estimate of those still to come.
+"""Rows per bucket of a range: how many exist, how many of them came late, and an estimate of those still to come.
 
-Late is what the ledger calls late: behind the newest event time of all rows read before. Nodes do not keep it, so it is
-counted from the raw rows of the range while they are there. What is still to come is an estimate, not a bound: rows of
-a bucket will be as late as rows of this stream have been so far, by the ledger's histogram of lateness.
+Late means what the ledger calls late: behind the newest event time of all rows read before. Nodes do not record it,
+so it is counted from the raw rows of the range while they are kept. The number of rows still to come is an estimate,
+not a bound: it assumes that rows of a bucket will be as late as rows of this stream have been so far, by the ledger's
+histogram of lateness.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _LEAST_ARRIVED = 0.05
 
 @dataclass(frozen=True)
 class Arrivals:
-    """Rows of ``[from_us, to_us)``; where raw rows are kept no longer, ``late`` is None and ``rows`` what nodes say.
+    """Rows of ``[from_us, to_us)``; if raw rows are deleted, ``late`` is None and ``rows`` is that of the nodes.
 
     ``expected`` is an estimate of the rows that are still to come.
     """
@@ -50,9 +51,10 @@ def arrivals(
     where: Mapping[str, object] | None = None,
     timeout_s: float | None = TIMEOUT_S,
 ) -> list[Arrivals]:
-    """Return at most ``points`` equal parts of ``[start, end)``, by default of all that came in.
+    """Return at most ``points`` equal parts of ``[start, end)``, by default of all rows.
 
-    Cost: that of ``series``, and a sort of the raw rows from the start of the range on of batches that reach into it.
+    Cost: that of ``series``, and a sort of the raw rows from the start of the range on, of batches that reach into
+    it.
 
     Raises:
         NotPublished, AskError: as ``series``.
@@ -71,7 +73,7 @@ def arrivals(
 def _counted(
     reader: PublishedReader, question: Question, held: Sequence[Bucket]
 ) -> list[tuple[int, int | None]]:
-    """Return rows and late rows of each bucket, from raw as far as that is kept."""
+    """Return rows and late rows of each bucket, from raw as far as it is kept."""
     row = reader.connection.execute(
         f"SELECT raw_path FROM streams WHERE stream = {text(question.stream)}"
     ).fetchone()
@@ -93,7 +95,7 @@ def _counted(
 
 
 def _statement(reader: PublishedReader, question: Question, held: Sequence[Bucket], table: str) -> str:
-    """Count rows and late rows per bucket, in the order of reading; rows older than the range put nothing behind."""
+    """Count rows and late rows per bucket, in the order of reading; rows older than the range make no row late."""
     batches = reader.connection.execute(
         "SELECT batch, before_us FROM (SELECT *, lag(newest_us) OVER (ORDER BY batch) AS before_us "
         f"FROM ledger WHERE stream = {text(question.stream)}) WHERE max_event_us >= {question.start_us} "
@@ -125,7 +127,7 @@ def _statement(reader: PublishedReader, question: Question, held: Sequence[Bucke
 
 
 def _missing(reader: PublishedReader, stream: str, held: Sequence[Bucket]) -> npt.NDArray[np.float64]:
-    """Return how many rows of each bucket are still to come for one that is there, if it goes on as it has been."""
+    """Return for each bucket how many rows are still to come per existing row, if lateness stays as it has been."""
     found = reader.connection.execute(
         "SELECT lateness, accepted + duplicates, (SELECT newest_us FROM streams WHERE stream = l.stream) "
         f"FROM ledger l WHERE stream = {text(stream)}"

@@ -1,7 +1,7 @@
 """One range question -> its answers, each with the interval that is sure to hold the truth.
 
-Chooses the way: the macros of the published file, or the raw rows where they are kept and ``exact`` asks for them.
-Cost: opening the file and DuckDB's planning; a few nodes per level.
+Uses the macros of the published file, or the raw rows if ``exact`` asks for them and they are kept. Cost: opening the
+file and DuckDB's planning; a few nodes per level.
 """
 
 from __future__ import annotations
@@ -36,15 +36,16 @@ def ask(
 ) -> list[Answer]:
     """Answer an aggregate over ``[start, end)``: one answer, or one per combination of the keys in ``by``.
 
-    Times are ISO text, dates, datetimes or microseconds since the epoch; UTC where they carry no offset. No row in
-    the range: sum and count are 0, the others None; by keys, no answer at all. ``limit``: only the first answers in
-    the order of their keys, where there may be millions. Several questions cost less with one version kept open:
-    ``with open_published(home) as published: ask(published, ...)``. ``timeout_s``: most seconds, None for no end.
+    Times are ISO text, dates, datetimes or microseconds since the epoch; UTC if they have no offset. Without a row in
+    the range, sum and count are 0 and the others None; by keys, there is no answer at all. ``limit``: only the first
+    answers in the order of their keys, of which there may be millions. Several questions cost less with one version
+    kept open: ``with open_published(home) as published: ask(published, ...)``. ``timeout_s``: most seconds, None for
+    no limit.
 
     Raises:
-        NotPublished: when nothing has been published yet.
-        AskError: when something asked for does not exist, the range is empty, ``exact`` lacks its raw rows, or the
-            question takes longer or needs more memory than it may.
+        NotPublished: if nothing has been published yet.
+        AskError: if a name does not exist, the range is empty, ``exact`` lacks its raw rows, or the question exceeds
+            its time or memory.
     """
     times, keys = (microseconds(start), microseconds(end)), values_as_text(where)
     question = Question(stream, measure, agg, *times, keys, tuple(dict.fromkeys(by or ())), limit, exact)
@@ -74,9 +75,10 @@ def unknown_keys(
     where: Mapping[str, object],
     timeout_s: float | None = TIMEOUT_S,
 ) -> list[str]:
-    """Return a sentence for each key whose value no row ever had, with the first of the values that there are.
+    """Return a sentence for each key whose value no row ever had, with the first of the existing values.
 
-    Cost: with the series of the grouping that holds these keys; for answers without rows, which are rare.
+    Cost: grows with the series of the grouping that holds these keys; called only for answers without rows, which are
+    rare.
     """
     keys = values_as_text(where)
     with reading(home) as published, limited(published, timeout_s):

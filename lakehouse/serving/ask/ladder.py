@@ -1,6 +1,6 @@
-"""What a published file says of a measure: its levels and groupings, looked up once per connection.
+"""The levels and groupings of a measure in a published file, looked up once per connection.
 
-A published file never changes, so what is known of a measure is kept with the connection.
+A published file never changes, so the result is kept with the connection.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 class Grouping(NamedTuple):
     """A grouping's number, its keys, and these as DuckDB writes them.
 
-    Nodes of a finer grouping replace its cut nodes of at most ``refined_rows`` rows; ``series``: how many that has.
+    Nodes of a finer grouping replace its cut nodes of at most ``refined_rows`` rows; ``series``: the number of its
+    series.
     """
 
     number: int
@@ -33,7 +34,7 @@ class Grouping(NamedTuple):
 
 @dataclass(frozen=True)
 class Ladder:
-    """A measure as the table ``ladder`` has it.
+    """A measure in the table ``ladder``.
 
     Levels are (first_slot, width_us, parent_width_us, finer_us, horizon_us); groupings come fewest keys first.
     """
@@ -63,7 +64,7 @@ _KNOWN: WeakKeyDictionary[duckdb.DuckDBPyConnection, dict[tuple[str, str], Ladde
 
 
 def chosen_grouping(connection: duckdb.DuckDBPyConnection, question: Question) -> Grouping | None:
-    """Return the grouping that answers, as ``Ladder`` has it; None where there is none."""
+    """Return the grouping that answers, in the form of ``Ladder``; None if there is none."""
     ladder = ladder_of(connection, question)
     fitting = [one for one in ladder.groupings if question.keys <= set(one[1])] if ladder else []
     if question.aggregate == INCREASE:
@@ -78,7 +79,7 @@ def is_refined(
     least_cuts: Iterable[int | None],
     ranges: int = 1,
 ) -> bool:
-    """Return whether the macros would replace a cut node; ``least_cuts``: rows of the least one of each answer."""
+    """Return whether the macros would refine a cut node; ``least_cuts``: the rows of the least one of each answer."""
     chosen = chosen_grouping(connection, question)
     if chosen is None or ranges * chosen.series > MOST_READS:
         return False
@@ -86,7 +87,7 @@ def is_refined(
 
 
 def ladder_of(connection: duckdb.DuckDBPyConnection, question: Question) -> Ladder | None:
-    """Return the ladder of the measure asked for; None where it is not published."""
+    """Return the ladder of the measure asked for; None if it is not published."""
     known, asked = _KNOWN.setdefault(connection, {}), (question.stream, question.measure)
     if asked not in known:
         known[asked] = _read(connection, *asked)

@@ -1,4 +1,4 @@
-"""What one question may take: the time that ``sql`` has too. Memory is limited where a connection is opened.
+"""The limits of one question: the same time as for ``sql``. Memory is limited where a connection is opened.
 
 A version is opened with ``MEMORY_LIMIT`` (locked.py), and so are raw rows (raw.py).
 """
@@ -21,12 +21,12 @@ _AGAIN_S = 0.02
 
 @contextmanager
 def limited(published: PublishedReader, timeout_s: float | None) -> Iterator[None]:
-    """Stop what is read from a version meanwhile, once it has taken so many seconds; None: somebody else watches it.
+    """Interrupt reads from a version after so many seconds; None: another part watches the time.
 
-    Cost: a thread that waits, a quarter of a millisecond.
+    Cost: a waiting thread, a quarter of a millisecond.
 
     Raises:
-        AskError: when it took longer, or needed more memory than a reader may have.
+        AskError: if the reads took longer, or needed more memory than a reader may have.
     """
     import duckdb
 

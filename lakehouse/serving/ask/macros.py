@@ -1,8 +1,9 @@
-"""Answers by the macros of the published file, so that Python, SQL and the command line say the same.
+"""Answers by the macros of the published file, so that Python, SQL and the command line agree.
 
-One series goes the short way (point.py), more keys than fit in memory go in parts (parts.py), all else in one
-statement, which a connection plans once. It is asked again with cut nodes replaced by those of a finer grouping where
-an answer says that this is closer (refinement.py). Cost: DuckDB's planning; a few nodes per level and series.
+A question about one series takes a short cut (point.py), one with more keys than fit in memory is answered in parts
+(parts.py), and all others in one statement, which a connection plans once. If an answer says that its cut nodes
+should be refined, the question is asked again with the nodes of a finer grouping (refinement.py). Cost: DuckDB's
+planning; a few nodes per level and series.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ COLUMNS = (
 def answer(connection: duckdb.DuckDBPyConnection, question: Question) -> list[Answer]:
     """Ask the macro of the aggregate; the question must have been checked.
 
-    A connection plans each aggregate once: a further question costs less, one about a single series least.
+    A connection plans each aggregate once: further questions cost less, one about a single series least.
     """
     aggregate = question.aggregate
     # An increase adds up meters, whatever is asked by.
@@ -64,7 +65,7 @@ def _in_parts(
 
 
 def plan(connection: duckdb.DuckDBPyConnection, name: str, statement: str) -> None:
-    """Have a connection plan a statement, once; ``name``: what it prepares it as."""
+    """Have a connection plan a statement, once; ``name``: the name of the prepared statement."""
     planned = _PLANNED.setdefault(connection, set())
     if name not in planned:
         connection.execute(statement)
@@ -81,9 +82,9 @@ def _whole(connection: duckdb.DuckDBPyConnection, question: Question, refined: b
 
 
 def asking(aggregate: str, columns: str, refined: bool) -> str:
-    """Return SQL that asks what the macro of the aggregate does; without its refinement where not ``refined``.
+    """Return SQL that asks the same as the macro of the aggregate, without its refinement if not ``refined``.
 
-    The last column says how many rows the least cut node of an answer has. Its parameters are ``parameters``.
+    The last column is the number of rows of the least cut node of an answer. Its parameters are ``parameters``.
     """
     return f"""
         WITH asked AS MATERIALIZED (FROM bucket_asked(
@@ -104,7 +105,7 @@ def inside(aggregate: str, refined: bool) -> str:
 
 
 def parameters(question: Question, edges: Sequence[int]) -> str:
-    """Return what to execute the statement of ``asking`` with."""
+    """Return the parameters of the statement of ``asking``."""
     keys, values = texts(question.where), texts(question.where.values())
     return (
         f"{text(question.stream)}, {text(question.measure)}, "

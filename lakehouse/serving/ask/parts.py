@@ -1,6 +1,6 @@
-"""By more keys than fit in memory at once: a question by all keys of a grouping, asked some series after the other.
+"""Questions by more keys than fit in memory at once: by all keys of a grouping, answered some series at a time.
 
-Where each key is one series, any cut of the series answers part of the question. Series are numbered in the order of
+If each key is one series, any part of the series answers part of the question. Series are numbered in the order of
 their keys, so a part reads neighbouring nodes. Cost: memory for ``SERIES`` of them, and the answers kept.
 """
 
@@ -35,7 +35,7 @@ def prepared(plan: str, aggregate: str, columns: str, limit: int | None) -> str:
 
 
 def ranges(connection: duckdb.DuckDBPyConnection, question: Question) -> list[tuple[int, int]]:
-    """Return first and last number of each part's series; none where one part is enough, or keys span series."""
+    """Return the first and last number of each part's series; none if one part is enough, or keys span series."""
     chosen = chosen_grouping(connection, question)
     if chosen is None or not question.by or question.keys != set(chosen.names):
         return []
@@ -50,7 +50,7 @@ def span(
 ) -> tuple[int, int]:
     """Return the first and last number of the series that these keys can have; the last is -1 without series.
 
-    Looks at the leading keys of the grouping that have a value, so others may lie between.
+    Uses the leading keys of the grouping that have a value, so other series may lie between.
     """
     chosen = chosen_grouping(connection, question)
     if chosen is None:

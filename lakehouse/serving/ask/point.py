@@ -1,9 +1,9 @@
-"""The short way to one series: what the macros look up for every question, looked up once per connection.
+"""A short cut to one series: the lookups that the macros make for every question are made once per connection.
 
-What is known of a measure is kept with the connection (ladder.py), and so are the series met. What is left to DuckDB is
-the part of the macro that reads nodes and folds them (``sum_of`` and its siblings), planned once. Questions by key, and
-about several series, go through the whole macro, and so does one whose cut nodes give way to those of a finer
-grouping; a test holds both ways to the same answers.
+Levels and groupings of a measure are kept with the connection (ladder.py), and so are the series found. DuckDB then
+only runs the part of the macro that reads nodes and folds them (``sum_of`` and its siblings), planned once. Questions
+by key, questions about several series, and those whose cut nodes are refined use the whole macro; a test compares the
+answers of both ways.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _RANKS: WeakKeyDictionary[duckdb.DuckDBPyConnection, dict[_Series, list[int]]] =
 def prepared(plan: str, aggregate: str, columns: str) -> str:
     """Return the statement that plans an aggregate over pieces of one series, each parameter once.
 
-    It also returns how many rows the least cut node has.
+    It also returns the number of rows of the least cut node.
     """
     piece = ", ".join(f"piece[{place}] AS {name}" for place, name in enumerate(_PIECE, start=1))
     return f"""
@@ -61,9 +61,9 @@ def prepared(plan: str, aggregate: str, columns: str) -> str:
 
 
 def values(connection: duckdb.DuckDBPyConnection, question: Question) -> str | None:
-    """Return what to execute the planned statement with; None where more than one series could be asked for.
+    """Return the parameters of the planned statement; None if the question could be about more than one series.
 
-    Each value has the type of its parameter: DuckDB plans anew for any other.
+    Each value has the type of its parameter, because DuckDB plans anew for any other.
     """
     ladder = ladder_of(connection, question)
     chosen = chosen_grouping(connection, question)
@@ -114,7 +114,7 @@ def _find(
 
 
 def _pieces(ladder: Ladder, ranks: list[int], question: Question) -> Iterator[tuple[int, ...]]:
-    """Yield what the macro ``reads_of`` would: the whole top, below it the children of nodes that an end cuts."""
+    """Yield the pieces that the macro ``reads_of`` would: the whole top, below it the children of cut nodes."""
     start, end = question.start_us, question.end_us
     for rank in ranks:
         for first_slot, width, parent_width, finer, horizon in ladder.levels:

@@ -1,4 +1,4 @@
-"""One range question as a value: what may be asked, what is refused, and what an answer is."""
+"""One range question as a value: which questions are allowed or refused, and what an answer is."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class AskError(ValueError):
 
 
 class UnknownName(AskError):
-    """A stream, measure, key, query, output, group or aggregate that is not there; the message names those that are."""
+    """A stream, measure, key, query, output, group or aggregate that does not exist; the message names others."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked; times in microseconds UTC, half-open.
+    """A question; times in microseconds UTC, half-open.
 
-    ``where`` holds the keys' values as text. ``limit``: only the first answers in the order of their keys.
-    ``exact``: raw rows are read where the nodes alone leave an interval.
+    ``where`` holds the keys' values as text. ``limit``: only the first answers in the order of their keys. ``exact``:
+    raw rows are read if the nodes alone leave an interval.
     """
 
     stream: str
@@ -56,12 +56,12 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """An estimate between two sides that the truth cannot cross; a side is None where nothing can be promised.
+    """An estimate and an interval that is sure to hold the truth; a side is None if nothing can be promised.
 
-    ``exact``: the sides coincide but for the rounding of double additions. ``rows``: about how many values are
-    behind it, surely between ``rows_low`` and ``rows_high``, which is None where the last level has
-    forgotten some. ``final``: the range ends before the stream's newest
-    time by more than its ``latest``. ``key`` holds the values of the keys asked by, as text.
+    ``exact``: the sides are equal, apart from the rounding of sums of doubles. ``rows``: about how many values it is
+    made from, surely between ``rows_low`` and ``rows_high``, which is None if the last level has deleted some.
+    ``final``: the range ends more than ``latest`` before the stream's newest time. ``key`` holds the values of the
+    keys asked by, as text.
     """
 
     value: float | None
@@ -80,7 +80,7 @@ class Answer:
 
 
 def order(found: Answer) -> list[tuple[bool, str]]:
-    """Return what answers are sorted by: their key's values, missing ones last."""
+    """Return the sort key of answers: their key's values, missing ones last."""
     return [(value is None, value or "") for value in found.key.values()]
 
 
@@ -88,7 +88,7 @@ def microseconds(timestamp: Timestamp) -> int:
     """Return microseconds since the epoch; a time without an offset is UTC.
 
     Raises:
-        AskError: when the text is no time.
+        AskError: if the text is no time.
     """
     if isinstance(timestamp, int):
         return timestamp
@@ -106,7 +106,7 @@ def microseconds(timestamp: Timestamp) -> int:
 
 
 def values_as_text(where: Mapping[str, object] | None) -> dict[str, str | None]:
-    """Return what keys must be as text, as the published file has them; true and false as JSON writes them."""
+    """Return the values of keys as text, in the form of the published file; true and false as in JSON."""
     return {name: _text(value) for name, value in (where or {}).items()}
 
 
@@ -117,7 +117,7 @@ def _text(value: object) -> str | None:
 
 
 def check_range(start_us: int, end_us: int) -> None:
-    """Refuse a range that holds no time.
+    """Refuse an empty range.
 
     Raises:
         AskError: naming both ends.
@@ -128,10 +128,10 @@ def check_range(start_us: int, end_us: int) -> None:
 
 
 def check(connection: duckdb.DuckDBPyConnection, question: Question) -> None:
-    """Refuse a question about what is not published.
+    """Refuse a question about something that is not published.
 
     Raises:
-        UnknownName: naming what is not there and what is.
+        UnknownName: naming what does not exist and what does.
         AskError: naming what is wrong and what was expected.
     """
     if question.aggregate not in (*AGGREGATES, INCREASE):
@@ -170,7 +170,7 @@ def _check_range_and_grouping(connection: duckdb.DuckDBPyConnection, question: Q
 
 
 def _rows(connection: duckdb.DuckDBPyConnection, statement: str) -> list[tuple[Any, ...]]:
-    """Return what a statement finds in a published file, which never changes: once per connection."""
+    """Return the result of a statement on a published file, which never changes: run once per connection."""
     known = _FOUND.setdefault(connection, {})
     if statement not in known:
         known[statement] = connection.execute(statement).fetchall()

@@ -1,7 +1,7 @@
 """The exact answer, read from the raw rows of a published stream while they are kept.
 
-Needs DuckDB's Delta reader, which does its own input and output: so it runs on a connection of its own that never sees
-a statement of anybody else. Names of columns come from the published catalogue, values are quoted.
+It needs DuckDB's Delta reader, which does its own input and output, so it uses a separate connection that never runs
+a statement of anybody else. Names of columns come from the published catalogue; values are quoted.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from lakehouse.serving.table_reader import connected
 
 
 def exact_answers(reader: PublishedReader, question: Question) -> list[Answer]:
-    """Answer a checked question from raw rows: those of the batches that the version contains.
+    """Answer a checked question from raw rows of the batches that the version contains.
 
     Raises:
-        AskError: when the raw rows, or some of them, are no longer there and the nodes alone do not say it exactly.
+        AskError: if raw rows are deleted and the nodes alone do not give an exact answer.
     """
     limit, question = question.limit, replace(question, limit=None)
     corrections = read_corrections(Home(reader.home), question.stream)
@@ -67,7 +67,7 @@ def exact_answers(reader: PublishedReader, question: Question) -> list[Answer]:
 
 
 def scanned(raw: Path, from_us: int) -> str | None:
-    """Return raw rows from a time on as a table of DuckDB, perhaps with earlier ones; None where there are none."""
+    """Return raw rows from a time on as a table of DuckDB, perhaps with earlier ones; None if there are none."""
     if not (raw / "_delta_log").is_dir():
         return None
     if not is_on_store(raw):
@@ -78,7 +78,7 @@ def scanned(raw: Path, from_us: int) -> str | None:
 
 
 def _from_nodes(reader: PublishedReader, question: Question, kept_us: int | None) -> list[Answer]:
-    """Answer from nodes where raw rows of the range were dropped for their age; nothing where none were."""
+    """Answer from nodes if raw rows of the range were deleted for their age; nothing if none were."""
     row = reader.connection.execute(
         f"SELECT earliest_us FROM streams WHERE stream = {text(question.stream)}"
     ).fetchone()
@@ -97,10 +97,10 @@ def _from_nodes(reader: PublishedReader, question: Question, kept_us: int | None
 
 @contextmanager
 def raw_rows(reader: PublishedReader) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Give a connection that reads Delta tables in as much memory as a version has, and is interrupted with the reader.
+    """Open a connection that reads Delta tables with the memory limit of a version, and is interrupted with the reader.
 
     Raises:
-        AskError: when DuckDB's reader of them is not installed, or what is asked of the rows does not fit in memory.
+        AskError: if DuckDB's Delta reader is not installed, or the question does not fit in memory.
     """
     try:
         with reader.reads_raw(_raw_connection()) as raw:
@@ -134,7 +134,7 @@ def _raw_connection() -> duckdb.DuckDBPyConnection:
 
 @dataclass(frozen=True)
 class _StoredMeasure:
-    """How the asked measure is stored: its digits, whether it is a counter, and the keys that tell meters apart."""
+    """How the measure is stored: its digits, whether it is a counter, and the keys that identify a meter."""
 
     decimals: int | None
     is_counter: bool
@@ -174,7 +174,7 @@ def _aggregates(
 
 
 def _value(column: str, measure: _StoredMeasure) -> str:
-    """Return the values that count: what is not finite is missing, and of a counter what is below zero."""
+    """Return the usable values: values that are not finite are missing, and so are those below zero of a counter."""
     if column == "*":
         return "NULL"
     value = name(column)
@@ -222,7 +222,7 @@ def _answer(
 
 
 def _avg_bound(total: float | None, n: int, bound: float) -> float:
-    """Return how far an average may be off: by what the sum may, and by the rounding of its division."""
+    """Return the possible error of an average: that of the sum, and the rounding of its division."""
     if not n or total is None or (not bound and Fraction(total / n) * n == Fraction(total)):
         return 0.0
     return bound / n + QUOTIENT_ROUNDING * abs(total / n)
@@ -238,7 +238,7 @@ def _check_complete(
     estimates: dict[tuple[str | None, ...], Answer],
     retracted: bool,
 ) -> None:
-    """Raw rows may have gone since the publish: then a count that the rollups know to be too small gives it away."""
+    """Refuse an incomplete count: raw rows deleted since the publish make it smaller than the rollups allow."""
     why = "; some were retracted, `tidemark run` publishes what is left" if retracted else ""
     counts = {_values(found): found.rows for found in exact}
     for key, estimate in estimates.items():

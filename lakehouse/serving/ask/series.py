@@ -1,8 +1,8 @@
-"""An aggregate over evenly spaced buckets of a range, each with its interval: what a chart shows; also key by key.
+"""An aggregate over evenly spaced buckets of a range, each with its interval, for a chart; also key by key.
 
 One question for all buckets and keys, by the macros of the published file; each bucket is answered from the coarsest
-nodes that fit it, as ``ask`` would. Cost: planning, then a few nodes per level, bucket and series; by keys, those are
-looked up first.
+nodes that fit it, as ``ask`` would. Cost: planning, then a few nodes per level, bucket and series; keys are looked up
+first.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Series:
-    """What was asked and its buckets in order of time; times in microseconds UTC.
+    """The question and its buckets in order of time; times in microseconds UTC.
 
-    ``key`` holds the values of the keys asked by, as text; it is empty where none were.
+    ``key`` holds the values of the keys asked by, as text; it is empty without keys.
     """
 
     question: Question
@@ -81,14 +81,14 @@ def series(
     where: Mapping[str, object] | None = None,
     timeout_s: float | None = TIMEOUT_S,
 ) -> Series:
-    """Answer an aggregate for at most ``points`` equal parts of ``[start, end)``, by default of all that came in.
+    """Answer an aggregate for at most ``points`` equal parts of ``[start, end)``, by default of all rows.
 
-    ``timeout_s``: most seconds, None for no end.
+    ``timeout_s``: most seconds, None for no limit.
 
     Raises:
-        NotPublished: when nothing has been published yet.
-        AskError: when something asked for does not exist, the range is empty, there are too many points, or it takes
-            longer or needs more memory than it may.
+        NotPublished: if nothing has been published yet.
+        AskError: if a name does not exist, the range is empty, there are too many points, or it exceeds its time or
+            memory.
     """
     with reading(home) as published, limited(published, timeout_s):
         asked = _question(published.connection, (stream, measure, agg), (start, end), where)
@@ -112,12 +112,12 @@ def series_by(
 ) -> list[Series]:
     """Answer as ``series`` does, once per combination of the keys in ``by``, in the order of their values.
 
-    Keys without any row in the range are left out, as ``ask`` leaves them out; the others have every bucket.
-    ``limit``: only the first ones.
+    Keys without a row in the range are left out, as in ``ask``; the others have every bucket. ``limit``: only the
+    first ones.
 
     Raises:
-        NotPublished: when nothing has been published yet.
-        AskError: as ``series``; and when there are more than ``MOST_KEYS`` and no ``limit`` is given.
+        NotPublished: if nothing has been published yet.
+        AskError: as ``series``; and if there are more than ``MOST_KEYS`` and no ``limit`` is given.
     """
     check_size(points, limit)
     with reading(home) as published, limited(published, timeout_s):
@@ -216,7 +216,7 @@ def check_lines(keys: Sequence[Key], by: Sequence[str], lines: str = "keys", hav
     """Refuse more lines than can be told apart.
 
     Raises:
-        AskError: saying how to ask for fewer.
+        AskError: with how to ask for fewer.
     """
     if len(keys) > MOST_KEYS:
         raise AskError(
@@ -226,10 +226,10 @@ def check_lines(keys: Sequence[Key], by: Sequence[str], lines: str = "keys", hav
 
 
 def _keys(connection: duckdb.DuckDBPyConnection, question: Question) -> list[Key]:
-    """Return the keys that ``ask`` would answer by, refusing more than can be drawn.
+    """Return the keys by which ``ask`` would answer, refusing more than can be drawn.
 
-    One more than that is enough to know, which matters where there are a million. Any aggregate finds the same keys,
-    and a count costs least; only an increase reads other nodes.
+    Reading one more than that is enough, which matters if there are a million. Any aggregate finds the same keys, and
+    a count costs least; only an increase reads other nodes.
     """
     aggregate = INCREASE if question.aggregate == INCREASE else "count"
     counted = replace(question, aggregate=aggregate, limit=question.limit or MOST_KEYS + 1)

@@ -1,4 +1,4 @@
-"""How long the repaired pairs of a join had to wait, over event time. Cost: one pass over the pairs' times."""
+"""How long the repaired pairs of a join waited, over event time. Cost: one pass over the pairs' times."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def waits_in_sql() -> str:
 
 
 def waits_over_time(connection: duckdb.DuckDBPyConnection, pairs: str, points: int) -> list[dict[str, Any]]:
-    """Return at most so many stretches of event time, each with its pairs and how long the repaired ones waited.
+    """Return at most so many parts of event time, each with its pairs and how long the repaired ones waited.
 
-    ``pairs``: what stands after FROM, with columns event_us, found and wait_us.
+    ``pairs``: the text after FROM, with columns event_us, found and wait_us.
     """
     low, high = connection.execute(f"SELECT min(event_us), max(event_us) FROM {pairs}").fetchall()[0]
     if low is None:

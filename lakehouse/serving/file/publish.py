@@ -159,8 +159,7 @@ def is_current(home: Home, streams: Sequence[StreamSnapshot], queries: Sequence[
 
 
 def drift(home: Home, streams: Sequence[StreamSnapshot]) -> str | None:
-    """Return where the current version's totals differ from those of these streams, of the same batches; None if
-    nowhere.
+    """Return where the current version's totals differ from those of the same batches of these streams, or None.
 
     Cost: one pass over all nodes.
     """
