@@ -14,9 +14,9 @@ from airflow.providers.cncf.kubernetes.utils.xcom_sidecar import PodDefaults
 from airflow.sdk.bases.decorator import DecoratedOperator, determine_kwargs, task_decorator_factory
 
 RESULT = f"{PodDefaults.XCOM_MOUNT_PATH}/return.json"
-# No signal, and no code of Python's or the shell's own.
+# Neither a signal nor an exit code that Python or the shell uses.
 SKIPPED = 99
-# A node fetches an image of three gigabytes first.
+# A node may have to download an image of three gigabytes first.
 START_S = 900
 
 
@@ -24,7 +24,7 @@ class PodTask(DecoratedOperator, KubernetesPodOperator):
     """A function that a pod calls: its arguments are words of the pod's command, its result is a file there."""
 
     custom_operator_name = "@step"
-    # The command is made of arguments that are rendered already.
+    # The command consists of arguments that are already rendered.
     template_fields = (
         *DecoratedOperator.template_fields,
         *(name for name in KubernetesPodOperator.template_fields if name not in ("cmds", "arguments")),

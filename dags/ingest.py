@@ -35,7 +35,7 @@ def ingest() -> None:
 
         return run_one(ingest.run, stream, params)
 
-    # A stream that cannot be read stands still alone: what the others took in goes on.
+    # A stream that cannot be read fails alone: the batches of the others are processed.
     @task(outlets=[RAW], trigger_rule="all_done_min_one_success")
     def landed(figures: Any) -> int:
         return len(figures)

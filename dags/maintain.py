@@ -43,7 +43,7 @@ def maintain() -> None:
 
         return run_one(merge_raw.run, stream, params)
 
-    # A group, so that a stream that fails keeps no other from being merged.
+    # A group, so that a stream that fails does not keep others from being merged.
     @task_group
     def by_stream(stream: str) -> None:
         compact_and_vacuum(stream=stream) >> merge(stream=stream)

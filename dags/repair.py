@@ -46,7 +46,7 @@ def repair() -> None:
 
         return run_one(check_queries.run, query, params)
 
-    # A group, so that a query whose repair fails keeps no other from being checked.
+    # A group, so that a query whose repair fails does not keep others from being checked.
     @task_group
     def by_query(query: str) -> None:
         complete(query=query) >> judge(query=query)

@@ -39,7 +39,7 @@ def rollups() -> None:
     def choose(params: Any = None) -> list[str]:
         from jobs.scheduled import chosen_streams
 
-        # A range is built again beside a service: it waits for the service's own builds.
+        # A range can be rebuilt beside a service: it waits for the service's own builds.
         return chosen_streams(params) if params["from"] or params["to"] else unserved(params, "stream")
 
     @step(multiple_outputs=False, map_index_template="{{ stream }}")

@@ -54,10 +54,10 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
         for path in filter(tables.exists, by_ingest):
             figures.update(table_maintenance.compact_and_vacuum(path, history_us))
         if tables.exists(built):
-            # A fold leaves files of a good size; merged otherwise, nodes of all levels would be mixed again.
+            # A fold leaves files of a good size; another merge would mix nodes of all levels again.
             figures.update({**table_maintenance.clear(built, history_us), **table_maintenance.left(built)})
         if tables.exists(raw):
-            # Only while nobody is about to append a file that looks unused.
+            # Only while no process is about to append a file that looks unused.
             figures.update(table_maintenance.clear(raw, history_us))
     of_stream = (layout.manifests(stream), layout.identities(stream))
     for folder in (
@@ -68,7 +68,7 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     ):
         discard_drafts(folder)
     if tables.exists(layout.quality):
-        # One table for all streams: whoever comes second leaves it to the first.
+        # One table for all streams: the second process leaves it to the first.
         with suppress(tables.LeaseHeld), tables.lease(layout.quality):
             figures.update(table_maintenance.compact_and_vacuum(layout.quality, history_us))
     return dict(figures)
@@ -77,7 +77,7 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
 def _dropped(settings: Settings, spark: SparkSession, stream: str) -> dict[str, int]:
     """Delete raw rows that the stream no longer keeps, after finishing the deletion of an earlier run."""
     declared = settings.stream(stream)
-    # Raw rows may be needed to build by a new declaration: they stay until that is done.
+    # A rebuild for a new declaration may need raw rows: they stay until it is done.
     require_current(settings.layout, declared)
     corrections.finish_open(spark, settings.layout, declared)
     waiting = _waiting(settings, stream) if declared.keep_raw else []

@@ -56,7 +56,7 @@ def run(
     layout = settings.layout
     scratch = layout.serving / ".nodes"
     with ExitStack() as leases:
-        # Snapshots and nodes must be of one time: a build or a fold between them would move horizons under nodes.
+        # Snapshots and nodes must be of one moment: a build or a fold between them would move the horizons of nodes.
         for path in (layout.serving, *(layout.rollup(name) for name in settings.streams)):
             leases.enter_context(tables.lease(path))
         if (store := store_of(layout.serving)) is not None:

@@ -24,9 +24,9 @@ from lakehouse.declare.settings import Settings
 from lakehouse.home.heartbeats import served_by
 
 ORDER = ("ingest", "rollups", "queries", "repair", "quality", "publish", "maintain")
-# Only a schedule runs these: they watch what runs beside them.
+# Only a schedule runs these: they watch other processes.
 WATCHING = ("watch",)
-# Nothing to do where no query is registered.
+# They have nothing to do if no query is registered.
 OF_QUERIES = frozenset({"queries", "repair"})
 Progress = Callable[[str], None]
 Aloud = Callable[[], AbstractContextManager[object]]
@@ -64,7 +64,7 @@ def run(
         progress(f"{who}: left to it are ingest, rollups, queries and publish")
     with (
         _words_to(log) as aloud,
-        # In this process, also where a scheduler beside it makes pods of tasks.
+        # Tasks run in this process, even if a scheduler beside it makes pods of them.
         patch.dict(os.environ, TIDEMARK_POD_TEMPLATE=""),
         airflow_environment(settings),
         _described_once(),
@@ -100,7 +100,7 @@ def _goes_on(name: str, outcomes: Sequence[Outcome]) -> bool:
 def _run_dag(name: str, asked: Mapping[str, str]) -> bool:
     dag = getattr(import_module(f"dags.{name}"), name)()
     for task in dag.tasks:
-        # A retry waits a minute for the world to change; whoever ran this is waiting too, and can run it again.
+        # A retry would wait a minute; the user of this command is waiting too, and can run it again.
         task.retries = 0
     known = {each: value for each, value in asked.items() if each in dag.params}
     return bool(dag.test(run_conf=known).state == "success")
@@ -119,7 +119,7 @@ def _words_to(log: Path) -> Iterator[Aloud]:
 
     from lakehouse.spark.session import send_words_to
 
-    # The JVM, where a job starts one, writes to the descriptor and not to Python's stream.
+    # A JVM that a job starts writes to the descriptor and not to Python's stream.
     send_words_to(_opened(log).fileno())
     with redirect_stdout(_opened(log)), redirect_stderr(_opened(log)):
         yield aloud
@@ -127,7 +127,7 @@ def _words_to(log: Path) -> Iterator[Aloud]:
 
 @cache
 def _opened(log: Path) -> IO[str]:
-    # Airflow's loggers keep the stream that they first saw, so it stays open as long as this process.
+    # Airflow's loggers keep their first stream, so it stays open as long as this process.
     log.parent.mkdir(parents=True, exist_ok=True)
     return log.open("w", encoding="utf-8", buffering=1)
 

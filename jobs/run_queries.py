@@ -51,7 +51,7 @@ def _run_together(settings: Settings, spark: SparkSession, asked: Query) -> dict
     """Run a query with all that share scans with it and can run."""
     group, end = scan_group(asked, settings.registered.values()), time.monotonic() + TIMEOUT_S
     with ExitStack() as leases:
-        # In one order for all, so that jobs of two tied queries cannot wait for each other.
+        # In the same order everywhere, so that jobs of two queries that share scans cannot wait for each other.
         together = [query.name for query in group if _comes_along(settings, query, asked, leases, end)]
         runs = tuple(run_of(settings, spark, name) for name in together)
         done = Rounds(spark, settings.layout, runs, policy=settings.queries.policy).drain()
@@ -67,11 +67,11 @@ def _comes_along(settings: Settings, query: Query, asked: Query, leases: ExitSta
     try:
         leases.enter_context(tables.lease(settings.layout.queries(query.name), end - time.monotonic()))
     except tables.LeaseHeld:
-        # A long repair of one query holds up the others no longer than that.
+        # A long repair of one query delays the others no longer than this.
         if query == asked:
             raise
         return False
-    # Its job may have come to an end with it meanwhile.
+    # Its own job may have finished it meanwhile.
     return query == asked or _goes_on(settings, query)
 
 

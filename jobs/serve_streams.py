@@ -71,7 +71,7 @@ def _serve(
 
     spark = session_with_log(settings, settings.layout.service / "spark.log")
     if not settings.spark.is_local:
-        # What is wrong with a cluster is told before anything is served.
+        # Problems of a cluster are reported before anything is served.
         spark = started_session(settings)
         # A session that the main thread starts takes Ctrl-C for itself.
         stop.listen()
@@ -79,7 +79,7 @@ def _serve(
 
     def tell(state: str) -> None:
         if state == "running":
-            # Another service may have taken over from one that was paused: this one ends, and is started again.
+            # Another service may have taken over from this one if it was paused: it ends, and is started again.
             require_leases(settings.layout.service)
         _tell(settings, state, every_s, served.snapshot())
 
@@ -109,7 +109,7 @@ def _tell(settings: Settings, state: str, every_s: float, facts: Mapping[str, An
             settings.layout, Heartbeat(SERVICE, "", state, at, started, os.getpid(), figures=figures)
         )
     except OSError as error:
-        # A full disk must not end what may go on when there is room again; the age of the heartbeat shows it.
+        # A full disk must not end the service, which can continue when there is room; the heartbeat's age shows it.
         log.warning("no heartbeat: %s", error)
     notify("WATCHDOG=1")
 
@@ -120,7 +120,7 @@ def _alone(settings: Settings) -> Iterator[None]:
     settings.layout.service.mkdir(parents=True, exist_ok=True)
     with ExitStack() as held:
         try:
-            # Whoever asks if a home is served holds the lease for a moment.
+            # A process that asks whether a home is served holds the lease for a moment.
             held.enter_context(lease(settings.layout.service, timeout_s=1))
         except LeaseHeld:
             holder = (

@@ -33,7 +33,7 @@ from lakehouse.streams.sources.probe import arrived_us, probe_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Partial nodes and small files grow with batches: after so many they are folded and merged.
+# Partial nodes and small files grow with batches: they are folded and merged after this many.
 MAINTAINED_AFTER = 50
 Work = Callable[[], dict[str, Any]]
 
@@ -56,7 +56,7 @@ class ServiceTasks:
         self.settings, self.spark, self.streams, self._every_s = settings, spark, streams, every_s
         layout = settings.layout
         self.fresh = {name: Freshness(read_marker(layout.rollup(name)).batch) for name in streams}
-        # A publish reads all rollups as of one time: whoever changes one waits for it, and it for them.
+        # A publish reads all rollups as of one moment: it waits for tasks that change one, and they for it.
         self._rollups = {name: threading.Lock() for name in settings.streams}
         self.queries = [n for n, q in settings.registered.items() if set(streams).issuperset(q.streams)]
         of_streams = [Worker(name, self._of_stream(name)) for name in streams]
@@ -97,7 +97,7 @@ class ServiceTasks:
         commits, job = Commits(counting), job_of(run)
 
         def passed() -> int:
-            # Counted by the table, not from the start: of a service that is restarted often no run is left out.
+            # Counted by the table, not from the start, so that a service that is restarted often leaves out no run.
             return max(commits()[0][0], 0) // MAINTAINED_AFTER
 
         task = self._task(job, name, passed, partial(run, self.settings, self.spark, name))

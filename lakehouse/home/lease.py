@@ -24,7 +24,7 @@ from lakehouse.home.seal import seal_tables
 from lakehouse.home.tables_place import home_of, in_home, is_on_store
 
 _ASK_AGAIN_S = 0.2
-# Of a holder's command line.
+# The longest part of a holder's command line that is shown.
 _LONGEST = 200
 
 
@@ -74,7 +74,7 @@ def _in_database(place: Place, timeout_s: float) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        # What went wrong is told, not that the lease is lost too.
+        # Report the first error, not that the lease is lost too.
         with suppress(LeaseLost):
             session.give_back(place.home, place.name)
         raise
@@ -86,7 +86,7 @@ def _by_the_kernel(table: Path, timeout_s: float) -> Iterator[None]:
     table.parent.mkdir(parents=True, exist_ok=True)
     path = _file(table)
     end = time.monotonic() + timeout_s
-    # Who waits must not delete who holds it.
+    # A waiting process must not delete the name of the holder.
     with path.open("a+", encoding="utf-8") as file:
         while not _is_locked(file):
             if time.monotonic() >= end:

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import DeltaTable
 
-# How often a commit is tried where others come before it; eight that write at once on a busy machine took more than
+# How often a commit is tried when others come first; eight writers at once on a busy machine needed more than
 # the 15 of deltalake.
 MOST_TRIES = 100
 # Delta's own number where a table does not name the columns that its statistics are about.
 _FIRST_COLUMNS = 32
-# Longer texts are cut in Delta's statistics; here they have none.
+# Delta cuts longer texts in its statistics; here they have no statistics.
 _TEXT = 32
 _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
@@ -80,7 +80,7 @@ def create_table(
         partition_by=list(partition),
         description=comment or None,
         configuration=dict(properties or {}),
-        # Properties of our own, beside those of Delta.
+        # These properties are Tidemark's own, beside those of Delta.
         raise_if_key_not_exists=False,
         storage_options=options_of(table),
     )
@@ -160,15 +160,15 @@ def commit(
             "append",
             known.schema(),
             known.metadata().partition_columns,
-            # Delta's own writer lets a blind append pass beside what it does.
+            # Delta's own writer lets a blind append commit at the same time.
             commit_properties=CommitProperties(
                 {"isBlindAppend": not removes, **fences(table)}, MOST_TRIES, transactions
             ),
-            # It would look at each entry of the log with every commit; maintenance does it.
+            # It would read each entry of the log at every commit; maintenance does it instead.
             post_commithook_properties=PostCommitHookProperties(cleanup_expired_logs=False),
         )
     except CommitFailedError:
-        # A successor has sealed the table: that is told rather than the conflict.
+        # A successor has sealed the table: report that rather than the conflict.
         require_leases(table)
         raise
 
@@ -237,7 +237,7 @@ def set_properties(table: Path, properties: Mapping[str, str]) -> None:
     from deltalake.transaction import CommitProperties
 
     told = CommitProperties(dict(fences(table)))
-    # Ours are none that Delta knows.
+    # Delta does not know these properties.
     open_table(table).alter.set_table_properties(
         dict(properties), raise_if_not_exists=False, commit_properties=told
     )
@@ -299,5 +299,5 @@ def _ends(parts: Sequence[Any]) -> tuple[Any, Any] | None:
 
 
 def _is_plain(end: object) -> bool:
-    # Doubles have NaN, which no order places; times and decimals have several spellings; Delta has none of booleans.
+    # Doubles have NaN, which has no order; times and decimals have several text forms; Delta has none of booleans.
     return type(end) is int or (isinstance(end, str) and len(end) <= _TEXT)

@@ -43,9 +43,9 @@ KINDS: dict[str, str] = {
     "aggregate": "lakehouse.queries.aggregate",
     "selection": "lakehouse.queries.selection",
 }
-# What a scan reads of a raw row for any kind whose rows go on to Spark, whatever the query says.
+# The columns of a raw row that a scan always reads for kinds whose rows go on to Spark.
 KEPT = ("event_us", "arrival_us", "batch", "source_file", "source_line", "source_item")
-# How long after the work on a batch began its rows are to be out, where a query does not say.
+# The default deadline: how long after the start of the work on a batch its rows should be output.
 DEADLINE_US = 10_000_000
 _BLANK_OR_QUOTE = re.compile(
     r"""(?P<blank>(?:\s|--[^\n]*|/\*.*?\*/)+)|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`""", re.DOTALL

@@ -47,7 +47,7 @@ class BufferedBatch:
     def rows(self) -> DataFrame:
         """Every row of the batch, with a number and, if it is usable, the hash of its identity."""
         if self.records.stream.identity:
-            # By its plan Spark knows the frame again wherever it is read.
+            # Spark recognises the frame by its plan wherever it is read.
             self.records.lines.frame.persist(StorageLevel.MEMORY_AND_DISK)
         rows = self.records.rows.withColumn("row_id", F.monotonically_increasing_id())
         if self.records.stream.identity:

@@ -31,7 +31,7 @@ from lakehouse.streams.identities import (
 )
 from lakehouse.streams.lateness import processing_order
 
-# Suspects are compared so many at a time: each takes about 200 bytes of memory.
+# Suspects are compared this many at a time: each takes about 200 bytes of memory.
 AT_ONCE = 1_000_000
 
 
@@ -128,7 +128,7 @@ def _codes(rows: pa.Table, names: Sequence[str]) -> npt.NDArray[np.int64]:
     for name in names:
         column = rows[name].combine_chunks()
         if pa.types.is_floating(column.type):
-            # Both zeros are the same number.
+            # 0.0 and -0.0 are the same number.
             column = pc.add(column, 0.0)
         places = column.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
         _, codes = np.unique(codes * (int(places.max(initial=0)) + 1) + places, return_inverse=True)

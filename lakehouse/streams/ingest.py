@@ -44,7 +44,7 @@ class BatchTables:
 
     target: StreamTables
     batch: int
-    # Those that an earlier attempt had appended to.
+    # Tables that an earlier attempt has appended to.
     had: set[str] = field(default_factory=set)
 
     def append_raw(self, rows: DataFrame | pa.Table) -> list[Path] | None:
@@ -105,7 +105,7 @@ def commit(records: BatchRecords) -> dict[str, Any]:
 def _written(records: BatchRecords, target: BatchTables) -> BatchStats:
     """Append raw and quarantine; return the counts."""
     if records.manifest.kind in ("lost", SPLIT, SET_ASIDE):
-        # The batch may have written some of its rows before they were given up.
+        # The batch may have written some of its rows before it was given up.
         target.take_back()
         crash_point("split.rows-removed")
         return empty_stats(records.stream)

@@ -37,18 +37,18 @@ from lakehouse.streams.nodes import (
 from lakehouse.streams.schema_check import RollupOutdated as RollupOutdated
 from lakehouse.streams.schema_check import require_current
 
-# So many rows are folded here, sooner than Spark would have read them.
+# This process folds up to this many rows, in less time than Spark needs to read them.
 SMALL_ROWS = 4_000_000
-# Counters are joined in order of time, for which Spark sorts the rows of each meter; fewer are sorted here.
+# Counters are combined in order of time. This process sorts up to this many rows; Spark sorts more, by meter.
 SMALL_ROWS_OF_COUNTERS = 100_000
-# So many values of partial nodes are folded at once, in one to two gigabytes: a million nodes of three measures.
+# The values of partial nodes that are folded at a time, in one to two gigabytes: a million nodes of three measures.
 VALUES_AT_ONCE = 30_000_000
-# Nodes are counted in so many equal parts of their time, or fewer, to be folded some after the others.
+# Nodes are counted in at most this many equal parts of their time, to be folded part by part.
 _COUNTED = 100_000
 # Rows take several times their bytes while they are folded.
 _PIECE = 500_000
 _NODE = ["level", "grouping", "start_us"]
-# What is no marker.
+# Rows that are not markers.
 _NODES = ("level", 1, None)
 _MARKER = pa.schema(
     {
@@ -188,7 +188,7 @@ def combined(nodes: DataFrame, stream: Stream) -> DataFrame:
 def over_keys(nodes: DataFrame, stream: Stream, grouping: tuple[str, ...]) -> DataFrame:
     """Return nodes with the keys that a grouping leaves out set to null."""
     left_out = [key for key in stream.grouping_keys if key not in grouping]
-    # Over several meters there is no counter.
+    # A grouping over several meters has no counter.
     left_out += stream.counter_columns if left_out else ()
     return nodes.withColumns({key: F.lit(None).cast(nodes.schema[key].dataType) for key in left_out})
 
@@ -234,7 +234,7 @@ def _combined(stream: Stream) -> list[Column]:
 
 def marker_row(spark: SparkSession, newest_us: int | None, batch: int, rows: int = 0) -> DataFrame:
     """Return the row that says what a table contains: batches up to this one, times up to the newest, rows added."""
-    # From Arrow, so that no Python worker is asked for one row.
+    # From Arrow, so that Spark starts no Python worker for one row.
     return spark.createDataFrame(pa.Table.from_pylist([_marker(newest_us, batch, rows)], _MARKER))
 
 

@@ -35,15 +35,15 @@ from lakehouse.streams.sources.plain_lines import can_be_plain, read_plain
 from lakehouse.streams.sources.rows import typed_rows
 from lakehouse.streams.sources.split import NUMBERED
 
-# The rows of a batch take about six times the bytes of its files in memory, and where rows are compared its lines once.
+# The rows of a batch take about six times the bytes of its files in memory; if they are compared, its lines once more.
 SMALL_BYTES = 128 * 1024 * 1024
-# Lines that are not plain are read one by one, or by one core of Spark; with more of them it had better read all.
+# Lines that are not plain are read one by one, or by one core of Spark; with more of them Spark should read all lines.
 OTHER_BYTES = 4 * 1024 * 1024
-# Python reads so many odd lines in a second.
+# Python reads this many odd lines a second.
 ODD_LINES = 20_000
 # Compressed files are larger than they look, and rows of wide lines larger than these.
 _INFLATED, _WIDE = 10, 5
-# So many objects of a store are read at once.
+# The number of objects of a store that are read at the same time.
 _WAITING = 8
 _BAD = pa.schema(
     {
@@ -208,7 +208,7 @@ class SmallBatch:
         stream, files, room = self.records.stream, self.records.manifest.files, _Room()
         plain = [_with_path(read_plain(_NO_LINES, stream.source.fields, stream).rows, "")]
         others, lines = [unreadable_lines(files)], list[tuple[str, pa.RecordBatch]]()
-        # Arrow and numpy let other threads run while they work, and whoever waits for a store does not.
+        # Arrow and numpy release the interpreter's lock while they work, and so does a wait for a store.
         with ThreadPoolExecutor(_WAITING if is_remote(stream.source.path) else os.cpu_count()) as pool:
             readable = [f for f in files if f.unreadable is None]
             for file, part in zip(

@@ -104,7 +104,7 @@ def _column(node: exp.Expr, rows: pa.RecordBatch) -> Any:
 
     value = _value(node, rows)
     if isinstance(node, exp.Literal) and pa.types.is_int64(value.type) and abs(value.as_py()) < 2**31:
-        # As short as Spark's.
+        # An int, as in Spark.
         value = value.cast(pa.int32())
     return _filled(value, rows.num_rows)
 
@@ -210,7 +210,7 @@ def _operation(node: exp.Expr, rows: pa.RecordBatch) -> Any:
         return _compared(name, one, _value(node.expression, rows))
     if name in ("Like", "ILike"):
         both = _text(one), node.expression.this
-        # As Spark says it: in small letters.
+        # In lower case, as in Spark.
         return (
             pc.match_like(_cased(both[0], "lower"), both[1].lower())
             if name == "ILike"

@@ -34,7 +34,7 @@ from lakehouse.spark import tables
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Int64s
 
-# Up to which ingest batch of each stream.
+# The last ingest batch of each stream.
 Through = Mapping[str, int]
 # The most rows that a batch holds in memory, unless one ingest batch has more.
 MOST_ROWS = 2_000_000

@@ -32,10 +32,10 @@ from lakehouse.spark.tables import parts_between
 if TYPE_CHECKING:
     from lakehouse.queries.kind import Query
 
-# Metrics that every kind is judged by.
+# Metrics that are checked for every kind.
 COUNTS = ("rows", "missed", "refused")
 Row = dict[str, Any]
-# Of each batch of a query how many rows it had to take in, least and most.
+# For each batch of a query, the number of rows that it had to read, least and most.
 Taken = Mapping[int, tuple[int, int]]
 
 
@@ -46,10 +46,10 @@ class QueryTables:
     ``found`` counts its pairs or answers by found and batch, ``log`` its logged rows by what and batch.
     """
 
-    # What a batch has a row of metrics for, and which of them are read.
+    # The column by which a batch has rows of metrics, and the metrics that are read.
     partition_column: ClassVar[str] = "bucket"
     columns: ClassVar[tuple[str, ...]]
-    # Those that say how many a batch found.
+    # The metrics that count a batch's results.
     found_columns: ClassVar[tuple[str, ...]]
     layout: Home
     query: Query

@@ -48,7 +48,7 @@ class QueryRun(ABC, Generic[Q]):
     """A registered query and where it runs; ``counts``: the totals that ``finish`` returns."""
 
     counts: ClassVar[tuple[str, ...]]
-    # What sql/tables calls the table of metrics, where columns came to it later.
+    # The name of the table of metrics in sql/tables, if columns were added later.
     metrics_table: ClassVar[str] = ""
     spark: SparkSession
     layout: Home

@@ -36,7 +36,7 @@ from lakehouse.queries.runtime.bucket import STATE, of_kind
 from lakehouse.queries.runtime.scale import Scale, Scales, changes_at
 
 _ATTEMPTS = "attempts"
-# Rows that enter together make at most so many segments, and one more.
+# Rows that enter together make at most this many segments plus one.
 MOST_SEGMENTS = 8
 # A process that is behind by more batches than this reads its buckets anew.
 _REMEMBERED = 64

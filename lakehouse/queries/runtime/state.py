@@ -57,10 +57,10 @@ class QueryState(ABC):
 
     layout: Home
     query: Query
-    # What a batch has a row of metrics for.
+    # The column by which a batch has rows of metrics.
     partition_column: ClassVar[str] = "bucket"
     own_metrics: ClassVar[tuple[str, ...]]
-    # Of those that most kinds have, the ones that this one has.
+    # The common metrics that this kind has.
     shared_metrics: ClassVar[tuple[str, ...]] = _METRICS
 
     @cached_property

@@ -24,7 +24,7 @@ from lakehouse.serving.ask.series import Bucket, series
 from lakehouse.serving.literals import name, text
 from lakehouse.serving.sandbox.sandbox import PublishedReader, reading
 
-# A bucket of which nearly all is expected to be late still is no ground for a guess of more than twenty times its rows.
+# If nearly all rows of a bucket are expected to come later, the estimate is at most twenty times its rows.
 _LEAST_ARRIVED = 0.05
 
 
@@ -140,7 +140,7 @@ def _missing(reader: PublishedReader, stream: str, held: Sequence[Bucket]) -> np
     for bins, _, _ in found:
         late[: len(bins or [])] += bins or []
     since = np.array([max(0, newest_us - bucket.to_us) for bucket in held], np.float64)
-    # A bin holds up to twice its power of two of milliseconds: all of it counts where any of it may.
+    # A bin holds up to twice its power of two of milliseconds: it counts completely if any part of it may.
     is_later = 2.0 ** np.arange(1, longest + 1) * 1000 > since[:, None]
     missing = is_later @ late / max(1, sum(arrived for _, arrived, _ in found))
     has_begun = np.array([bucket.to_us <= newest_us + (bucket.to_us - bucket.from_us) for bucket in held])

@@ -17,7 +17,7 @@ from lakehouse.serving.ask.question import Answer, Question, Timestamp, check, m
 from lakehouse.serving.literals import text
 from lakehouse.serving.sandbox.sandbox import PublishedReader, reading
 
-# Of the values of a key so many are named.
+# How many values of a key an error names.
 _NAMED = 10
 
 
@@ -62,7 +62,7 @@ def answers(published: PublishedReader, question: Question) -> list[Answer]:
     check(published.connection, question)
     if not question.exact:
         return answer(published.connection, question)
-    # Reads the corrections of the home and DuckDB's Delta reader: nothing that other questions should wait for.
+    # Reads the home's corrections and loads DuckDB's Delta reader, for which other questions should not wait.
     from lakehouse.serving.ask.raw import exact_answers
 
     return exact_answers(published, question)

@@ -68,7 +68,7 @@ def chosen_grouping(connection: duckdb.DuckDBPyConnection, question: Question) -
     ladder = ladder_of(connection, question)
     fitting = [one for one in ladder.groupings if question.keys <= set(one[1])] if ladder else []
     if question.aggregate == INCREASE:
-        # Readings are kept meter by meter: by all keys, whatever is asked by.
+        # Readings are kept meter by meter: by all keys, whatever the question's keys are.
         return max(fitting, key=lambda one: len(one[1]), default=None)
     return next(iter(fitting), None)
 

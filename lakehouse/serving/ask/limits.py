@@ -15,7 +15,7 @@ from lakehouse.serving.sandbox.limits import TIMEOUT_S
 from lakehouse.serving.sandbox.sandbox import PublishedReader
 
 __all__ = ["TIMEOUT_S", "limited"]
-# A question is several statements, and what comes between two of them is not heard: it is said again.
+# A question is several statements, and an interrupt between two of them has no effect: it is repeated.
 _AGAIN_S = 0.02
 
 
@@ -46,7 +46,7 @@ def limited(published: PublishedReader, timeout_s: float | None) -> Iterator[Non
             watcher.start()
         yield
     except duckdb.Error as error:
-        # What an interrupt meets between two steps of a statement is told as another error than an interrupt.
+        # An interrupt between two steps of a statement raises another error than an interrupt.
         if stopped_after:
             raise AskError(
                 f"stopped after {stopped_after[0]:.3g} s: narrow the range, ask for fewer keys or points, or give it "

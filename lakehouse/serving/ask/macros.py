@@ -20,7 +20,7 @@ from lakehouse.serving.literals import text, texts
 if TYPE_CHECKING:
     import duckdb
 
-# Which statements a connection has planned; it forgets with the connection.
+# The statements that a connection has planned.
 _PLANNED: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[str]] = WeakKeyDictionary()
 COLUMNS = (
     "value, low, high, exact, rows, nodes_read, finest_granularity_us, as_of_version, key, grouping, final, "
@@ -34,7 +34,7 @@ def answer(connection: duckdb.DuckDBPyConnection, question: Question) -> list[An
     A connection plans each aggregate once: further questions cost less, one about a single series least.
     """
     aggregate = question.aggregate
-    # An increase adds up meters, whatever is asked by.
+    # An increase adds up meters, whatever the question's keys are.
     if aggregate != INCREASE and (short := point.values(connection, question)) is not None:
         name = f"point_{aggregate}"
         plan(connection, name, point.prepared(name, aggregate, COLUMNS))

@@ -17,7 +17,7 @@ from lakehouse.serving.literals import text
 if TYPE_CHECKING:
     import duckdb
 
-# Few enough that the nodes of all, of which segments may hold several, fit into the memory of a reader.
+# Few enough that the nodes of all of them, even if several segments hold them, fit into a reader's memory.
 SERIES = 10_000
 
 

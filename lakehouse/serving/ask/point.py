@@ -36,7 +36,7 @@ _PIECE = [
 
 
 _Series = tuple[int, tuple[str | None, ...]]
-# The numbers of the series that a connection has met, of which there may be millions.
+# The numbers of the series that a connection has looked up; there may be millions.
 _RANKS: WeakKeyDictionary[duckdb.DuckDBPyConnection, dict[_Series, list[int]]] = WeakKeyDictionary()
 
 
@@ -83,7 +83,7 @@ def values(connection: duckdb.DuckDBPyConnection, question: Question) -> str | N
         ),
         *(_is_forgotten(ladder, question), question.end_us <= ladder.final_before_us),
     )
-    # As text: DuckDB makes an expression of each element of a list that is written out.
+    # As text, because DuckDB makes an expression of each element of a written list.
     given = f"'[{', '.join(map(str, pieces))}]'::BIGINT[][]"
     return ", ".join(str(value) for value in (*scalars, given))
 

@@ -18,7 +18,7 @@ INCREASE = "increase"
 AGGREGATES = ("sum", "count", "avg", "min", "max")
 Timestamp = str | int | date | datetime
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# What was found in the catalogue of a version; it goes with the connection.
+# Results from the catalogue of a version, kept with the connection.
 _FOUND: WeakKeyDictionary[duckdb.DuckDBPyConnection, dict[str, list[tuple[Any, ...]]]] = WeakKeyDictionary()
 
 

@@ -72,7 +72,7 @@ def scanned(raw: Path, from_us: int) -> str | None:
         return None
     if not is_on_store(raw):
         return f"delta_scan({text(str(raw))})"
-    # DuckDB's reader of Delta would want credentials of its own. Any file says what columns there are.
+    # DuckDB's Delta reader would need credentials of its own. Any file shows the columns.
     files = files_between(raw, ("event_us", from_us, None)) or files_between(raw, None)
     return parquet(files) if files else None
 
@@ -123,7 +123,7 @@ def _raw_connection() -> duckdb.DuckDBPyConnection:
             "autoinstall_known_extensions": False,
             "threads": 2,
             "memory_limit": MEMORY_LIMIT,
-            # Nothing is written beside the home, nor to wherever the command was started.
+            # Nothing is written beside the home, or in the folder in which the command was started.
             "temp_directory": "",
         },
     )

@@ -173,7 +173,7 @@ def buckets_by(connection: duckdb.DuckDBPyConnection, question: Question, points
             ).fetchall()
     except duckdb.OutOfMemoryException:
         raise AskError(parts.too_many(connection, question)) from None
-    # What a bucket without rows says does not depend on the key: it comes once per bucket, without one.
+    # The answer of a bucket without rows does not depend on the key: it comes once per bucket, without a key.
     empty = {row[1]: row for row in found if row[0] is None}
     rows: dict[tuple[str | None, ...], dict[int, tuple[Any, ...]]] = {
         tuple(key.values()): dict(empty) for key in keys

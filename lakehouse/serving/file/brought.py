@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from lakehouse.home.store_path import StorePath
 
 log = logging.getLogger(__name__)
-# So often what a list names was gone when it was to be fetched: newer versions had been published meanwhile.
+# How often a listed file may be missing when it is downloaded, because newer versions were published meanwhile.
 _TRIES = 20
 _FETCHED = ".fetched-"
-# Folders whose store did not answer the last time.
+# Folders whose store did not answer last time.
 _SILENT: set[Path] = set()
 
 
@@ -76,7 +76,7 @@ def look(folder: Path) -> None:
         here = current_version(folder)
         if here is None:
             raise
-        # Whoever looks each second says it once.
+        # A reader that checks every second logs it once.
         if folder not in _SILENT:
             log.warning("version %s is the last that was brought here: %s", here, error)
         _SILENT.add(folder)
@@ -103,7 +103,7 @@ def bring_current(folder: Path, store: StorePath) -> None:
         try:
             with bringing(folder):
                 _bring(folder, store, kept[-1])
-                # Another process may have brought a newer one.
+                # Another process may have downloaded a newer one.
                 if kept[-1] > (current_version(folder) or 0):
                     take_as_current(folder, kept[-1])
                     keep_only(folder, kept)
@@ -130,7 +130,7 @@ def _bring(folder: Path, store: StorePath, version: int) -> None:
         return
     found, own = listed(store, version), database_path(folder, version)
     hidden = own.with_name(_FETCHED + own.name)
-    # What goes with the version first, then what others share, which stays for the next try.
+    # First the version's own file, then shared ones, which stay for the next try.
     _fetch(store, found.files[own.name], hidden)
     for segment in found.segments:
         path = segment_path(folder, segment)

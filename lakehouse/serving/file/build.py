@@ -71,11 +71,11 @@ def write_tables(
     with _transaction(connection):
         for created in tables():
             connection.execute(created)
-    # Folded nodes may be many; what has changed is little.
+    # There may be many folded nodes, but few changed ones.
     is_large = folder is not None and any(stream.changed is None for stream in streams)
     draft = draft_path(folder / "segments", f"{version:08d}") if folder and is_large else None
     open_fresh(connection, draft)
-    # Without a stream that shares its nodes there is nothing of them to share.
+    # Without a stream that shares its nodes, no segment of nodes is shared.
     of_nodes = previous if any(stream.changed for stream in streams) else None
     for one in _numbered(sorted(streams, key=lambda one: one.name), of_nodes):
         _write_stream(connection, one)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _COLUMNS = COUNTER_COLUMNS.split(", ")
-# The kernel's fields, by the columns that they are stored in.
+# The kernel's fields, by the columns in which they are stored.
 _FIELDS = {
     "n": "n",
     "first_us": "first_us",
@@ -27,7 +27,7 @@ _FIELDS = {
     "last": "last_reading",
 }
 _FIELDS |= {"max": "highest", "drops_low": "drops_low", "drops_high": "drops_high"}
-# A node of the version before, if several segments have it that of the newest.
+# A node of the version before: that of the newest segment which has it.
 _NEWEST = "QUALIFY row_number() OVER (PARTITION BY slot, start_us ORDER BY segment DESC) = 1"
 Columns = dict[str, Any]
 
@@ -129,7 +129,7 @@ def _take_complete(nodes: Columns, children: Columns) -> None:
     import numpy as np
 
     slot, start = (np.concatenate([nodes[name], children[name]]) for name in ("slot", "start_us"))
-    # A node comes before the one that its children make.
+    # A node comes before the combination of its children.
     is_own = np.lexsort((start, slot)) < len(nodes["slot"])
     own = (np.cumsum(is_own) - 1)[~is_own]
     is_complete = children["n"] == nodes["n"][own]

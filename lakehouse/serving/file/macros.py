@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 TABLE_FILES = ("tables", "segment", "queries")
 _AGGREGATES = ("sum", "count", "avg", "min", "max", "increase")
 VIEW_FILES = ("node_views", "views")
-# Run last: it reads what queries answered, where a connection may have nothing else.
+# Run last: it reads answers of queries, in a connection that may have nothing else.
 LAST_FILE = "answer_series"
 MACRO_FILES = (
     *("timestamps", "ratios", "range_nodes", "range_parts"),
     *(f"range_{aggregate}" for aggregate in _AGGREGATES),
     *("range_aggregate", "range_series", "completeness", LAST_FILE),
 )
-# Filled in by what a version has of them.
+# Filled in with the tables of a version.
 ROW_FILES = ("row_tables", "ledger", "steps", "query_views")
 _PART = re.compile(r"^-- \[(\w+)\]\n", re.MULTILINE)
 
@@ -78,7 +78,7 @@ def range_macros(aggregate: str) -> str:
     """Return the statements that create an aggregate's macros."""
     parts = {**_parts("range_template"), **_parts(f"range_{aggregate}"), "aggregate": aggregate}
     filled, before = parts["macros"], ""
-    # What is filled in may have places of its own.
+    # The filled-in text may have placeholders of its own.
     while filled != before:
         before = filled
         for name, part in parts.items():
@@ -129,7 +129,7 @@ def bound(created: tuple[str, ...]) -> bytes:
         for one in views():
             connection.execute(one)
         connection.execute(f"ATTACH {text(str(path))} AS bound")
-        # Created in the first, found in both.
+        # Macros are created in the first schema and found in both.
         connection.execute("SET search_path = 'bound,memory'")
         for one in created:
             connection.execute(one)

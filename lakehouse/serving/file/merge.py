@@ -26,7 +26,7 @@ ROW_GROUP = 16_384
 OWN_NODES = 250_000
 MOST_SEGMENTS = 3
 _RATIO = 8
-# Whoever reads all nodes of a version holds the slots and starts of those that replace others.
+# A reader of all nodes of a version holds the slots and starts of those that replace others in memory.
 _MOST_REPLACING = 4_000_000
 _SORTED_AT_ONCE = 1_000_000
 
@@ -120,7 +120,7 @@ def _new_segment(
     draft: Path | None,
 ) -> Stored:
     if draft is not None and len(sources) == 1:
-        # Sorted and complete as it is.
+        # It is sorted and complete already.
         connection.execute("CHECKPOINT fresh")
         connection.execute("DETACH fresh")
         connection.execute(f"ATTACH {text(str(draft))} AS {catalog(segment)} (READ_ONLY)")

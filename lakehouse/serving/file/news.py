@@ -20,7 +20,7 @@ from lakehouse.serving.file.publish import Published
 from lakehouse.serving.file.snapshot import ChangedNodes, StreamSnapshot
 
 Actions = list[dict[str, Any]]
-# How long versions share nodes and rows before all are made anew, sorted, and compared with what was shared.
+# How long versions share nodes and rows before all are written anew, sorted, and compared with the shared ones.
 ANEW_S = 24 * 3600
 
 
@@ -33,7 +33,7 @@ def with_changes(home: Home, one: StreamSnapshot, shared: Mapping[str, int]) -> 
         return replace(one, changed=ChangedNodes(after, (), ()))
     nodes = nodes_since(home.rollup(one.name), one.name, after, one.batch)
     ledger = files_between(home.ledger(one.name), ("batch", after + 1, one.batch))
-    # Each batch of the rollup has its row, so where no file may have one the ledger is not there.
+    # Each batch of the rollup has a ledger row, so if no file can hold one, the ledger is missing.
     if nodes is None or not ledger:
         return None
     return replace(one, changed=ChangedNodes(after, nodes, ledger))

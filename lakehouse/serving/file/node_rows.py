@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import duckdb
 
 COUNTER_COLUMNS = ("n", "first_us", "last_us", "first", "last", "max", "drops_low", "drops_high")
-# So many measures times levels have blocks of slots between one stream and the next.
+# The blocks of slots of one stream: at most this many measures times levels.
 _BLOCKS = 2**16
 
 

@@ -78,7 +78,7 @@ def kept_open(home: Home) -> Iterator[None]:
     """Keep the current version open; opening it costs a question 20 ms of processor time otherwise."""
     with ExitStack() as opened:
         if current_version(home.serving) is not None:
-            # Connections to one file share an instance of DuckDB. It does not keep the file from being collected.
+            # Connections to one file share an instance of DuckDB. It does not keep the file from being deleted.
             with hold_current(home.serving) as held:
                 opened.enter_context(connect_locked(held.path))
         yield

@@ -77,7 +77,7 @@ class QuerySnapshot(ABC):
 
     def identity(self) -> str:
         """Return a text that determines the published content: equal texts publish the same answers."""
-        # In which tables and files rows lie decides nothing: a table may be compacted, or made again.
+        # The tables and files that hold the rows do not matter: a table may be compacted, or made again.
         shown = [f.name for f in fields(self) if not f.name.endswith(("_files", "_table", "table_id"))]
         return repr([(name, getattr(self, name)) for name in shown])
 

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     import duckdb
 
 OWN_ROWS = 100_000
-# Of more keys than these, most stored rows have one near.
+# With more keys than this, most stored rows are near one of them.
 _MOST_NAMED = 1_000
-# Where the name of a table stands in the statements that create it and say what it holds.
+# The placeholder of a table's name in the statements that create it and comment on it.
 PLACE = "{table}"
 
 
@@ -129,7 +129,7 @@ class RowStore:
         """
         table = replace(table, basis=f"{table.basis} {table_id(source.delta)}")
         before = self._before.get(table.name)
-        # Before the files are listed: what is appended beside this publish is for the next one.
+        # Before the files are listed: rows appended during this publish are for the next one.
         newest, came = newest_version(source.delta), None
         if before is not None and before.log_version is not None:
             came = appended_since(source.delta, before.log_version)
@@ -205,7 +205,7 @@ class RowStore:
             f"INSERT INTO {arrived} SELECT * EXCLUDE (was_there) FROM marked WHERE NOT (was_there AND is_newest) "
             f"ORDER BY {_names(table.order)}"
         )
-        # They were the newest; that they are so no longer is what their rows say now.
+        # They were the newest rows; now their rows say that they are not.
         were = "SELECT * REPLACE (true AS is_newest) FROM marked WHERE was_there AND NOT is_newest"
         replaced_shown = self._count(f"({were}) WHERE {table.shown}")
         execute("DROP TABLE marked")
@@ -222,7 +222,7 @@ class RowStore:
         ).fetchall()
         if len(found) > _MOST_NAMED:
             return "true"
-        # Of groups of rows that cannot have one of these nothing is read.
+        # Row groups that cannot hold one of these are not read.
         return f"{first} IN ({', '.join(literal(value) for (value,) in found)})" if found else "false"
 
     def settle(self) -> None:
@@ -287,7 +287,7 @@ class RowStore:
             all(found == [f"whole.{SCHEMA}.{name(key)}"] for key, found in sources.items()),
         )
         if whole is not None and is_whole:
-            # Sorted and complete as it is.
+            # It is sorted and complete already.
             self.connection.execute("CHECKPOINT whole; DETACH whole")
             self.connection.execute(f"ATTACH {text(str(whole))} AS {catalog(self._segment)} (READ_ONLY)")
             self.written = whole

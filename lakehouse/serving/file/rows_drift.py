@@ -12,7 +12,7 @@ from lakehouse.serving.file.segments import attach
 from lakehouse.serving.file.versions import database_path, hold_version, segments_of
 from lakehouse.serving.literals import name, text
 
-# What is counted of a query, or added up from version to version.
+# Columns of a query that are counted, or added up from version to version.
 _KEPT_UP = (
     "rows",
     "missed",

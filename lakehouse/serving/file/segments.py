@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # A measure's level has a block of slots; its place in it is the number of the series.
 BLOCK = 2**32
-# Ends the names of segments of rows.
+# The suffix of names of segments of rows.
 ROWS = "r"
 _PLACE = "slot, parent_us, start_us, n"
 NODE_COLUMNS = (
@@ -33,7 +33,7 @@ NODE_COLUMNS = (
 )
 COUNTER_COLUMNS = f"{_PLACE}, first_us, last_us, first_reading, last_reading, highest, drops_low, drops_high"
 COLUMNS = {"nodes": NODE_COLUMNS, "counter_nodes": COUNTER_COLUMNS}
-# Of nodes that several segments hold the newest, among those that a macro reads.
+# The newest of the nodes in several segments, among those that a macro reads.
 NEWEST = "QUALIFY row_number() OVER (PARTITION BY reads.bucket, nodes.slot, nodes.start_us ORDER BY segment DESC) = 1"
 
 
@@ -73,7 +73,7 @@ def places(segments: Sequence[str]) -> dict[str, str]:
         found[f"{{{view}}}"] = " UNION ALL ".join(numbered)
         found[f"{{{table}}}"] = newest_rows(stored, COLUMNS[table])
     series = " UNION ALL ".join(f"SELECT * FROM {schema}.series" for schema in schemas(segments))
-    # Older segments may have series of streams that have been numbered again since.
+    # Older segments may have series of streams that got a new number since.
     found["{series}"] = f"FROM ({series}) SEMI JOIN streams USING (stream_id)" if segments else series
     return found
 

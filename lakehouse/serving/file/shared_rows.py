@@ -77,7 +77,7 @@ class SharedRows:
             return f"SELECT {keys}, {', '.join(sums)} FROM ({stored}) WHERE {self.kept()} GROUP BY {keys}"
         selects = []
         for place, part in enumerate(parts):
-            # What is not newest was stored again when a newer row came.
+            # A row that is not newest was stored again when a newer one came.
             again = [f"SELECT * FROM {one} WHERE NOT is_newest AND {where}" for one in parts[place + 1 :]]
             select = f"SELECT {names} FROM {part} AS stored WHERE {self.kept()} AND {where}"
             if self.is_revised and again:

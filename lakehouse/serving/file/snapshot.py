@@ -16,7 +16,7 @@ from lakehouse.serving.file.query_snapshot import QuerySnapshot
 from sql import statement
 
 ROWS = "*"
-# Counts up with every change of how nodes are stored that the tables do not show.
+# Increased with every change of how nodes are stored that the tables do not show.
 _STORED = 2
 
 

@@ -25,7 +25,7 @@ from lakehouse.serving.file.versions import database_path, segment_path
 if TYPE_CHECKING:
     from lakehouse.home.store_path import StorePath
 
-# A reader that has seen a list has so long to fetch what changes with every version, whatever is published meanwhile.
+# The time that a reader of a list has to download the version's own file, whatever is published meanwhile.
 _TO_FETCH_S = 60
 
 
@@ -112,7 +112,7 @@ def _list(store: StorePath, version: int, found: Listed) -> None:
     try:
         path.write_new(content)
     except FileExistsError:
-        # Its own, where the answer to the first try was lost: the names of objects are drawn.
+        # It is this publisher's own if the answer to the first try was lost: the names of objects are random.
         if path.read_bytes() != content:
             raise _meanwhile(store, version) from None
 
@@ -150,7 +150,7 @@ def drop(store: StorePath, keep: int) -> None:
             kept.remove(version)
     named = set(_names(listed(store, version) for version in kept))
     for path in (store / "files").glob("*.duckdb"):
-        # One with a later number is that of a version that is not listed yet.
+        # An object with a later number belongs to a version that is not listed yet.
         if path.name not in named and int(path.name.partition("-")[0]) <= kept[-1]:
             path.unlink()
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 _TOGETHER = "(a + b)"
 _SEEN = f"({_TOGETHER} - a)"
-# A step is a lambda, as a macro repeats what it is given wherever it names it.
+# A step is a lambda, because a macro repeats its argument wherever it names it.
 _MACROS = f"""
     CREATE OR REPLACE TEMP MACRO two_sum(a, b) AS
         {{total: {_TOGETHER}, carry: (a - ({_TOGETHER} - {_SEEN})) + (b - {_SEEN})}};

@@ -280,7 +280,7 @@ def keep_only(folder: Path, kept: Collection[int]) -> list[int]:
         segment for version in versions(folder) for segment in segments_of(database_path(folder, version))
     }
     for path in (folder / "segments").glob("*.duckdb"):
-        # One with a later number is a successor's, whose version is not there yet.
+        # A file with a later number belongs to a successor, whose version does not exist yet.
         if path.stem[:8].isdigit() and path.stem not in left and int(path.stem[:8]) <= (current or 0):
             path.unlink()
     return removed
@@ -297,7 +297,7 @@ def _remove(folder: Path, version: int) -> bool:
     else:
         with suppress(FileNotFoundError):
             database_path(folder, version).unlink()
-        # After the version itself, which nobody could read without it.
+        # Deleted after the version itself, which nobody could read without it.
         database_path(folder, version).with_suffix(".segments").unlink(missing_ok=True)
         lock.unlink(missing_ok=True)
         return True
@@ -311,7 +311,7 @@ def publisher(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder / "publish.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        # Where a database keeps the lease, one that was paused must not hold up whoever has it now.
+        # If a database keeps the lease, a paused publisher must not delay the present holder.
         if not is_shared(folder):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         for name in (".draft-*", ".current.*", ".*.segments.*", "segments/.draft-*"):
