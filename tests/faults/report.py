@@ -81,7 +81,7 @@ ROWS: Mapping[str, tuple[str, str]] = {
     "heap": (
         "large batches of rows through ingest, rollup, join and publish in a JVM of 512 MB, compared with one of 3 GB; "
         "run {runs} of all jobs succeeded",
-        "{tried} rows",
+        "{tried:,} rows",
     ),
     "upgrade": ("homes that earlier versions wrote, continued by this one: content differs", "{tried}"),
     "bounds": (
@@ -90,7 +90,7 @@ ROWS: Mapping[str, tuple[str, str]] = {
     ),
     "readers": (
         "answers while {publishes} versions are published and old ones removed: torn answers",
-        "{reads}",
+        "{reads:,}",
     ),
     "inputs": ("hostile files through the real ingest: streams stopped", "{tried}"),
     "sandbox": (
@@ -100,7 +100,7 @@ ROWS: Mapping[str, tuple[str, str]] = {
     "soak": (
         "{minutes} minutes of a service that is killed {kills} times: rows lost or counted twice, and size limits "
         "exceeded; {flat}",
-        "{rows} rows",
+        "{rows:,} rows",
     ),
     "mutants": (
         "guards against repeated work are switched off (the one of alarms together with a second one): not noticed",
@@ -126,16 +126,16 @@ CARD: Mapping[tuple[str, ...], tuple[str, str]] = {
         "two to eight writers at once, at random or step by step",
         "{tried} runs; {broke} results differ",
     ),
-    ("readers",): ("reads during {publishes} publishes", "{reads} reads; {broke} torn"),
+    ("readers",): ("reads during {publishes} publishes", "{reads:,} reads; {broke} torn"),
     ("bounds",): (
         "random ranges compared with all rows",
-        "{tried} ranges; {broke} truths outside the interval",
+        "{tried:,} ranges; {broke} truths outside the interval",
     ),
-    ("inputs",): ("hostile files", "{tried} files; {broke} stopped a stream"),
+    ("inputs",): ("hostile files", "{tried:,} files; {broke} stopped a stream"),
     ("sandbox",): ("statements that try to leave the sandbox", "{tried} statements; {broke} escaped"),
     ("soak",): (
         "service killed {kills} times in {minutes:.0f} minutes",
-        "{rows} rows; {broke} wrong counts or exceeded size limits",
+        "{rows:,} rows; {broke} wrong counts or exceeded size limits",
     ),
     ("mutants",): (
         "guards against repeated work switched off",

@@ -1,5 +1,5 @@
 -- Two sensors at one place, read within five seconds of each other, one of them more than a degree warmer.
--- Readings come late: at least 95 of 100 pairs are there at once, the repair finds the others.
+-- Readings come late: at least 95 of 100 pairs are found at once, and the repair finds the others.
 SELECT
     warm.location,
     warm.device AS warmer,
