@@ -56,8 +56,8 @@ async def quality(
     request: Request,
     format: Format,
     stream: str | None = Query(None, max_length=300, description="A stream, or query-NAME."),
-    failed: bool = Query(False, description="Only rules that did not hold."),
-    runs: int | None = Query(None, ge=1, description="Only so many newest verdicts of each rule."),
+    failed: bool = Query(False, description="Only rules that failed."),
+    runs: int | None = Query(None, ge=1, description="Only this many newest verdicts of each rule."),
     limit: int = Query(1000, ge=1, description="Most rows."),
 ) -> Response:
     """Return verdicts, each with its limit and what was observed."""
@@ -82,7 +82,7 @@ async def quality(
 def _rejected(
     request: Request,
     stream: str,
-    reason: str | None = Query(None, max_length=100, description="Only this one."),
+    reason: str | None = Query(None, max_length=100, description="Only this reason."),
     source_file: str | None = Query(None, max_length=4096, description="Only records of this file."),
     batch: int | None = Query(None, ge=0, le=2**62, description="Only records of this batch."),
     day: date | None = Query(None, description="Only records rejected on this day, UTC."),
@@ -121,7 +121,7 @@ async def facets(request: Request, stream: str, conditions: list[str] = Depends(
     return await _answered(request, Format.JSON, lambda c: _over(c, table, union))
 
 
-@router.get("/queries/{query}/batches.{format}", summary="What each batch of a query did, newest first")
+@router.get("/queries/{query}/batches.{format}", summary="Metrics of each batch of a query, newest first")
 async def batches(
     request: Request,
     query: str,

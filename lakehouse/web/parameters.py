@@ -48,18 +48,18 @@ def limits_of(request: Request) -> Limits:
 def question(
     request: Request,
     stream: str = Query(max_length=_NAME, description="A published stream."),
-    measure: str = Query("*", max_length=_NAME, description="A measure of it, or * for its rows."),
+    measure: str = Query("*", max_length=_NAME, description="A measure, or * for rows."),
     agg: Aggregate | None = Query(None, description="Default: sum; count for *."),
-    start: str = Query(
-        "", alias="from", max_length=40, description="First moment: ISO, or 1767225600000000us."
-    ),
-    end: str = Query("", alias="to", max_length=40, description="First moment after."),
+    start: str = Query("", alias="from", max_length=40, description="Start: ISO, or 1767225600000000us."),
+    end: str = Query("", alias="to", max_length=40, description="End, excluded."),
     where: list[str] = Query([], max_length=50, description="KEY=VALUE; may be repeated."),
     by: list[str] = Query(
-        [], max_length=20, description="One answer per value of this key; may be repeated."
+        [], max_length=20, description="One answer for each value of this key; may be repeated."
     ),
-    limit: int | None = Query(None, ge=1, description="Most answers of `by`, in the order of their keys."),
-    exact: bool = Query(False, description="Read raw rows too where they are kept."),
+    limit: int | None = Query(
+        None, ge=1, description="The most answers of `by`, in the order of their keys."
+    ),
+    exact: bool = Query(False, description="Read raw rows, where they are kept."),
 ) -> Question:
     """Return the question of a request, as ``tidemark ask`` would understand it."""
     check_stream(request, stream)
@@ -75,14 +75,16 @@ def question(
 def series_question(
     request: Request,
     stream: str = Query(max_length=_NAME, description="A published stream."),
-    measure: str = Query("*", max_length=_NAME, description="A measure of it, or * for its rows."),
+    measure: str = Query("*", max_length=_NAME, description="A measure, or * for rows."),
     agg: Aggregate | None = Query(None, description="Default: avg; count for *."),
-    start: str = Query("", alias="from", max_length=40, description="Default: the oldest row."),
-    end: str = Query("", alias="to", max_length=40, description="Default: after the newest row."),
-    points: int = Query(100, ge=1, le=MOST_POINTS, description="Most buckets, all of one length."),
+    start: str = Query("", alias="from", max_length=40, description="Start; default: the oldest row."),
+    end: str = Query(
+        "", alias="to", max_length=40, description="End, excluded; default: after the newest row."
+    ),
+    points: int = Query(100, ge=1, le=MOST_POINTS, description="The most buckets, all of one length."),
     where: list[str] = Query([], max_length=50, description="KEY=VALUE; may be repeated."),
-    by: list[str] = Query([], max_length=20, description="One series per value of this key."),
-    limit: int | None = Query(None, ge=1, le=MOST_KEYS, description="Most series of `by`."),
+    by: list[str] = Query([], max_length=20, description="One series for each value of this key."),
+    limit: int | None = Query(None, ge=1, le=MOST_KEYS, description="The most series of `by`."),
 ) -> SeriesQuestion:
     """Return the question of a request, as ``tidemark plot`` would understand it."""
     check_stream(request, stream)

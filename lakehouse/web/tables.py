@@ -99,11 +99,9 @@ async def found_rows(
     query: str,
     found: str,
     format: Format,
-    start: str = Query(
-        "", alias="from", max_length=40, description="First moment: ISO, or 1767225600000000us."
-    ),
-    end: str = Query("", alias="to", max_length=40, description="First moment after."),
-    after: str = Query("", max_length=60, description="`next` of the page before."),
+    start: str = Query("", alias="from", max_length=40, description="Start: ISO, or 1767225600000000us."),
+    end: str = Query("", alias="to", max_length=40, description="End, excluded."),
+    after: str = Query("", max_length=60, description="`next` of the previous page."),
     limit: int = Query(1000, ge=1, description="Most rows."),
     at: At = Asked,
 ) -> Response:
