@@ -241,14 +241,19 @@ def _store_of_tables(config: Path | None, home: Path | None) -> Iterator[Finding
     from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
     from lakehouse.home.store_path import StorePath
     from lakehouse.home.store_race import ROUNDS, WRITERS, winners
-    from lakehouse.spark.jars import missing_jars
+    from lakehouse.spark.jars import missing_jars, reaches
 
-    if missing := missing_jars(with_store=True):
+    place = StorePath(place)
+    if missing := missing_jars(store=place.scheme):
+        fix = f"run `python -m lakehouse.spark.jars --{place.scheme}`"
+        yield Finding("jars of stores", "wrong", ", ".join(missing), fix)
+    elif not reaches(place.scheme):
+        found = f"Spark has no connector to {place.scheme}://: small batches need none"
         yield Finding(
-            "jars of stores", "wrong", ", ".join(missing), "run `python -m lakehouse.spark.jars --s3`"
+            "jars of stores", "warning", found, "name one in [spark.options] before batches are large"
         )
     try:
-        won = winners(StorePath(place))
+        won = winners(place)
     except (StoreUnavailable, ObjectUnread) as error:
         fix = "mend [tables] path, or what the environment says of endpoint and credentials"
         yield Finding("store of tables", "wrong", str(error), fix)
@@ -257,7 +262,12 @@ def _store_of_tables(config: Path | None, home: Path | None) -> Iterator[Finding
         found = (
             f"{place}: of {WRITERS} writers of one new object {max(wrong)} succeeded: commits would be lost"
         )
-        yield Finding("store of tables", "wrong", found, "use a store that keeps If-None-Match, such as S3")
+        yield Finding(
+            "store of tables",
+            "wrong",
+            found,
+            "use a store that writes an object only where there is none, such as S3",
+        )
     else:
         yield Finding("store of tables", "ok", f"{place}: one of {WRITERS} writers won, {ROUNDS} times")
 

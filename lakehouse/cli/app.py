@@ -70,7 +70,8 @@ def _globals(
     home: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for all tables and files, or s3://bucket/prefix [default: $TIDEMARK_HOME, else as configured]."
+            help="Folder for all tables and files, or s3://, gs://, abfss:// "
+            "[default: $TIDEMARK_HOME, else as configured]."
         ),
     ] = None,
 ) -> None:

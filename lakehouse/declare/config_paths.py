@@ -4,8 +4,8 @@
     home            --home, else $TIDEMARK_HOME, else `home` in the configuration, else `var` beside it
 
 Paths of options and environment start where the command runs, paths inside the file start at the file's folder. Of a
-home on an object store, ``s3://bucket/prefix``, the folder is where this machine keeps what it copies from there, below
-$TIDEMARK_SCRATCH or ``~/.cache/tidemark/homes``.
+home on an object store, such as ``s3://bucket/prefix``, the folder is where this machine keeps what it copies from
+there, below $TIDEMARK_SCRATCH or ``~/.cache/tidemark/homes``.
 Standard library only: what asks a published version must not wait for the rest.
 """
 
@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import quote
 
 from lakehouse.declare.problems import ConfigError, Problem
+from lakehouse.declare.store_address import SCHEMES, SUCH_AS, is_place
 
 CONFIG_NAME = "tidemark.toml"
 DEFAULT_HOME = "var"
@@ -41,10 +42,18 @@ def located(home: str | Path, folder: Path) -> Path:
     """Return the absolute folder of a home; a relative one starts at ``folder``.
 
     Of one on a store it is this machine's, made where it is not there, with the file that says where tables are.
+
+    Raises:
+        ConfigError: when it begins as a URL of a store and names no place there; what may hold a secret is not told.
     """
     url = store_url(home)
     if url is None:
         return (folder / Path(home).expanduser()).resolve()
+    if not is_place(url):
+        scheme = url.partition("://")[0]
+        raise ConfigError(
+            "home", [Problem("home", f"no place at {scheme}://", f"{SUCH_AS[scheme]}/prefix, without a user")]
+        )
     scratch = Path(os.environ.get("TIDEMARK_SCRATCH") or "~/.cache/tidemark/homes").expanduser().resolve()
     found = scratch / quote(url.removeprefix("s3://"), safe="")
     told = found / "tables.json"
@@ -58,8 +67,8 @@ def located(home: str | Path, folder: Path) -> Path:
 
 def store_url(home: str | Path) -> str | None:
     """Return the URL of a home on a store, of which a path has lost a slash; None of one in a folder."""
-    text = str(home)
-    return "s3://" + text[3:].strip("/") if text.startswith("s3:/") else None
+    scheme, _, place = str(home).partition(":/")
+    return f"{scheme}://{place.strip('/')}" if scheme in SCHEMES else None
 
 
 def home_folder(home: Path | None = None, config: Path | None = None) -> Path:

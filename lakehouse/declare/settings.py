@@ -19,7 +19,7 @@ from lakehouse.declare.presets import preset_problem, with_landing, with_preset
 from lakehouse.declare.problems import ConfigError, Problem
 from lakehouse.declare.refusals import problems_of, stream_refusals
 from lakehouse.declare.spark_settings import SparkSettings as SparkSettings
-from lakehouse.declare.store_address import is_url
+from lakehouse.declare.store_address import SUCH_AS, is_place, is_url
 from lakehouse.declare.stream import Kept, Microseconds, Source, Stream
 from lakehouse.home.control.move_in import move_in
 from lakehouse.home.control.place import use as use_control
@@ -62,27 +62,30 @@ def _for_readers(history_us: int) -> int:
 
 
 def _on_store(path: str) -> str:
-    if not _STORE.fullmatch(path):
+    if not is_place(path):
+        known = ", ".join(f"{each}/prefix" for each in SUCH_AS.values())
         raise ValueError(
-            "one such as s3://bucket/prefix, without a user: credentials come from the environment, a profile or the "
+            f"one such as {known}, without a user: credentials come from the environment, a profile or the "
             "machine's role"
         )
     return path.rstrip("/")
 
 
-_STORE = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/(?!\.\.?(/|$))[A-Za-z0-9._=-]+)*/?")
-
-
 class TableSettings(BaseModel):
     """How long old versions of tables can be read, in microseconds; files and log entries that only they need go then.
 
-    ``path``: where the tables are on an object store, as ``s3://bucket/prefix``; without one they are in the home.
+    ``path``: where the tables are on an object store, such as ``s3://bucket/prefix``; without one they are in the home.
     Whoever reads a table for longer than this, from ten minutes on, may find files of the version it began with gone.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     path: Annotated[str, AfterValidator(_on_store)] | None = None
     history: Annotated[Microseconds, AfterValidator(_for_readers)] = parse_duration("7d")
+
+    @property
+    def scheme(self) -> str | None:
+        """Which kind of store has the tables, None where the home has them."""
+        return self.path.partition("://")[0] if self.path else None
 
 
 class ServingSettings(BaseModel):
@@ -302,7 +305,8 @@ def _on_store_whole(settings: Settings, home: Path | None, path: Path) -> Settin
     try:
         place = _on_store(url)
     except ValueError as error:
-        raise ConfigError(str(path), [Problem("home", repr(url), str(error))]) from None
+        found = "a user name or password in it" if "@" in url else repr(url)
+        raise ConfigError(str(path), [Problem("home", found, str(error))]) from None
     if settings.tables.path not in (None, place):
         raise ConfigError(str(path), [Problem("tables.path", str(settings.tables.path), f"none, or {place}")])
     return settings.model_copy(update={"tables": settings.tables.model_copy(update={"path": place})})

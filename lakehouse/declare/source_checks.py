@@ -10,7 +10,8 @@ from lakehouse.declare.columns import HEADER, MESSAGE_FIELDS, TOPIC_LEVEL, is_me
 from lakehouse.declare.kafka_checks import kafka_problems
 from lakehouse.declare.landed_checks import landed_problems
 from lakehouse.declare.problems import Problem
-from lakehouse.declare.store_address import is_url, store_problems
+from lakehouse.declare.store_address import is_url
+from lakehouse.declare.store_checks import store_problems
 from lakehouse.declare.stream import Source, Stream
 
 

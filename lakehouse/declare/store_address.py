@@ -1,33 +1,51 @@
-"""Landing places on an object store: what a URL of one names, and what is wrong with one that names none."""
+"""URLs of objects on a store: which stores there are, and what a URL of one names. Standard library only."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from glob import has_magic
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
-from lakehouse.declare.problems import Problem
-from lakehouse.declare.stream import Source, Stream
-
-SCHEME = "s3://"
+_KEYS = r"(/(?!\.\.?(/|$))[A-Za-z0-9._=-]+)*/?"
+_AZURE = r"[a-z0-9](-?[a-z0-9]){2,62}@[a-z0-9]{3,24}\.dfs\.core\.windows\.net"
+# What names a bucket, by scheme.
+_BUCKETS = {
+    "s3": r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]",
+    "gs": r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]",
+    "abfss": _AZURE,
+}
+SCHEMES = tuple(_BUCKETS)
+SUCH_AS = {
+    "s3": "s3://bucket",
+    "gs": "gs://bucket",
+    "abfss": "abfss://container@account.dfs.core.windows.net",
+}
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
-_BUCKET = re.compile(r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
-_SUCH_AS = 'one such as "s3://bucket/prefix/*.csv"'
-_ALONE = ("endpoint", "key_order", "full_listing")
+_REMOTE = tuple(f"{scheme}://" for scheme in SCHEMES)
+_PLACE = re.compile("|".join(f"{scheme}://{bucket}{_KEYS}" for scheme, bucket in _BUCKETS.items()))
 
 
 class Address(NamedTuple):
-    """An object's bucket and key, or a pattern of keys."""
+    """An object's store, bucket and key, or a pattern of keys; on Azure a bucket is ``container@account...``."""
 
+    scheme: str
     bucket: str
     key: str
+
+    @property
+    def root(self) -> str:
+        """The URL of the bucket."""
+        return f"{self.scheme}://{self.bucket}"
+
+    @property
+    def url(self) -> str:
+        """The URL of the object."""
+        return f"{self.root}/{self.key}"
 
 
 def is_remote(path: str) -> bool:
     """Whether a landed file, or a pattern of some, is on an object store."""
-    return path.startswith(SCHEME)
+    return path.startswith(_REMOTE)
 
 
 def is_url(path: str) -> bool:
@@ -35,52 +53,21 @@ def is_url(path: str) -> bool:
     return bool(_URL.match(path))
 
 
+def is_place(url: str) -> bool:
+    """Whether a URL names a place for tables: a bucket, perhaps with a prefix of plain names."""
+    return bool(_PLACE.fullmatch(url))
+
+
+def is_bucket(scheme: str, bucket: str) -> bool:
+    """Whether a name is one of a bucket, so no pattern."""
+    return bool(re.fullmatch(_BUCKETS[scheme], bucket))
+
+
 def address_of(url: str) -> Address:
     """Return what a URL names; the key may hold any character, ``?`` and ``#`` among them."""
-    bucket, _, key = url.removeprefix(SCHEME).partition("/")
-    return Address(bucket, key)
-
-
-def store_problems(stream: Stream) -> Iterator[Problem]:
-    """Yield what is wrong with a landing place on an object store; nothing of a URL with a secret in it is told."""
-    source = stream.source
-    if not is_url(source.path):
-        for key in sorted(source.model_fields_set & set(_ALONE)):
-            yield Problem(f"source.{key}", f"path {source.path!r}", "a path on a store, to which it belongs")
-        return
-    bucket = address_of(source.path).bucket
-    if "@" in source.path.split("://")[1].partition("/")[0]:
-        expected = f"{_SUCH_AS}; credentials come from the environment, a profile or the machine's role"
-        yield Problem("source.path", "a user name or password in it", expected)
-    elif not is_remote(source.path):
-        yield Problem("source.path", repr(source.path.partition("://")[0] + "://"), _SUCH_AS)
-    elif not _BUCKET.match(bucket):
-        yield Problem(
-            "source.path", f"the bucket {bucket!r}", f"a bucket's name without a pattern: {_SUCH_AS}"
-        )
-    elif source.kind != "files":
-        expected = "a folder of this machine, into which it is landed first"
-        yield Problem("source.path", f"a store with kind {source.kind!r}", expected)
-    if "follow_links" in source.model_fields_set:
-        yield Problem("source.follow_links", "a path on a store", "a folder: a store has no links")
-    if "full_listing" in source.model_fields_set and source.key_order != "time":
-        yield Problem("source.full_listing", "no key_order", 'key_order = "time", to which it belongs')
-    yield from _endpoint(source)
-
-
-def _endpoint(source: Source) -> Iterator[Problem]:
-    if source.endpoint is None:
-        return
-    expected = '"https://HOST:PORT"'
-    try:
-        address = urlsplit(source.endpoint)
-        is_right = address.scheme in ("http", "https") and bool(address.hostname) and (address.port or 1) > 0
-    except ValueError:
-        is_right = False
-    if not is_right or address.path.strip("/") or address.query or address.fragment:
-        yield Problem("source.endpoint", "no such address", expected)
-    elif address.username is not None:
-        yield Problem("source.endpoint", "a user name or password in it", expected)
+    scheme, _, place = url.partition("://")
+    bucket, _, key = place.partition("/")
+    return Address(scheme, bucket, key)
 
 
 def fixed_part(pattern: str) -> str:

@@ -1,7 +1,8 @@
-"""How libraries that speak to a store themselves reach it: deltalake, Arrow and Spark, each in its own words.
+"""How libraries that speak to a store themselves reach it: deltalake, Arrow, DuckDB and Spark, each in its own words.
 
-All are told what AWS's own library finds, so a profile, a role or an endpoint that serves one serves the others. Spark
-alone looks for credentials itself, in the same places, since what it is told can be read on its pages.
+On S3 all are told what AWS's own library finds, so a profile, a role or an endpoint that serves one serves the others.
+On the other stores all but Spark are one library of Rust, which looks for credentials itself (``store_clouds.py``).
+Spark looks for them itself on every store, since what it is told can be read on its pages.
 """
 
 from __future__ import annotations
@@ -16,8 +17,12 @@ from lakehouse.home.store_client import client, credentials, is_amazon
 _REGION = "us-east-1"
 
 
-def delta_options() -> dict[str, str]:
-    """Return how deltalake reaches the store."""
+def delta_options(scheme: str, bucket: str) -> dict[str, str]:
+    """Return how deltalake reaches a store."""
+    if scheme != "s3":
+        from lakehouse.home.store_clouds import delta_options as of_cloud
+
+        return of_cloud(scheme, bucket)
     key, secret, token = credentials()
     endpoint = _endpoint()
     options = {
@@ -32,9 +37,24 @@ def delta_options() -> dict[str, str]:
     return options | ({"aws_session_token": token} if token else {})
 
 
-def arrow_filesystem() -> Any:
-    """Return Arrow's way to the store."""
+def arrow_filesystem(scheme: str) -> Any:
+    """Return Arrow's way to the stores of a kind, whose paths begin with the bucket."""
+    if scheme != "s3":
+        from lakehouse.home.store_arrow import arrow_filesystem as of_cloud
+
+        return of_cloud(scheme)
     return _filesystem(os.getpid(), *credentials(), _endpoint(), _region())
+
+
+def duckdb_filesystem(scheme: str) -> Any:
+    """Return DuckDB's way to the stores of a kind, by URL."""
+    if scheme != "s3":
+        from lakehouse.home.store_arrow import duckdb_filesystem as of_cloud
+
+        return of_cloud(scheme)
+    from fsspec.implementations.arrow import ArrowFSWrapper
+
+    return ArrowFSWrapper(arrow_filesystem(scheme))
 
 
 @lru_cache(4)
@@ -52,8 +72,11 @@ def _filesystem(_process: int, key: str, secret: str, token: str | None, endpoin
     )
 
 
-def spark_options() -> dict[str, str]:
-    """Return how Spark reaches the store; credentials are none of it, each process of Spark finds its own."""
+def spark_options(scheme: str) -> dict[str, str]:
+    """Return how Spark reaches a store; credentials are none of it, each process of Spark finds its own."""
+    if scheme != "s3":
+        # The options of a connector that the configuration names are the configuration's.
+        return {}
     endpoint = _endpoint()
     told = {
         "impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",

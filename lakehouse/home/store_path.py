@@ -17,36 +17,47 @@ from pathlib import Path, PosixPath
 from typing import Any
 from zlib import crc32
 
+from lakehouse.declare.store_address import SCHEMES, Address
 from lakehouse.home.store_access import arrow_filesystem
-from lakehouse.home.store_client import ObjectUnread, answers, client, code_of, refusals
+from lakehouse.home.store_by_scheme import objects_of
+from lakehouse.home.store_client import ObjectUnread
+from lakehouse.home.store_objects import Objects
 from lakehouse.home.store_pieces import PIECE_BYTES, opened
 
-# Of a URL, and what a path makes of it.
-_SCHEME, _FIRST = "s3://", "s3:"
-# How a store says that the object is there, or that another is writing it now.
-_LOST = ("PreconditionFailed", "412", "ConditionalRequestConflict", "409")
+# What a path makes of a URL's scheme.
+_FIRST = tuple((f"{scheme}:",) for scheme in SCHEMES)
 
 
 class StorePath(PosixPath):
     """The URL of an object, or of what a folder would be; ``relative_to`` gives an ordinary relative path."""
 
     def __str__(self) -> str:
-        if self.parts[:1] != (_FIRST,):
+        if self.parts[:1] not in _FIRST:
             return super().__str__()
-        return _SCHEME + "/".join(self.parts[1:])
+        return f"{self.scheme}://" + "/".join(self.parts[1:])
 
     def __fspath__(self) -> str:
         return str(self)
 
     @property
-    def bucket(self) -> str:
-        """The bucket."""
-        return self.parts[1]
+    def scheme(self) -> str:
+        """Which kind of store has it."""
+        return self.parts[0].removesuffix(":")
 
     @property
-    def key(self) -> str:
-        """The object's key."""
-        return "/".join(self.parts[2:])
+    def address(self) -> Address:
+        """The object's store, bucket and key."""
+        return Address(self.scheme, self.parts[1], "/".join(self.parts[2:]))
+
+    @property
+    def _objects(self) -> Objects:
+        return objects_of(self.address)
+
+    @property
+    def _folder(self) -> Address:
+        """What the keys below begin with."""
+        place = self.address
+        return place._replace(key=f"{place.key}/" if place.key else "")
 
     def absolute(self) -> StorePath:
         """Return the place itself."""
@@ -59,19 +70,9 @@ class StorePath(PosixPath):
             FileNotFoundError: when there is no such object.
             StoreUnavailable, ObjectUnread: as of reading it.
         """
-        with answers(str(self), None):
-            found = client(None).head_object(Bucket=self.bucket, Key=self.key)
-        seconds = found["LastModified"].timestamp()
-        whole = (
-            kinds.S_IFREG,
-            crc32(found["ETag"].encode()),
-            0,
-            0,
-            0,
-            0,
-            found["ContentLength"],
-            *[int(seconds)] * 3,
-        )
+        found = self._objects.head(self.address)
+        seconds = found.uploaded.timestamp()
+        whole = (kinds.S_IFREG, crc32(found.tag.encode()), 0, 0, 0, 0, found.size, *[int(seconds)] * 3)
         return os.stat_result(whole, {"st_mtime": seconds, "st_mtime_ns": int(seconds * 1000) * 1_000_000})
 
     def is_file(self, **_options: Any) -> bool:
@@ -84,7 +85,7 @@ class StorePath(PosixPath):
 
     def is_dir(self, **_options: Any) -> bool:
         """Whether there is an object below this place."""
-        return next(self._keys(most=1), None) is not None
+        return next(self._objects.listed(self._folder, page=1), None) is not None
 
     def exists(self, **_options: Any) -> bool:
         """Whether there is such an object, or one below."""
@@ -99,9 +100,7 @@ class StorePath(PosixPath):
         Raises:
             FileNotFoundError: when there is no such object.
         """
-        with answers(str(self), None):
-            content: bytes = client(None).get_object(Bucket=self.bucket, Key=self.key)["Body"].read()
-        return content
+        return self._objects.content(self.address)
 
     def read_text(
         self, encoding: str | None = None, errors: str | None = None, newline: str | None = None
@@ -114,13 +113,13 @@ class StorePath(PosixPath):
         length = self.stat().st_size
         if not length:
             return b"", b"", 0
-        pieces = [f"bytes=0-{size - 1}", f"bytes={max(length - size, 0)}-"]
-        with answers(str(self), None):
-            first, last = (
-                client(None).get_object(Bucket=self.bucket, Key=self.key, Range=piece)["Body"].read()
-                for piece in pieces
-            )
+        first = self._piece(0, size)
+        last = self._piece(max(length - size, 0), size)
         return first, last, length
+
+    def _piece(self, at: int, size: int) -> bytes:
+        found = self._objects.piece(self.address, at, size, "")
+        return found.content if found else b""
 
     def write_new(self, content: bytes) -> None:
         """Write an object where there is none; of writers that do so at once, one succeeds.
@@ -128,18 +127,12 @@ class StorePath(PosixPath):
         Raises:
             FileExistsError: when it is there, perhaps by this very call: its answer may be lost, and it is tried again.
         """
-        with answers(str(self), None):
-            try:
-                client(None).put_object(Bucket=self.bucket, Key=self.key, Body=content, IfNoneMatch="*")
-            except refusals() as error:
-                if code_of(error) in _LOST:
-                    raise FileExistsError(17, "There is such an object", str(self)) from None
-                raise
+        self._objects.write_new(self.address, content)
 
     def upload(self, file: Path) -> None:
         """Write a file of this machine, of any size, as an object."""
-        place = f"{self.bucket}/{self.key}"
-        with file.open("rb") as whole, arrow_filesystem().open_output_stream(place) as stream:
+        filesystem = arrow_filesystem(self.scheme)
+        with file.open("rb") as whole, filesystem.open_output_stream("/".join(self.parts[1:])) as stream:
             shutil.copyfileobj(whole, stream, PIECE_BYTES)
 
     def download(self, file: Path, size: int) -> None:
@@ -156,11 +149,7 @@ class StorePath(PosixPath):
 
     def iterdir(self) -> Iterator[StorePath]:  # type: ignore[override]
         """Yield what is directly below, objects and folders."""
-        with answers(str(self), None):
-            for page in self._pages(Delimiter="/"):
-                yield from (self / each["Prefix"].split("/")[-2] for each in page.get("CommonPrefixes", ()))
-                names = (each["Key"].rpartition("/")[2] for each in page.get("Contents", ()))
-                yield from (self / name for name in names if name)
+        yield from (self / name for name in self._objects.level(self._folder))
 
     def glob(self, pattern: str, **_options: Any) -> Iterator[StorePath]:  # type: ignore[override]
         """Yield what is directly below and has such a name."""
@@ -168,32 +157,21 @@ class StorePath(PosixPath):
 
     def rglob(self, pattern: str, **_options: Any) -> Iterator[StorePath]:  # type: ignore[override]
         """Yield the objects below, at any depth, that have such a name."""
-        for key in self._keys():
+        for key, _ in self._objects.listed(self._folder):
             name = key.rpartition("/")[2]
             if name and fnmatchcase(name, pattern):
-                yield StorePath(f"{_SCHEME}{self.bucket}", key)
+                yield StorePath(self.address.root, key)
 
     def after(self, name: str) -> list[str]:
         """Return the names of the objects directly below that come behind a name, in order."""
-        with answers(str(self), None):
-            pages = self._pages(StartAfter=f"{self.key}/{name}", Delimiter="/")
-            return [each["Key"].rpartition("/")[2] for page in pages for each in page.get("Contents", ())]
+        folder = self._folder
+        found = self._objects.listed(folder, f"{folder.key}{name}")
+        names = (key.removeprefix(folder.key) for key, _ in found)
+        return [each for each in names if "/" not in each]
 
     def unlink(self, missing_ok: bool = False) -> None:
         """Delete an object; one that is gone is passed over."""
-        with answers(str(self), None):
-            client(None).delete_object(Bucket=self.bucket, Key=self.key)
-
-    def _keys(self, most: int | None = None) -> Iterator[str]:
-        with answers(str(self), None):
-            for page in self._pages(
-                **({"PaginationConfig": {"MaxItems": most, "PageSize": most}} if most else {})
-            ):
-                yield from (each["Key"] for each in page.get("Contents", ()))
-
-    def _pages(self, **options: Any) -> Any:
-        asked = {"Bucket": self.bucket, "Prefix": f"{self.key}/" if self.key else "", **options}
-        return client(None).get_paginator("list_objects_v2").paginate(**asked)
+        self._objects.delete(self.address)
 
 
 def entries_after(log: Path, version: int) -> Iterator[Path]:

@@ -27,7 +27,7 @@ def source(path: Path) -> Any:
         return path
     from lakehouse.home.store_access import arrow_filesystem
 
-    return arrow_filesystem().open_input_file(_key(path))
+    return arrow_filesystem(_scheme(path)).open_input_file(_key(path))
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def sink(path: Path) -> Iterator[Any]:
         return
     from lakehouse.home.store_access import arrow_filesystem
 
-    with arrow_filesystem().open_output_stream(_key(path)) as file:
+    with arrow_filesystem(_scheme(path)).open_output_stream(_key(path)) as file:
         yield file
 
 
@@ -58,7 +58,12 @@ def dataset(paths: Sequence[Path], schema: pa.Schema | None = None) -> ds.Datase
         return ds.dataset([str(path) for path in paths], schema, format="parquet")
     from lakehouse.home.store_access import arrow_filesystem
 
-    return ds.dataset([*map(_key, paths)], schema, format="parquet", filesystem=arrow_filesystem())
+    filesystem = arrow_filesystem(_scheme(paths[0]))
+    return ds.dataset([*map(_key, paths)], schema, format="parquet", filesystem=filesystem)
+
+
+def _scheme(path: Path) -> str:
+    return path.parts[0].removesuffix(":")
 
 
 def _key(path: Path) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from lakehouse.declare.store_address import SCHEMES, is_remote
 from lakehouse.home.atomic_files import write_json
 from lakehouse.home.damaged import naming
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 NAME = "tables.json"
+# What a path makes of a URL's scheme.
+_FIRST = tuple((f"{scheme}:",) for scheme in SCHEMES)
 _CHOSEN: dict[Path, str] = {}
 _HOMES: dict[Path, Path] = {}
 _WRITING = Lock()
@@ -82,7 +85,7 @@ def home_of(table: Path) -> Path:
 
 def place_at(text: str) -> Path:
     """Return a table, or a file of one, by its address: a path or a URL."""
-    if not text.startswith("s3://"):
+    if not is_remote(text):
         return Path(text)
     from lakehouse.home.store_path import StorePath
 
@@ -91,7 +94,7 @@ def place_at(text: str) -> Path:
 
 def is_on_store(table: Path) -> bool:
     """Whether a table, or a file of one, is on an object store."""
-    return table.parts[:1] == ("s3:",)
+    return table.parts[:1] in _FIRST
 
 
 def options_of(table: Path) -> dict[str, str] | None:
@@ -100,7 +103,7 @@ def options_of(table: Path) -> dict[str, str] | None:
         return None
     from lakehouse.home.store_access import delta_options
 
-    return delta_options()
+    return delta_options(table.parts[0].removesuffix(":"), table.parts[1])
 
 
 def delta_table(table: Path) -> DeltaTable:
@@ -114,9 +117,9 @@ def delta_table(table: Path) -> DeltaTable:
     return DeltaTable(str(table), storage_options=options_of(table))
 
 
-def uses_store() -> bool:
-    """Whether this process has asked for tables that are on a store."""
-    return bool(_HOMES)
+def stores_used() -> set[str]:
+    """Return the schemes of the stores of whose tables this process has asked for some."""
+    return {place.parts[0].removesuffix(":") for place in _HOMES}
 
 
 def record(table: Path) -> None:

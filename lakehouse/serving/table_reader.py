@@ -6,19 +6,17 @@ from collections.abc import Mapping
 
 import duckdb
 
-from lakehouse.home.tables_place import uses_store
+from lakehouse.home.tables_place import stores_used
 
 
 def connected(
     config: Mapping[str, str | bool | int | float | list[str]] | None = None,
 ) -> duckdb.DuckDBPyConnection:
-    """Return a connection in memory that reads files of tables by their address, on a store through Arrow."""
+    """Return a connection in memory that reads files of tables by their address, on a store as Arrow does."""
     connection = duckdb.connect(":memory:", config=dict(config or {}))
-    if uses_store():
+    for scheme in stores_used():
         # Few homes have tables on a store.
-        from fsspec.implementations.arrow import ArrowFSWrapper
+        from lakehouse.home.store_access import duckdb_filesystem
 
-        from lakehouse.home.store_access import arrow_filesystem
-
-        connection.register_filesystem(ArrowFSWrapper(arrow_filesystem()))
+        connection.register_filesystem(duckdb_filesystem(scheme))
     return connection

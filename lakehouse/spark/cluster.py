@@ -57,11 +57,11 @@ def is_loopback(spark: SparkSettings) -> bool:
     return all(host == "localhost" or host.startswith("127.") for host, _ in spark.addresses())
 
 
-def cluster_options(spark: SparkSettings, *, with_store: bool = False) -> dict[str, str]:
+def cluster_options(spark: SparkSettings, *, store: str | None = None) -> dict[str, str]:
     """Return the options that workers need, and None of which is a secret."""
     return {
         # Workers fetch Delta's and Kafka's classes from the driver.
-        "spark.jars": ",".join(jar_paths(with_store=with_store)),
+        "spark.jars": ",".join(jar_paths(store=store)),
         "spark.executorEnv.NUMBA_CACHE_LOCATOR_CLASSES": _LOCATORS,
         # A standalone cluster knows its own by a secret that it must have been given; Kubernetes draws one.
         "spark.authenticate": str(not spark.is_standalone or spark.secret is not None).lower(),

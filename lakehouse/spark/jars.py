@@ -26,7 +26,9 @@ from xml.etree import ElementTree
 
 from lakehouse.home.atomic_files import replacing
 
-_LOCK, _STORE_LOCK = (Path(__file__).with_name(name) for name in ("jars.lock", "jars_s3.lock"))
+_LOCK = Path(__file__).with_name("jars.lock")
+# Of stores that Spark reads and writes, by their scheme.
+_STORE_LOCKS = {"s3": Path(__file__).with_name("jars_s3.lock")}
 _CENTRAL = "Maven Central"
 _ATTEMPTS, _TIMEOUT_S = 3, 60
 
@@ -69,9 +71,14 @@ def locked_jars() -> list[Jar]:
     return _locked(_LOCK)
 
 
-def store_jars() -> list[Jar]:
-    """Return every jar that tables on an object store need beside them."""
-    return _locked(_STORE_LOCK)
+def store_jars(scheme: str | None) -> list[Jar]:
+    """Return every jar that tables on a kind of object store need beside them; none for those in a home."""
+    return _locked(_STORE_LOCKS[scheme]) if scheme in _STORE_LOCKS else []
+
+
+def reaches(scheme: str) -> bool:
+    """Whether there are jars by which Spark reads and writes tables on a kind of store."""
+    return scheme in _STORE_LOCKS
 
 
 def _locked(lock: Path) -> list[Jar]:
@@ -80,15 +87,15 @@ def _locked(lock: Path) -> list[Jar]:
     return [Jar(coordinates, sha256) for sha256, coordinates in pairs]
 
 
-def jar_paths(*, with_store: bool = False) -> list[str]:
+def jar_paths(*, store: str | None = None) -> list[str]:
     """Return the files of the lock, in the order of the class path; those of stores are behind the archived ones."""
-    more = sorted(str(jar.path) for jar in store_jars()) if with_store else []
+    more = sorted(str(jar.path) for jar in store_jars(store))
     return sorted(str(jar.path) for jar in locked_jars()) + more
 
 
-def missing_jars(*, with_store: bool = False) -> list[str]:
+def missing_jars(*, store: str | None = None) -> list[str]:
     """Return the coordinates of the jars that are not there; their content is not looked at."""
-    jars = locked_jars() + (store_jars() if with_store else [])
+    jars = locked_jars() + store_jars(store)
     return [jar.coordinates for jar in jars if not jar.path.is_file()]
 
 
@@ -209,7 +216,9 @@ def _sha256(content: bytes) -> str:
 
 def main(argv: Sequence[str] = ()) -> int:
     """Fetch what is missing or damaged; with ``--s3`` also what tables on an object store need."""
-    jars = locked_jars() + (store_jars() if "--s3" in argv else [])
+    jars = locked_jars() + [
+        jar for scheme in _STORE_LOCKS if f"--{scheme}" in argv for jar in store_jars(scheme)
+    ]
     wanted = [jar for jar in jars if not jar.is_kept()]
     try:
         for number, jar in enumerate(wanted, 1):

@@ -29,7 +29,7 @@ from lakehouse.spark.cluster import (
     python_of,
     unreachable,
 )
-from lakehouse.spark.jars import jar_paths, missing_jars
+from lakehouse.spark.jars import jar_paths, missing_jars, reaches
 
 _LOOPBACK = "127.0.0.1"
 # Of a shuffle inside one process: its batches are small.
@@ -51,9 +51,9 @@ def build_session(settings: Settings) -> SparkSession:
     Raises:
         RuntimeError: when jars are missing, with the command that fetches them.
     """
-    is_on_store = settings.tables.path is not None
-    if missing := missing_jars(with_store=is_on_store):
-        more = " --s3" if is_on_store else ""
+    store = settings.tables.scheme
+    if missing := missing_jars(store=store):
+        more = f" --{store}" if store else ""
         raise RuntimeError(f"missing jars: {', '.join(missing)}; run `python -m lakehouse.spark.jars{more}`")
     return cast(SparkSession, LazySession(settings))
 
@@ -165,6 +165,7 @@ def end_session(spark: SparkSession) -> None:
 
 def _start(settings: Settings) -> SparkSession:
     own = settings.spark
+    _require_connector(settings)
     if problem := unreachable(own):
         raise ClusterUnavailable(
             f"no Spark master of {own.master} answers ({problem}): start it, or change [spark] master"
@@ -179,6 +180,16 @@ def _start(settings: Settings) -> SparkSession:
     if not own.is_local:
         _joined(spark, settings)
     return spark
+
+
+def _require_connector(settings: Settings) -> None:
+    scheme = settings.tables.scheme
+    if scheme is None or reaches(scheme) or f"spark.hadoop.fs.{scheme}.impl" in settings.spark.options:
+        return
+    raise RuntimeError(
+        f"this needs Spark, which has no connector to tables at {scheme}://: name one in [spark.options], by "
+        f"spark.jars and spark.hadoop.fs.{scheme}.impl"
+    )
 
 
 def _joined(spark: SparkSession, settings: Settings) -> None:
@@ -224,18 +235,16 @@ def _options(settings: Settings) -> dict[str, str]:
         partitions = str(own.shuffle_partitions or _PARTITIONS)
         options |= {"spark.sql.shuffle.partitions": partitions, "spark.default.parallelism": partitions}
     if not own.is_local:
-        options |= cluster_options(own, with_store=settings.tables.path is not None)
-    if settings.tables.path is not None:
-        options |= spark_options()
+        options |= cluster_options(own, store=settings.tables.scheme)
+    if settings.tables.scheme is not None:
+        options |= spark_options(settings.tables.scheme)
     return {name: value for name, value in options.items() if name not in own.options}
 
 
 def _common(settings: Settings) -> dict[str, str]:
     return {
         # On the class path, since the archive of classes covers no others; ``spark.jars`` would also copy them.
-        "spark.driver.extraClassPath": os.pathsep.join(
-            jar_paths(with_store=settings.tables.path is not None)
-        ),
+        "spark.driver.extraClassPath": os.pathsep.join(jar_paths(store=settings.tables.scheme)),
         "spark.driver.memory": settings.spark.driver_memory,
         "spark.driver.extraJavaOptions": f"{settings.spark.java_options} {archive_option()}",
         # Whoever else is on this machine cannot speak to the session's ports; Spark draws the secret itself.

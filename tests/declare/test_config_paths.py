@@ -97,3 +97,17 @@ def test_a_home_on_a_store_has_a_folder_of_this_machine_that_says_where_its_tabl
     for found in (home_folder(config=tmp_path / "tidemark.toml"), home_folder(Path("s3://bucket/a/b/"))):
         assert found == tmp_path / "scratch" / "bucket%2Fa%2Fb"
         assert recorded(found) == "s3://bucket/a/b"
+    for url in ("gs://bucket/a/b", "abfss://lake@account.dfs.core.windows.net/a/b"):
+        assert recorded(home_folder(Path(url))) == url
+
+
+@pytest.mark.parametrize(
+    "url", ["s3://user:hunter2@bucket/a", "abfss://in:hunter2@lake.dfs.core.windows.net"]
+)
+def test_a_home_on_a_store_with_a_secret_is_refused_and_leaves_no_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv("TIDEMARK_SCRATCH", str(tmp_path / "scratch"))
+    with pytest.raises(ConfigError, match="without a user") as refused:
+        home_folder(Path(url))
+    assert "hunter2" not in str(refused.value) and not (tmp_path / "scratch").exists()

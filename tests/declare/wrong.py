@@ -177,7 +177,23 @@ TOGETHER: list[tuple[dict[str, Any], tuple[str, str, str]]] = [
         {"source": _STORE | {"path": "s3://user:hunter2@bucket/*"}},
         ("source.path", "a user name or password in it", "credentials come from the environment"),
     ),
-    ({"source": _STORE | {"path": "gs://bucket/*"}}, ("source.path", "'gs://'", "s3://bucket/prefix")),
+    ({"source": _STORE | {"path": "ftp://bucket/*"}}, ("source.path", "'ftp://'", "s3://bucket/prefix")),
+    (
+        {"source": _STORE | {"path": "gs://user:hunter2@bucket/*"}},
+        ("source.path", "a user name or password in it", "gs://bucket/prefix"),
+    ),
+    (
+        {"source": _STORE | {"path": "abfss://in:hunter2@lake.dfs.core.windows.net/*"}},
+        ("source.path", "a user name or password in it", "abfss://container@account.dfs"),
+    ),
+    (
+        {"source": _STORE | {"path": "abfss://in/*"}},
+        ("source.path", "the bucket 'in'", "abfss://container@account.dfs.core.windows.net/prefix"),
+    ),
+    (
+        {"source": _STORE | {"path": "gs://bucket/*", "endpoint": "https://store.example"}},
+        ("source.endpoint", "a path on gs://", "a path on s3://"),
+    ),
     (
         {"source": _STORE | {"path": "s3://buck*/a"}},
         ("source.path", "the bucket 'buck*'", "without a pattern"),

@@ -292,7 +292,16 @@ def test_a_home_whose_tables_are_elsewhere_than_its_configuration_says_is_refuse
 
 
 @pytest.mark.parametrize(
-    "path", ["s3://key:never@bucket/x", "s3://", "gs://bucket/x", "/tables", "s3://bucket/../x"]
+    "path",
+    [
+        "s3://key:never@bucket/x",
+        "s3://",
+        "ftp://bucket/x",
+        "/tables",
+        "s3://bucket/../x",
+        "abfss://in:never@lake.dfs.core.windows.net/x",
+        "abfss://in/x",
+    ],
 )
 def test_what_is_no_place_on_a_store_is_refused(tmp_path: Path, path: str) -> None:
     with pytest.raises(ConfigError) as refused:

@@ -40,7 +40,7 @@ def test_joins_names_and_tells_what_is_below() -> None:
     place = StorePath(ROOT) / "raw" / "t"
 
     assert str(place) == f"{ROOT}/raw/t" == place.__fspath__()
-    assert (place.bucket, place.key, place.name, str(place.parent)) == (
+    assert (place.address.bucket, place.address.key, place.name, str(place.parent)) == (
         BUCKET,
         "lake/raw/t",
         "t",
@@ -68,8 +68,8 @@ def test_looks_and_lists_as_a_folder_does(table: StorePath) -> None:
 
 def test_entries_of_a_log_end_at_a_gap(store: S3, table: StorePath) -> None:
     log = table / "_delta_log"
-    store.put(f"{log.key}/00000000000000000001.checkpoint.parquet", b"x")
-    store.put(f"{log.key}/00000000000000000003.json", b"{}")
+    store.put(f"{log.address.key}/00000000000000000001.checkpoint.parquet", b"x")
+    store.put(f"{log.address.key}/00000000000000000003.json", b"{}")
 
     assert [int(each.stem) for each in entries_after(log, -1)] == [0, 1]
     assert [int(each.stem) for each in entries_after(log, 0)] == [1]
@@ -126,6 +126,6 @@ def test_a_store_that_looks_first_is_found_out(store: S3, monkeypatch: pytest.Mo
         def put_object(self, *, IfNoneMatch: str, **told: object) -> object:
             return real.put_object(**told)
 
-    monkeypatch.setattr("lakehouse.home.store_path.client", lambda _endpoint: Forgetful())
+    monkeypatch.setattr("lakehouse.home.store_s3.client", lambda _endpoint: Forgetful())
 
     assert winners(StorePath(ROOT), 2) == [WRITERS] * 2

@@ -26,7 +26,7 @@ BUCKET = "landing"
 
 def require_jars() -> None:
     """Skip a test of tables on a store where the jars are missing that sessions ask for there."""
-    if missing_jars(with_store=True):
+    if missing_jars(store="s3"):
         pytest.skip("no jars for stores: `python -m lakehouse.spark.jars --s3`")
 
 

@@ -1,16 +1,14 @@
-"""Landed files on S3, or on what speaks its protocol: listed, looked at, opened, deleted.
-
-Credentials and errors are those of ``lakehouse.home.store_client``.
-"""
+"""Landed files on an object store: listed, looked at, deleted. Errors are those of ``lakehouse.home.store_client``."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
-from lakehouse.declare.store_address import SCHEME, address_of, fixed_part
-from lakehouse.home.store_client import StoreUnavailable, answers, client
+from lakehouse.declare.store_address import address_of, fixed_part
+from lakehouse.home.store_by_scheme import objects_of
+from lakehouse.home.store_client import StoreUnavailable
+from lakehouse.home.store_objects import Head
 from lakehouse.streams.sources.key_pattern import key_filter
 from lakehouse.streams.sources.manifest import Seen
 
@@ -37,16 +35,13 @@ def listed(url: str, endpoint: str | None, after: str = "") -> Iterator[tuple[st
     Raises:
         StoreUnavailable: when the store does not answer, has no such bucket, or refuses.
     """
-    bucket, pattern = address_of(url)
-    is_named = key_filter(pattern)
-    asked: dict[str, Any] = {"Bucket": bucket, "Prefix": fixed_part(pattern)}
-    asked |= {"PaginationConfig": {"PageSize": _PAGE_KEYS}} | ({"StartAfter": after} if after else {})
-    with answers(f"{SCHEME}{bucket}", endpoint):
-        for page in client(endpoint).get_paginator("list_objects_v2").paginate(**asked):
-            for each in page.get("Contents", ()):
-                # Lines carry names joined by this character.
-                if is_named(each["Key"]) and "\0" not in each["Key"]:
-                    yield f"{SCHEME}{bucket}/{each['Key']}", _seen(each["Size"], each["LastModified"])
+    place = address_of(url)
+    is_named = key_filter(place.key)
+    begins = place._replace(key=fixed_part(place.key))
+    for key, head in objects_of(place, endpoint).listed(begins, after, _PAGE_KEYS):
+        # Lines carry names joined by this character.
+        if is_named(key) and "\0" not in key:
+            yield f"{place.root}/{key}", _seen(head)
 
 
 def seen(url: str, endpoint: str | None) -> Seen:
@@ -56,18 +51,15 @@ def seen(url: str, endpoint: str | None) -> Seen:
         FileNotFoundError: when it is gone.
         StoreUnavailable, ObjectUnread: as of reading it.
     """
-    bucket, key = address_of(url)
-    with answers(url, endpoint):
-        found = client(endpoint).head_object(Bucket=bucket, Key=key)
-        return _seen(found["ContentLength"], found["LastModified"])
+    place = address_of(url)
+    return _seen(objects_of(place, endpoint).head(place))
 
 
 def delete(url: str, endpoint: str | None) -> None:
     """Delete an object."""
-    bucket, key = address_of(url)
-    with answers(url, endpoint):
-        client(endpoint).delete_object(Bucket=bucket, Key=key)
+    place = address_of(url)
+    objects_of(place, endpoint).delete(place)
 
 
-def _seen(size: int, uploaded: Any) -> Seen:
-    return Seen(size, round(uploaded.timestamp() * 1000) * 1_000_000)
+def _seen(head: Head) -> Seen:
+    return Seen(head.size, head.uploaded_ns)

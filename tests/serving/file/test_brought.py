@@ -145,7 +145,7 @@ def test_what_is_kept_no_longer_goes_from_the_store_and_from_caches_but_for_what
         assert told(second.path) == "version 2"
     # Something is left of one who died before it was published.
     monkeypatch.setattr("lakehouse.serving.file.store_versions._TO_FETCH_S", -1)
-    store.put(f"{there.key}/files/00000003-dead.duckdb", b"half of it")
+    store.put(f"{there.address.key}/files/00000003-dead.duckdb", b"half of it")
     drop(there, 1)
     look(reader)
 

@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from lakehouse.declare.store_address import Address
 from lakehouse.declare.stream import Source
 from lakehouse.home import store_client, store_pieces
 from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
+from lakehouse.home.store_objects import Piece
+from lakehouse.home.store_s3 import S3Objects
 from lakehouse.streams.sources import object_store
 from lakehouse.streams.sources.files import matching
 from lakehouse.streams.sources.manifest_store import ManifestStore
@@ -270,14 +273,14 @@ def test_object_that_is_not_given_waits_and_stops_no_other(
     for key in ("a", "b"):
         empty.put(f"in/{key}.csv", b"x\n1\n")
     refused = {"a"}
-    given = store_pieces._Pieces._given
+    given = S3Objects.piece
 
-    def not_all(self: store_pieces._Pieces, answer: object) -> bytes:
-        if any(self._url.endswith(f"{name}.csv") for name in refused):
-            raise ObjectUnread(f"{self._url}: it is not given (AccessDenied)")
-        return given(self, answer)
+    def not_all(self: S3Objects, place: Address, at: int, size: int, tag: str) -> Piece | None:
+        if any(place.key.endswith(f"{name}.csv") for name in refused):
+            raise ObjectUnread(f"{place.url}: it is not given (AccessDenied)")
+        return given(self, place, at, size, tag)
 
-    monkeypatch.setattr(store_pieces._Pieces, "_given", not_all)
+    monkeypatch.setattr(S3Objects, "piece", not_all)
     store = ManifestStore(tmp_path / "manifests")
 
     assert store.add_files(source(empty, "in/*.csv")) == 1
