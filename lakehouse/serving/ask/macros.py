@@ -34,14 +34,14 @@ def answer(connection: duckdb.DuckDBPyConnection, question: Question) -> list[An
     A connection plans each aggregate once: further questions cost less, one about a single series least.
     """
     aggregate = question.aggregate
+    found: list[tuple[Any, ...]] = []
     # An increase adds up meters, whatever the question's keys are.
-    if aggregate != INCREASE and (short := point.values(connection, question)) is not None:
-        name = f"point_{aggregate}"
-        plan(connection, name, point.prepared(name, aggregate, COLUMNS))
-        found = _rows(connection, f"EXECUTE {name}({short})", question)
+    if aggregate != INCREASE and (short := point.asked(connection, question)) is not None:
+        plan(connection, short.name, short.statement)
+        found = [*map(short.row, _rows(connection, f"EXECUTE {short.name}({short.given})", question))]
     elif ranges := parts.ranges(connection, question):
         return _in_parts(connection, question, ranges)
-    else:
+    if not found:
         found = _whole(connection, question, refined=False)
     if is_refined(connection, question, (row[-1] for row in found)):
         found = _whole(connection, question, refined=True)

@@ -1,67 +1,54 @@
 """A short cut to one series: the lookups that the macros make for every question are made once per connection.
 
 Levels and groupings of a measure are kept with the connection (ladder.py), and so are the series found. DuckDB then
-only runs the part of the macro that reads nodes and folds them (``sum_of`` and its siblings), planned once. Questions
-by key, questions about several series, and those whose cut nodes are refined use the whole macro; a test compares the
-answers of both ways.
+only reads nodes and folds them, by a statement that it plans once (range_template.py). Questions by key, questions
+about several series, those without a node, and those whose cut nodes are refined use the whole macro; a test compares
+the answers of both ways.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from lakehouse.serving.ask.ladder import Ladder, chosen_grouping, ladder_of
+from lakehouse.serving.ask.ladder import Grouping, Ladder, chosen_grouping, ladder_of
 from lakehouse.serving.ask.question import Question
 from lakehouse.serving.literals import text, texts
+from lakehouse.serving.range_template import point_query
 
 if TYPE_CHECKING:
     import duckdb
 
 _TOP_US = -(2**62)
 _MOST_SERIES = 10_000
-# A piece of a level of the series, each a whole number.
-_PIECE = [
-    "slot",
-    "parent_us",
-    "a_us",
-    "b_us",
-    "width_us",
-    "parent_width_us",
-    "finer_us",
-    "horizon_us",
-    "is_exact",
-]
-
-
 _Series = tuple[int, tuple[str | None, ...]]
 # The numbers of the series that a connection has looked up; there may be millions.
 _RANKS: WeakKeyDictionary[duckdb.DuckDBPyConnection, dict[_Series, list[int]]] = WeakKeyDictionary()
 
 
-def prepared(plan: str, aggregate: str, columns: str) -> str:
-    """Return the statement that plans an aggregate over pieces of one series, each parameter once.
+@dataclass(frozen=True)
+class Asked:
+    """A question about one series: the statement, the ``name`` of its plan, and the values ``given`` to it."""
 
-    It also returns the number of rows of the least cut node.
-    """
-    piece = ", ".join(f"piece[{place}] AS {name}" for place, name in enumerate(_PIECE, start=1))
-    return f"""
-        PREPARE {plan} AS
-        WITH asked AS (
-            SELECT 1 AS level, 1 AS bucket, false AS is_by_key, $1::BIGINT AS a_us, $2::BIGINT AS b_us,
-                $3::VARCHAR AS grouping_text, $4::INTEGER AS version, $5::DOUBLE AS divisor,
-                $6::BOOLEAN AS has_values, $7::BOOLEAN AS is_exact, $8::BOOLEAN AS is_forgotten, $9::BOOLEAN AS is_final
-        ), reads AS (
-            SELECT 1 AS bucket, '{{}}' AS key_json, * REPLACE (is_exact = 1 AS is_exact)
-            FROM (SELECT {piece} FROM (SELECT unnest($10::BIGINT[][]) AS piece))
-        ), inside AS (FROM nodes_inside('reads'))
-        SELECT {columns}, least_cut FROM {aggregate}_of('asked', 'inside')
-    """
+    name: str
+    statement: str
+    given: str
+    ladder: Ladder
+    chosen: Grouping
+    is_final: bool
+
+    def row(self, found: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return a row of the statement as the macro returns it, and the number of rows of the least cut node."""
+        value, low, high, is_exact, rows, rows_low, rows_high, nodes_read, finest_us, least_cut = found
+        answer = value, low, high, is_exact, rows, nodes_read, finest_us
+        said = self.ladder.version, dict[str, str](), list(self.chosen.names), self.is_final
+        return *answer, *said, rows_low, rows_high, least_cut
 
 
-def values(connection: duckdb.DuckDBPyConnection, question: Question) -> str | None:
-    """Return the parameters of the planned statement; None if the question could be about more than one series.
+def asked(connection: duckdb.DuckDBPyConnection, question: Question) -> Asked | None:
+    """Return what to ask; None if the question could be about more than one series, or no series holds it.
 
     Each value has the type of its parameter, because DuckDB plans anew for any other.
     """
@@ -71,29 +58,21 @@ def values(connection: duckdb.DuckDBPyConnection, question: Question) -> str | N
         return None
     if len(chosen.names) != len(question.where):
         return None
-    ranks = _ranks(connection, question, chosen.number, chosen.names)
-    pieces = [list(piece) for piece in _pieces(ladder, ranks, question)]
-    scalars = (
-        *(f"{question.start_us}::BIGINT", f"{question.end_us}::BIGINT", text(chosen.text)),
-        *(
-            f"{ladder.version}::INTEGER",
-            f"{ladder.divisor}::DOUBLE",
-            question.measure != "*",
-            ladder.is_exact,
-        ),
-        *(_is_forgotten(ladder, question), question.end_us <= ladder.final_before_us),
-    )
+    pieces = [list(piece) for piece in _pieces(ladder, _ranks(connection, question, chosen), question)]
+    if not pieces:
+        return None
+    name = f"point_{question.aggregate}{'_exact' if ladder.is_exact else ''}"
     # As text, because DuckDB makes an expression of each element of a written list.
-    given = f"'[{', '.join(map(str, pieces))}]'::BIGINT[][]"
-    return ", ".join(str(value) for value in (*scalars, given))
+    given = f"'[{', '.join(map(str, pieces))}]'::BIGINT[][], {ladder.divisor}::DOUBLE"
+    given += f", {question.measure != '*'}, {_is_forgotten(ladder, question)}"
+    statement = f"PREPARE {name} AS {point_query(question.aggregate, ladder.is_exact)}"
+    return Asked(name, statement, given, ladder, chosen, question.end_us <= ladder.final_before_us)
 
 
-def _ranks(
-    connection: duckdb.DuckDBPyConnection, question: Question, grouping: int, names: tuple[str, ...]
-) -> list[int]:
+def _ranks(connection: duckdb.DuckDBPyConnection, question: Question, chosen: Grouping) -> list[int]:
     """Return the number of the series asked for, or none."""
     known = _RANKS.setdefault(connection, {})
-    series = (grouping, tuple(question.where[name] for name in names))
+    series = (chosen.number, tuple(question.where[name] for name in chosen.names))
     if series not in known:
         if len(known) == _MOST_SERIES:
             known.clear()
@@ -121,7 +100,7 @@ def _pieces(ladder: Ladder, ranks: list[int], question: Question) -> Iterator[tu
             ends = {edge - edge % parent_width if parent_width else _TOP_US for edge in (start, end)}
             for parent in ends:
                 if parent < start or end - parent_width < parent < end:
-                    shape = (width, parent_width, finer, horizon, int(ladder.is_exact))
+                    shape = (width, parent_width, finer, horizon)
                     yield first_slot + rank, parent, start, end, *shape
 
 

@@ -89,11 +89,11 @@ def write_tables(
     take_queries(store, queries)
     store.settle()
     store.show()
-    create_macros(connection, folder, is_shared=bool(stored.segments))
+    create_macros(connection, folder, is_shared=stored.is_shared)
     with _transaction(connection):
         _show_ledger(connection, store, ledgers)
         write_queries(connection, store, queries)
-        for created in views(stored.segments):
+        for created in views(stored.segments, stored.has_own):
             connection.execute(created)
         _write_publication(connection, version, fingerprint(streams, queries), previous)
     return stored, store

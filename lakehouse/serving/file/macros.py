@@ -1,7 +1,6 @@
 """The statements that make an empty version: its tables, macros and views, from the files of sql/serving.
 
-The macros of the six aggregates differ in a few expressions only. ``range_template.sql`` has their common text, and
-``range_<aggregate>.sql`` the parts that are filled in. The numbers in bounds are those of rounding.py.
+The macros of the six aggregates come from range_template.py. The numbers in bounds are those of rounding.py.
 
 A process binds macros once, then copies them into each version that it writes. DuckDB binds a macro when it is
 created. The macros of ranges refer to each other, so binding all of them takes half as long as a small publish.
@@ -11,7 +10,6 @@ or from other statements.
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -24,6 +22,7 @@ from lakehouse.serving.file.query_snapshot import write_alone
 from lakehouse.serving.file.row_store import PLACE, statements_of
 from lakehouse.serving.file.segments import NEWEST, places
 from lakehouse.serving.literals import text
+from lakehouse.serving.range_template import range_macros
 from sql import statement
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ MACRO_FILES = (
 )
 # Filled in with the tables of a version.
 ROW_FILES = ("row_tables", "ledger", "steps", "query_views")
-_PART = re.compile(r"^-- \[(\w+)\]\n", re.MULTILINE)
 
 
 def tables() -> Iterator[str]:
@@ -50,15 +48,15 @@ def tables() -> Iterator[str]:
         yield statement(f"serving/{file}")
 
 
-def views(segments: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the statements of the views over these segments, which are attached, and the file's own nodes."""
-    filled_in = places(segments)
+def views(segments: Sequence[str] = (), has_own: bool = True) -> Iterator[str]:
+    """Yield the statements of the views over these segments, which are attached, and the file's own nodes, if any."""
+    filled_in = places(segments, has_own)
     for file in VIEW_FILES:
         yield _filled(statement(f"serving/{file}"), filled_in)
 
 
 def macros(*, is_shared: bool = False) -> Iterator[str]:
-    """Yield the statements of all macros, which read the views; ``is_shared``: there are segments beside the file."""
+    """Yield the statements of all macros, which read the views; ``is_shared``: nodes are in several places."""
     filled_in = {"{newest}": NEWEST if is_shared else ""}
     filled_in |= {f"{{{name}}}": number for name, number in NAMED.items()}
     filled_in["{most_reads}"] = str(MOST_READS)
@@ -74,31 +72,13 @@ def _filled(statements: str, filled_in: Mapping[str, str]) -> str:
     return statements
 
 
-def range_macros(aggregate: str) -> str:
-    """Return the statements that create an aggregate's macros."""
-    parts = {**_parts("range_template"), **_parts(f"range_{aggregate}"), "aggregate": aggregate}
-    filled, before = parts["macros"], ""
-    # The filled-in text may have placeholders of its own.
-    while filled != before:
-        before = filled
-        for name, part in parts.items():
-            filled = filled.replace(f"{{{name}}}", part)
-    return filled
-
-
-def _parts(file: str) -> dict[str, str]:
-    """Return the parts of a file by name; the text before the first part is for people."""
-    _, *found = _PART.split(statement(f"serving/{file}"))
-    return {name: part.strip() for name, part in zip(found[::2], found[1::2], strict=True)}
-
-
 def create_macros(
     connection: duckdb.DuckDBPyConnection, folder: Path | None = None, *, is_shared: bool = False
 ) -> None:
     """Create all macros of a version in the connection's current database, outside of a transaction.
 
     ``folder``: for a temporary draft; the folder of temporary files by default. ``is_shared``: the version has
-    segments.
+    nodes in several tables.
     """
     into = connection.execute("SELECT current_database()").fetchone()
     assert into is not None

@@ -51,6 +51,16 @@ class Stored:
     newest: str = "segment"
     written: Path | None = None
 
+    @property
+    def has_own(self) -> bool:
+        """Whether the version's own tables hold nodes."""
+        return self.newest == "segment"
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several tables hold nodes, so that a newer table may replace nodes of an older one."""
+        return len(self.segments) + self.has_own > 1
+
 
 def open_fresh(connection: duckdb.DuckDBPyConnection, draft: Path | None) -> None:
     """Attach empty tables for new nodes, in memory if no file is given."""

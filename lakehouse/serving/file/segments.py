@@ -64,11 +64,14 @@ def schemas(segments: Sequence[str]) -> list[str]:
     return [*(f"{catalog(segment)}.segment" for segment in segments), "segment"]
 
 
-def places(segments: Sequence[str]) -> dict[str, str]:
-    """Return what replaces the placeholders for a version's segments in the views of ``sql/serving``."""
+def places(segments: Sequence[str], has_own: bool = True) -> dict[str, str]:
+    """Return what replaces the placeholders for a version's segments in the views of ``sql/serving``.
+
+    ``has_own``: the version's own tables hold nodes. If they do not, questions need not open them.
+    """
     found: dict[str, str] = {}
     for table, view in (("nodes", "node_segments"), ("counter_nodes", "counter_segments")):
-        stored = [f"{schema}.{table}" for schema in schemas(segments)]
+        stored = [f"{schema}.{table}" for schema in schemas(segments)[: None if has_own else -1]]
         numbered = (f"SELECT {n} AS segment, {COLUMNS[table]} FROM {one}" for n, one in enumerate(stored))
         found[f"{{{view}}}"] = " UNION ALL ".join(numbered)
         found[f"{{{table}}}"] = newest_rows(stored, COLUMNS[table])

@@ -38,7 +38,7 @@ def test_one_series_goes_the_short_way(
 ) -> None:
     question = Question("deep", "temp", "sum", 0, 100, where, ())
 
-    assert (point.values(lakehouse.reader.connection, question) is not None) is is_short
+    assert (point.asked(lakehouse.reader.connection, question) is not None) is is_short
 
 
 def test_a_value_that_imitates_a_missing_one_is_another_series(lakehouse: Lakehouse) -> None:
