@@ -1,14 +1,14 @@
-"""What must hold of every table, checked before anything is published.
+"""The rules of every table, checked before anything is published.
 
-    expectations.toml   the rules, in no tool's own words: table, metric, largest value allowed, what it says
+    expectations.toml   the rules, independent of a tool: table, metric, largest value allowed, sentence
     rules.py            expectations.toml -> Rule
     checkpoint.py       frames + rules, as suites of Great Expectations -> verdicts, kept results and their pages
     history.py          verdicts -> one Delta table for all streams
-    verdicts.py         judges frames, records the verdicts, and stops where a rule does not hold
-    gate.py             GateFailed, what a failed check raises
+    verdicts.py         judges frames, records the verdicts, and stops if a rule fails
+    gate.py             GateFailed, the error of a failed check
 
-Frames hold small rows of deviations, 0 where all is well. ``checks.py`` in ``lakehouse/streams`` and in
-``lakehouse/queries`` takes them of tables. Their metrics are counts and differences, never a key or a reading, so
+Frames hold small rows of deviations, 0 if all is well. ``checks.py`` in ``lakehouse/streams`` and in
+``lakehouse/queries`` makes them from tables. Their metrics are counts and differences, never a key or a reading, so
 that a report holds no personal data.
 """
 

@@ -1,3 +1,3 @@
-"""What the user writes: ``tidemark.toml``, its streams and columns, checked whole before anything runs."""
+"""The configuration that the user writes: ``tidemark.toml``, streams and columns, checked before anything runs."""
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
-"""What is on disk under the home, read and written without an engine: paths, table logs, leases, ledgers."""
+"""The files of a home, read and written without an engine: paths, table logs, leases, ledgers."""
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Programs that put what is no file into landing files: an MQTT broker's messages, this machine's own state.
+"""Programs that write landing files: from an MQTT broker's messages, and from this machine's own state.
 
-spool.py     lines into files that appear whole; what is written is safe before it is acknowledged
+spool.py     lines into files that appear complete; lines are on disk before they are acknowledged
 repeats.py   which message is a redelivery of one that was already written
-broker.py    a connection to a broker: who asks, for what, how
+broker.py    a connection to a broker: client, topics, options
 bridge.py    messages of a broker -> spool
-host.py      what this machine's sensors and connections say now
+host.py      the present readings of this machine's sensors, and its connections
 collector.py host -> spool, at an interval
-running.py   until when a program runs, and what it says of itself meanwhile
+running.py   how long a program runs, and its heartbeats
 """

@@ -1,12 +1,12 @@
-"""What runs without pause, and what is seen of it from outside; it names no engine.
+"""The continuous service, and what others can see of it; it names no engine.
 
-tasks           one step that probes before it works, and waits longer each time it fails
-workers         threads of tasks beside each other, their stop, and the heartbeat
-stopping        what the first signal and the second one do
-freshness       how long rows take from their arrival to the published answer
+tasks           one task that probes before it works, and waits longer each time it fails
+workers         threads that run tasks, their stop, and the heartbeat
+stopping        the effects of the first and the second signal
+freshness       the time of rows from their arrival to the published answer
 metrics         figures of a home in Prometheus' form, read from its files
 metrics_server  the address at which a service shows them
 logs            log lines for people, or as JSON
-lineage         what a job read and wrote, as OpenLineage events
-notify          what systemd is told of a service
+lineage         the inputs and outputs of a job, as OpenLineage events
+notify          messages of a service to systemd
 """

@@ -3,20 +3,20 @@
 Called by lakehouse/queries/aggregate: bucket.py runs ``Online``, repair.py ``missing``, answers.py ``merged``,
 alarms.py ``followed``, parse.py the choice. All five methods run: the cheapest unless METHOD of a query names another.
 
-contract.py ....... shapes in and out, and the verbs of every method
+contract.py ....... shapes of input and output, and the functions of every method
 arrivals.py ....... rows on their way into the windows
-materialised.py ... every join result is kept (PC, GPC, MPC): the dearest, and what the others are tested against
+materialised.py ... every join result is kept (PC, GPC, MPC): the most expensive, and the yardstick of the others
 incremental.py .... counts and sums from changes of the windows, Theorem 1 (IC, GIC)
-tuple_count.py .... every row carries what its results add, two streams (TC, GTC)
+tuple_count.py .... every row carries the contribution of its results, two streams (TC, GTC)
 multiway.py ....... the same for any number of streams and join attributes (MTC)
-factorised.py ..... ours: per key the aggregates of each side, no row meets another
-window_join.py .... what the four have in common in which rows meet
-windows.py ........ the rows in the windows, found by what they must agree in
-totals.py ......... what all results come to, per group; exact_kernels.py: sums without error
-credits.py ........ what a row carries, for the two that let it carry something
-choice.py ......... which method can run a query, and which is cheapest
-revision.py ....... what late rows change at ticks that were answered before
+factorised.py ..... ours: per key the aggregates of each side, no rows are joined
+window_join.py .... the part that the four methods in which rows are joined share
+windows.py ........ the rows in the windows, found by the values that they must share
+totals.py ......... totals of all results, per group; exact_kernels.py: sums without error
+credits.py ........ the values that a row carries, for the two methods with such values
+choice.py ......... the methods that can run a query, and the cheapest of them
+revision.py ....... changes by late rows at ticks that were already answered
 online.py ......... answers now, revised within slack; a log of the rest, for the repair
-repair.py ......... what logged rows change at ticks that no revision reached
-alarms.py ......... from when to when a condition on answers held
+repair.py ......... changes by logged rows at ticks that no revision reached
+alarms.py ......... the times at which a condition on answers held
 """

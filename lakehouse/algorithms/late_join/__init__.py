@@ -3,22 +3,22 @@
 Called by lakehouse/queries/pairs: rows.py places rows in buckets, bucket.py runs ``QJoin`` with the policy that the
 query names, repair.py ``missing_pairs``; checks, publish and completeness judge periods.
 
-contract.py             what goes in and out: Batch, Pairs, Log, Outcome, Snapshot
-conditions.py           what joins: Equality, Band, Distance, Comparison
-probing.py              a condition as kernels read it: cells to look in, the check itself
-qjoin.py                QJoin: the symmetric join with horizons that only grow, and the log of what may be missing
-policy.py               what sets the slack of each side: the protocol of policies
+contract.py             input and output: Batch, Pairs, Log, Outcome, Snapshot
+conditions.py           conditions: Equality, Band, Distance, Comparison
+probing.py              a condition in the form of kernels: cells to search, the check itself
+qjoin.py                QJoin: the symmetric join with horizons that only grow, and the log of late rows
+policy.py               the protocol of policies, which choose the slack of each side
 policy_needed_slack.py  ours: counts the slack that each pair needed
-margin.py               how much of the allowed loss may be used
-spare.py                what slack costs too little to be saved
+margin.py               the share of the allowed loss that may be used
+spare.py                spare rows: slack that is too cheap to save
 policy_per_source.py    ours: waits for sources that have fallen silent, beside the slack that pairs needed
-sources.py              the sources that are watched, and what is known of each
+sources.py              the watched sources, and the state of each
 policy_paper.py         the paper's model of recall, both readings of its largest delay
-slack_grid.py           the slacks that are tried, and their bins
-arrival_counts.py       how many rows of each side came for each moment
+slack_grid.py           the candidate slacks, and their bins
+arrival_counts.py       counts of rows of each side per moment
 repair.py               the pairs that the online join missed, from its log
 audit.py                recall of every period, once it is known
-bucketing.py            which rows meet in which bucket, so that every pair is found in one
+bucketing.py            the bucket in which rows meet, so that every pair is found in one
 
 probing.py, qjoin_kernels.py, clock_kernels.py, ring_kernels.py, needed_slack_kernels.py, source_kernels.py,
 paper_kernels.py and repair_kernels.py are the compiled loops.

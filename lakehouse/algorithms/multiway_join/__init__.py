@@ -1,19 +1,19 @@
-"""Joins of streams that live at different sites: only rows that can match are moved, on the cheapest way.
+"""Joins of streams that live at different sites: only rows that can match are moved, on the cheapest route.
 
 Called by lakehouse/queries/multiway: small_batch.py and repair.py (``results_with_new``, ``results_of``), choice.py
 (``choose``) and centre.py (``Centre`` over ``HashedSynopsis``, its state packed, orders by ``Smje``). The rows of large
 batches travel in Spark (lakehouse/queries/multiway/route.py).
 
-joining.py ....... results of few rows, found at once by sorted keys
-pruning.py ....... whether counting a batch's keys pays; otherwise its rows are joined as they are
-contract.py ...... what is asked and what comes of it: sites, vectors, trips, plans, costs
+joining.py ....... results of few rows, found in this process by sorted keys
+pruning.py ....... whether counting a batch's keys pays; otherwise its rows are joined plainly
+contract.py ...... input and output: sites, vectors, trips, plans, costs
 synopsis.py ...... counts of stored rows by slot of hashed join values: upper bounds (HashedSynopsis)
 packed.py ........ a vector in few bytes
-cost.py .......... what rows, vectors, filters and orders cost on the ways that they take
+cost.py .......... the costs of rows, vectors, filters and orders on their routes
 exhaustive.py .... the cheapest order (SMJE)
-heuristic.py ..... a cheap order for many sites (SMJH), and which of both orders how many
+heuristic.py ..... a cheap order for many sites (SMJH), and the choice between both by their number
 centre.py ........ keeps all vectors; gives each block its filter, order, sizes and cost
-remembered.py .... what the centre remembers of blocks until they expire
+remembered.py .... the counts of blocks that the centre keeps until they expire
 
 cost_kernels.py, exhaustive_kernels.py and heuristic_kernels.py are the compiled loops.
 """

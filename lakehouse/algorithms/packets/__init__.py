@@ -1,8 +1,8 @@
-"""What packets of a capture file say, from bytes that come a block at a time. Called by streams/sources/packets.py.
+"""The fields of packets in a capture, from bytes that come in blocks. Called by streams/sources/packets.py.
 
-capture.py         where packets lie in a pcap or pcapng stream, and when they were seen
-capture_kernels.py its walks over records
+capture.py         the positions of packets in a pcap or pcapng stream, and their times
+capture_kernels.py its loops over records
 digest_kernels.py  a hash of each packet's bytes
-headers.py         who sent them to whom: addresses, protocol, ports
-headers_kernels.py its walk through the headers of each packet
+headers.py         sender and receiver: addresses, protocol, ports
+headers_kernels.py its loop over the headers of each packet
 """

@@ -1,15 +1,15 @@
-"""Which operator of all registered queries runs next, for how long, and in which order filters stand.
+"""Which operator of all registered queries runs next, for how long, and the order of filters.
 
 Called by lakehouse/queries/runtime/scan: ``Executor`` over Arrow batches, under ``MultiFactor`` or the policy that the
 configuration names.
 
-contract.py         what goes in and out: Operator, Join, Chain, Query, Statistics, Plan
+contract.py         input and output: Operator, Join, Chain, Query, Statistics, Plan
 policy.py           the Policy protocol, and the plan that every policy starts with
-network.py          queries laid out as arrays: what feeds what, which filters may change places
+network.py          queries as arrays: which operator feeds which, and which filters may change places
 measuring.py        n, S and V of an interval from counts
-interval.py         tau: when the next plan is made, and how long it serves
-flow.py             what reaches each operator in an order, how much work it is, what a join counts as
-ordering.py         which order of filters makes the least work
+interval.py         tau: when the next plan is made, and how long it is used
+flow.py             the rows that reach each operator in an order, their work, and how a join counts
+ordering.py         the order of filters with the least work
 multifactor.py      MultiFactor: measured order, rounds, slices from the deadline
 fifo.py             Fifo: the written order, each tuple through the whole chain
 greedy.py           Greedy: the highest (1 - S) n first
@@ -17,9 +17,9 @@ chain.py            ChainScheduling: the steepest piece of the progress chart fi
 deadline_rounds.py  DeadlineRounds: ours; short rounds, and shedding as long as deadlines hold
 policies.py         every policy by its name
 executor.py         runs queries over batches of rows in bounded memory
-sampling.py         asks operators that no row reaches of a few rows
+sampling.py         evaluates operators that no row reaches on a few rows
 operators.py        operators that can be run: Predicate, Transform, Merge
-chunks.py           batches as they wait, read once for all queries, counted in bytes
+chunks.py           waiting batches, read once for all queries, counted in bytes
 
 turns_kernels.py holds the compiled loops.
 """

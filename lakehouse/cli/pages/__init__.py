@@ -1,3 +1,3 @@
-"""What commands print and draw for people: sentences, tables and pages."""
+"""The output of commands for people: sentences, tables and pages."""
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The control store: the database in which several machines that share a home agree on who may write what."""
+"""The control store: the database in which machines that share a home keep their leases, and records of jobs."""

@@ -1,3 +1,3 @@
-"""Aggregates of a window join at every tick, kept current without storing what is joined."""
+"""Aggregates of a window join at every tick, kept current without storing the results of the join."""
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
-"""The published file: built, checked against the rollups' totals, and shown as an immutable version."""
+"""The published file: it is built, compared with the rollups' totals, and shown as an immutable version."""
 
 from __future__ import annotations

@@ -1,23 +1,23 @@
 """From files and topics to typed rows.
 
-files.py     which files are new and complete; manifests that fix what each ingest batch holds
+files.py     the new, complete files; manifests that fix the contents of each ingest batch
 landed_content.py  the bytes of a landed file, wherever it is; object_store.py: on S3 (no pyspark)
-listing.py   a look for new files that does not list a store from its beginning; key_pattern.py: which keys a path names
-offsets.py   which messages come next, and which are gone (no pyspark)
-kafka.py     what a broker has
+listing.py   finding new files without listing a store from its beginning; key_pattern.py: the keys that a path names
+offsets.py   the next messages, and the missing ones (no pyspark)
+kafka.py     the topics and offsets of a broker
 split.py     one file -> Arrow batches of numbered lines (no pyspark)
 nfdump.py    names and endings of nfdump's exports (no pyspark)
 packets.py   one capture -> Arrow batches of numbered packets, as lines (no pyspark)
 lines.py     a manifest of files -> a DataFrame of numbered lines (numbered.py), with the typed rows of plain ones
 file_reader.py  how tasks read files; typed_lines.py, typed_type.py: the typed row beside a plain line
 parquet_rows.py  Parquet files -> the same; line_set.py: lines that are left out
-messages.py  a manifest of offsets -> the same; what stands beside a message's value
+messages.py  a manifest of offsets -> the same, and the parts of a message beside its value
 avro.py      an Avro record -> JSON text
 fields.py    a line -> named texts, per format
 envelope.py  the envelope around a message of MQTT
-shapes.py    texts of flows as the shape says them
-rows.py      named texts -> typed rows, each with a reason when it is to be rejected
-plain_lines.py  lines that are certainly good -> the same typed rows in Arrow, without Spark
+shapes.py    the common shape of flows
+rows.py      named texts -> typed rows, with a reason for those that are rejected
+plain_lines.py  lines that are certainly valid -> the same typed rows in Arrow, without Spark
 plain_values.py, plain_columns.py  their texts, and values of Parquet, as typed columns
 odd_lines.py  other lines of small batches -> the same rows and verdicts, one by one
 """

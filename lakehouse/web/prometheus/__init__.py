@@ -1,7 +1,7 @@
 """Prometheus' query API over published versions: Grafana and every other client of it, without a plugin.
 
-promql.py      the part of PromQL that range questions answer; the rest is refused by name
-evaluate.py    a question at one time or at many -> series, with warnings of what is not final
+promql.py      the part of PromQL that range questions can answer; the rest is refused by name
+evaluate.py    a question at one time or at many -> series, with warnings about values that are not final
 metrics.py     metrics, labels and their values, as Prometheus lists them
 alerts.py      ALERTS: the alarms of registered queries
 routes.py      the addresses
