@@ -246,7 +246,8 @@ def _store_of_tables(config: Path | None, home: Path | None) -> Iterator[Finding
     place = StorePath(place)
     if missing := missing_jars(store=place.scheme):
         fix = f"run `python -m lakehouse.spark.jars --{place.scheme}`"
-        yield Finding("jars of stores", "wrong", ", ".join(missing), fix)
+        found = ", ".join(missing)
+        yield Finding("jars of stores", "wrong" if place.scheme == "s3" else "warning", found, fix)
     elif not reaches(place.scheme):
         found = f"Spark has no connector to {place.scheme}://: small batches need none"
         yield Finding(

@@ -2,7 +2,7 @@
 
 ``jars.lock`` lists them all, dependencies included, each with its SHA-256. ``python -m lakehouse.spark.jars``, part of
 ``make setup``, fetches them once into ``$TIDEMARK_JARS`` or ``~/.cache/tidemark/jars``; sessions need no network. With
-``--s3`` it also fetches those of ``jars_s3.lock``, which a home with tables on an object store needs.
+``--s3`` or ``--abfss`` it also fetches those of that lock, which a home with tables on an object store needs.
 
 They come from Maven's local repository where it has them, else from ``$TIDEMARK_MAVEN``, else from the mirror of Maven
 Central that ``~/.m2/settings.xml`` names, else from Maven Central, by the Ivy that comes with Spark.
@@ -28,7 +28,7 @@ from lakehouse.home.atomic_files import replacing
 
 _LOCK = Path(__file__).with_name("jars.lock")
 # Of stores that Spark reads and writes, by their scheme.
-_STORE_LOCKS = {"s3": Path(__file__).with_name("jars_s3.lock")}
+_STORE_LOCKS = {scheme: Path(__file__).with_name(f"jars_{scheme}.lock") for scheme in ("s3", "abfss")}
 _CENTRAL = "Maven Central"
 _ATTEMPTS, _TIMEOUT_S = 3, 60
 
@@ -215,7 +215,7 @@ def _sha256(content: bytes) -> str:
 
 
 def main(argv: Sequence[str] = ()) -> int:
-    """Fetch what is missing or damaged; with ``--s3`` also what tables on an object store need."""
+    """Fetch what is missing or damaged; with ``--s3`` or ``--abfss`` also what tables on such a store need."""
     jars = locked_jars() + [
         jar for scheme in _STORE_LOCKS if f"--{scheme}" in argv for jar in store_jars(scheme)
     ]

@@ -35,6 +35,7 @@ _LOOPBACK = "127.0.0.1"
 # Of a shuffle inside one process: its batches are small.
 _PARTITIONS = 2
 _STARTING = Lock()
+_OF_AZURE = "spark.hadoop.fs.azure.account."
 # A connection ends a little before the process does.
 _DIES_WITHIN_S = 5.0
 # The file of the newest descriptor takes what the JVM says.
@@ -51,11 +52,15 @@ def build_session(settings: Settings) -> SparkSession:
     Raises:
         RuntimeError: when jars are missing, with the command that fetches them.
     """
-    store = settings.tables.scheme
+    # The jars of other stores are asked for when Spark starts: small batches there do without.
+    _require_jars("s3" if settings.tables.scheme == "s3" else None)
+    return cast(SparkSession, LazySession(settings))
+
+
+def _require_jars(store: str | None) -> None:
     if missing := missing_jars(store=store):
         more = f" --{store}" if store else ""
         raise RuntimeError(f"missing jars: {', '.join(missing)}; run `python -m lakehouse.spark.jars{more}`")
-    return cast(SparkSession, LazySession(settings))
 
 
 class LazySession:
@@ -183,13 +188,25 @@ def _start(settings: Settings) -> SparkSession:
 
 
 def _require_connector(settings: Settings) -> None:
-    scheme = settings.tables.scheme
-    if scheme is None or reaches(scheme) or f"spark.hadoop.fs.{scheme}.impl" in settings.spark.options:
+    """Return if Spark can read and write the tables where they are.
+
+    Raises:
+        RuntimeError: if the connector's jars are missing, or the options that it cannot do without.
+    """
+    scheme, options = settings.tables.scheme, settings.spark.options
+    if scheme in (None, "s3") or (f"spark.hadoop.fs.{scheme}.impl" in options and not reaches(scheme)):
         return
-    raise RuntimeError(
-        f"this needs Spark, which has no connector to tables at {scheme}://: name one in [spark.options], by "
-        f"spark.jars and spark.hadoop.fs.{scheme}.impl"
-    )
+    if not reaches(scheme):
+        raise RuntimeError(
+            f"this needs Spark, which has no connector to tables at {scheme}://: name one in [spark.options], by "
+            f"spark.jars and spark.hadoop.fs.{scheme}.impl"
+        )
+    _require_jars(scheme)
+    if not any(name.startswith(_OF_AZURE) for name in options):
+        raise RuntimeError(
+            f"this needs Spark, which finds no credentials for {scheme}:// itself: name them in [spark.options], by "
+            f"{_OF_AZURE}auth.type and its like"
+        )
 
 
 def _joined(spark: SparkSession, settings: Settings) -> None:

@@ -12,14 +12,21 @@ from typing import Any
 
 import pytest
 
+from jobs import build_rollups
+from lakehouse.declare.config_paths import located
 from lakehouse.declare.settings import load_settings
 from lakehouse.home.integrity import damage_in, tables_of
 from lakehouse.home.layout import Home
 from lakehouse.home.store_path import StorePath
+from lakehouse.home.table_log import read_log, read_rows
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.sandbox.sandbox import open_published, run_sql
-from tests.end_to_end.test_tables_on_store import begin, content, land, run
+from lakehouse.spark.jars import missing_jars
+from lakehouse.spark.session import build_session, started_session
+from tests.end_to_end.test_tables_on_store import begin, content, land, rebuild, run
 from tests.killing import kill_fresh
+from tests.stores import azure
+from tests.stores.azure import ACCOUNT, Azurite
 from tests.stores.clouds import ROOTS, SECRETS, cloud
 
 pytestmark = pytest.mark.slow
@@ -74,9 +81,58 @@ def test_a_home_on_a_store_holds_what_one_of_a_folder_holds_though_a_driver_is_k
 
     # A machine that has nothing but the store.
     monkeypatch.setenv("TIDEMARK_SCRATCH", str(tmp_path / "scratch"))
-    from lakehouse.declare.config_paths import located
-
     elsewhere = located(f"{ROOTS[scheme]}/lake", tmp_path)
     assert ask(elsewhere, *WORDS) == ask(there.home, *WORDS)
     with open_published(elsewhere) as reader:
         assert run_sql(reader, "SELECT sum(accepted) FROM ledger").rows == [[150]]
+
+
+def options(server: Azurite) -> str:
+    """Return what tells Spark of azurite, which speaks neither https nor the protocol of hierarchical namespaces."""
+    told = {
+        "abfss.impl": "org.apache.hadoop.fs.azurebfs.AzureBlobFileSystem",
+        "azure.account.auth.type": "SharedKey",
+        f"azure.account.key.{ACCOUNT}.dfs.core.windows.net": SECRETS["abfss"],
+        f"azure.account.key.{ACCOUNT}.blob.core.windows.net": SECRETS["abfss"],
+        "azure.account.hns.enabled": "false",
+        "azure.fns.account.service.type": "BLOB",
+        "azure.ingress.service.type": "BLOB",
+        "azure.abfs.endpoint": f"127.0.0.1:{server.port}",
+        "azure.always.use.https": "false",
+    }
+    return "[spark.options]\n" + "".join(
+        f'"spark.hadoop.fs.{name}" = "{value}"\n' for name, value in told.items()
+    )
+
+
+@pytest.mark.long
+def test_spark_reads_and_writes_tables_on_microsofts_store(tmp_path: Path) -> None:
+    if missing_jars(store="abfss"):
+        pytest.skip("no jars for it: `python -m lakehouse.spark.jars --abfss`")
+    with azure.named() as server:
+        there, here = begin(tmp_path / "there", f"{ROOTS['abfss']}/lake"), begin(tmp_path / "here")
+        for home in (there, here):
+            land(home, 0, 200)
+            run(home)
+        config = Path(str(there.config))
+        text = config.read_text().replace('"1h for 1y", ', "")
+        config.write_text(text)
+        with pytest.raises(RuntimeError, match=r"finds no credentials for abfss:// itself: name them in"):
+            started_session(load_settings(config))
+        config.write_text(text + options(server))
+        Path(str(here.config)).write_text(Path(str(here.config)).read_text().replace('"1h for 1y", ', ""))
+
+        rows = rebuild(load_settings(config))
+        build_rollups.rebuild(here := load_settings(here.config), build_session(here), "t")
+        there = load_settings(config)
+
+        log = read_log(there.layout.rollup("t"))
+        assert log is not None and log.rows == rows == len(read_rows(there.layout.rollup("t")))
+        for home in (there, here):
+            run(home)
+        assert content(there) == content(here)
+
+
+def test_what_needs_spark_says_that_it_has_no_connector_to_googles_store(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match=r"Spark, which has no connector to tables at gs://: name one"):
+        started_session(begin(tmp_path, "gs://bucket/lake"))
