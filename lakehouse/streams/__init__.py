@@ -9,7 +9,7 @@ ingest.py           one batch: records to raw, quarantine and ledger
 duplicates.py       identity: the first accepted row stays; identities.py: hashes of identities and their index
 lateness.py         the order in which rows are processed, and how far they are behind the newest time before them
 quarantine.py       the open rejected records, and how they are ingested again
-rollup.py           raw rows -> nodes of every level; folding; nodes.py, counters.py: in Arrow
+rollup.py           raw rows -> nodes of every level; folding; nodes.py, row_nodes.py, counters.py: in this process
 schema_check.py     whether a rollup fits its stream's declaration
 corrections.py      corrections: begun, carried out, done
 retention.py        deletion of old raw rows, with old_rows.py; landed_files.py: of old files

@@ -26,10 +26,13 @@ from lakehouse.algorithms.rollup.levels import horizons
 from lakehouse.declare.stream import Stream
 from lakehouse.spark.tables import rollup_schema
 from lakehouse.streams import counters, sums
+from lakehouse.streams.row_nodes import row_nodes
 
 _PLACE = ["level", "start_us"]
 _TIMES = (("first_us", "min"), ("last_us", "max"))
 _DECIMALS = 38
+# So many rows are sorted at once: some hundred bytes of memory each.
+ROWS_AT_ONCE = 2_000_000
 
 
 def nodes_of(rows: DataFrame, stream: Stream, newest_us: int) -> DataFrame:
@@ -64,7 +67,7 @@ def needed(stream: Stream) -> list[str]:
 def nodes_and_counts_here(rows: Iterable[pa.Table], stream: Stream, newest_us: int) -> pa.Table:
     """Return what ``nodes_and_counts`` does, of rows that this process holds, without a Spark job.
 
-    Cost: one pass on one core; memory: the nodes that the rows touch.
+    Cost: as of ``row_nodes``, on all cores; memory: ``ROWS_AT_ONCE`` rows, and the nodes that the rows touch.
     """
     folder = folder_of(stream, newest_us)
     if stream.counters:
@@ -105,13 +108,32 @@ class NodeFolder:
         """Return the function that folds one partition's rows."""
 
         def fold(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for table in self.folded(pa.Table.from_batches([b]) for b in batches if b.num_rows):
+            # Other cores have other partitions.
+            for table in self.folded((pa.Table.from_batches([b]) for b in batches if b.num_rows), threads=1):
                 yield from table.to_batches()
 
         return fold
 
-    def folded(self, parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """Yield the nodes of rows, and how many rows entered at each level; nothing where there are none."""
+    def folded(self, parts: Iterable[pa.Table], threads: int | None = None) -> Iterator[pa.Table]:
+        """Yield the nodes of rows, and how many rows entered at each level; nothing where there are none.
+
+        Those of many rows are not whole. ``threads``: as of ``row_nodes``.
+        """
+        if self.stream.counters:
+            yield from self.by_keys(parts)
+            return
+        by, held, least = [*_PLACE, "grouping", *self.stream.grouping_keys], list[pa.Table](), 0
+        for rows in _gathered(parts):
+            nodes = row_nodes(rows, self.stream, self.newest_us, self.schema, threads)
+            held += self.by_keys([rows]) if nodes is None else [nodes]
+            # Combining only when what is held has doubled keeps memory near the nodes, at an amortised cost of two.
+            if sum(part.num_rows for part in held) > 2 * least + ROWS_AT_ONCE:
+                whole = self.combined(pa.concat_tables(held), by)
+                held, least = [whole.select(self.schema.names).cast(self.schema)], whole.num_rows
+        yield from held
+
+    def by_keys(self, parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """Yield the same where counters are joined, or exact sums are long."""
         entered = self.entered(parts)
         if entered is not None:
             yield self.grouped(self.raised(entered))
@@ -294,6 +316,19 @@ class NodeFolder:
                     f"stream {self.stream.name}, measure {name}: a sum needs more than {_DECIMALS} digits with "
                     f"{kind.scale} decimals; declare fewer decimals, or bound the values"
                 )
+
+
+def _gathered(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Put parts together to about as many rows as are sorted at once."""
+    held, waiting = list[pa.Table](), 0
+    for part in parts:
+        held.append(part)
+        waiting += part.num_rows
+        if waiting >= ROWS_AT_ONCE:
+            yield pa.concat_tables(held)
+            held, waiting = [], 0
+    if waiting:
+        yield pa.concat_tables(held)
 
 
 def _folded(rows: pa.Table, by: list[str], wanted: list[tuple[str, str, str]]) -> pa.Table:

@@ -38,7 +38,7 @@ from lakehouse.streams.schema_check import RollupOutdated as RollupOutdated
 from lakehouse.streams.schema_check import require_current
 
 # This process folds up to this many rows, in less time than Spark needs to read them.
-SMALL_ROWS = 4_000_000
+SMALL_ROWS = 8_000_000
 # Counters are combined in order of time. This process sorts up to this many rows; Spark sorts more, by meter.
 SMALL_ROWS_OF_COUNTERS = 100_000
 # The values of partial nodes that are folded at a time, in one to two gigabytes: a million nodes of three measures.

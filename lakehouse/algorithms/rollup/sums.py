@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def sum_runs(
     offsets: Any, totals: Any, carries: Any, is_value: Any, is_kept: Any, sums: Any, rests: Any, state: Any
 ) -> None:
