@@ -23,7 +23,9 @@ from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.sandbox.sandbox import open_published, run_sql
 from lakehouse.spark.jars import missing_jars
 from lakehouse.spark.session import build_session, started_session
+from tests.end_to_end.test_home_on_store import declared, machine
 from tests.end_to_end.test_tables_on_store import begin, content, land, rebuild, run
+from tests.home.control.postgres import running as database_running
 from tests.killing import kill_fresh
 from tests.stores import azure
 from tests.stores.azure import ACCOUNT, Azurite
@@ -85,6 +87,21 @@ def test_a_home_on_a_store_holds_what_one_of_a_folder_holds_though_a_driver_is_k
     assert ask(elsewhere, *WORDS) == ask(there.home, *WORDS)
     with open_published(elsewhere) as reader:
         assert run_sql(reader, "SELECT sum(accepted) FROM ledger").rows == [[150]]
+
+
+@pytest.mark.long
+def test_machines_without_a_common_folder_take_turns_at_a_home(
+    scheme: str, tmp_path: Path, expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with database_running() as database:
+        config = declared(tmp_path, f"{ROOTS[scheme]}/turns", database.url)
+        for part, name in enumerate(("a", "b")):
+            there = machine(config, name, monkeypatch)
+            land(there, part, 100)
+            run(there)
+        assert content(there) == expected
+        assert ask(machine(config, "a", monkeypatch).home, *WORDS) == ask(there.home, *WORDS)
+    assert not list(tmp_path.rglob("_delta_log"))
 
 
 def options(server: Azurite) -> str:
