@@ -47,10 +47,9 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
 def _take_files(target: StreamTables, store: ManifestStore, before: Progress) -> dict[str, Any]:
     files = store.add_files(target.stream.source)
     totals = drain(target, store, before)
-    changed = store.changed_files(target.stream.source)
-    for path in changed:
+    for path in store.changed_files:
         log.warning("%s changed after it was read; its new content is not read: give it a new name", path)
-    return {"files": files, "changed_files": len(changed), **totals}
+    return {"files": files, "changed_files": len(store.changed_files), **totals}
 
 
 def _take_messages(target: StreamTables, store: ManifestStore, before: Progress) -> dict[str, Any]:

@@ -21,9 +21,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from lakehouse.home.crashpoint import crash_point
+from lakehouse.home.open_tables import open_table as open_table
+from lakehouse.home.open_tables import opened
 from lakehouse.home.seal import fences, require_leases
 from lakehouse.home.table_files import source, write
-from lakehouse.home.tables_place import delta_table, options_of, record
+from lakehouse.home.tables_place import options_of, record
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,18 +50,6 @@ class DataFile:
     size: int
     statistics: Mapping[str, Any]
     partition: Mapping[str, str | None] = field(default_factory=dict)
-
-
-def open_table(table: Path) -> DeltaTable:
-    """Return the newest version of a table, provided that this process still has the leases that it took.
-
-    Raises:
-        deltalake.exceptions.TableNotFoundError: if there is none.
-        LeaseLost: if it lost them; the base of a commit is read before this check (seal.py).
-    """
-    known = delta_table(table)
-    require_leases(table)
-    return known
 
 
 def create_table(
@@ -177,10 +167,10 @@ def append(table: Path, rows: Sequence[Mapping[str, Any]], writer: tuple[str, in
     """Append rows by the names of the table's columns, unless the writer has committed under this number."""
     import pyarrow as pa
 
-    known = open_table(table)
-    if writer and committed(known, writer[0]) >= writer[1]:
-        return
-    append_arrow(known, table, pa.Table.from_pylist(list(map(dict, rows)), arrow_schema(known)), writer)
+    with opened(table) as known:
+        if writer is None or committed(known, writer[0]) < writer[1]:
+            new = pa.Table.from_pylist(list(map(dict, rows)), arrow_schema(known))
+            append_arrow(known, table, new, writer)
 
 
 def append_arrow(
@@ -221,15 +211,15 @@ def add_columns(table: Path, schema: str) -> None:
     """Add the columns of a schema, as JSON, that a table lacks; existing rows have null in them."""
     from deltalake import Field, Schema
 
-    known = open_table(table)
-    there = {column.name for column in known.schema().fields}
-    lacking = [
-        Field(column.name, column.type, nullable=True, metadata=column.metadata)
-        for column in Schema.from_json(schema).fields
-        if column.name not in there
-    ]
-    if lacking:
-        known.alter.add_columns(lacking)
+    with opened(table) as known:
+        there = {column.name for column in known.schema().fields}
+        lacking = [
+            Field(column.name, column.type, nullable=True, metadata=column.metadata)
+            for column in Schema.from_json(schema).fields
+            if column.name not in there
+        ]
+        if lacking:
+            known.alter.add_columns(lacking)
 
 
 def set_properties(table: Path, properties: Mapping[str, str]) -> None:
@@ -237,10 +227,9 @@ def set_properties(table: Path, properties: Mapping[str, str]) -> None:
     from deltalake.transaction import CommitProperties
 
     told = CommitProperties(dict(fences(table)))
-    # Delta does not know these properties.
-    open_table(table).alter.set_table_properties(
-        dict(properties), raise_if_not_exists=False, commit_properties=told
-    )
+    with opened(table) as known:
+        # Delta does not know these properties.
+        known.alter.set_table_properties(dict(properties), raise_if_not_exists=False, commit_properties=told)
 
 
 def _statistics_columns(known: DeltaTable) -> set[str]:

@@ -23,6 +23,7 @@ from lakehouse.declare.stream import COUNTER_PARTS, Stream
 from lakehouse.home.lease import LeaseHeld as LeaseHeld
 from lakehouse.home.lease import files_of
 from lakehouse.home.lease import lease as lease
+from lakehouse.home.open_tables import opened
 from lakehouse.home.table_commits import (
     DataFile,
     add_columns,
@@ -116,7 +117,8 @@ def read_around(table: Path, column: str, ranges: Ranges, names: Collection[str]
 
 def _named_columns(table: Path, names: Collection[str] | None) -> pa.Schema:
     """Return the table's columns, or those of them that are named."""
-    columns = arrow_schema(open_table(table))
+    with opened(table) as known:
+        columns = arrow_schema(known)
     if names is None:
         return columns
     if lacking := sorted(set(names) - {*columns.names}):
@@ -143,15 +145,15 @@ def append_once(rows: DataFrame, table: Path, writer: str, version: int) -> list
 
 def append_arrow_once(rows: pa.Table, table: Path, writer: str, version: int) -> list[Path] | None:
     """Append rows that this process holds, as ``append_once`` does, without Spark."""
-    known = open_table(table)
-    if committed(known, _known_as(writer)) >= version:
-        return None
-    lacking = set(rows.column_names) - {column.name for column in known.schema().fields}
-    if lacking:
-        add_columns(table, from_arrow_schema(rows.select(sorted(lacking)).schema).json())
-        known = open_table(table)
-    whole = fitted(rows, arrow_schema(known))
-    return [each.path for each in append_arrow(known, table, whole, (_known_as(writer), version))]
+    with opened(table) as known:
+        if committed(known, _known_as(writer)) >= version:
+            return None
+        lacking = set(rows.column_names) - {column.name for column in known.schema().fields}
+        if lacking:
+            add_columns(table, from_arrow_schema(rows.select(sorted(lacking)).schema).json())
+            known.update_incremental()
+        whole = fitted(rows, arrow_schema(known))
+        return [each.path for each in append_arrow(known, table, whole, (_known_as(writer), version))]
 
 
 def write_files(rows: DataFrame, known: DeltaTable, table: Path) -> list[DataFile]:
@@ -177,7 +179,8 @@ def _quoted(name: str) -> str:
 
 def is_appended(table: Path, writer: str, version: int) -> bool:
     """Whether a writer has appended this version or a later one."""
-    return committed(open_table(table), _known_as(writer)) >= version
+    with opened(table) as known:
+        return committed(known, _known_as(writer)) >= version
 
 
 def append_row(row: Mapping[str, object], table: Path, writer: str, version: int, name: str = "") -> None:

@@ -22,8 +22,9 @@ from lakehouse.declare.stream import Stream
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_ledger
+from lakehouse.home.open_tables import opened
 from lakehouse.home.rollup_table import RollupSchema, read_marker
-from lakehouse.home.table_commits import arrow_schema, fitted, open_table
+from lakehouse.home.table_commits import arrow_schema, fitted
 from lakehouse.home.table_log import Between, bounds, most_rows, read_parts
 from lakehouse.spark import sums, tables
 from lakehouse.streams.fold import fold
@@ -105,7 +106,8 @@ class _Added:
         marker = pa.Table.from_pylist([_marker(self.newest_us, self.last, self.accepted)], _MARKER)
         if self.newest_us is None:
             return marker
-        columns = arrow_schema(open_table(raw))
+        with opened(raw) as known:
+            columns = arrow_schema(known)
         kinds = pa.schema([columns.field(name) for name in needed(self.stream)])
         parts = (
             fitted(part.slice(low, _PIECE), kinds)

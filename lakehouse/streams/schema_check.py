@@ -11,6 +11,7 @@ from lakehouse.declare.stream import Stream
 from lakehouse.home.corrections import raw_from, read_corrections
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
+from lakehouse.home.open_tables import opened
 from lakehouse.home.rollup_table import (
     RollupSchema,
     declared_schema,
@@ -19,7 +20,7 @@ from lakehouse.home.rollup_table import (
     same_but_keeps,
 )
 from lakehouse.home.schema_change import compare_schemas
-from lakehouse.home.table_commits import add_columns, open_table, set_properties
+from lakehouse.home.table_commits import add_columns, set_properties
 from lakehouse.spark.tables import rollup_schema
 
 log = logging.getLogger(__name__)
@@ -60,7 +61,8 @@ def require_current(layout: Home, stream: Stream) -> RollupSchema:
 def _add_carries(layout: Home, stream: Stream) -> None:
     """Give a table that an earlier Tidemark made the columns that it lacks; its nodes have no carries."""
     path = layout.rollup(stream.name)
-    there = {column.name for column in open_table(path).schema().fields}
+    with opened(path) as known:
+        there = {column.name for column in known.schema().fields}
     lacking = [column for column in rollup_schema(stream) if column.name not in there]
     if lacking:
         add_columns(path, StructType(lacking).json())

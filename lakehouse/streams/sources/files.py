@@ -56,9 +56,14 @@ def matching(source: Source, after: str = "") -> Iterator[Found]:
         objects = object_store.listed(source.path, source.endpoint, after)
         yield from (each for each in objects if _is_finished(each[0]))
         return
+    # Files may stay where they landed, so that each look meets them all: what is the same for a folder is done once.
+    folders: dict[str, str] = {}
     for path in sorted(glob.glob(source.path, recursive=True)):
+        folder, _, name = path.rpartition("/")
         if _is_finished(path) and (found := _regular(path)) is not None:
-            yield told(os.path.abspath(path)), found
+            if folder not in folders:
+                folders[folder] = os.path.join(os.path.abspath(path[: len(path) - len(name)]), "")
+            yield told(folders[folder] + name), found
 
 
 def _is_finished(path: str) -> bool:
@@ -68,10 +73,11 @@ def _is_finished(path: str) -> bool:
 
 def _regular(path: str) -> Seen | None:
     """Return what is known of a file; None of what is none, or has gone since it was listed."""
-    with suppress(OSError):
+    try:
         found = os.stat(path)
-        return Seen(found.st_size, found.st_mtime_ns) if S_ISREG(found.st_mode) else None
-    return None
+    except OSError:
+        return None
+    return Seen(found.st_size, found.st_mtime_ns) if S_ISREG(found.st_mode) else None
 
 
 def groups(found: Iterable[Found], source: Source) -> Iterator[list[Found]]:

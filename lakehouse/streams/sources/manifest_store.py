@@ -18,7 +18,6 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from lakehouse.declare.store_address import is_remote
 from lakehouse.declare.stream import Source
 from lakehouse.home.control.copies import drop
 from lakehouse.home.crashpoint import crash_point
@@ -26,7 +25,7 @@ from lakehouse.home.damaged import naming
 from lakehouse.home.folded_file import RECENT
 from lakehouse.home.seal import is_shared, write_sealed
 from lakehouse.streams.sources.drift import schema_changes
-from lakehouse.streams.sources.files import Found, all_landed, groups, landed, matching
+from lakehouse.streams.sources.files import Found, all_landed, groups, landed
 from lakehouse.streams.sources.folded_manifests import KINDS, FoldedManifests
 from lakehouse.streams.sources.landed_content import seen
 from lakehouse.streams.sources.listing import Look
@@ -46,15 +45,16 @@ _LISTINGS = 3
 class ManifestStore:
     """The manifests of one stream, and the files that are in none of them yet.
 
-    ``manifests`` are those that are not folded. Adding, giving up and folding are for the one who holds the lease of
-    the stream's raw table.
+    ``manifests`` are those that are not folded. ``changed_files`` are files that no longer have the size of when their
+    batch was fixed, as the last look for new files saw them: their new content is not read. Adding, giving up and
+    folding are for the one who holds the lease of the stream's raw table.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.folded = FoldedManifests(folder)
         self._look: Look | None = None
-        self._changed: list[str] = []
+        self.changed_files: list[str] = []
         self._load()
 
     def _load(self) -> None:
@@ -94,22 +94,12 @@ class ManifestStore:
         """Return complete files matching the source that no manifest holds, by path."""
         newest = time.time_ns() - source.settle * 1000
         new: list[Found] = []
-        self._look, self._changed = Look(self.folder, source), []
+        self._look, self.changed_files = Look(self.folder, source), []
         for found in self._look.pieces():
             known = self._sizes(found)
             new += [(path, file) for path, file in found if path not in known and file.mtime_ns <= newest]
-            self._changed += _changed(found, known)
+            self.changed_files += _changed(found, known)
         return new
-
-    def changed_files(self, source: Source) -> list[str]:
-        """Return files that are not the size they were when their batch was fixed: their new content is not read.
-
-        Of a store those that the look for new files saw: a listing costs money.
-        """
-        if is_remote(source.path):
-            return self._changed
-        found = list(matching(source))
-        return _changed(found, self._sizes(found))
 
     def read_as_they_are(self, found: Iterable[Found], finished: int) -> set[str]:
         """Return those of these files that finished batches have read, and that nobody has touched since."""

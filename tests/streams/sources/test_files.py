@@ -72,7 +72,8 @@ def test_file_of_another_size_than_when_it_was_read_is_told(tmp_path: Path) -> N
 
     (tmp_path / "a").write_text("x\n1\n2\n")
 
-    assert store.changed_files(source(tmp_path)) == [str(tmp_path / "a")]
+    assert store.new_files(source(tmp_path)) == []
+    assert store.changed_files == [str(tmp_path / "a")]
 
 
 def test_header_with_a_byte_order_mark_and_spaces_is_read_clean(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def shown(store: ManifestStore, source: Source, folder: Path) -> tuple[object, .
         store.last_batch,
         store.missing,
         new,
-        store.changed_files(source),
+        store.changed_files,
         files,
         store.read_until(),
     )
