@@ -80,9 +80,10 @@ def measure(rows: int, questions: int) -> dict[str, Any]:
         found: dict[str, Any] = {"rows": rows, "nodes": nodes, "publish_nodes_per_s": round(nodes / seconds)}
         with open_published(folder / "home") as reader, duckdb.connect(config={"threads": 2}) as scan:
             ways = [_ours(reader.connection), _typed(reader.connection), _raw_scan(scan, raw)]
-            taken, read = timed(ways, asked)
+            taken, used, read = timed(ways, asked)
         for way, times in zip(("range_sum", "typed", "raw_scan"), taken, strict=True):
             found |= _quantiles(way, times)
+        found |= _quantiles("range_sum_cpu", used[0])
         found["nodes_read_p95"] = int(quantile(read, 0.95))
         found["raw_scan_over_range_sum"] = round(statistics.median(taken[2]) / statistics.median(taken[0]), 1)
         return found | clickhouse(folder, raw, asked)
@@ -168,8 +169,10 @@ def published_in(folder: Path, facts: StreamSnapshot) -> tuple[float, int]:
 Way = Callable[[Range], int]
 
 
-def timed(ways: Sequence[Way], asked: Sequence[Range]) -> tuple[list[list[float]], list[float]]:
-    """Return milliseconds per way and question, and what the first way read.
+def timed(
+    ways: Sequence[Way], asked: Sequence[Range]
+) -> tuple[list[list[float]], list[list[float]], list[float]]:
+    """Return milliseconds per way and question, by the clock and of processors, and the nodes the first way read.
 
     Ways take turns of ``TURN`` questions, so that nearly each follows one of its own way, as where a process asks many.
     A question of another way in between leaves the processor's caches to that one: right after a typed macro, whose
@@ -178,16 +181,18 @@ def timed(ways: Sequence[Way], asked: Sequence[Range]) -> tuple[list[list[float]
     for way in ways:
         way(asked[0])
     taken: list[list[float]] = [[] for _ in ways]
+    used: list[list[float]] = [[] for _ in ways]
     read = []
     for first in range(0, len(asked), TURN):
         for place, way in enumerate(ways):
             for one in asked[first : first + TURN]:
-                started = time.perf_counter()
+                started, used_before = time.perf_counter(), time.process_time()
                 nodes = way(one)
                 taken[place].append((time.perf_counter() - started) * 1000)
+                used[place].append((time.process_time() - used_before) * 1000)
                 if place == 0:
                     read.append(float(nodes))
-    return taken, read
+    return taken, used, read
 
 
 def _ours(connection: duckdb.DuckDBPyConnection) -> Way:
@@ -246,7 +251,7 @@ def clickhouse(folder: Path, raw: str, asked: Sequence[Range]) -> dict[str, Any]
         )
         return 0
 
-    taken, _ = timed([ask], asked)
+    taken, _, _ = timed([ask], asked)
     session.close()
     return _quantiles("clickhouse", taken[0])
 
@@ -278,6 +283,8 @@ def _write(sizes: Sequence[dict[str, Any]]) -> None:
             "nodes_read_p95",
             "range_sum_p50_ms",
             "range_sum_p95_ms",
+            "range_sum_cpu_p50_ms",
+            "range_sum_cpu_p95_ms",
             "typed_p50_ms",
             "typed_p95_ms",
         ),
