@@ -142,7 +142,7 @@ class LoopbackCluster:
             "SPARK_HOME": str(home),
             "SPARK_LOCAL_IP": HOST,
             "SPARK_DAEMON_JAVA_OPTS": LIGHTLY,
-            "SPARK_DAEMON_MEMORY": "192m",
+            "SPARK_DAEMON_MEMORY": _MEMORY,
         }
         log = own / "log"
         process = subprocess.Popen(

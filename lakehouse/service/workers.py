@@ -7,7 +7,6 @@ looked at as soon as it may run. A stop lets the running tasks end and starts no
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +15,6 @@ from typing import Any
 
 from lakehouse.service.tasks import Task
 
-log = logging.getLogger(__name__)
 BEAT_S = 1.0
 # How long a stop waits for running tasks; what takes longer is cut off, and run again after the next start.
 STOPS_WITHIN_S = 30.0

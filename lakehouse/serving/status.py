@@ -130,12 +130,12 @@ def _ledger(connection: duckdb.DuckDBPyConnection, stream: str, retracted: int) 
     }
 
 
-def _schema_changes(connection: duckdb.DuckDBPyConnection, stream: str, last: int = 5) -> list[Fields]:
+def _schema_changes(connection: duckdb.DuckDBPyConnection, stream: str) -> list[Fields]:
     """Return what columns the source gained, lost or retyped of late, newest first."""
     return _rows(
         connection,
         "SELECT batch, unnest(schema_changes) AS change FROM ledger "
-        f"WHERE stream = {text(stream)} ORDER BY batch DESC LIMIT {last}",
+        f"WHERE stream = {text(stream)} ORDER BY batch DESC LIMIT 5",
     )
 
 

@@ -116,7 +116,7 @@ class BucketRepair:
     def __call__(self, key: tuple[pa.Scalar, ...], rows: pa.Table, late: pa.Table) -> pa.Table:
         """Return what the bucket's answers lack."""
         rows = rows.filter(pa.array(is_used(rows)))
-        at = positions_of(late, rows, "row")
+        at = positions_of(late, rows)
         is_logged = at >= 0
         whole = as_rows(rows, self.query)
         counted_from = whole.enter_us.copy()

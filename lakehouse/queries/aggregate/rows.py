@@ -50,15 +50,15 @@ def raw_rows_here(
     return pa.concat_tables(rows, promote_options="permissive")
 
 
-def as_rows(table: pa.Table, query: AggregateQuery, enter_us: Any = None) -> Rows:
-    """Return rows as methods take them, in their windows from their event time, or from ``enter_us``, on."""
+def as_rows(table: pa.Table, query: AggregateQuery) -> Rows:
+    """Return rows as methods take them, in their windows from their event time on."""
     side, event = table["side"].to_numpy().astype(np.int8), table["event_us"].to_numpy()
     windows = np.array([each.window_us for each in query.sides], np.int64)
     keys = [table[name].to_numpy() for name in table.column_names if name.startswith("k_")]
     values = [_numbers(table[name]) for name in table.column_names if name.startswith("v_")]
     return Rows.of(
         side,
-        event if enter_us is None else enter_us,
+        event,
         event + windows[side],
         np.column_stack(keys),
         group=table["group"].to_numpy(),

@@ -137,9 +137,9 @@ class BucketRepair:
         """Return the pairs that the bucket's logged rows have missed; the bucket's number is the key of the group."""
         rows = in_order(rows, first=("taken",))
         is_refused = pc.equal(late["what"], "refused")
-        rows = rows.filter(pa.array(positions_of(late.filter(is_refused), rows, "row") < 0))
+        rows = rows.filter(pa.array(positions_of(late.filter(is_refused), rows) < 0))
         logged = late.filter(pc.invert(is_refused))
-        at = positions_of(logged, rows, "row")
+        at = positions_of(logged, rows)
         positions = np.flatnonzero(at >= 0)
         logged = logged.take(pa.array(at[positions]))
         numbered = pa.array(np.arange(rows.num_rows))

@@ -64,9 +64,7 @@ def published_rows(connection: duckdb.DuckDBPyConnection, database: str) -> Mapp
 def published_streams(
     connection: duckdb.DuckDBPyConnection, schema: str = ""
 ) -> Mapping[str, PublishedStream]:
-    """Return the streams of a version by name; none if its tables are of an earlier form."""
-    if "basis" not in _columns_of(connection, f"{schema}streams"):
-        return {}
+    """Return the streams of a version by name."""
     rows = connection.execute(
         f"SELECT stream, stream_id, basis, batch, series_count FROM {schema}streams"
     ).fetchall()
