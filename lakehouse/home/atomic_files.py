@@ -1,14 +1,22 @@
-"""Atomic writes: a file is written under another name, then renamed, so that a reader sees all of it or the old one."""
+"""Files that are replaced as a whole: written aside, then renamed, so that a reader sees all of it or the old one.
+
+What was read of such a file holds until another is in its place.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache, wraps
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Concatenate, ParamSpec, TypeVar
+
+Asked = ParamSpec("Asked")
+Read = TypeVar("Read")
+_Reading = Callable[Concatenate[Path, Asked], Read]
 
 # A draft is written in far less; what is older is of a writer that died.
 _DEAD_S = 3600.0
@@ -61,12 +69,38 @@ def write_text(
         file.write(text.encode("utf-8"))
 
 
-def write_json(
-    path: Path, content: Any, *, durable: bool = False, indent: int | None = None, mode: int = 0o666
-) -> None:
+def write_json(path: Path, content: Any, *, durable: bool = False, indent: int | None = None) -> None:
     """Replace a file by this content as JSON; a value that JSON has no type for, such as a path, becomes text."""
     text = json.dumps(content, ensure_ascii=False, default=str, indent=indent)
-    write_text(path, text + "\n", durable=durable, mode=mode)
+    write_text(path, text + "\n", durable=durable)
+
+
+def read_once(
+    most: int, most_bytes: int | None = None
+) -> Callable[[_Reading[Asked, Read]], _Reading[Asked, Read]]:
+    """Let a function keep what it reads of a file, its first argument, until another file is in that place.
+
+    At most so many answers are kept, those used last, and none of a file with more than ``most_bytes``. Whoever gets
+    one must not change it. Cost: one look at the file.
+    """
+
+    def keeping(read: _Reading[Asked, Read]) -> _Reading[Asked, Read]:
+        @lru_cache(most)
+        def kept(file: tuple[int, ...], path: Path, *asked: Asked.args, **named: Asked.kwargs) -> Read:
+            del file
+            return read(path, *asked, **named)
+
+        @wraps(read)
+        def reading(path: Path, /, *asked: Asked.args, **named: Asked.kwargs) -> Read:
+            found = path.stat()
+            if most_bytes is not None and found.st_size > most_bytes:
+                return read(path, *asked, **named)
+            file = found.st_ino, found.st_ctime_ns, found.st_mtime_ns, found.st_size
+            return kept(file, path, *asked, **named)  # type: ignore[arg-type]
+
+        return reading
+
+    return keeping
 
 
 def sync(path: Path) -> None:

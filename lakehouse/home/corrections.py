@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from lakehouse.home.atomic_files import read_once
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import commit_at, newest_version, read_rows
 
@@ -50,16 +50,14 @@ def read_corrections(layout: Home, stream: str) -> list[Correction]:
     if version is None:
         return []
     try:
-        newest = commit_at(table, version).stat()
+        return list(_at_commit(commit_at(table, version)))
     except FileNotFoundError:
         return list(_read(table))
-    # A table that was made anew at its place has another file for this version.
-    return list(_kept(table, version, newest.st_ino, newest.st_mtime_ns))
 
 
-@lru_cache(256)
-def _kept(table: Path, _version: int, _file: int, _written_ns: int) -> tuple[Correction, ...]:
-    return _read(table)
+@read_once(256)
+def _at_commit(commit: Path) -> tuple[Correction, ...]:
+    return _read(commit.parent.parent)
 
 
 def _read(table: Path) -> tuple[Correction, ...]:

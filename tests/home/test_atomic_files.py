@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.home.atomic_files import discard_drafts, replacing, write_json, write_text
+from lakehouse.home.atomic_files import discard_drafts, read_once, replacing, write_json, write_text
 
 
 def test_a_file_is_replaced_as_a_whole_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
@@ -43,3 +43,25 @@ def test_drafts_of_writers_that_died_go_and_those_of_others_stay(tmp_path: Path)
     discard_drafts(tmp_path / "not there")
 
     assert sorted(path.name for path in tmp_path.iterdir()) == [alive.name, lease.name, "manifest.json"]
+
+
+def test_what_was_read_of_a_file_holds_until_another_is_in_its_place(tmp_path: Path) -> None:
+    reads = []
+
+    @read_once(2, most_bytes=5)
+    def first(path: Path, length: int) -> str:
+        reads.append(path.name)
+        return path.read_text("utf-8")[:length]
+
+    file = tmp_path / "file"
+    write_text(file, "old")
+    assert [first(file, 2), first(file, 2), first(file, 1)] == ["ol", "ol", "o"]
+    assert len(reads) == 2
+
+    write_text(file, "new")
+    assert [first(file, 2), first(file, 2)] == ["ne", "ne"]
+    assert len(reads) == 3
+
+    write_text(file, "larger")
+    assert [first(file, 2), first(file, 2)] == ["la", "la"]
+    assert len(reads) == 5

@@ -13,10 +13,10 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from lakehouse.home.atomic_files import read_once
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.damaged import RESTORE, naming
 from lakehouse.home.folded_file import RECENT, FoldedFile
@@ -97,7 +97,7 @@ def read_manifest(folder: Path, kind: Kind, number: int) -> BatchManifest | None
     path = _file(folder, kind, number)
     # A file that was folded meanwhile is found among the folded ones.
     try:
-        return _plan(path, path.stat().st_ctime_ns)
+        return _of_file(path)
     except FileNotFoundError:
         found = _folded(folder).ask("SELECT text FROM manifests WHERE kind = ? AND number = ?", kind, number)
         return _read(folder, found[0][0]) if found else None
@@ -131,8 +131,8 @@ def _folded(folder: Path) -> FoldedFile:
     return FoldedFile(folder, _TABLES, f"or start over with `tidemark queries --forget {folder.name}`")
 
 
-@lru_cache(1_000)
-def _plan(path: Path, changed_ns: int) -> BatchManifest:
+@read_once(1_000)
+def _of_file(path: Path) -> BatchManifest:
     """Return a manifest, read once per process: the content of a name changes only when a query is forgotten."""
     with naming(path, f"{RESTORE}, or start over with `tidemark queries --forget {path.parent.name}`"):
         return _read(path.parent, path.read_text("utf-8"))

@@ -15,10 +15,10 @@ import time
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 
 from lakehouse.declare.stream import Source
+from lakehouse.home.atomic_files import read_once
 from lakehouse.home.control.copies import drop
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.damaged import naming
@@ -266,14 +266,14 @@ def _manifests(folder: Path) -> list[Manifest]:
     """Return the manifests in a folder, in order; the folder is listed again when one is folded meanwhile."""
     for _ in range(_LISTINGS):
         try:
-            return [_manifest(path, path.stat().st_ctime_ns) for path in sorted(folder.glob("*.json"))]
+            return [_manifest(path) for path in sorted(folder.glob("*.json"))]
         except FileNotFoundError as error:
             failure = error
     raise failure
 
 
-@lru_cache(50_000)
-def _manifest(path: Path, changed_ns: int) -> Manifest:
+@read_once(50_000)
+def _manifest(path: Path) -> Manifest:
     """Return a manifest, read once a process: what stands under a name changes only when messages are given up."""
     with naming(path):
         return Manifest.from_json(path.read_text("utf-8"))
