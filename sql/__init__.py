@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.resources import files
 
 
+@cache
 def statement(name: str) -> str:
-    """Return the text of a file below ``sql``, such as ``tables/raw``.
+    """Return the text of a file below ``sql``, such as ``tables/raw``. A process reads each once.
 
     Raises:
         FileNotFoundError: when there is no such file.

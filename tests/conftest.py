@@ -20,6 +20,8 @@ from lakehouse.declare.settings import Settings, load_settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.serving.conftest import Lakehouse
+
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
 
@@ -160,6 +162,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     compile_plans(session, False)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def lakehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakehouse]:
+    """The published home that tests of several folders ask, made once a process; none of them changes it."""
+    from tests.serving.conftest import published_lakehouse
+
+    with published_lakehouse(tmp_path_factory.mktemp("lakehouse")) as found:
+        yield found
 
 
 @pytest.fixture

@@ -32,4 +32,4 @@ compile_kernels.compile_pairs()
 compile_kernels.compile_aggregates()
 compile_kernels.compile_others()
 for is_shared in (False, True):
-    bound(tuple(macros(is_shared=is_shared)))
+    bound(macros(is_shared=is_shared))

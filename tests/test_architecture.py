@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -99,6 +100,20 @@ def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@cache
+def _nodes(path: Path) -> tuple[ast.Import | ast.ImportFrom | ast.FunctionDef | ast.AsyncFunctionDef, ...]:
+    """Return the imports and the functions of a file, wherever they are in it."""
+    wanted = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.AsyncFunctionDef
+    found, waiting = [], deque[ast.AST]([_tree(path)])
+    while waiting:
+        node = waiting.popleft()
+        if isinstance(node, wanted):
+            found.append(node)
+        # No statement is below an expression.
+        waiting += (child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr))
+    return tuple(found)
+
+
 def _names(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
@@ -109,9 +124,10 @@ def _names(node: ast.AST) -> Iterator[str]:
 @cache
 def _imports(path: Path) -> frozenset[str]:
     """Return what a file imports anywhere, also what only a type checker reads."""
-    return frozenset(name for node in ast.walk(_tree(path)) for name in _names(node))
+    return frozenset(name for node in _nodes(path) for name in _names(node))
 
 
+@cache
 def _file_of(dotted: str) -> str | None:
     """Return the file of the project that a dotted name is, or is in."""
     parts = dotted.split(".")
@@ -145,7 +161,7 @@ def _layer_of_file(name: str) -> str:
 
 
 def _functions(path: Path) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(_tree(path)):
+    for node in _nodes(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0]
             told = (first.end_lineno or 0) - first.lineno + 1 if ast.get_docstring(node) else 0
@@ -305,7 +321,7 @@ def test_every_function_says_what_it_returns() -> None:
     silent = [
         f"{path.relative_to(ROOT)}:{node.name}"
         for path in MODULES
-        for node in ast.walk(_tree(path))
+        for node in _nodes(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.returns is None
     ]
 

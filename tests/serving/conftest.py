@@ -1,11 +1,10 @@
-"""A published home with random streams, shared by the folder's tests; none of them changes it."""
+"""A published home with random streams; the tests that share it, by the fixture ``lakehouse``, change nothing of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-
-import pytest
 
 from lakehouse.algorithms.rollup.levels import Level
 from lakehouse.home.layout import Home
@@ -50,10 +49,9 @@ class Lakehouse:
         return "the published home"
 
 
-@pytest.fixture(scope="session")
-def lakehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lakehouse]:
-    """Every stream of STREAMS, published once."""
-    root: Path = tmp_path_factory.mktemp("lakehouse")
+@contextmanager
+def published_lakehouse(root: Path) -> Iterator[Lakehouse]:
+    """Give every stream of STREAMS, published once."""
     home = Home(root / "home")
     publish(home, [stream.write(root / name) for name, stream in STREAMS.items()])
     with open_published(home) as reader:

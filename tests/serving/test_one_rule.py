@@ -157,7 +157,7 @@ def test_whole_numbers_that_do_not_divide_have_sides_around_the_quotient(publish
 
 
 def test_no_number_of_a_bound_is_written_in_sql_by_hand() -> None:
-    texts = list(macros())
+    texts = macros()
 
     assert not [text for text in texts for name in NAMED if f"{{{name}}}" in text]
     assert sum(repr(SUM_ROUNDING) in text for text in texts) == 2

@@ -15,9 +15,7 @@ from starlette.testclient import TestClient
 
 from lakehouse.home.layout import Home
 from lakehouse.web.app import WebOptions, create_app
-from tests.serving.conftest import Lakehouse, lakehouse
-
-__all__ = ["lakehouse"]
+from tests.serving.conftest import Lakehouse
 
 
 @pytest.fixture(scope="session")

@@ -55,15 +55,18 @@ def views(segments: Sequence[str] = (), has_own: bool = True) -> Iterator[str]:
         yield _filled(statement(f"serving/{file}"), filled_in)
 
 
-def macros(*, is_shared: bool = False) -> Iterator[str]:
-    """Yield the statements of all macros, which read the views; ``is_shared``: nodes are in several places."""
+@cache
+def macros(*, is_shared: bool = False) -> tuple[str, ...]:
+    """Return the statements of all macros, which read the views; ``is_shared``: nodes are in several places."""
     filled_in = {"{newest}": NEWEST if is_shared else ""}
     filled_in |= {f"{{{name}}}": number for name, number in NAMED.items()}
     filled_in["{most_reads}"] = str(MOST_READS)
+    found = []
     for file in MACRO_FILES:
         aggregate = file.removeprefix("range_")
         own = range_macros(aggregate) if aggregate in _AGGREGATES else statement(f"serving/{file}")
-        yield _filled(own, filled_in)
+        found.append(_filled(own, filled_in))
+    return tuple(found)
 
 
 def _filled(statements: str, filled_in: Mapping[str, str]) -> str:
@@ -83,7 +86,7 @@ def create_macros(
     into = connection.execute("SELECT current_database()").fetchone()
     assert into is not None
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".draft-macros-", suffix=".duckdb") as file:
-        file.write(bound(tuple(macros(is_shared=is_shared))))
+        file.write(bound(macros(is_shared=is_shared)))
         file.flush()
         connection.execute(f"ATTACH {text(file.name)} AS bound (READ_ONLY)")
         connection.execute(f"COPY FROM DATABASE bound TO {into[0]} (SCHEMA)")
