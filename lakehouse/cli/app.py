@@ -9,7 +9,8 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -109,7 +110,7 @@ def call(arguments: Sequence[str]) -> int:
     """Run one command line; return its exit code after telling any error."""
     as_json = "--json" in arguments
     try:
-        code = app(args=list(arguments) or ["--help"], prog_name="tidemark", standalone_mode=False)
+        code = _command()(args=list(arguments) or ["--help"], prog_name="tidemark", standalone_mode=False)
         sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         print("interrupted", file=sys.stderr)
@@ -121,6 +122,12 @@ def call(arguments: Sequence[str]) -> int:
     except Exception as error:
         return _reported(error, as_json)
     return code if isinstance(code, int) else 0
+
+
+@cache
+def _command() -> Callable[..., object]:
+    """Return the command with all its subcommands, whose options typer reads anew wherever it is asked for one."""
+    return typer.main.get_command(app)
 
 
 def _reported(error: Exception, as_json: bool) -> int:

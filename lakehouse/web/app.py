@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import version
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as Asgi
 
@@ -64,15 +66,23 @@ def create_app(layout: Home, options: WebOptions | None = None) -> ASGIApp:
         separate_input_output_schemas=False,
     )
     app.state.layout, app.state.limits, app.state.options = layout, options.limits, options
-    for module in (questions, tables, file):
-        app.include_router(module.router, prefix="/v/{version}", dependencies=[Declared])
-        app.include_router(module.router, prefix="/latest")
-    for module in (home_tables, changes, events, page):
-        app.include_router(module.router)
-    app.include_router(prometheus.router, prefix="/prometheus/api/v1")
-    app.add_api_route("/healthz", _healthy, include_in_schema=False)
+    app.router.routes += _addresses()
     answer_with_problems(app)
     return Access(_Guard(app), layout, options.needs_token)
+
+
+@cache
+def _addresses() -> tuple[BaseRoute, ...]:
+    """Return every address, the same for all homes: FastAPI reads once a process what each of them takes."""
+    router = APIRouter()
+    for module in (questions, tables, file):
+        router.include_router(module.router, prefix="/v/{version}", dependencies=[Declared])
+        router.include_router(module.router, prefix="/latest")
+    for module in (home_tables, changes, events, page):
+        router.include_router(module.router)
+    router.include_router(prometheus.router, prefix="/prometheus/api/v1")
+    router.add_api_route("/healthz", _healthy, include_in_schema=False)
+    return tuple(router.routes)
 
 
 @asynccontextmanager

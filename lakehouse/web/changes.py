@@ -28,17 +28,20 @@ from lakehouse.web.work import Stop
 
 router = APIRouter(tags=["versions"])
 _FRESH = {"Cache-Control": "no-store"}
-_VERSION = {
-    "version": "INTEGER",
-    "published_us": "BIGINT",
-    "stream": "VARCHAR",
-    "batch": "BIGINT",
+_SINCE = {
     "batches": "BIGINT",
     "received": "BIGINT",
     "late": "BIGINT",
     "requeued": "BIGINT",
     "retracted": "BIGINT",
     "rebuilt": "BOOLEAN",
+}
+_VERSION = {
+    "version": "INTEGER",
+    "published_us": "BIGINT",
+    "stream": "VARCHAR",
+    "batch": "BIGINT",
+    **_SINCE,
 }
 _ANSWER = {
     "version": "INTEGER",
@@ -49,14 +52,8 @@ _ANSWER = {
     "exact": "BOOLEAN",
     "final": "BOOLEAN",
     "rows": "BIGINT",
-    "batches": "BIGINT",
-    "received": "BIGINT",
-    "late": "BIGINT",
-    "requeued": "BIGINT",
-    "retracted": "BIGINT",
-    "rebuilt": "BOOLEAN",
+    **_SINCE,
 }
-_SINCE = ("batches", "received", "late", "requeued", "retracted", "rebuilt")
 
 
 @router.get("/versions.{format}", summary="Kept versions, and what came with each, stream by stream")
@@ -144,5 +141,5 @@ def _since(before: dict[str, Any] | None, now: dict[str, Any]) -> list[Any]:
     """Return what came since the version before, in the order of ``_SINCE``; null where none is kept."""
     if before is None:
         return [None] * len(_SINCE)
-    counted = [now[name] - before[name] for name in _SINCE[:-1]]
+    counted = [now[name] - before[name] for name in list(_SINCE)[:-1]]
     return [*counted, now["basis"] != before["basis"]]
