@@ -40,7 +40,7 @@ class ArrivalCounts:
 @njit(cache=True)
 def count_arrival(granules: Any, counts: Any, side: int, granule: int) -> None:
     """Count a row; one that is older than the ring reaches is left out."""
-    slot = granule % len(counts[side])
+    slot = granule & (RING - 1)
     if granules[side, slot] < granule:
         granules[side, slot] = granule
         counts[side, slot] = 0
@@ -51,7 +51,7 @@ def count_arrival(granules: Any, counts: Any, side: int, granule: int) -> None:
 @njit(cache=True)
 def arrived(granules: Any, counts: Any, side: int, granule: int) -> Any:
     """Return how many rows came for a granule, 0 for one that the ring has left behind."""
-    slot = granule % counts.shape[1]
+    slot = granule & (RING - 1)
     return counts[side, slot] if granules[side, slot] == granule else 0
 
 
@@ -59,12 +59,9 @@ def arrived(granules: Any, counts: Any, side: int, granule: int) -> Any:
 def arrived_between(granules: Any, counts: Any, side: int, low: int, high: int, width: int) -> Any:
     """Return about how many rows came for times from ``low`` to ``high``; granules that are cut count by share."""
     first, last = low // width, high // width
-    total = 0.0
-    for granule in range(first, last + 1):
-        count = arrived(granules, counts, side, granule)
-        if granule in (first, last):
-            inside = min(high, granule * width + width - 1) - max(low, granule * width) + 1
-            total += count * inside / width
-        else:
-            total += count
-    return total
+    if first == last:
+        return 0.0 + arrived(granules, counts, side, first) * (high - low + 1) / width
+    total = 0.0 + arrived(granules, counts, side, first) * (first * width + width - low) / width
+    for granule in range(first + 1, last):
+        total += arrived(granules, counts, side, granule)
+    return total + arrived(granules, counts, side, last) * (high - last * width + 1) / width

@@ -1,7 +1,9 @@
 """Compiled loops of a join's clock: the stream time, the edges and the horizons, as rows move them.
 
 What a row sees of the clock does not depend on what it joins with. So a block of rows is told the time first, and
-probes afterwards; each loop has few enough values for the processor's registers.
+probes afterwards. The clock itself is three loops: T, what is held for silent sources, horizons. Each has few enough
+values for the processor's registers, where those of both sides stay: in memory, of a side that cannot be foreseen, a
+row's would wait for those of the row before.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from lakehouse.algorithms.late_join.contract import NO_TIME
-from lakehouse.algorithms.late_join.source_kernels import FAR_AHEAD, hear, look
+from lakehouse.algorithms.late_join.source_kernels import FAR_AHEAD, look, watch_rows
 
 # What is known of each row once it is processed; policies learn from it. The horizon and the edge are the other side's.
 TRACE = np.dtype(
@@ -77,90 +79,112 @@ def tell_time(
 ) -> Any:
     """Trace rows and move time and horizons past them; return where it stopped, and how many rows are logged.
 
-    It stops behind the row at which the next choice of slack is due.
+    It stops behind the row at which the next choice of slack is due. ``out``: trace, refused, log, and two arrays with
+    room for one more than the rows: T, and by side the event time that is held for silent sources.
     """
-    side, event, arrival, row, _, _, usable, source = rows
-    trace, refused, log = out
-    idle, ahead_of_arrival, ahead_of_streams, window = rules
-    is_watched = watch[0].size > 0
-    for at in range(np.uint64(start), np.uint64(stop)):
-        mine, ts, came = np.uint64(side[at]), event[at], arrival[at]
-        if _is_ahead(ts, came, ahead_of_arrival, ahead_of_streams, sides):
-            refused[at] = True
-            state[REFUSED] += 1
-            continue
-        note = trace[at]
-        _note(note, mine, ts, usable[at], window, sides, state)
-        if note.logged:
-            log[0, logged], log[1, logged], log[2, logged] = row[at], mine, ts
-            log[3, logged], log[4, logged], log[5, logged] = note.horizon, note.time, note.edge
-            logged += 1
-        _count(note, mine, usable[at], sides, state)
-        _advance(mine, ts, came, idle, sides, state)
-        if is_watched:
-            _watch(watch, np.int64(mine), source[at], ts, sides, state)
-        raise_horizons(window, sides, state)
-        if state[TIME] >= state[NEXT_CHOICE]:
-            return np.int64(at) + 1, logged
+    trace, refused, _, times, holds = out
+    stop = _advance(rows, start, stop, rules, sides, state, (trace, refused, times))
+    holds[0, 0], holds[1, 0] = sides[0, HOLD], sides[1, HOLD]
+    if watch[0].size > 0:
+        # Before horizons rise: a jump of T must not pass sources that are silent.
+        heard, slacks = (rows[0], rows[1], rows[7]), sides[:, SLACK].copy()
+        watch_rows(heard, start, stop, watch, slacks, refused, times, holds)
+        sides[0, HOLD], sides[1, HOLD] = holds[0, stop - start], holds[1, stop - start]
+    else:
+        for index in range(1, stop - start + 1):
+            holds[0, index], holds[1, index] = sides[0, HOLD], sides[1, HOLD]
+    logged = _note(rows, start, stop, rules[3], sides, state, out, logged)
     return stop, logged
 
 
 @njit(cache=True)
-def _is_ahead(event: int, arrival: int, of_arrival: int, of_streams: int, sides: Any) -> Any:
-    newest = max(sides[0, NEWEST], sides[1, NEWEST])
-    return (event - arrival > of_arrival) | ((newest != NO_TIME) & (event - newest > of_streams))
+def _of(side: Any, left: Any, right: Any) -> Any:
+    """Return a side's value, without a branch: whose turn it is cannot be foreseen."""
+    return left ^ ((left ^ right) & -side)
 
 
 @njit(cache=True)
-def _note(note: Any, mine: Any, ts: int, can_join: bool, window: int, sides: Any, state: Any) -> None:
-    note.side, note.ts, note.time, note.newest = mine, ts, state[TIME], sides[mine, NEWEST]
-    other = np.uint64(1) - mine
-    note.horizon, note.edge, note.matches = sides[other, HORIZON], sides[other, EDGE], 0
-    note.logged = can_join & (ts - window <= note.horizon)
-    note.kept = can_join & (ts > sides[mine, HORIZON])
+def _advance(rows: Any, start: int, stop: int, rules: Any, sides: Any, state: Any, out: Any) -> Any:
+    """Move the newest times and T, which never fall; note T before the first row and after each one."""
+    side, event, arrival, usable = rows[0], rows[1], rows[2], rows[6]
+    idle, ahead_of_arrival, ahead_of_streams, _ = rules
+    trace, refused, times = out
+    left, right, time, first = sides[0, NEWEST], sides[1, NEWEST], state[TIME], state[FIRST_ARRIVAL]
+    left_came, right_came = sides[0, LAST_ARRIVAL], sides[1, LAST_ARRIVAL]
+    choice, index = state[NEXT_CHOICE], np.uint64(0)
+    for at in range(np.uint64(start), np.uint64(stop)):
+        mine, ts, came, newest = np.int64(side[at]), event[at], arrival[at], max(left, right)
+        times[index] = time
+        index += np.uint64(1)
+        if (ts - came > ahead_of_arrival) | ((newest != NO_TIME) & (ts - newest > ahead_of_streams)):
+            refused[at] = True
+            continue
+        note = trace[at]
+        note.side, note.ts, note.time, note.newest = mine, ts, time, _of(mine, left, right)
+        if usable[at] & (ts < sides[mine, IDLE_TIME]):
+            sides[mine, RISKED] += 1
+        if first == NO_TIME:
+            first = came
+        left, right = max(left, _of(mine, ts, NO_TIME)), max(right, _of(mine, NO_TIME, ts))
+        left_came = max(left_came, _of(mine, came, NO_TIME))
+        right_came = max(right_came, _of(mine, NO_TIME, came))
+        now, own = min(left, right), _of(mine, left, right)
+        if came - max(_of(mine, right_came, left_came), first) > idle and own > now:
+            now = own
+            sides[1 - mine, IDLE_TIME] = max(sides[1 - mine, IDLE_TIME], now)
+        time = max(time, now)
+        if time >= choice:
+            break
+    times[index] = time
+    sides[0, NEWEST], sides[1, NEWEST], state[TIME], state[FIRST_ARRIVAL] = left, right, time, first
+    sides[0, LAST_ARRIVAL], sides[1, LAST_ARRIVAL] = left_came, right_came
+    return start + np.int64(index)
 
 
 @njit(cache=True)
-def _count(note: Any, mine: Any, can_join: bool, sides: Any, state: Any) -> None:
-    """Count without a branch: which rows are late is hard to foresee."""
-    sides[mine, LOGGED] += note.logged
-    sides[mine, RISKED] += can_join & (note.ts < sides[mine, IDLE_TIME])
-    sides[mine, UNUSABLE] += not can_join
-    state[KEPT_SINCE] += note.kept
-    state[PROCESSED] += 1
+def _note(
+    rows: Any, start: int, stop: int, window: int, sides: Any, state: Any, out: Any, logged: int
+) -> Any:
+    """Note each row's horizons, log those that may have missed partners, and raise edges and horizons behind it.
 
-
-@njit(cache=True)
-def _advance(mine: Any, event: int, arrival: int, idle: int, sides: Any, state: Any) -> None:
-    """Move the side's newest time and T, which never fall."""
-    if state[FIRST_ARRIVAL] == NO_TIME:
-        state[FIRST_ARRIVAL] = arrival
-    sides[mine, NEWEST] = max(sides[mine, NEWEST], event)
-    sides[mine, LAST_ARRIVAL] = max(sides[mine, LAST_ARRIVAL], arrival)
-    other = np.uint64(1) - mine
-    time = min(sides[mine, NEWEST], sides[other, NEWEST])
-    heard = max(sides[other, LAST_ARRIVAL], state[FIRST_ARRIVAL])
-    if arrival - heard > idle and sides[mine, NEWEST] > time:
-        time = sides[mine, NEWEST]
-        sides[other, IDLE_TIME] = max(sides[other, IDLE_TIME], time)
-    state[TIME] = max(state[TIME], time)
-
-
-@njit(cache=True)
-def _watch(watch: Any, mine: Any, source: int, event: int, sides: Any, state: Any) -> None:
-    """Note the row's source, and where a look is due, hold rows for silent ones.
-
-    Called before horizons rise: a jump of T must not pass sources that are silent.
+    As ``raise_horizons`` does, with both sides' values in registers.
     """
-    if hear(watch, mine, source, event, state[TIME], sides[1 - mine, SLACK]):
-        hold_for_silent(watch, sides, state)
+    side, event, row, usable = rows[0], rows[1], rows[3], rows[6]
+    trace, refused, log, times, holds = out
+    left, left_edge, left_slack = sides[0, HORIZON], sides[0, EDGE], sides[0, SLACK]
+    right, right_edge, right_slack = sides[1, HORIZON], sides[1, EDGE], sides[1, SLACK]
+    processed, kept, index = 0, 0, np.uint64(0)
+    for at in range(np.uint64(start), np.uint64(stop)):
+        index += np.uint64(1)
+        if refused[at]:
+            state[REFUSED] += 1
+            continue
+        note, mine, ts, can_join, time = trace[at], np.int64(side[at]), event[at], usable[at], times[index]
+        note.horizon, note.edge, note.matches = _of(mine, right, left), _of(mine, right_edge, left_edge), 0
+        note.logged = can_join & (ts - window <= note.horizon)
+        note.kept = can_join & (ts > _of(mine, left, right))
+        kept += note.kept
+        processed += 1
+        if note.logged:
+            sides[mine, LOGGED] += 1
+            log[0, logged], log[1, logged], log[2, logged] = row[at], mine, ts
+            log[3, logged], log[4, logged], log[5, logged] = note.horizon, note.time, note.edge
+            logged += 1
+        if not can_join:
+            sides[mine, UNUSABLE] += 1
+        left_edge = max(left_edge, min(time, holds[0, index]) - window)
+        right_edge = max(right_edge, min(time, holds[1, index]) - window)
+        left, right = max(left, left_edge - left_slack), max(right, right_edge - right_slack)
+    sides[0, HORIZON], sides[1, HORIZON], sides[0, EDGE], sides[1, EDGE] = left, right, left_edge, right_edge
+    state[KEPT_SINCE] += kept
+    state[PROCESSED] += processed
+    return logged
 
 
 @njit(cache=True)
 def hold_for_silent(watch: Any, sides: Any, state: Any) -> None:
     """Hold each side's rows for the other side's silent sources."""
-    for side in range(2):
-        sides[1 - side, HOLD] = look(watch, side, state[TIME], sides[1 - side, SLACK])
+    sides[0, HOLD], sides[1, HOLD] = look(watch, state[TIME], sides[:, SLACK].copy())
 
 
 @njit(cache=True)

@@ -9,7 +9,7 @@ from numba import njit
 
 from lakehouse.algorithms.late_join.arrival_counts import arrived, arrived_between, count_arrival
 from lakehouse.algorithms.late_join.contract import NO_TIME
-from lakehouse.algorithms.late_join.slack_grid import bin_of
+from lakehouse.algorithms.late_join.slack_grid import bin_of, quotient
 from lakehouse.algorithms.late_join.spare import spare_slack
 
 # One row in so many tells the selectivity of all.
@@ -27,23 +27,48 @@ def learn(
     ``estimated`` and ``behind`` are sides x bins, by stored side; ``quarter`` are the totals that go with them.
     """
     granules, counts = arrivals
+    _count_lags(trace, window, grid, behind)
+    seen, per_us = int(quarter[SEEN]), 1.0 / width
+    began = trace[0].ts // width if len(trace) else 0
     for index in range(len(trace)):
         row = trace[index]
-        other = 1 - row.side
-        if row.time != NO_TIME:
-            behind[other, bin_of(grid, row.edge + window - row.ts)] += 1.0
-        if row.logged or int(quarter[SEEN]) % SAMPLED == 0:
+        is_sampled = seen % SAMPLED == 0
+        if row.logged or is_sampled:
             low, high = max(row.ts - window, row.horizon + 1), row.ts + window
             offers = 0.0
             if low <= high:
-                offers = arrived_between(granules, counts, other, low, high, width)
-            if int(quarter[SEEN]) % SAMPLED == 0:
+                offers = arrived_between(granules, counts, 1 - row.side, low, high, width)
+            if is_sampled:
                 quarter[MATCHES] += row.matches
                 quarter[OFFERS] += offers
             if row.logged:
-                _add_missed(row, offers, window, width, grid, quarter, estimated[other], arrivals)
-        quarter[SEEN] += 1.0
-        count_arrival(granules, counts, row.side, row.ts // width)
+                _add_missed(row, offers, window, width, grid, quarter, estimated[1 - row.side], arrivals)
+        seen += 1
+        granule = began + quotient(row.ts - began * width, width, per_us)
+        count_arrival(granules, counts, row.side, granule)
+    quarter[SEEN] = seen
+
+
+@njit(cache=True)
+def _count_lags(trace: Any, window: int, grid: Any, behind: Any) -> None:
+    """Count rows by their lag behind T, by the other side.
+
+    Most rows are on time and share a bin. The late ones, which cannot be foreseen, are listed first, without a branch.
+    """
+    late, found, on_time, on_time_left = np.empty(len(trace), np.int64), 0, 0, 0
+    for index in range(len(trace)):
+        row = trace[index]
+        is_known, is_late = row.time != NO_TIME, row.edge + window >= row.ts
+        late[found] = index
+        found += is_known & is_late
+        on_time += is_known & (not is_late)
+        on_time_left += is_known & (not is_late) & (row.side == 0)
+    behind[1, 0] += on_time_left
+    behind[0, 0] += on_time - on_time_left
+    per_us = 1.0 / grid[1]
+    for index in range(found):
+        row = trace[late[index]]
+        behind[1 - row.side, bin_of(grid, row.edge + window - row.ts, per_us)] += 1.0
 
 
 @njit(cache=True)
@@ -66,12 +91,13 @@ def _add_missed(
     else:
         share = row.matches / offers if offers > 0.0 else 0.0
     share = min(share, 1.0)
+    per_us = 1.0 / grid[1]
     for granule in range(low // width, high // width + 1):
         count = arrived(granules, counts, 1 - row.side, granule)
         if count:
             first, last = max(low, granule * width), min(high, granule * width + width - 1)
             needed = row.edge - (first + last) // 2
-            estimated[bin_of(grid, needed)] += share * count * (last - first + 1) / width
+            estimated[bin_of(grid, needed, per_us)] += share * count * (last - first + 1) / width
 
 
 @njit(cache=True)

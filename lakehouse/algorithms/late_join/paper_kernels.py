@@ -20,13 +20,14 @@ def learn_delays(
 ) -> None:
     """Add rows to ``by_delay``, sides x 3 x bins, and raise the largest delay of each side."""
     granules, counts = arrivals
+    per_us = 1.0 / grid[1]
     for index in range(len(trace)):
         row = trace[index]
         side = row.side
         delay = 0 if row.newest == NO_TIME else max(0, row.newest - row.ts)
         largest[side] = max(largest[side], delay)
         # A delay of (D g, (D + 1) g] is covered by a slack of (D + 1) g: one microsecond less than a need.
-        where = bin_of(grid, delay - 1)
+        where = bin_of(grid, delay - 1, per_us)
         low, high = max(row.ts - window, row.horizon + 1), row.ts + window
         by_delay[side, ROWS, where] += 1.0
         by_delay[side, MATCHES, where] += row.matches

@@ -62,13 +62,14 @@ def join_rows(
     is_plain = shape[0] == EQUALITY and comparisons.size == 0
     at, found, logged, window, ends = start, 0, 0, rules[3], ring[4]
     asks, chains = np.empty(BLOCK * len(offsets), ASK), np.empty(BLOCK * len(offsets), np.uint64)
+    clocked = trace, refused, log, np.empty(BLOCK + 1, np.int64), np.empty((2, BLOCK + 1), np.int64)
     while at < len(rows[0]):
         expire(sides, ring[0], ends)
         stop = min(at + BLOCK, len(rows[0]))
         if ring[0].shape[1] - max(ends[0, HEAD] - ends[0, TAIL], ends[1, HEAD] - ends[1, TAIL]) < stop - at:
             break
         number = state[PROCESSED]
-        stop, logged = tell_time(rows, at, stop, rules, sides, state, watch, (trace, refused, log), logged)
+        stop, logged = tell_time(rows, at, stop, rules, sides, state, watch, clocked, logged)
         asked = _ask(rows, at, stop, number, window, offsets, ring, trace, refused, asks, chains)
         if is_plain:
             places, count = _walk(ring[0], asks, chains, asked, places)
@@ -209,7 +210,7 @@ def _write(
 ) -> None:
     """Write the pairs where their rows' pairs belong, and count the slack that each needed."""
     entries = entries_of_sides.reshape(-1)
-    inside = np.uint64(entries_of_sides.shape[1] - 1)
+    inside, per_us = np.uint64(entries_of_sides.shape[1] - 1), 1.0 / grid[1]
     for index in range(count):
         place = places[index]
         ask = asks[place >> ASK_BITS]
@@ -220,7 +221,7 @@ def _write(
         pairs[2, to] = max(ask.high - window, then)
         ask.place += 1
         if ask.edge >= then:
-            needed[other, bin_of(grid, ask.edge - then)] += 1
+            needed[other, bin_of(grid, ask.edge - then, per_us)] += 1
             needed[other, 0] -= 1
 
 

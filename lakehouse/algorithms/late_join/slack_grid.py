@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 LINEAR = 64
 LARGEST_US = 2**45
+LARGEST_EXACT = 2**50
 
 
 def slack_grid(granularity_us: int) -> Int64s:
@@ -30,10 +31,26 @@ def slack_grid(granularity_us: int) -> Int64s:
 
 
 @njit(cache=True)
-def bin_of(grid: Any, needed_us: int) -> Any:
-    """Return the bin of a needed slack; the number of slacks for one that nothing covers."""
+def bin_of(grid: Any, needed_us: int, per_us: float) -> Any:
+    """Return the bin of a needed slack; the number of slacks for one that nothing covers.
+
+    ``per_us`` is ``1 / grid[1]``, which callers work out once.
+    """
     if needed_us < 0:
         return 0
     if needed_us < grid[LINEAR]:
-        return 1 + needed_us // grid[1]
+        return 1 + quotient(needed_us, grid[1], per_us)
     return np.searchsorted(grid, needed_us, side="right")
+
+
+@njit(cache=True)
+def quotient(dividend: int, divisor: int, inverse: float) -> Any:
+    """Return ``dividend // divisor``, given about ``1 / divisor``: a product costs a fraction of a division.
+
+    What the product is wrong by, the remainder tells. Numbers that a double does not hold are divided.
+    """
+    if dividend > LARGEST_EXACT or dividend < -LARGEST_EXACT:
+        return dividend // divisor
+    found = np.int64(dividend * inverse)
+    rest = dividend - found * divisor
+    return found + np.int64(rest >= divisor) - np.int64(rest < 0)

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lakehouse.algorithms.late_join.source_kernels import KNOWN, SOURCE
+from lakehouse.algorithms.late_join.contract import NO_TIME
+from lakehouse.algorithms.late_join.source_kernels import DUE, KNOWN, SOURCE
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Int64s
 
-Watch = tuple[Any, Any, Any, Any]
+Watch = tuple[Any, Any, Any, Any, Any]
 
 
 def watch_of(slots: int, *, gaps: float = 0.0, seen: int = 0, drain: float = 0.0, gone_us: int = 0) -> Watch:
@@ -24,12 +25,13 @@ def watch_of(slots: int, *, gaps: float = 0.0, seen: int = 0, drain: float = 0.0
     silence in which rows held back may still come; ``gone_us``: when a source is forgotten.
     """
     settings = np.array([gaps, seen, drain, gone_us], np.float64)
-    return np.zeros((2, slots), SOURCE), np.zeros((2, slots), np.int64), np.zeros((2, 2), np.int64), settings
+    counts, looks = np.zeros((2, 2), np.int64), np.full(3, NO_TIME, np.int64)
+    return np.zeros((2, slots), SOURCE), np.zeros((2, slots), np.int64), counts, settings, looks
 
 
 def pack(watch: Watch) -> bytes:
     """Return the sources that are known; equal states give equal bytes."""
-    records, _, totals, _ = watch
+    records, _, totals, _, _ = watch
     side, slot = np.nonzero(records["seen"])
     own = np.empty(len(side), [("side", np.int64), ("slot", np.int64), ("source", SOURCE)])
     own["side"], own["slot"], own["source"] = side, slot, records[side, slot]
@@ -39,11 +41,12 @@ def pack(watch: Watch) -> bytes:
 
 def unpack(watch: Watch, packed: bytes) -> None:
     """Take over what was packed."""
-    records, listed, totals, _ = watch
+    records, listed, totals, _, looks = watch
     totals[:] = np.frombuffer(packed, np.int64, 4).reshape(2, 2)
     own = np.frombuffer(packed[32:], [("side", np.int64), ("slot", np.int64), ("source", SOURCE)])
     records[:] = np.zeros(1, SOURCE)[0]
     records[own["side"], own["slot"]] = own["source"]
+    looks[DUE] = NO_TIME
     for side in (0, 1):
         slots: Int64s = own["slot"][own["side"] == side]
         listed[side, : len(slots)] = slots

@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lakehouse.algorithms.late_join.conditions import Equality
-from lakehouse.algorithms.late_join.contract import NO_SOURCE, Batch
+from lakehouse.algorithms.late_join.contract import NO_SOURCE, NO_TIME, Batch
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.policy_per_source import PerSource
 from lakehouse.algorithms.late_join.qjoin import QJoin
+from lakehouse.algorithms.late_join.source_kernels import DUE
+from tests.algorithms.late_join.streams import outcome_of, parts
 
 SECOND = 1_000_000
 
@@ -117,6 +121,32 @@ def test_more_sources_than_slots_are_watched_as_far_as_there_is_room() -> None:
 
     assert again.snapshot() == policy.snapshot()
     assert np.count_nonzero(policy.watch[0]["seen"]) <= 2 * 1024
+
+
+@settings(deadline=None, max_examples=15)
+@given(seed=st.integers(0, 2**32), sources=st.sampled_from([3, 20]), gone_us=st.sampled_from([12, 60]))
+def test_a_look_at_sources_that_is_left_out_would_have_found_nothing(
+    seed: int, sources: int, gone_us: int
+) -> None:
+    """Beside a join for which a look is due before each row: sources fall silent, and hold rows back or not."""
+    rng = np.random.default_rng(seed)
+    event, source = np.cumsum(rng.integers(0, 3, 240)), rng.integers(0, sources, 240)
+    silent_until = np.where((event + 13 * source) % 60 < 30, event + 30 - (event + 13 * source) % 60, event)
+    holds_back = rng.random(sources) < 0.7
+    arrival = np.where(holds_back[source], silent_until, event) + rng.integers(0, 4, 240)
+    batch = Batch.of(rng.integers(0, 2, 240), event, arrival_us=arrival, source=source)
+    batch = batch[(silent_until == event) | holds_back[source]]
+    batch = batch[np.argsort(batch.arrival_us, kind="stable")]
+    saving, looking = (
+        QJoin(Equality(), 6, PerSource(0.8, 16, 4, granularity_us=1, gaps=1.0, seen=2, gone_us=gone_us))
+        for _ in range(2)
+    )
+
+    for row in parts(batch, range(len(batch))):
+        looking.policy.watch[4][DUE] = NO_TIME
+        assert outcome_of(saving, [row]) == outcome_of(looking, [row])
+        assert saving.slacks_us == looking.slacks_us
+    assert saving.snapshot() == looking.snapshot()
 
 
 @pytest.mark.parametrize("wrong", [{"gaps": -1.0}, {"seen": -1}, {"gone_us": -1}, {"recall": 1.0}])

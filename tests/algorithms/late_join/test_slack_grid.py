@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.late_join.slack_grid import bin_of, slack_grid
+from lakehouse.algorithms.late_join.slack_grid import bin_of, quotient, slack_grid
 
 
 @settings(deadline=None)
@@ -13,10 +13,17 @@ from lakehouse.algorithms.late_join.slack_grid import bin_of, slack_grid
 def test_the_slack_of_a_bin_is_the_least_that_covers_its_need(granularity: int, needed: int) -> None:
     grid = slack_grid(granularity)
 
-    found = bin_of(grid, needed)
+    found = bin_of(grid, needed, 1 / granularity)
 
     assert found == int(np.argmax(grid > needed) if needed >= 0 else 0) or needed >= grid[-1]
     assert found == len(grid) or (grid[found] > needed and (found == 0 or grid[found - 1] <= needed))
+
+
+@settings(deadline=None)
+@given(dividend=st.integers(-(2**61), 2**61) | st.integers(-(10**7), 10**7), divisor=st.integers(1, 2**45))
+def test_a_quotient_by_a_product_is_the_quotient(dividend: int, divisor: int) -> None:
+    for near in (dividend, dividend - dividend % divisor, dividend - dividend % divisor - 1):
+        assert quotient(near, divisor, 1 / divisor) == near // divisor
 
 
 def test_slacks_are_multiples_and_grow_by_about_a_twelfth() -> None:

@@ -29,7 +29,7 @@ def reorder(
     for at in range(start, len(side)):
         newest = state[side[at]]
         delay = 0 if newest == NO_TIME else max(0, newest - event[at])
-        delays[side[at], bin_of(grid, delay - 1)] += 1.0
+        delays[side[at], bin_of(grid, delay - 1, 1.0 / grid[1])] += 1.0
         state[LARGEST_DELAY] = max(state[LARGEST_DELAY], delay)
         if grows:
             state[SLACK] = max(state[SLACK], delay)
