@@ -115,4 +115,4 @@ def _ms(work: Callable[[], object]) -> float:
 
 
 if __name__ == "__main__":
-    run_parts(__doc__, __package__, ("control",))
+    run_parts(__doc__, __package__, ("control",), only_in_full=("control_manifests",))

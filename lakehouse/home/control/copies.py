@@ -43,12 +43,12 @@ _CHANGE = (
     "ON CONFLICT (home, path) DO UPDATE SET change = excluded.change, content = excluded.content {where} "
     "RETURNING change"
 )
-# Every part is named by a lease that was taken once.
+# Every part is named by a lease that was taken once; of each the index gives the rows that are new, and no others.
 _SINCE = (
-    "SELECT f.part, f.change, f.path, f.content FROM tidemark_leases AS l "
-    "JOIN tidemark_files AS f ON f.home = l.home AND f.part = l.name WHERE l.home = :home "
-    "AND f.change > coalesce(CAST(CAST(:copied AS json) ->> l.name AS bigint), 0) "
-    "ORDER BY f.part, f.change LIMIT :most"
+    "SELECT f.part, f.change, f.path, f.content FROM tidemark_leases AS l CROSS JOIN LATERAL ("
+    "SELECT part, change, path, content FROM tidemark_files WHERE home = l.home AND part = l.name "
+    "AND change > coalesce(CAST(CAST(:copied AS json) ->> l.name AS bigint), 0) ORDER BY change LIMIT :most"
+    ") AS f WHERE l.home = :home ORDER BY f.part, f.change LIMIT :most"
 )
 
 
