@@ -2,7 +2,7 @@
 
     create_table    a table, from columns and properties
     commit          files added and removed; under a writer's number, so that it is made once
-    append          rows of this process: one Parquet file, one commit
+    append          rows that this process holds: one Parquet file, or one for each core, and one commit
 
 A writer puts Parquet files into a folder of its own below the table and commits them. Nobody sees them before the
 commit; a writer that dies before it leaves files that a vacuum deletes. Creating a log entry takes the number of the
@@ -12,10 +12,13 @@ next version, and only one writer can create it. A commit costs some ten millise
 from __future__ import annotations
 
 import json
+import os
 import time
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -24,7 +27,7 @@ from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.open_tables import open_table as open_table
 from lakehouse.home.open_tables import opened
 from lakehouse.home.seal import fences, require_leases
-from lakehouse.home.table_files import source, write
+from lakehouse.home.table_files import sink, source
 from lakehouse.home.tables_place import options_of, record
 
 if TYPE_CHECKING:
@@ -36,6 +39,9 @@ if TYPE_CHECKING:
 MOST_TRIES = 100
 # Delta's own number where a table does not name the columns that its statistics are about.
 _FIRST_COLUMNS = 32
+# Encoding is most of what it takes to write a file, and one core does it.
+_ROWS_A_FILE = 250_000
+_GROUP_ROWS, _PART_ROWS = 500_000, 125_000
 # Delta cuts longer texts in its statistics; here they have no statistics.
 _TEXT = 32
 _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -50,6 +56,42 @@ class DataFile:
     size: int
     statistics: Mapping[str, Any]
     partition: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Rows in parts, each made when it is written, in any thread, and their number, or about that."""
+
+    schema: pa.Schema
+    parts: Sequence[Callable[[], pa.Table]]
+    sizes: Sequence[int]
+
+    @staticmethod
+    def of(rows: pa.Table) -> Parts:
+        """Return a table's rows in parts."""
+        starts = range(0, rows.num_rows, _PART_ROWS)
+        sizes = [min(_PART_ROWS, rows.num_rows - start) for start in starts]
+        return Parts(rows.schema, [partial(rows.slice, start, _PART_ROWS) for start in starts], sizes)
+
+    def with_number(self, name: str, number: int) -> Parts:
+        """Return the rows with one more column that has this number."""
+        import pyarrow as pa
+
+        def numbered(part: Callable[[], pa.Table]) -> pa.Table:
+            rows = part()
+            return rows.append_column(name, pa.repeat(pa.scalar(number, pa.int64()), rows.num_rows))
+
+        parts = [partial(numbered, part) for part in self.parts]
+        return Parts(self.schema.append(pa.field(name, pa.int64())), parts, self.sizes)
+
+    def shares(self, count: int) -> list[Iterator[pa.Table]]:
+        """Cut the rows, in their order, into so many shares of about the same number."""
+        most, before = max(1, -(-sum(self.sizes) // count)), 0
+        pieces: list[list[Callable[[], pa.Table]]] = [[] for _ in range(count)]
+        for part, size in zip(self.parts, self.sizes, strict=True):
+            pieces[min((before + size // 2) // most, count - 1)].append(part)
+            before += size
+        return [(part() for part in share) for share in pieces]
 
 
 def create_table(
@@ -176,18 +218,50 @@ def append(table: Path, rows: Sequence[Mapping[str, Any]], writer: tuple[str, in
 def append_arrow(
     known: DeltaTable, table: Path, rows: pa.Table, writer: tuple[str, int] | None = None
 ) -> list[DataFile]:
-    """Append rows that have the table's columns and types; return the file that holds them, none without rows."""
+    """Append rows that have the table's columns and types; return the files that hold them, none without rows."""
     added = write_arrow(known, table, rows)
     commit(known, table, added, writer=writer)
     return added
 
 
 def write_arrow(known: DeltaTable, table: Path, rows: pa.Table) -> list[DataFile]:
-    """Write rows that have the table's columns and types to a file, to be committed; none without rows."""
-    folder = new_folder(table)
+    """Write rows that have the table's columns and types, as ``write_parts`` does."""
+    return write_parts(known, table, Parts.of(rows))
+
+
+def write_parts(known: DeltaTable, table: Path, rows: Parts) -> list[DataFile]:
+    """Write rows to a file, or many to one a core, to be committed: columns that they lack are null.
+
+    Memory: a row group and a part for each core.
+    """
+    folder, columns = new_folder(table), arrow_schema(known)
     folder.mkdir(parents=True)
-    write(rows, folder / "part-00000.parquet")
+    shares = rows.shares(max(1, min(os.cpu_count() or 1, sum(rows.sizes) // _ROWS_A_FILE)))
+    with ThreadPoolExecutor(len(shares)) as pool:
+        places = (folder / f"part-{number:05d}.parquet" for number in range(len(shares)))
+        for done in [
+            pool.submit(_write_share, share, path, columns)
+            for share, path in zip(shares, places, strict=True)
+        ]:
+            done.result()
     return data_files(known, table, folder)
+
+
+def _write_share(parts: Iterable[pa.Table], path: Path, columns: pa.Schema) -> None:
+    """Write parts to one file, as many as have enough rows to a row group."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    held, waiting = list[pa.Table](), 0
+    with sink(path) as file, parquet.ParquetWriter(file, columns) as writer:
+        for part in parts:
+            held.append(fitted(part, columns))
+            waiting += part.num_rows
+            if waiting >= _GROUP_ROWS:
+                writer.write_table(pa.concat_tables(held))
+                held, waiting = [], 0
+        if waiting:
+            writer.write_table(pa.concat_tables(held))
 
 
 def arrow_schema(known: DeltaTable) -> pa.Schema:

@@ -80,6 +80,11 @@ class LazySession:
                 self._session = _start(self._settings)
         return self._session
 
+    @property
+    def is_local(self) -> bool:
+        """Whether it is to run in this process."""
+        return self._settings.spark.is_local
+
     def is_started(self) -> bool:
         """Return whether this process has the session."""
         return self._session is not None or SparkSession.getActiveSession() is not None
@@ -155,6 +160,13 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
+
+
+def is_local(spark: SparkSession) -> bool:
+    """Return whether tasks run on this machine, in the process of the session; none is started for that."""
+    if isinstance(spark, LazySession):
+        return spark.is_local
+    return str(spark.sparkContext.master).startswith("local")
 
 
 def cores_of(own: SparkSettings, spark: SparkSession) -> int:

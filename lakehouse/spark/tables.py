@@ -26,9 +26,9 @@ from lakehouse.home.lease import lease as lease
 from lakehouse.home.open_tables import opened
 from lakehouse.home.table_commits import (
     DataFile,
+    Parts,
     add_columns,
     append,
-    append_arrow,
     arrow_schema,
     commit,
     committed,
@@ -39,6 +39,7 @@ from lakehouse.home.table_commits import (
     new_folder,
     open_table,
     write_arrow,
+    write_parts,
 )
 from lakehouse.home.table_files import source
 from lakehouse.home.table_log import Between, Ranges, files_between, read_near, read_parts
@@ -145,15 +146,22 @@ def append_once(rows: DataFrame, table: Path, writer: str, version: int) -> list
 
 def append_arrow_once(rows: pa.Table, table: Path, writer: str, version: int) -> list[Path] | None:
     """Append rows that this process holds, as ``append_once`` does, without Spark."""
+    return append_parts_once(Parts.of(rows), table, writer, version)
+
+
+def append_parts_once(rows: Parts, table: Path, writer: str, version: int) -> list[Path] | None:
+    """Append rows that this process makes part by part, as ``append_once`` does, without Spark."""
     with opened(table) as known:
         if committed(known, _known_as(writer)) >= version:
             return None
-        lacking = set(rows.column_names) - {column.name for column in known.schema().fields}
+        lacking = set(rows.schema.names) - {column.name for column in known.schema().fields}
         if lacking:
-            add_columns(table, from_arrow_schema(rows.select(sorted(lacking)).schema).json())
+            more = pa.schema([rows.schema.field(name) for name in sorted(lacking)])
+            add_columns(table, from_arrow_schema(more).json())
             known.update_incremental()
-        whole = fitted(rows, arrow_schema(known))
-        return [each.path for each in append_arrow(known, table, whole, (_known_as(writer), version))]
+        added = write_parts(known, table, rows)
+        commit(known, table, added, writer=(_known_as(writer), version))
+        return [each.path for each in added]
 
 
 def write_files(rows: DataFrame, known: DeltaTable, table: Path) -> list[DataFile]:

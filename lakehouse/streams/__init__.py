@@ -5,6 +5,7 @@ topics.py           the unread messages of a stream's topics: fixed in manifests
 drain.py            the manifests of a stream in order, each one an ingest batch
 batch_records.py    the typed records of one batch, each with its reason for rejection
 buffered_batch.py   verdicts on records that must be compared; small_batch.py: on the driver; batch_stats.py: counts
+file_chunks.py      files that the driver reads in chunks; spill.py: chunks that are not held in memory
 ingest.py           one batch: records to raw, quarantine and ledger
 duplicates.py       identity: the first accepted row stays; identities.py: hashes of identities and their index
 lateness.py         the order in which rows are processed, and how far they are behind the newest time before them

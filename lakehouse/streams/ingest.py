@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from lakehouse.home.crashpoint import crash_point
+from lakehouse.home.table_commits import Parts
 from lakehouse.spark import tables
 from lakehouse.streams.batch_records import BatchRecords, StreamTables
 from lakehouse.streams.batch_stats import BatchStats, empty_stats, observed_columns, observed_stats
@@ -47,7 +48,7 @@ class BatchTables:
     # Tables that an earlier attempt has appended to.
     had: set[str] = field(default_factory=set)
 
-    def append_raw(self, rows: DataFrame | pa.Table) -> list[Path] | None:
+    def append_raw(self, rows: DataFrame | Parts) -> list[Path] | None:
         """Append accepted rows; return the files written, None if that was done before."""
         if isinstance(rows, DataFrame):
             rows = rows.drop("reason", "detail", "record", "message")
@@ -79,12 +80,15 @@ class BatchTables:
         for table in (layout.raw(name), layout.quarantine(name)):
             tables.remove(self.target.spark, table, f"batch = {self.batch}")
 
-    def _append(self, rows: DataFrame | pa.Table, table: str) -> list[Path] | None:
+    def _append(self, rows: DataFrame | Parts | pa.Table, table: str) -> list[Path] | None:
         name = self.target.stream.name
         path = getattr(self.target.layout, table)(name)
         if isinstance(rows, pa.Table):
             arrow = rows.append_column("batch", pa.repeat(pa.scalar(self.batch), rows.num_rows))
             written = tables.append_arrow_once(arrow, path, writer_of(name), self.batch)
+        elif isinstance(rows, Parts):
+            numbered_parts = rows.with_number("batch", self.batch)
+            written = tables.append_parts_once(numbered_parts, path, writer_of(name), self.batch)
         else:
             numbered = rows.withColumn("batch", F.lit(self.batch).cast("bigint"))
             written = tables.append_once(numbered, path, writer_of(name), self.batch)

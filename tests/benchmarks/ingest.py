@@ -5,7 +5,7 @@
 Sets of files. *A day*: CSV of devices that report every second, in order, taken in without and with an identity, into
 tables that hold the minute before. *Dirty*: a thousand devices in three groupings, rows of two hours in any order, so
 that most are late; one line in a hundred is no record, one value in a hundred is missing. *Parquet*: the day as such
-files. *Large*: four days, more than 128 MB, as one batch, which tasks of Spark judge.
+files. *Large*: four days, more than 128 MB, as one batch, whose rows are spilled to disk.
 
 Ours and the plain job take turns in one session whose JVM compiles fully; each way is warmed up first. The plain job
 reads the same files as one batch, writes a Delta table, and groups that by device and minute into another; it checks
@@ -35,7 +35,7 @@ from pyspark.sql import functions as F
 from jobs import build_rollups, ingest, publish
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.spark.session import started_session
-from lakehouse.streams import small_batch
+from lakehouse.streams import file_chunks
 from tests.benchmarks.parts import cpu_s, run_parts
 
 if TYPE_CHECKING:
@@ -275,8 +275,8 @@ def compared(spark: SparkSession, folder: Path, quick: bool) -> dict[str, Any]:
     for _ in range(rounds if quick else rounds + 1):
         for key, (job, name, identity) in WAYS.items():
             # Quickly, a batch of any size is large.
-            most = 0 if quick and name == "large" else small_batch.SMALL_BYTES
-            with patch.object(small_batch, "SMALL_BYTES", most):
+            most = 0 if quick and name == "large" else file_chunks.HELD_BYTES
+            with patch.object(file_chunks, "HELD_BYTES", most):
                 rounds_of[key].append(job(spark, folder / name, identity))
     found = {
         key: (statistics.median(wall), statistics.median(cpu))

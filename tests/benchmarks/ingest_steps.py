@@ -62,7 +62,7 @@ def watched() -> Stopwatch:
     watch.time(rollup, "nodes_and_counts", "rollup: plan of nodes")
     watch.time(rollup, "nodes_and_counts_here", "rollup: nodes")
     watch.time(tables, "append_once", append_to)
-    watch.time(tables, "append_arrow_once", append_to)
+    watch.time(tables, "append_parts_once", append_to)
     return watch
 
 

@@ -14,7 +14,7 @@ import pytest
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.declare.stream import Stream
 from lakehouse.spark.session import LazySession
-from lakehouse.streams import small_batch
+from lakehouse.streams import file_chunks, small_batch
 from lakehouse.streams.sources.fields import with_fields
 from lakehouse.streams.sources.numbered import LINE_SCHEMA
 from lakehouse.streams.sources.odd_lines import read_odd
@@ -345,9 +345,9 @@ def test_small_batches_and_large_ones_leave_the_same_tables(
         monkeypatch.setattr(small_batch, "SMALL_BYTES", 10**6)
         small.ingest()
         # Too large, or one with too many lines that are not plain.
-        bound = "OTHER_BYTES" if batch == 1 else "SMALL_BYTES"
+        module, bound = (file_chunks, "OTHER_BYTES") if batch == 1 else (small_batch, "SMALL_BYTES")
         with monkeypatch.context() as patch:
-            patch.setattr(small_batch, bound, -1)
+            patch.setattr(module, bound, -1)
             large.ingest()
 
     for table, columns in COLUMNS.items():

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructField
 
@@ -35,7 +35,22 @@ class FileReader:
             typed = typed_type(self.stream)
             columns = columns.append(pa.field("typed", pa.struct(list(to_arrow_schema(typed)))))
             told = told.add(StructField("typed", typed))
-        found = paths.mapInArrow(_by_file(self.read, columns), told).withColumns(dict(self.computed))
+        return self._whole(paths.mapInArrow(_by_file(self.read, columns), told))
+
+    def lines_of(self, rows: pa.Table, spark: SparkSession) -> DataFrame:
+        """Return the lines that some rows are, as ``read`` yields them, without ``typed``, of a ``source_file``."""
+        columns = pa.schema([pa.field("source_file", pa.string()), *self.columns])
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, columns) as writer:
+            writer.write_table(_whole(rows, columns))
+        # By a task, as lines of files are: what Spark makes of Arrow's types is the same then.
+        content = spark.createDataFrame([(bytearray(sink.getvalue().to_pybytes()),)], "content binary")
+        told = from_arrow_schema(columns, prefer_timestamp_ntz=True)
+        return self._whole(content.mapInArrow(_unpacked, told))
+
+    def _whole(self, lines: DataFrame) -> DataFrame:
+        """Return lines with what Spark makes of their rows, without these."""
+        found = lines.withColumns(dict(self.computed))
         return found.drop(*(name for name in self.columns.names if name.startswith("row")))
 
 
@@ -50,6 +65,12 @@ def _by_file(
                     yield from _whole(lines.append_column("file", number), columns).to_batches()
 
     return by_file
+
+
+def _unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for content in batch.column(0):
+            yield from pa.ipc.open_stream(content.as_buffer()).read_all().to_batches()
 
 
 def _whole(lines: pa.Table, columns: pa.Schema) -> pa.Table:

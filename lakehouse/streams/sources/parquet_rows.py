@@ -28,6 +28,8 @@ from lakehouse.streams.sources.manifest import LandedFile
 from lakehouse.streams.sources.typed_lines import typed_values
 
 _ROWS = 20_000
+# Where rows are not sent to Spark.
+_ROWS_AT_ONCE = 100_000
 # How Spark reads what it has no such type for.
 _WIDER = {
     pa.uint8(): pa.int16(),
@@ -45,12 +47,13 @@ def parquet_reader(
 
     A line is a row's number; a file that is gone or damaged by now is one faulty line.
     """
-    alike: dict[tuple[tuple[str, str], ...], list[LandedFile]] = {}
-    for file in files:
-        alike.setdefault(tuple(sorted(file.columns.items())), []).append(file)
-    schemas = [_schema(same, stream.source.endpoint) for same in alike.values()]
-    kinds = {file.path: kind for kind, same in enumerate(alike.values()) for file in same}
-    rows = [pa.field(f"row{kind}", pa.struct(list(schema))) for kind, schema in enumerate(schemas)]
+    kinds, schemas = kinds_of(files, stream.source.endpoint)
+    return kinds, reader_of(schemas, stream, without)
+
+
+def reader_of(schemas: Sequence[pa.Schema], stream: Stream, without: Mapping[str, LineSet]) -> FileReader:
+    """Return what reads files of kinds that have these columns."""
+    rows = [pa.field(row_name(kind), pa.struct(list(schema))) for kind, schema in enumerate(schemas)]
     record = F.when(F.col("fault").isNotNull(), F.lit(""))
     computed = {
         "layout": F.when(F.col("fault").isNull(), F.lit(0)).otherwise(F.lit(-1)),
@@ -58,7 +61,48 @@ def parquet_reader(
     }
     columns = pa.schema([("source_line", pa.int64()), ("fault", pa.string()), *rows])
     read = _reader(schemas, stream, without)
-    return [kinds[file.path] for file in files], FileReader(read, columns, stream, computed)
+    return FileReader(read, columns, stream, computed)
+
+
+def kinds_of(files: Sequence[LandedFile], endpoint: str | None) -> tuple[list[int], list[pa.Schema]]:
+    """Return which kind each file is, and the columns of each kind, as Spark reads them."""
+    alike: dict[tuple[tuple[str, str], ...], list[LandedFile]] = {}
+    for file in files:
+        alike.setdefault(tuple(sorted(file.columns.items())), []).append(file)
+    kinds = {file.path: kind for kind, same in enumerate(alike.values()) for file in same}
+    return [kinds[file.path] for file in files], [_schema(same, endpoint) for same in alike.values()]
+
+
+def row_name(kind: int) -> str:
+    """Return the column that holds the rows of files of a kind."""
+    return f"row{kind}"
+
+
+def numbered_rows(
+    path: str, schema: pa.Schema, endpoint: str | None
+) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
+    """Yield numbers and rows of a file as they are decoded, in the columns of a schema.
+
+    Raises:
+        StoreUnavailable, ObjectUnread: when a store does not answer.
+        Exception: any other where the file is gone, or damaged behind what came; ``fault_of`` says it.
+    """
+    with ExitStack() as kept:
+        number = 1
+        for rows in _decoded(_content(kept, path, endpoint), schema, _ROWS_AT_ONCE):
+            yield pa.array(np.arange(number, number + rows.num_rows)), rows
+            number += rows.num_rows
+
+
+def fault_of(error: Exception) -> str:
+    """Return the fault of the line that a file is which cannot be read.
+
+    Raises:
+        StoreUnavailable, ObjectUnread: where this is not the file's.
+    """
+    if isinstance(error, StoreUnavailable | ObjectUnread):
+        raise error
+    return f"unreadable_file: {type(error).__name__}: {error}"
 
 
 def _as_json(row: Column) -> Column:
@@ -87,7 +131,7 @@ def _reader(
                 is_in = without[path].lack(numbers)
                 numbers, rows = numbers.filter(is_in), rows.filter(is_in)
             found = typed_values(numbers, rows, stream, path)
-            names = {"row": f"row{kind}"}
+            names = {"row": row_name(kind)}
             yield found.rename_columns([names.get(name, name) for name in found.column_names])
 
     return read
@@ -99,29 +143,32 @@ def _rows(
     """Yield numbers and rows, or of a file that cannot be read number 0 and why."""
     with ExitStack() as kept:
         try:
-            content = kept.enter_context(opened(path, endpoint))
-            if is_remote(path):
-                fetched = kept.enter_context(tempfile.TemporaryFile())
-                shutil.copyfileobj(content, fetched, 1024 * 1024)
-                content = fetched
-            for _ in _decoded(content, schema):
+            content = _content(kept, path, endpoint)
+            for _ in _decoded(content, schema, _ROWS):
                 pass
-        except (StoreUnavailable, ObjectUnread):
-            raise
         except Exception as error:
-            yield pa.array([0]), f"unreadable_file: {type(error).__name__}: {error}"
+            yield pa.array([0]), fault_of(error)
             return
         number = 1
-        for rows in _decoded(content, schema):
-            yield pa.array(np.arange(number, number + len(rows))), rows
-            number += len(rows)
+        for rows in _decoded(content, schema, _ROWS):
+            yield pa.array(np.arange(number, number + rows.num_rows)), rows.to_struct_array()
+            number += rows.num_rows
 
 
-def _decoded(content: IO[bytes], schema: pa.Schema) -> Iterator[pa.StructArray]:
+def _content(kept: ExitStack, path: str, endpoint: str | None) -> IO[bytes]:
+    content = kept.enter_context(opened(path, endpoint))
+    if not is_remote(path):
+        return content
+    fetched = kept.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+    shutil.copyfileobj(content, fetched, 1024 * 1024)
+    return fetched
+
+
+def _decoded(content: IO[bytes], schema: pa.Schema, count: int) -> Iterator[pa.RecordBatch]:
     content.seek(0)
-    for batch in pq.ParquetFile(content, coerce_int96_timestamp_unit="us").iter_batches(_ROWS):
+    for batch in pq.ParquetFile(content, coerce_int96_timestamp_unit="us").iter_batches(count):
         table = pa.Table.from_batches([batch]).select(schema.names).cast(schema)
-        yield table.to_struct_array().combine_chunks()
+        yield from table.combine_chunks().to_batches()
 
 
 def _as_spark_reads(file: pq.ParquetFile) -> pa.Schema:
