@@ -276,6 +276,21 @@ def test_a_reader_of_an_old_version_keeps_its_segments(tmp_path: Path) -> None:
     assert not left & set(newest)
 
 
+def test_nodes_that_are_all_in_one_segment_are_read_from_it_alone(tmp_path: Path) -> None:
+    home, rows = Home(tmp_path / "home"), batches(1, 1)[0]
+    with small_segments(1):
+        publish(home, [whole("one", rows, tmp_path / "1")])
+        with open_published(home) as reader:
+            view = reader.connection.execute(
+                "SELECT sql FROM duckdb_views() WHERE view_name = 'node_segments'"
+            ).fetchall()
+            counts = "SELECT (SELECT count(*) FROM nodes), (SELECT count(*) FROM node_segments)"
+            [(nodes, stored)] = reader.connection.execute(counts).fetchall()
+
+    assert len(segments_of(database_path(home.serving, 1))) == 1
+    assert "UNION" not in view[0][0] and nodes == stored > 0
+
+
 def test_few_nodes_are_kept_in_the_versions_own_file(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     publish(home, [whole("one", batches(1, 1)[0], tmp_path / "1")])
