@@ -158,7 +158,7 @@ def append_parts_once(rows: Parts, table: Path, writer: str, version: int) -> li
         if lacking:
             more = pa.schema([rows.schema.field(name) for name in sorted(lacking)])
             add_columns(table, from_arrow_schema(more).json())
-            known.update_incremental()
+            known = open_table(table)
         added = write_parts(known, table, rows)
         commit(known, table, added, writer=(_known_as(writer), version))
         return [each.path for each in added]

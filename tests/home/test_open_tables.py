@@ -11,6 +11,8 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
+from lakehouse.home import open_tables
+from lakehouse.home.control.session import LeaseLost
 from lakehouse.home.open_tables import opened
 from lakehouse.home.table_commits import (
     add_columns,
@@ -24,6 +26,7 @@ from lakehouse.home.table_commits import (
 )
 from lakehouse.home.table_maintenance import compact_and_vacuum, remove_table
 from lakehouse.home.table_replacement import replace_table
+from lakehouse.spark import tables
 
 
 def schema(*names: str) -> str:
@@ -135,3 +138,25 @@ def test_a_table_that_is_gone_is_not_there(table: Path) -> None:
         pass
     with pytest.raises(TableNotFoundError):
         open_table(table)
+
+
+def test_a_writer_that_loses_its_lease_behind_the_columns_that_it_adds_appends_nothing(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is paused there, and its successor seals the table; the writer must not read that as a base of its own."""
+
+    def lost(_: Path) -> None:
+        raise LeaseLost("another process has it")
+
+    def paused_behind(path: Path, columns: str) -> None:
+        add_columns(path, columns)
+        set_properties(path, {"tidemark.sealed": "raw/s 2"})
+        monkeypatch.setattr(open_tables, "require_leases", lost)
+
+    monkeypatch.setattr(tables, "add_columns", paused_behind)
+    rows = pa.table({"n": [2], "m": [3]})
+
+    with pytest.raises(LeaseLost):
+        tables.append_arrow_once(rows, table, "job", 1)
+
+    assert DeltaTable(str(table)).to_pyarrow_table().to_pylist() == [{"n": 1, "m": None}]
