@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lakehouse.home.atomic_files import replacing
-from lakehouse.home.control.copies import put
+from lakehouse.home.control.copies import putting
 from lakehouse.home.control.place import Place, place_of
 from lakehouse.home.layout import Home
 from lakehouse.home.tables_place import delta_table
@@ -64,10 +64,8 @@ def write_sealed(path: Path, text: str, *, is_new: bool = False) -> None:
         LeaseLost: when it has; what it has written stays.
         FileExistsError: when a file that should be new is there.
     """
-    if is_shared(path):
-        put(path, text, is_new=is_new)
     try:
-        with replacing(path, durable=True, is_new=is_new) as file:
+        with putting(path, text, is_new=is_new), replacing(path, durable=True, is_new=is_new) as file:
             file.write(text.encode("utf-8"))
             require_leases(path.parent)
     except FileNotFoundError:

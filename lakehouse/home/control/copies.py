@@ -56,32 +56,41 @@ class CopyMissing(RuntimeError):
     """A file that was folded before homes shared rows is not in this home."""
 
 
-def put(path: Path, text: str, *, is_new: bool) -> None:
-    """Let other homes have a file; nothing where machines share the folder, or where it is not one that they need.
+@contextmanager
+def putting(path: Path, text: str, *, is_new: bool) -> Iterator[None]:
+    """Let other homes have a file, which is written in the block.
+
+    Nothing where machines share the folder, or where it is not one that they need. If the block is not finished, this
+    home copies the file with its next lease, as others do.
 
     Raises:
         FileExistsError: when one that should be new is there.
         LeaseLost: when another process has taken the lease meanwhile.
     """
-    _change(path, text, "WHERE f.content IS NULL" if is_new else "")
+    with _changing(path, text, "WHERE f.content IS NULL" if is_new else ""):
+        yield
 
 
 def drop(path: Path) -> None:
     """Delete a file, here and for other homes; one that is gone is passed over."""
-    _change(path, None, "")
-    path.unlink(missing_ok=True)
+    with _changing(path, None, ""):
+        path.unlink(missing_ok=True)
 
 
-def _change(path: Path, text: str | None, where: str) -> None:
+@contextmanager
+def _changing(path: Path, text: str | None, where: str) -> Iterator[None]:
     place = place_of(path)
     part = _part_of(place) if place is not None and _is_copied(place.root) else None
     if place is None or part is None:
+        yield
         return
     with _copying(place.root):
         values = {"home": place.home, "path": place.name, "part": part, "content": text}
         changed = place.session.rows(_CHANGE.format(where=where), **values)
         if not changed:
             raise FileExistsError(17, "Another process has written it", str(path))
+        yield
+        # Not before: a home that has no file but its number never gets the file.
         _note(place.root, _copied(place.root) | {part: changed[0][0]})
 
 
@@ -132,7 +141,8 @@ def _begin(place: Place) -> None:
     for folder, pattern in _FILES_OF.get(kind, ()):
         for path in sorted((place.root / folder / name).glob(pattern)):
             text = socket.gethostname() if path.name == FOLDED else path.read_text("utf-8")
-            put(path, text, is_new=False)
+            with putting(path, text, is_new=False):
+                pass
 
 
 def _part_of(place: Place) -> str | None:

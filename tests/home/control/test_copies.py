@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lakehouse.home import seal, tables_place
+from lakehouse.home.control import copies, place
 from lakehouse.home.control.copies import _PAGE, _SINCE
-from lakehouse.home.control.session import Session
+from lakehouse.home.control.session import LeaseLost, Session
+from lakehouse.home.layout import Home
+from lakehouse.home.lease import lease
+from lakehouse.home.seal import write_sealed
+from lakehouse.home.table_commits import create_table
 from tests.home.control.postgres import Postgres
+from tests.stores.s3 import BUCKET, running
 
 pytestmark = pytest.mark.slow
 ROWS, NEW = 20_000, 3
@@ -18,6 +26,26 @@ FILL = (
     "INSERT INTO tidemark_files SELECT :home, 'manifests/t/' || n, 'raw/t', n, '{}' "
     "FROM generate_series(1, CAST(:rows AS int)) AS n"
 )
+COLUMNS = '{"type":"struct","fields":[{"name":"by","type":"string","nullable":true,"metadata":{}}]}'
+
+
+class Killed(BaseException):
+    """What ends a process."""
+
+
+@pytest.fixture
+def home(tmp_path: Path, server: Postgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+    """A home with tables on a store, whose manifests are rows of the database."""
+    root = tmp_path / "home"
+    root.mkdir()
+    with running() as store:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", store.endpoint)
+        tables_place.use(root, f"s3://{BUCKET}/{tmp_path.name}")
+        place.use(root, server.url)
+        create_table(Home(root).raw("s"), COLUMNS)
+        yield Home(root)
+        place.use(root, None)
+        tables_place.use(root, None)
 
 
 def steps(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -41,3 +69,51 @@ def test_a_lease_reads_no_row_that_the_home_has_copied(server: Postgres) -> None
     assert [row[1] for row in found] == [ROWS - 2, ROWS - 1, ROWS]
     read = [each["Actual Rows"] + each.get("Rows Removed by Filter", 0) for each in steps(told["Plan"])]
     assert max(read) == NEW
+
+
+@pytest.mark.parametrize("end", [Killed, LeaseLost])
+def test_a_manifest_whose_writer_ends_before_it_has_the_file_is_copied_with_the_next_lease(
+    home: Home, monkeypatch: pytest.MonkeyPatch, end: type[BaseException]
+) -> None:
+    """Other machines may go on from it, and nobody may write another of its number."""
+    manifest = home.manifests("s") / "00000001.json"
+
+    def ends(*_: object, **__: object) -> None:
+        raise end
+
+    with monkeypatch.context() as patched, pytest.raises(end), lease(home.raw("s")):
+        patched.setattr(seal, "replacing", ends)
+        write_sealed(manifest, "its batch", is_new=True)
+    assert not manifest.exists()
+
+    with lease(home.raw("s")):
+        assert manifest.read_text() == "its batch"
+
+
+def test_a_file_whose_deletion_was_cut_off_is_deleted_with_the_next_lease(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = home.manifests("s") / "00000001.json"
+
+    def ends(*_: object, **__: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched, pytest.raises(Killed), lease(home.raw("s")):
+        write_sealed(manifest, "its batch", is_new=True)
+        patched.setattr(Path, "unlink", ends)
+        copies.drop(manifest)
+    assert manifest.exists()
+
+    with lease(home.raw("s")):
+        assert not manifest.exists()
+
+
+def test_what_this_home_has_written_is_not_copied_again(home: Home) -> None:
+    manifest = home.manifests("s") / "00000001.json"
+    with lease(home.raw("s")):
+        write_sealed(manifest, "its batch", is_new=True)
+    # As folding does.
+    manifest.unlink()
+
+    with lease(home.raw("s")):
+        assert not manifest.exists()
