@@ -43,6 +43,12 @@ _CHANGE = (
     "ON CONFLICT (home, path) DO UPDATE SET change = excluded.change, content = excluded.content {where} "
     "RETURNING change"
 )
+# Of a part without rows; all in one statement, since a part that has some is taken for one that has all.
+_BEGIN = (
+    "INSERT INTO tidemark_files (home, path, part, change, content) "
+    "SELECT :home, file ->> 'path', :part, change, file ->> 'content' "
+    "FROM json_array_elements(CAST(:files AS json)) WITH ORDINALITY AS files (file, change) RETURNING change"
+)
 # Every part is named by a lease that was taken once; of each the index gives the rows that are new, and no others.
 _SINCE = (
     "SELECT f.part, f.change, f.path, f.content FROM tidemark_leases AS l CROSS JOIN LATERAL ("
@@ -101,9 +107,8 @@ def copy_parts(place: Place) -> None:
     with _copying(place.root):
         while _copy_some(place) == _PAGE:
             pass
-        is_begun = place.name in _copied(place.root)
-    if not is_begun:
-        _begin(place)
+        if place.name not in _copied(place.root):
+            _begin(place)
 
 
 def _copy_some(place: Place) -> int:
@@ -138,11 +143,15 @@ def _apply(path: Path, content: str | None, *, is_durable: bool) -> None:
 def _begin(place: Place) -> None:
     """Make rows of what a home had of a part before it shared; whoever holds the lease of the part calls this."""
     kind, _, name = place.name.partition("/")
+    files = list[dict[str, str]]()
     for folder, pattern in _FILES_OF.get(kind, ()):
         for path in sorted((place.root / folder / name).glob(pattern)):
             text = socket.gethostname() if path.name == FOLDED else path.read_text("utf-8")
-            with putting(path, text, is_new=False):
-                pass
+            files.append({"path": path.relative_to(place.root).as_posix(), "content": text})
+    if files:
+        values = {"home": place.home, "part": place.name, "files": json.dumps(files)}
+        begun = place.session.rows(_BEGIN, **values)
+        _note(place.root, _copied(place.root) | {place.name: len(begun)})
 
 
 def _part_of(place: Place) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -117,3 +118,43 @@ def test_what_this_home_has_written_is_not_copied_again(home: Home) -> None:
 
     with lease(home.raw("s")):
         assert not manifest.exists()
+
+
+@pytest.mark.parametrize("cut_off", ["second row", "note"])
+def test_what_a_home_had_before_it_shared_becomes_rows_though_its_first_lease_is_cut_off(
+    home: Home, monkeypatch: pytest.MonkeyPatch, cut_off: str
+) -> None:
+    folder = home.manifests("s")
+    folder.mkdir(parents=True)
+    for number in range(1, 4):
+        (folder / f"0000000{number}.json").write_text(f"{number} with 'quotes', \"others\" and ünïcode")
+    asked: list[str] = []
+    rows = Session.rows
+
+    def ends_at_the_second_row(session: Session, statement: str, **values: Any) -> list[tuple[Any, ...]]:
+        asked.extend([statement] * ("INSERT INTO tidemark_files" in statement))
+        if len(asked) == 2:
+            raise Killed
+        return rows(session, statement, **values)
+
+    def ends(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched, suppress(Killed):
+        if cut_off == "note":
+            patched.setattr(copies, "_note", ends)
+        else:
+            patched.setattr(Session, "rows", ends_at_the_second_row)
+        with lease(home.raw("s")):
+            pass
+    with lease(home.raw("s")):
+        pass
+
+    there = place.place_of(folder)
+    assert there is not None
+    found = there.session.rows(
+        "SELECT path, part, content FROM tidemark_files WHERE home = :home ORDER BY change", home=there.home
+    )
+    texts = [(path.name, path.read_text()) for path in sorted(folder.glob("*.json"))]
+    assert found == [(f"manifests/s/{name}", "raw/s", text) for name, text in texts]
+    assert json.loads((home.root / "copies.json").read_text()) == {"raw/s": 3}
