@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ CONFIG_NAME = "tidemark.toml"
 DEFAULT_HOME = "var"
 # Of a dotted key; a table of a stream's source has five.
 _MOST_PARTS = 100
+# A URL of any kind, of which a path has lost a slash.
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 def config_file(option: Path | None = None) -> Path:
@@ -44,9 +47,12 @@ def located(home: str | Path, folder: Path) -> Path:
     Of one on a store it is this machine's, made where it is not there, with the file that says where tables are.
 
     Raises:
-        ConfigError: when it begins as a URL of a store and names no place there; what may hold a secret is not told.
+        ConfigError: when it begins as a URL and names no place on a store; what may hold a secret is not told.
     """
     url = store_url(home)
+    if url is None and _URL.match(str(home)):
+        expected = "a folder, or one such as " + ", ".join(f"{each}/prefix" for each in SUCH_AS.values())
+        raise ConfigError("home", [Problem("home", "a URL that is no place on a store", expected)])
     if url is None:
         return (folder / Path(home).expanduser()).resolve()
     if not is_place(url):

@@ -111,3 +111,26 @@ def test_a_home_on_a_store_with_a_secret_is_refused_and_leaves_no_trace(
     with pytest.raises(ConfigError, match="without a user") as refused:
         home_folder(Path(url))
     assert "hunter2" not in str(refused.value) and not (tmp_path / "scratch").exists()
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["GS://in:hunter2@bucket/a", "s3a://bucket/a", "abfs://lake@a.dfs.core.windows.net/a", "file:///a/b"],
+)
+def test_a_home_at_a_url_of_no_store_is_refused_and_is_no_folder_of_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    (tmp_path / "tidemark.toml").write_text(f'home = "{url}"')
+    monkeypatch.setenv("TIDEMARK_HOME", url)
+
+    for option, config in ((Path(url), None), (None, None)):
+        with pytest.raises(ConfigError, match="no place on a store") as refused:
+            home_folder(option, config)
+        assert "hunter2" not in str(refused.value)
+    monkeypatch.delenv("TIDEMARK_HOME")
+    with pytest.raises(ConfigError, match="no place on a store"):
+        home_folder(config=tmp_path / "tidemark.toml")
+
+
+def test_a_folder_may_have_a_colon_in_its_name(tmp_path: Path) -> None:
+    assert home_folder(tmp_path / "data:" / "x") == tmp_path / "data:" / "x"
