@@ -31,8 +31,8 @@ from lakehouse.streams.row_nodes import row_nodes
 _PLACE = ["level", "start_us"]
 _TIMES = (("first_us", "min"), ("last_us", "max"))
 _DECIMALS = 38
-# So many rows are sorted at once: some hundred bytes of memory each.
-ROWS_AT_ONCE = 2_000_000
+# So many rows are sorted at once: some hundred bytes of memory each; fewer of long texts.
+ROWS_AT_ONCE, BYTES_AT_ONCE = 2_000_000, 1024 * 1024 * 1024
 
 
 def nodes_of(rows: DataFrame, stream: Stream, newest_us: int) -> DataFrame:
@@ -320,13 +320,14 @@ class NodeFolder:
 
 def _gathered(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """Put parts together to about as many rows as are sorted at once."""
-    held, waiting = list[pa.Table](), 0
+    held, waiting, size = list[pa.Table](), 0, 0
     for part in parts:
         held.append(part)
         waiting += part.num_rows
-        if waiting >= ROWS_AT_ONCE:
+        size += part.nbytes
+        if waiting >= ROWS_AT_ONCE or size >= BYTES_AT_ONCE:
             yield pa.concat_tables(held)
-            held, waiting = [], 0
+            held, waiting, size = [], 0, 0
     if waiting:
         yield pa.concat_tables(held)
 

@@ -155,7 +155,8 @@ def _levels(times: Numbers, kept_from: Sequence[int]) -> Numbers:
 
 
 def _encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    return column.combine_chunks().dictionary_encode(null_encoding="encode")
+    # Numbers are put together, not the texts: these may have more than the 2 GB of one array.
+    return column.dictionary_encode(null_encoding="encode").combine_chunks()
 
 
 @dataclass(frozen=True)

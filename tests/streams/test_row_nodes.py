@@ -115,6 +115,27 @@ def test_sums_that_may_need_more_than_64_bits_are_made_by_grouping(value: Decima
     assert {row["exact__sum"] for row in found.to_pylist() if row["level"] > 0} == {4 * value}
 
 
+@pytest.mark.parametrize(("parts", "most", "tables"), [(1, 2**30, 1), (2, 2**25, 2), (2, 2**30, 1)])
+def test_keys_may_have_more_bytes_than_one_array_and_fewer_of_them_are_sorted_at_once(
+    parts: int, most: int, tables: int
+) -> None:
+    stream, count = stream_of([["device"]], LAST[0]), 128
+    nothing = {name: pa.nulls(count, ARROW[sql_type(stream.all_columns[name])]) for name in MEASURES}
+    columns = {"event_us": pa.array([T0] * count), "device": pa.array(["x" * 2**19] * count)}
+    rows = pa.table(columns | {"site": pa.nulls(count, pa.int64())} | nothing).select(needed(stream))
+    folder, copies = folder_of(stream, T0), 33 if parts == 1 else 1
+    # The copies are one in memory.
+    part = pa.concat_tables([rows] * copies)
+    assert (part["device"].nbytes > 2**31) == (parts == 1)
+
+    with patch.object(nodes, "BYTES_AT_ONCE", most):
+        found = list(folder.folded([part] * parts))
+
+    assert len(found) == tables
+    made = [row["rows"] for row in pa.concat_tables(found).to_pylist() if row["level"] == 1]
+    assert made == [count * copies * parts // tables] * tables
+
+
 def test_digits_of_64_bits_are_kept_and_come_back() -> None:
     stream = stream_of([[]], LAST[0])
     most = Decimal(2**61 - 1) / 100
