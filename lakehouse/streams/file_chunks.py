@@ -1,6 +1,6 @@
 """The files of a batch, read on the driver chunk by chunk: rows of plain lines in Arrow, and the other lines.
 
-Chunks are held in memory up to ``HELD_BYTES`` of lines; those behind are spilled to disk. Files are read side by side.
+Chunks are held in memory up to ``HELD_BYTES`` of rows; those behind are spilled to disk. Files are read side by side.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from lakehouse.streams.sources.plain_lines import PlainLines, read_plain, read_p
 from lakehouse.streams.sources.split import NUMBERED
 from lakehouse.streams.spill import Kept, Spill
 
-# The rows of a batch take about six times the bytes of its files in memory; if they are compared, its lines once more.
-HELD_BYTES = 128 * 1024 * 1024
+# Those of 128 MB of usual lines, six times their bytes, and the lines, where compared; of fewer where one is many rows.
+HELD_BYTES = 896 * 1024 * 1024
 # Lines that are not plain are read one by one, or by one core of Spark; with more of them Spark should read all lines.
 OTHER_BYTES = 4 * 1024 * 1024
 Keep = Callable[[pa.Table], Kept]
@@ -85,6 +85,8 @@ class FileChunks:
 
     def lines_of(self, rows: pa.Table, spark: SparkSession) -> DataFrame:
         """Return the lines that some rows of Parquet files are, as tasks make them, with their ``source_file``."""
+        # Started, if it is not yet: columns cannot be named before.
+        _ = spark.sparkContext
         # The columns are those that were read: a file may be another by now.
         return reader_of(self._kinds[1], self.stream, {}).lines_of(rows, spark)
 
@@ -158,7 +160,7 @@ def no_rows(stream: Stream) -> pa.Table:
 
 
 class _Room:
-    """How many bytes of lines, and of lines that are not plain, threads may still read."""
+    """How many bytes of lines, and of lines that are not plain, threads may still read, and of rows still hold."""
 
     def __init__(self, most_bytes: int) -> None:
         self._lock = threading.Lock()
@@ -172,11 +174,16 @@ class _Room:
         """Use some of the room; return the function that keeps a table of these lines."""
         with self._lock:
             self._lines -= lines
-            self._held -= lines
             self._others -= others
             if min(self._lines, self._others) < 0:
                 raise TooMuch
-            return (lambda table: lambda: table) if self._held >= 0 else self._spill.put
+        return self._keep
+
+    def _keep(self, table: pa.Table) -> Kept:
+        with self._lock:
+            self._held -= table.nbytes
+            put = None if self._held >= 0 else self._spill.put
+        return put(table) if put else lambda: table
 
 
 def _ordered(found: PlainLines) -> pa.Table:

@@ -25,7 +25,6 @@ from lakehouse.algorithms.ingest.duplicates import CONFLICT
 from lakehouse.home.identity_index import Hashes
 from lakehouse.home.table_commits import Parts
 from lakehouse.spark.session import is_local
-from lakehouse.streams import file_chunks
 from lakehouse.streams.batch_records import BatchRecords
 from lakehouse.streams.batch_stats import BatchStats, counted_stats, missing_in
 from lakehouse.streams.duplicates import Hashed, conflict_detail, count_repeats, find_repeats
@@ -41,6 +40,8 @@ from lakehouse.streams.sources.rows import typed_rows
 
 # Larger batches need more than a gigabyte for the hashes and times of their rows.
 SMALL_BYTES = 1024 * 1024 * 1024
+# The tasks of a cluster have larger ones sooner.
+CLUSTER_BYTES = 128 * 1024 * 1024
 # Python reads this many odd lines a second.
 ODD_LINES = 20_000
 # Compressed files are larger than they look, and rows of wide lines larger than these.
@@ -78,7 +79,7 @@ def _is_small(records: BatchRecords) -> bool:
 
 def _most_bytes(records: BatchRecords) -> int:
     is_alone = is_local(records.tables.spark)
-    return SMALL_BYTES if is_alone else min(SMALL_BYTES, file_chunks.HELD_BYTES)
+    return SMALL_BYTES if is_alone else min(SMALL_BYTES, CLUSTER_BYTES)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,15 +18,20 @@ import pytest
 
 from jobs import build_rollups
 from lakehouse.declare.settings import load_settings
+from lakehouse.spark.session import LazySession
 from lakehouse.streams import file_chunks, ingest, small_batch
 from lakehouse.streams.batch_records import BatchRecords, Progress, StreamTables
 from lakehouse.streams.small_batch import SmallBatch, judged_here
 from lakehouse.streams.sources import parquet_rows, split
+from lakehouse.streams.sources.file_reader import FileReader
 from lakehouse.streams.sources.manifest_store import ManifestStore
-from lakehouse.streams.spill import Spill
+from lakehouse.streams.spill import Kept, Spill
 from tests.folded import folded, rows_of
 from tests.readings_lake import Lake
 from tests.streams.test_small_batch import COLUMNS, T0, line
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 Make = Callable[..., Lake]
@@ -180,6 +185,43 @@ def test_a_conflict_keeps_its_bytes_where_its_file_is_another_by_then(
     assert judged.rejected["source_line"].to_pylist() == [2]
 
 
+class Later(LazySession):
+    """A session that is first started when it is asked for something."""
+
+    def __init__(self, stream: Lake) -> None:
+        super().__init__(stream.settings)
+        self.real, self.has_begun = stream.spark, False
+
+    def is_started(self) -> bool:
+        return self.has_begun
+
+    def started(self) -> SparkSession:
+        self.has_begun = True
+        return self.real
+
+
+def test_rows_of_parquet_that_are_not_plain_or_a_conflict_start_the_session(
+    lake: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = lake("parquet")
+    later = Later(stream)
+    for name, devices, temps in [("a", ["a"], [1.5]), ("b", ["a", "\u00fc"], [2.5, 2.5])]:
+        columns = {"ts": [T0] * len(temps), "received": [T0] * len(temps), "device": devices}
+        sink = io.BytesIO()
+        pq.write_table(pa.table(columns | {"temp": temps, "count": [1] * len(temps)}), sink)
+        stream.land(name, sink.getvalue())
+
+    def reader(*said: Any) -> FileReader:
+        # Spark names columns only in a process that has a session.
+        assert later.has_begun
+        later.has_begun = False
+        return parquet_rows.reader_of(*said)
+
+    monkeypatch.setattr(file_chunks, "reader_of", reader)
+    counts = Lake(cast("SparkSession", later), stream.settings).ingest()
+    assert (counts["accepted"], counts["quarantined"]) == (2, 1)
+
+
 def test_a_full_disk_is_not_the_fault_of_a_parquet_file(lake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = lake("parquet")
     stream.land("a", _parquet(random.Random(0), False))
@@ -192,6 +234,45 @@ def test_a_full_disk_is_not_the_fault_of_a_parquet_file(lake: Make, monkeypatch:
         begun(stream, 0, monkeypatch).read()
 
 
+def test_rows_are_spilled_by_their_own_bytes_as_a_line_may_be_many(
+    lake: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream, spilled = (
+        lake("csv", 'unpivot = { columns = "^c", name = "device", value = "temp" }'),
+        list[int](),
+    )
+    text = f"ts,received,count,{','.join(f'c{n}' for n in range(100))}\n{T0},{T0},1{',1' * 100}\n"
+    stream.land("a", text)
+
+    def put(_: Spill, rows: pa.Table) -> Kept:
+        spilled.append(rows.num_rows)
+        return lambda: rows
+
+    monkeypatch.setattr(Spill, "put", put)
+    judged = begun(stream, 2 * len(text), monkeypatch)
+    assert judged.stats.accepted == 100
+    assert spilled == [100]
+
+
+def test_wide_rows_of_parquet_are_decoded_fewer_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Texts that the file holds once.
+    texts = pa.table({"text": pa.array(["x" * 1000, "y"]).take(pa.array([0, 1] * 50))})
+    pq.write_table(texts, tmp_path / "a")
+    monkeypatch.setattr(parquet_rows, "_ROWS", 10)
+
+    def sizes(most: int) -> list[int]:
+        monkeypatch.setattr(parquet_rows, "_BYTES_AT_ONCE", most)
+        found = list(parquet_rows.numbered_rows(str(tmp_path / "a"), texts.schema, None))
+        assert pa.Table.from_batches([rows for _, rows in found]) == texts
+        assert [n for numbers, _ in found for n in numbers.to_pylist()] == list(range(1, 101))
+        return [rows.num_rows for _, rows in found]
+
+    assert sizes(10_000) == [20] * 5
+    assert sizes(10**6) == [100]
+
+
 def test_what_is_larger_or_on_a_cluster_and_more_than_is_held_is_left_to_tasks(
     lake: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,8 +283,9 @@ def test_what_is_larger_or_on_a_cluster_and_more_than_is_held_is_left_to_tasks(
 
     with monkeypatch.context() as patch:
         patch.setattr(small_batch, "is_local", lambda _: False)
+        patch.setattr(small_batch, "CLUSTER_BYTES", 100)
         assert judged_here(records) is None
-        patch.setattr(file_chunks, "HELD_BYTES", 10**6)
+        patch.setattr(small_batch, "CLUSTER_BYTES", 10**6)
         assert judged_here(records) is not None
     # A file that is larger by now than its manifest says.
     shorter = replace(records.manifest.files[0], size=10)

@@ -28,8 +28,8 @@ from lakehouse.streams.sources.manifest import LandedFile
 from lakehouse.streams.sources.typed_lines import typed_values
 
 _ROWS = 20_000
-# Where rows are not sent to Spark.
-_ROWS_AT_ONCE = 100_000
+# Where rows are not sent to Spark. Texts that a file holds once may be long in each row.
+_ROWS_AT_ONCE, _BYTES_AT_ONCE = 100_000, 64 * 1024 * 1024
 # How Spark reads what it has no such type for.
 _WIDER = {
     pa.uint8(): pa.int16(),
@@ -89,9 +89,22 @@ def numbered_rows(
     """
     with ExitStack() as kept:
         number = 1
-        for rows in _decoded(_content(kept, path, endpoint), schema, _ROWS_AT_ONCE):
+        decoded = _decoded(_content(kept, path, endpoint), schema, min(_ROWS, _ROWS_AT_ONCE))
+        for rows in _gathered(decoded):
             yield pa.array(np.arange(number, number + rows.num_rows)), rows
             number += rows.num_rows
+
+
+def _gathered(decoded: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Put rows together to about as many as are typed at once: fewer of wide ones."""
+    held, count, size = list[pa.RecordBatch](), 0, 0
+    for rows in decoded:
+        held, count, size = [*held, rows], count + rows.num_rows, size + rows.nbytes
+        if count >= _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE:
+            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+            held, count, size = [], 0, 0
+    if held:
+        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
 
 
 def fault_of(error: Exception) -> str:
