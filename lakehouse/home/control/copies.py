@@ -43,6 +43,9 @@ _CHANGE = (
     "ON CONFLICT (home, path) DO UPDATE SET change = excluded.change, content = excluded.content {where} "
     "RETURNING change"
 )
+_SHARED = (
+    "SELECT path FROM tidemark_files WHERE home = :home AND starts_with(path, :below) AND content IS NOT NULL"
+)
 # Of a part without rows; all in one statement, since a part that has some is taken for one that has all.
 _BEGIN = (
     "INSERT INTO tidemark_files (home, path, part, change, content) "
@@ -81,6 +84,15 @@ def drop(path: Path) -> None:
     """Delete a file, here and for other homes; one that is gone is passed over."""
     with _changing(path, None, ""):
         path.unlink(missing_ok=True)
+
+
+def shared_in(folder: Path) -> list[Path]:
+    """Return the files of a folder that other homes may have, those folded here too; none where machines share it."""
+    place = place_of(folder)
+    if place is None or not _is_copied(place.root):
+        return []
+    found = place.session.rows(_SHARED, home=place.home, below=f"{place.name}/")
+    return [place.root / path for (path,) in found]
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from lakehouse.home.control.copies import drop
+from lakehouse.home.control.copies import drop, shared_in
 from lakehouse.home.layout import Home
 from lakehouse.home.lease import lease
 from lakehouse.home.outcomes import forget_outcome
@@ -42,7 +42,7 @@ def forget(layout: Home, query: str) -> int:
             remove_table(table)
         for job in JOBS:
             forget_outcome(layout, job, query)
-        for path in plans.iterdir():
+        for path in {*plans.iterdir(), *shared_in(plans)}:
             if path.name != "query":
                 drop(path)
         drop(plans / "query")

@@ -18,6 +18,7 @@ from lakehouse.home.layout import Home
 from lakehouse.home.lease import lease
 from lakehouse.home.seal import write_sealed
 from lakehouse.home.table_commits import create_table
+from lakehouse.queries.runtime.reset_query import forget
 from tests.home.control.postgres import Postgres
 from tests.stores.s3 import BUCKET, running
 
@@ -158,3 +159,22 @@ def test_what_a_home_had_before_it_shared_becomes_rows_though_its_first_lease_is
     texts = [(path.name, path.read_text()) for path in sorted(folder.glob("*.json"))]
     assert found == [(f"manifests/s/{name}", "raw/s", text) for name, text in texts]
     assert json.loads((home.root / "copies.json").read_text()) == {"raw/s": 3}
+
+
+def test_a_query_that_is_forgotten_is_forgotten_with_what_this_home_has_folded(home: Home) -> None:
+    """Batches of the next query of that name have the same numbers, and other machines have the folded ones."""
+    folder = home.batch_manifests("q")
+    with lease(home.queries("q")):
+        write_sealed(folder / "query", "its definition")
+        for number in (1, 2):
+            write_sealed(folder / f"batch-{number:08d}", "a batch", is_new=True)
+    # As folding does.
+    (folder / "batch-00000001").unlink()
+    forget(home, "q")
+
+    there = place.place_of(folder)
+    assert there is not None
+    known = "SELECT path FROM tidemark_files WHERE home = :home AND content IS NOT NULL"
+    assert there.session.rows(known, home=there.home) == [] and not folder.exists()
+    with lease(home.queries("q")):
+        write_sealed(folder / "batch-00000001", "another", is_new=True)
