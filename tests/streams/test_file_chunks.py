@@ -7,6 +7,7 @@ import gzip
 import io
 import os
 import random
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -232,6 +233,22 @@ def test_a_full_disk_is_not_the_fault_of_a_parquet_file(lake: Make, monkeypatch:
     monkeypatch.setattr(Spill, "put", put)
     with pytest.raises(OSError, match="No space left"):
         begun(stream, 0, monkeypatch).read()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
+def test_a_disk_without_room_for_an_object_is_not_its_fault(
+    lake: Make, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    stream = lake("parquet")
+    stream.land("a", _parquet(random.Random(0), False))
+
+    def fetched() -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(parquet_rows, "is_remote", lambda _: True)
+    monkeypatch.setattr(tempfile, "TemporaryFile", fetched)
+    with pytest.raises(OSError, match=os.strerror(number)):
+        begun(stream, 10**6, monkeypatch).read()
 
 
 def test_rows_are_spilled_by_their_own_bytes_as_a_line_may_be_many(

@@ -6,6 +6,7 @@ others. An object is fetched to the task's own disk first. Disk: one object for 
 
 from __future__ import annotations
 
+import errno
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +31,8 @@ from lakehouse.streams.sources.typed_lines import typed_values
 _ROWS = 20_000
 # Where rows are not sent to Spark. Texts that a file holds once may be long in each row.
 _ROWS_AT_ONCE, _BYTES_AT_ONCE = 100_000, 64 * 1024 * 1024
+# Of the disk that an object is fetched to.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 # How Spark reads what it has no such type for.
 _WIDER = {
     pa.uint8(): pa.int16(),
@@ -111,9 +114,10 @@ def fault_of(error: Exception) -> str:
     """Return the fault of the line that a file is which cannot be read.
 
     Raises:
-        StoreUnavailable, ObjectUnread: where this is not the file's.
+        StoreUnavailable, ObjectUnread, OSError: where this is not the file's, but the store's or this disk's.
     """
-    if isinstance(error, StoreUnavailable | ObjectUnread):
+    is_of_disk = isinstance(error, OSError) and error.errno in _NO_ROOM
+    if is_of_disk or isinstance(error, StoreUnavailable | ObjectUnread):
         raise error
     return f"unreadable_file: {type(error).__name__}: {error}"
 
