@@ -118,7 +118,8 @@ def test_where_a_database_keeps_the_leases_neither_a_job_nor_the_database_that_d
     try:
         for point in DIES_AT:
             kill(spark, config, point)
-            # Whoever comes next has the lease at once, and seals what the one before wrote.
+            # Whoever comes next has the lease once the database has seen that, and seals what the one before wrote.
+            server.wait_until_free()
             pipeline.run_job(job_of(point), spark, settings)
         land(tmp_path, (2,))
         for point in ENDS_AT:

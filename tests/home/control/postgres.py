@@ -13,16 +13,20 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.servers import Server
 
 PASSWORD = "never-to-be-said"
 _USERS = ("postgres", "nobody")
+# Of a busy machine.
+_TO_NOTICE_S = 20
 
 
 def _programs() -> Path:
@@ -71,6 +75,15 @@ class Postgres(Server):
             words += ["-c", option]
         ready = [f"{self.programs}/pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)]
         self.begin(words, lambda: not subprocess.run(ready, check=False).returncode, **self._as_user)
+
+    def wait_until_free(self) -> None:
+        """Wait until nobody holds a lease: the session of a killed process ends when the server sees its socket end."""
+        held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted"
+        end = time.monotonic() + _TO_NOTICE_S
+        with psycopg.connect(self.url.replace("+psycopg", "")) as session:
+            while session.execute(held).fetchone() != (0,):
+                assert time.monotonic() < end, "a process that was killed holds its lease"
+                time.sleep(0.05)
 
     def stop(self) -> None:
         """Stop it at once."""
