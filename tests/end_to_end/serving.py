@@ -67,7 +67,8 @@ class Lake:
 
     def published(self) -> int:
         try:
-            [answer] = ask(self.home, "readings", "temp", "count", "2020-01-01", "2021-01-01")
+            # A row is a second: a soak of two hours lands those of five months.
+            [answer] = ask(self.home, "readings", "temp", "count", "2020-01-01", "2100-01-01")
         except (NotPublished, KeyError):
             return 0
         return int(answer.value or 0)
