@@ -10,6 +10,7 @@ Rows are read, judged and written in chunks (``file_chunks``). Only hashes and t
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -46,6 +47,8 @@ CLUSTER_BYTES = 128 * 1024 * 1024
 ODD_LINES = 20_000
 # Compressed files are larger than they look, and rows of wide lines larger than these.
 _INFLATED, _DECODED, _WIDE = 10, 5, 5
+# Spark makes JSON of this many bytes of conflicts in Parquet at a time: every row of a batch may be a conflict.
+_SENT = 16 * 1024 * 1024
 _BAD = pa.schema(
     {
         **dict.fromkeys(("reason", "detail"), pa.string()),
@@ -289,12 +292,22 @@ class SmallBatch:
         lines = pa.concat_tables(parts, promote_options="default")
         if "record" not in lines.column_names:
             place = ["source_file", "source_line"]
-            records = self._as_lines(lines).select(*place, "record").toArrow()
+            records = pa.concat_tables(
+                [self._as_lines(some).select(*place, "record").toArrow() for some in _pieces(lines)]
+            )
             lines = lines.select([*place, "source_item"]).join(records, place)
         said = {"reason": "conflict", "detail": conflict_detail(self.records.stream)}
         for name, text in said.items():
             lines = lines.append_column(name, pa.repeat(text, lines.num_rows))
         return lines.select(_BAD.names).cast(_BAD)
+
+
+def _pieces(lines: pa.Table) -> Iterator[pa.Table]:
+    """Yield the lines in pieces of at most about ``_SENT`` bytes."""
+    count = -(-lines.nbytes // _SENT)
+    size = -(-lines.num_rows // count)
+    for low in range(0, lines.num_rows, size):
+        yield lines.slice(low, size)
 
 
 def _lines_of(chunk: Chunk, rows: pa.Table) -> pa.Table:

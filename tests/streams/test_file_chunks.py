@@ -91,6 +91,7 @@ FILES = {"ndjson": ndjson, "csv": csv, "parquet": parquet}
 def small_chunks(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(split, "BATCH_LINES", 7)
     patch.setattr(parquet_rows, "_ROWS_AT_ONCE", 7)
+    patch.setattr(small_batch, "_SENT", 500)
 
 
 @pytest.mark.parametrize("identity", IDENTITIES)
