@@ -85,9 +85,9 @@ class LazySession:
         """Whether it is to run in this process."""
         return self._settings.spark.is_local
 
-    def is_started(self) -> bool:
-        """Return whether this process has the session."""
-        return self._session is not None or SparkSession.getActiveSession() is not None
+    def present(self) -> SparkSession | None:
+        """Return the session that this process has, None if it has none."""
+        return self._session or SparkSession.getActiveSession()
 
 
 def started_session(settings: Settings) -> SparkSession:
@@ -112,9 +112,8 @@ def send_words_to(log: int) -> None:
 
 def is_running(spark: SparkSession) -> bool:
     """Return whether the session's JVM still runs; where none was started, none has died."""
-    if isinstance(spark, LazySession) and not spark.is_started():
-        return True
-    process = getattr(spark.sparkContext._gateway, "proc", None)
+    session = _present(spark)
+    process = getattr(session.sparkContext._gateway, "proc", None) if session else None
     return process is None or process.poll() is None
 
 
@@ -176,8 +175,12 @@ def cores_of(own: SparkSettings, spark: SparkSession) -> int:
 
 def end_session(spark: SparkSession) -> None:
     """Stop the session, where this process has one."""
-    if not isinstance(spark, LazySession) or spark.is_started():
-        spark.stop()
+    if session := _present(spark):
+        session.stop()
+
+
+def _present(spark: SparkSession) -> SparkSession | None:
+    return spark.present() if isinstance(spark, LazySession) else spark
 
 
 def _start(settings: Settings) -> SparkSession:

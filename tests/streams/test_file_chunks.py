@@ -194,8 +194,8 @@ class Later(LazySession):
         super().__init__(stream.settings)
         self.real, self.has_begun = stream.spark, False
 
-    def is_started(self) -> bool:
-        return self.has_begun
+    def present(self) -> SparkSession | None:
+        return self.real if self.has_begun else None
 
     def started(self) -> SparkSession:
         self.has_begun = True

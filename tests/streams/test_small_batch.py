@@ -383,8 +383,8 @@ def test_hostile_lines_leave_the_same_tables_with_spark_and_without(
 class NoSession(LazySession):
     """A session of a process that has none yet, and must not start one."""
 
-    def is_started(self) -> bool:
-        return False
+    def present(self) -> SparkSession | None:
+        return None
 
     def started(self) -> SparkSession:
         raise AssertionError("Spark was started")
