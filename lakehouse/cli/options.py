@@ -18,6 +18,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text
 Timeout = Annotated[float, typer.Option(help="The most seconds to run.", min=0.001)]
 Memory = Annotated[int, typer.Option(help="The most megabytes of DuckDB's memory.", min=32)]
 Timezone = Annotated[str, typer.Option(help="Time zone of --from and --to without an offset.")]
+RangeStart = Annotated[str, typer.Option("--from", help="Start of the range, ISO [default: the beginning].")]
+RangeEnd = Annotated[str, typer.Option("--to", help="End of the range, ISO, excluded [default: the end].")]
 WhereKeys = Annotated[list[str] | None, typer.Option(help="Select a series by KEY=VALUE; may be repeated.")]
 
 

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.home import tables_place
 from tests.servers import Server
+from tests.stores.bucket import serving
 
 ACCOUNT, SECRET = "tidemarktest", base64.b64encode(b"never to be said by anyone at all anywhere").decode()
 CONTAINER = "landing"
@@ -84,10 +84,5 @@ def named() -> Iterator[Azurite]:
         server = Azurite(Path(folder))
         patch.setenv("AZURE_STORAGE_ACCOUNT_KEY", SECRET)
         patch.setenv("AZURE_STORAGE_ENDPOINT", server.endpoint)
-        server.start()
-        try:
-            server.make_bucket()
+        with serving(server):
             yield server
-        finally:
-            server.kill()
-            tables_place._HOMES.clear()

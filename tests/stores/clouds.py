@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 
 from tests.servers import Server
 from tests.stores import azure, google
@@ -13,12 +12,6 @@ ROOTS = {scheme: cloud.ROOT for scheme, cloud in CLOUDS.items()}
 SECRETS = {scheme: cloud.SECRET for scheme, cloud in CLOUDS.items()}
 
 
-def _named(scheme: str) -> AbstractContextManager[Server]:
-    return google.named() if scheme == "gs" else azure.named()
-
-
-@contextmanager
-def cloud(scheme: str) -> Iterator[Server]:
+def cloud(scheme: str) -> AbstractContextManager[Server]:
     """Start the server of a scheme, which everything in this process looks for."""
-    with _named(scheme) as server:
-        yield server
+    return google.named() if scheme == "gs" else azure.named()

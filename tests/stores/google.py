@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from lakehouse.home import tables_place
 from tests.servers import Server
+from tests.stores.bucket import serving
 
 BUCKET, SECRET = "landing", "never-to-be-said-by-anyone-at-all"
 ROOT = f"gs://{BUCKET}"
@@ -66,13 +66,8 @@ def named() -> Iterator[Google]:
         )
         patch.setenv("GOOGLE_SERVICE_ACCOUNT", str(server.folder / "account.json"))
         patch.setenv("GOOGLE_BASE_URL", server.endpoint)
-        server.start()
-        try:
-            server.make_bucket()
+        with serving(server):
             yield server
-        finally:
-            server.kill()
-            tables_place._HOMES.clear()
 
 
 def _as_s3(application: Any) -> Callable[..., Any]:

@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 
-from lakehouse.home import store_client, tables_place
+from lakehouse.home import store_client
 from lakehouse.spark.jars import missing_jars
 from tests.servers import Server
+from tests.stores.bucket import serving
 
 KEY, SECRET = "AKIATESTTESTTESTTEST", "never/to/be/said/by/anyone/at/all/anywhere"
 BUCKET = "landing"
@@ -92,14 +93,11 @@ def running() -> Iterator[S3]:
         patch.setenv("AWS_SHARED_CREDENTIALS_FILE", f"{folder}/credentials")
         store_client._client.cache_clear()
         server = S3(Path(folder))
-        server.start()
         try:
-            server.make_bucket()
-            yield server
+            with serving(server):
+                yield server
         finally:
-            server.kill()
             store_client._client.cache_clear()
-            tables_place._HOMES.clear()
 
 
 @contextmanager

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakehouse.cli.options import AsJson, Timeout, Timezone, WhereKeys, WrongUsage, globals_of, instant, pairs
+from lakehouse.cli.options import (
+    AsJson,
+    RangeEnd,
+    RangeStart,
+    Timeout,
+    Timezone,
+    WhereKeys,
+    WrongUsage,
+    globals_of,
+    instant,
+    pairs,
+)
 
 if TYPE_CHECKING:
     from lakehouse.serving.ask.question import Answer
@@ -44,12 +55,8 @@ def ask(
     agg: Annotated[
         Aggregate | None, typer.Option(help="Aggregate [default: sum; count for *].", show_default=False)
     ] = None,
-    start: Annotated[
-        str, typer.Option("--from", help="Start of the range, ISO [default: the beginning].")
-    ] = "",
-    end: Annotated[
-        str, typer.Option("--to", help="End of the range, ISO, excluded [default: the end].")
-    ] = "",
+    start: RangeStart = "",
+    end: RangeEnd = "",
     where: WhereKeys = None,
     by: Annotated[
         list[str] | None, typer.Option(help="One answer for each value of this key; may be repeated.")

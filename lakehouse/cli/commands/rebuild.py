@@ -6,7 +6,16 @@ from typing import Annotated
 
 import typer
 
-from lakehouse.cli.options import AsJson, Timezone, WrongUsage, declared, globals_of, instant
+from lakehouse.cli.options import (
+    AsJson,
+    RangeEnd,
+    RangeStart,
+    Timezone,
+    WrongUsage,
+    declared,
+    globals_of,
+    instant,
+)
 
 EXAMPLES = (
     "tidemark rebuild telemetry",
@@ -17,12 +26,8 @@ EXAMPLES = (
 def rebuild(
     context: typer.Context,
     stream: Annotated[str, typer.Argument(help="A declared stream.")],
-    start: Annotated[
-        str, typer.Option("--from", help="Start of the range, ISO [default: the beginning].")
-    ] = "",
-    end: Annotated[
-        str, typer.Option("--to", help="End of the range, ISO, excluded [default: the end].")
-    ] = "",
+    start: RangeStart = "",
+    end: RangeEnd = "",
     timezone: Timezone = "UTC",
     as_json: AsJson = False,
 ) -> None:
