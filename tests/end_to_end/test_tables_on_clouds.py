@@ -15,8 +15,6 @@ import pytest
 from jobs import build_rollups
 from lakehouse.declare.config_paths import located
 from lakehouse.declare.settings import load_settings
-from lakehouse.home.integrity import damage_in, tables_of
-from lakehouse.home.layout import Home
 from lakehouse.home.store_path import StorePath
 from lakehouse.home.table_log import read_log, read_rows
 from lakehouse.serving.ask.ask import ask
@@ -24,7 +22,7 @@ from lakehouse.serving.sandbox.sandbox import open_published, run_sql
 from lakehouse.spark.jars import missing_jars
 from lakehouse.spark.session import build_session, started_session
 from tests.end_to_end.test_home_on_store import declared, machine
-from tests.end_to_end.test_tables_on_store import begin, content, land, rebuild, run
+from tests.end_to_end.test_tables_on_store import begin, content, land, rebuild, require_tables_on_store, run
 from tests.home.control.postgres import running as database_running
 from tests.killing import kill_fresh
 from tests.stores import azure
@@ -70,16 +68,7 @@ def test_a_home_on_a_store_holds_what_one_of_a_folder_holds_though_a_driver_is_k
         run(there)
 
     assert content(there) == expected
-    assert not list(there.home.rglob("*.parquet")) and not list(there.home.rglob("_delta_log"))
-    assert [table.parent.name for table in tables_of(Home(there.home))] == [
-        "ledger",
-        "quarantine",
-        "raw",
-        "rollup",
-    ]
-    assert list(damage_in(tables_of(there.layout))) == []
-    words = [path.read_text("utf-8", "replace") for path in there.home.rglob("*") if path.is_file()]
-    assert not [text for text in words if SECRETS[scheme] in text]
+    require_tables_on_store(there, SECRETS[scheme])
 
     # A machine that has nothing but the store.
     monkeypatch.setenv("TIDEMARK_SCRATCH", str(tmp_path / "scratch"))

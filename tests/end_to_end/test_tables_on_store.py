@@ -101,6 +101,21 @@ def land(settings: Settings, part: int, rows: int = 400) -> None:
     (Path(settings.streams["t"].source.path).parent / f"{part}.csv").write_text(content)
 
 
+def require_tables_on_store(there: Settings, secret: str) -> None:
+    """Require that a home has no table in its folder, whole ones on its store, and no word of the secret."""
+    assert not list(there.home.rglob("*.parquet")) and not list(there.home.rglob("_delta_log"))
+    # Whoever is given the home alone finds them.
+    assert [table.parent.name for table in tables_of(Home(there.home))] == [
+        "ledger",
+        "quarantine",
+        "raw",
+        "rollup",
+    ]
+    assert list(damage_in(tables_of(there.layout))) == []
+    words = [path.read_text("utf-8", "replace") for path in there.home.rglob("*") if path.is_file()]
+    assert not [text for text in words if secret in text]
+
+
 def run(settings: Settings) -> None:
     """Run every job, none of which needs Spark."""
     spark = build_session(settings)
@@ -147,17 +162,7 @@ def test_tables_on_a_store_hold_what_those_of_a_folder_hold_though_a_driver_is_k
         run(there)
 
     assert content(there) == expected
-    assert not list(there.home.rglob("*.parquet")) and not list(there.home.rglob("_delta_log"))
-    # Whoever is given the home alone finds them.
-    assert [table.parent.name for table in tables_of(Home(there.home))] == [
-        "ledger",
-        "quarantine",
-        "raw",
-        "rollup",
-    ]
-    assert list(damage_in(tables_of(there.layout))) == []
-    told = [path.read_text("utf-8", "replace") for path in there.home.rglob("*") if path.is_file()]
-    assert not [text for text in told if SECRET in text]
+    require_tables_on_store(there, SECRET)
 
     log = read_log(there.layout.raw("t"))
     assert log is not None
