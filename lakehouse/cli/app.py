@@ -61,6 +61,14 @@ app = typer.Typer(
 )
 
 
+def _tell_version(is_asked: bool) -> None:
+    if is_asked:
+        from importlib.metadata import version
+
+        print(f"tidemark {version('tidemark')}")
+        raise typer.Exit
+
+
 @app.callback()
 def _globals(
     context: typer.Context,
@@ -75,6 +83,10 @@ def _globals(
             "[default: $TIDEMARK_HOME, else as configured]."
         ),
     ] = None,
+    _: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_tell_version, is_eager=True),
+    ] = False,
 ) -> None:
     """A lakehouse for late, dirty streams: an answer now with a stated bound, the exact one after late data.
 

@@ -70,8 +70,8 @@ def _sizes(plan: Plan) -> Iterator[Problem]:
         yield Problem("devices", str(plan.sources), "at least 1")
     if plan.seed < 0:
         yield Problem("seed", str(plan.seed), "0 or more")
-    if not 1 <= plan.files <= max(plan.rows, 1):
-        yield Problem("files", str(plan.files), f"1 to {plan.rows}, the number of rows")
+    if plan.files < 1 or 1 <= plan.rows < plan.files:
+        yield Problem("files", str(plan.files), f"1 to {max(plan.rows, 1)}, the number of rows")
 
 
 def _shares(faults: Faults) -> Iterator[Problem]:

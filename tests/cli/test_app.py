@@ -4,6 +4,7 @@ import json
 import shlex
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 
@@ -93,6 +94,12 @@ def test_with_json_an_error_is_one_object_on_stdout(tidemark: Tidemark) -> None:
 
     assert (ended.returncode, ended.stderr) == (1, "")
     assert json.loads(ended.stdout)["error"]["kind"] == "NotPublished"
+
+
+def test_the_version_is_that_of_the_installed_package(tidemark: Tidemark) -> None:
+    ended = tidemark("--version")
+
+    assert (ended.returncode, ended.stdout) == (0, f"tidemark {version('tidemark')}\n")
 
 
 def test_debugging_shows_the_traceback(tidemark: Tidemark) -> None:

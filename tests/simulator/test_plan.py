@@ -36,3 +36,8 @@ def test_a_problem_says_what_was_found_and_what_is_expected() -> None:
 
 def test_the_defaults_can_be_carried_out() -> None:
     Plan("telemetry", 1000).check()
+
+
+def test_a_number_of_rows_below_one_is_not_held_against_the_files_too() -> None:
+    with pytest.raises(ConfigError, match=r"1 problem\n  rows: found -5; expected at least 1$"):
+        Plan("flows", -5).check()

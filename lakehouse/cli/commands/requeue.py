@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -35,7 +36,15 @@ def requeue(
     from jobs import requeue as job
     from jobs.outcome import recorded
     from lakehouse.spark.session import session_with_log
+    from lakehouse.streams.quarantine import waiting_records
+    from lakehouse.streams.sources.manifest import SET_ASIDE
 
+    waiting = waiting_records(settings.layout, settings.stream(stream))
+    for name in sorted({*(reason or ())} - {*waiting, SET_ASIDE}):
+        rejected = ", ".join(f"{each} {records:,}" for each, records in sorted(waiting.items())) or "none"
+        print(
+            f"no record of {stream} waits that was rejected as {name!r}; waiting: {rejected}", file=sys.stderr
+        )
     spark = session_with_log(settings)
     figures = recorded("requeue", settings, stream, lambda: job.run(settings, spark, stream, reason or []))
     if as_json:

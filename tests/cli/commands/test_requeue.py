@@ -49,8 +49,14 @@ def test_a_process_that_has_not_started_spark_takes_a_rejected_line_through_agai
     settings = load_settings(tmp_path / "tidemark.toml")
     taken = ingest.run(settings, spark, "telemetry")
 
+    unknown = tidemark("requeue", "telemetry", "--reason", "malfromed", "--json")
     ended = tidemark("requeue", "telemetry", "--json")
 
+    assert unknown.returncode == 0
+    assert (
+        unknown.stderr
+        == "no record of telemetry waits that was rejected as 'malfromed'; waiting: malformed 1\n"
+    )
     assert (taken["accepted"], taken["quarantined"]) == (1, 1)
     assert (ended.returncode, ended.stderr) == (0, "")
     figures = json.loads(ended.stdout)
