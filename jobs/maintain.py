@@ -25,8 +25,8 @@ from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime.batch_manifest import is_behind
 from lakehouse.spark import tables
 from lakehouse.streams import corrections, retention, rollup
-from lakehouse.streams.landed_files import drop_old_files
-from lakehouse.streams.schema_check import require_current
+from lakehouse.streams.retention import drop_old_files
+from lakehouse.streams.rollup import require_current
 from lakehouse.streams.sources.manifest_store import ManifestStore
 
 log = logging.getLogger(__name__)

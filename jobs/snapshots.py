@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 def snapshot_of(settings: Settings, stream: Stream) -> StreamSnapshot:
     """Return what a publisher knows of a stream, without its nodes."""
-    from lakehouse.streams import quarantine, schema_check
+    from lakehouse.streams import quarantine, rollup
 
     layout = settings.layout
     contained = read_marker(layout.rollup(stream.name))
-    schema = schema_check.require_current(layout, stream)
+    schema = rollup.require_current(layout, stream)
     return StreamSnapshot(
         name=stream.name,
         definition=stream.definition(),

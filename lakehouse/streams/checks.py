@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lakehouse.home.layout import Home
 
 GAINED, PLACED = ("received", "requeued"), ("accepted", "quarantined", "duplicates")
-RAW_CLAIMS = ("without_event_time", "out_of_bounds", "not_numbers", "without_origin")
+_RAW_CLAIMS = ("without_event_time", "out_of_bounds", "not_numbers", "without_origin")
 Row = dict[str, Any]
 
 
@@ -106,7 +106,7 @@ def open_tables(home: Home, stream: Stream, checked: Checked) -> Tables | None:
     path = home.rollup(stream.name)
     rollup = TableRows.of(path) if exists(path) else None
     built = read_marker(path).batch if rollup else checked.through
-    rows = ledger_rows(TableRows.of(home.ledger(stream.name)), min(checked.through, built))
+    rows = _ledger_rows(TableRows.of(home.ledger(stream.name)), min(checked.through, built))
     ledger = [row for row in rows if row["batch"] > checked.through]
     if not ledger and checked.through < 0:
         return None
@@ -116,7 +116,7 @@ def open_tables(home: Home, stream: Stream, checked: Checked) -> Tables | None:
     return Tables(stream, ledger, raw, quarantine, checked, corrections, rollup, passed)
 
 
-def ledger_rows(ledger: TableRows, after: int) -> list[Row]:
+def _ledger_rows(ledger: TableRows, after: int) -> list[Row]:
     """Return the ledger by batch, of batches after one: its counts, and what is wrong in itself."""
     found: dict[int, Row] = {}
     dataset = ledger.batches(after, 2**62)
@@ -213,7 +213,7 @@ def _raw_rows(tables: Tables, spark: SparkSession | None) -> Iterator[Row]:
         yield {
             "batch": batch,
             "gap_to_ledger": _outside(row.get("found", 0), *kept.get(batch, (0, 0))),
-            **{name: row.get(name, 0) for name in RAW_CLAIMS},
+            **{name: row.get(name, 0) for name in _RAW_CLAIMS},
             "repeated_identities": repeated.get(batch, 0),
         }
 

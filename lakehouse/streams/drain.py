@@ -1,17 +1,54 @@
-"""A stream's manifests, one by one, each one an ingest batch."""
+"""A stream's manifests, one by one, each one an ingest batch; one that fails again and again is halved.
+
+    tried _TRIES times -> split: two manifests behind it hold its halves, each tried once -> ... -> set aside
+
+Halves are batches like others, so what is not the culprit is taken in on the way, until the file or offset that is
+stands alone. Where the cause is known to be a message whose time Spark's reader cannot hold, a batch is halved at once,
+and one of few messages is read without that reader: nothing is set aside. A batch that is split or set aside stays in
+the ledger, with no rows; what it had appended is removed. Failures of what is around it do not count.
+"""
 
 from __future__ import annotations
 
+import errno
+import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 
+from lakehouse.home.attempts import Attempts, begin_attempt, end_attempt, read_attempts
+from lakehouse.home.control.database import ControlUnreachable
+from lakehouse.home.control.session import LeaseLost
+from lakehouse.home.damaged import DamagedFile
+from lakehouse.home.heartbeats import TIMEOUT_S
+from lakehouse.home.integrity import why_failed
+from lakehouse.home.lease import LeaseHeld, lease
+from lakehouse.home.outcomes import error_text
+from lakehouse.home.store_client import StoreUnavailable
 from lakehouse.spark import tables
+from lakehouse.spark.session import is_running
 from lakehouse.streams import corrections
 from lakehouse.streams.batch_records import BatchRecords, Progress, StreamTables
-from lakehouse.streams.failed_batch import commit_or_split
-from lakehouse.streams.ingest import COUNTS
+from lakehouse.streams.ingest import COUNTS, commit, writer_of
+from lakehouse.streams.sources.kafka import without_secrets
+from lakehouse.streams.sources.manifest import SET_ASIDE, SPLIT, halves
 from lakehouse.streams.sources.manifest_store import ManifestStore
+from lakehouse.streams.sources.messages import TooMany, is_of_time
+from lakehouse.streams.sources.object_store import unavailable_in
+from lakehouse.streams.topics import why_unread
+
+log = logging.getLogger(__name__)
+_TRIES = 3
+_LONGEST_ERROR = 1000
+# The machine lacks something, whatever a batch holds.
+_AROUND = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE)
+_SAID_AROUND = (
+    "No space left on device",
+    "Disk quota exceeded",
+    "Read-only file system",
+    "Too many open files",
+)
 
 
 class IngestRefused(RuntimeError):
@@ -55,7 +92,7 @@ def drain(target: StreamTables, store: ManifestStore, before: Progress) -> dict[
             raise IngestRefused(
                 f"stream {target.stream.name}: batch {manifest.batch} came after batch {finished.batch}"
             )
-        entry = commit_or_split(BatchRecords(target, manifest, store, finished))
+        entry = _commit_or_split(BatchRecords(target, manifest, store, finished))
         if entry is None:
             continue
         finished = Progress(manifest.batch, entry["newest_us"])
@@ -65,3 +102,114 @@ def drain(target: StreamTables, store: ManifestStore, before: Progress) -> dict[
         for name in COUNTS:
             totals[name] += entry[name]
     return totals
+
+
+def _commit_or_split(records: BatchRecords) -> dict[str, Any] | None:
+    """Take a batch in and return its ledger row; None where it failed too often: another manifest has its number then.
+
+    Raises:
+        Exception: what the batch failed with, while it has attempts left.
+    """
+    manifest, target = records.manifest, records.tables
+    if manifest.kind not in ("files", "kafka", "requeue") or not is_running(target.spark):
+        return commit(records)
+    attempts = _ended(records)
+    if attempts.failed < _tries(records):
+        with ExitStack() as held:
+            if attempts.failed or manifest.is_part:
+                # It may end this process: whoever else is suspected waits, so that its death is not laid at their door.
+                held.enter_context(lease(target.layout.attempts("suspects"), TIMEOUT_S))
+            begin_attempt(target.layout, target.stream.name, attempts)
+            ended = _tried(records, attempts)
+        if not isinstance(ended, Attempts):
+            return ended
+        attempts = ended
+    _split(records, attempts)
+    return None
+
+
+def _tries(records: BatchRecords) -> int:
+    return 1 if records.manifest.is_part else _TRIES
+
+
+def _ended(records: BatchRecords) -> Attempts:
+    """Return the attempts at the batch; none count that came less far."""
+    target, batch = records.tables, records.manifest.batch
+    found = read_attempts(target.layout, target.stream.name, batch)
+    if not found.failed:
+        return found
+    folders = (target.layout.raw(target.stream.name), target.layout.quarantine(target.stream.name))
+    steps = sum(tables.is_appended(folder, writer_of(target.stream.name), batch) for folder in folders)
+    return found if steps == found.steps else replace(found, steps=steps, failed=1)
+
+
+def _tried(records: BatchRecords, before: Attempts) -> dict[str, Any] | Attempts:
+    """Return the ledger row of a batch, or its attempts where this was the last that it had."""
+    target = records.tables
+    name = target.stream.name
+    try:
+        return _committed(records)
+    except Exception as error:
+        failure = _why(records, error)
+        is_last = isinstance(error, TooMany)
+        counts = not _is_around(records, error, failure)
+    except BaseException:
+        end_attempt(target.layout, name, before, None)
+        raise
+    text = error_text(failure)[:_LONGEST_ERROR] if counts else None
+    after = end_attempt(target.layout, name, before, text)
+    tries = 1 if is_last else _tries(records)
+    if text is None or after.failed < tries or not is_running(target.spark):
+        raise failure
+    return after
+
+
+def _committed(records: BatchRecords) -> dict[str, Any]:
+    try:
+        return commit(records)
+    except Exception as error:
+        if records.manifest.kind != "kafka" or not is_of_time(error):
+            raise
+    return commit(replace(records, one_by_one=True))
+
+
+def _why(records: BatchRecords, error: Exception) -> Exception:
+    if records.manifest.kind != "kafka":
+        return unavailable_in(error) or error
+    target = records.tables
+    return why_unread(error, target.spark, target.stream, records.store, records.before.batch)
+
+
+def _is_around(records: BatchRecords, error: Exception, failure: Exception) -> bool:
+    """Whether a batch failed for what is around it: a broker, a disk, another writer, a damaged file of the home."""
+    if records.manifest.kind == "kafka":
+        said = without_secrets(str(error), records.stream.source)
+        if str(failure) != said:
+            return True
+    is_lacking = isinstance(error, OSError) and error.errno in _AROUND
+    is_other = isinstance(failure, LeaseHeld | LeaseLost | ControlUnreachable | StoreUnavailable)
+    if is_lacking or is_other or any(said in str(error) for said in _SAID_AROUND):
+        return True
+    layout, name = records.tables.layout, records.stream.name
+    own = (layout.raw(name), layout.quarantine(name), layout.ledger(name))
+    return isinstance(why_failed(error, own), DamagedFile)
+
+
+def _split(records: BatchRecords, attempts: Attempts) -> None:
+    """Put the halves of a batch behind it; one that cannot be halved is set aside."""
+    manifest, store = records.manifest, records.store
+    parts = halves(manifest)
+    what = ", ".join([f.path for f in manifest.files][:3] + [str(each) for each in manifest.ranges][:3])
+    where = f"stream {records.stream.name}, batch {manifest.batch} ({what or 'requeued records'})"
+    if parts:
+        log.warning("%s failed and is halved: %s", where, attempts.error)
+        begins = tuple(replace(each, end=each.start) for each in manifest.ranges)
+        store.put_in_place(
+            replace(manifest, kind=SPLIT, files=(), ranges=begins, error=attempts.error), *parts
+        )
+    else:
+        log.error(
+            "%s failed and is set aside; `tidemark requeue %s` takes it in again: %s",
+            *(where, records.stream.name, attempts.error),
+        )
+        store.put_in_place(replace(manifest, kind=SET_ASIDE, reasons=(), error=attempts.error))

@@ -1,11 +1,14 @@
 """The files of a batch, read on the driver chunk by chunk: rows of plain lines in Arrow, and the other lines.
 
-Chunks are held in memory up to ``HELD_BYTES`` of rows; those behind are spilled to disk. Files are read side by side.
+Chunks are held in memory up to ``HELD_BYTES`` of rows; those behind are spilled to a temporary file without a name,
+which is mapped when they are read. Files are read side by side.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -25,15 +28,17 @@ from lakehouse.streams.sources.numbered import LINE_SCHEMA
 from lakehouse.streams.sources.parquet_rows import fault_of, kinds_of, numbered_rows, reader_of, row_name
 from lakehouse.streams.sources.plain_lines import PlainLines, read_plain, read_plain_rows
 from lakehouse.streams.sources.split import NUMBERED
-from lakehouse.streams.spill import Kept, Spill
 
 # Those of 128 MB of usual lines, six times their bytes, and the lines, where compared; of fewer where one is many rows.
 HELD_BYTES = 896 * 1024 * 1024
 # Lines that are not plain are read one by one, or by one core of Spark; with more of them Spark should read all lines.
 OTHER_BYTES = 4 * 1024 * 1024
-Keep = Callable[[pa.Table], Kept]
+# The function that returns a table: one in memory, or one that it reads back.
+Kept = Callable[[], pa.Table]
+_Keep = Callable[[pa.Table], Kept]
 # The number of objects of a store that are read at the same time.
 _WAITING = 8
+_ALIGNED = 64
 
 
 class TooMuch(Exception):
@@ -170,7 +175,7 @@ class _Room:
     def _spill(self) -> Spill:
         return Spill()
 
-    def take(self, lines: int, others: int) -> Keep:
+    def take(self, lines: int, others: int) -> _Keep:
         """Use some of the room; return the function that keeps a table of these lines."""
         with self._lock:
             self._lines -= lines
@@ -205,3 +210,34 @@ def _located(lines: pa.RecordBatch, file: LandedFile, layout: int) -> pa.Table:
     )
     columns = [paths, lines.column(0), layouts, lines.column(1), lines.column(2)]
     return pa.table(columns, schema=LINE_SCHEMA)
+
+
+class Spill:
+    """A file of tables. Any thread writes or reads them; all are written before the first is read.
+
+    Disk: the bytes of the tables, until this object and the tables read from it are freed, or the process ends.
+    """
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile(prefix="tidemark-")  # noqa: SIM115
+        self._lock = threading.Lock()
+        self._mapped: pa.Buffer | None = None
+
+    def put(self, table: pa.Table) -> Kept:
+        """Write a table; return what reads it back, without a copy."""
+        with self._lock:
+            start = -(-self._file.tell() // _ALIGNED) * _ALIGNED
+            self._file.seek(start)
+            with pa.ipc.new_stream(self._file, table.schema) as writer:
+                writer.write_table(table)
+            size = self._file.tell() - start
+        return lambda: pa.ipc.open_stream(self._bytes().slice(start, size)).read_all()
+
+    def _bytes(self) -> pa.Buffer:
+        # One thread maps the file; ``cached_property`` lets each do so that comes before the first has done it.
+        with self._lock:
+            if self._mapped is None:
+                self._file.flush()
+                self._mapped = pa.py_buffer(mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ))
+                self._file.close()
+            return self._mapped

@@ -133,7 +133,7 @@ def _node_file(row: Mapping[str, Any]) -> NodeFile:
 
 
 @dataclass
-class Survey:
+class _Survey:
     """How many loose nodes each part of a table is to take in, and a sample of their starts."""
 
     parts: Sequence[Part]
@@ -177,10 +177,10 @@ class Survey:
         return [Part(part.level, low, high, part.file) for low, high in pairwise(ends)]
 
 
-def survey_of(files: TableFiles, horizons: Sequence[int]) -> Survey:
+def survey_of(files: TableFiles, horizons: Sequence[int]) -> _Survey:
     """Return an empty survey of a table's parts; each level has one at least, and they cover all times."""
     parts = [part for level in range(1, len(horizons) + 1) for part in _parts_of(files.parts, level)]
-    return Survey(parts, horizons, max(1, sum(file.rows for file in files.loose) // _SAMPLED))
+    return _Survey(parts, horizons, max(1, sum(file.rows for file in files.loose) // _SAMPLED))
 
 
 def _parts_of(files: Sequence[NodeFile], level: int) -> Iterator[Part]:

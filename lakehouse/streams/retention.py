@@ -1,4 +1,4 @@
-"""Raw rows that a stream no longer keeps: dropped once the rollup holds them, and never a part of a top node.
+"""Raw rows and landed files that a stream no longer keeps. Rows go in whole top nodes, once the rollup holds them.
 
     top level    [---------------)[---------------)[---------------)[-----
     raw rows                      xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
@@ -6,10 +6,17 @@
 
 The cut is a whole node of the top level, so that what is kept is enough to build any whole node again. A row that
 comes later than that is in the nodes all the same; it leaves raw with the next cut.
+
+Landed files go when every stream that names them has read them whole, and they are older than each keeps them; nothing
+goes unless a stream says ``keep_files``. What stays whatever it says: a file whose batch is not finished, one that is
+not as it was when it was read, and one that could not be read to its end, as quarantine lacks its bytes.
 """
 
 from __future__ import annotations
 
+import logging
+import time
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
@@ -22,13 +29,20 @@ from lakehouse.home.corrections import RETENTION, Correction, raw_from, read_cor
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
 from lakehouse.home.rollup_table import read_marker
+from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
+from lakehouse.spark import tables
 from lakehouse.streams import corrections
-from lakehouse.streams.identities import index_before
+from lakehouse.streams.duplicates import index_before
 from lakehouse.streams.old_rows import LEAST_US, count_before
+from lakehouse.streams.quarantine import partly_read
+from lakehouse.streams.sources.files import matching
+from lakehouse.streams.sources.landed_content import delete
 from lakehouse.streams.sources.manifest_store import ManifestStore
 
+log = logging.getLogger(__name__)
 
-def cut_us(stream: Stream, newest_us: int | None) -> int | None:
+
+def _cut_us(stream: Stream, newest_us: int | None) -> int | None:
     """Return before which time raw rows go, None where all are kept."""
     if stream.keep_raw is None or newest_us is None:
         return None
@@ -42,7 +56,7 @@ def drop_old_raw(spark: SparkSession, layout: Home, stream: Stream) -> dict[str,
     again, it must find the same repeats. Whoever calls holds the leases of raw and rollup.
     """
     contained = read_marker(layout.rollup(stream.name))
-    cut = cut_us(stream, contained.newest_us)
+    cut = _cut_us(stream, contained.newest_us)
     if cut is None or _is_unfinished(layout, stream):
         return {"raw_dropped": 0}
     known = read_corrections(layout, stream.name)
@@ -84,3 +98,44 @@ def _asked(stream: Stream, cut: int, through: int, batches: dict[int, int], unch
         batches=batches,
         at=datetime.now(UTC),
     )
+
+
+def drop_old_files(layout: Home, stream: Stream, streams: Iterable[Stream]) -> int:
+    """Delete the landed files that a stream names and none of ``streams``, itself among them, needs; return how many.
+
+    Whoever calls holds the lease of the stream's raw table. A file that may not be deleted is logged and stays.
+    """
+    if stream.source.keep_files is None:
+        return 0
+    gone = _named(stream)
+    for each in streams:
+        if gone:
+            gone -= _needed(layout, each)
+    return sum(_is_deleted(path, stream.source.endpoint) for path in sorted(gone))
+
+
+def _named(stream: Stream) -> set[str]:
+    return {path for path, _ in matching(stream.source)}
+
+
+def _needed(layout: Home, stream: Stream) -> set[str]:
+    """Return the files that a stream names and has not read whole, or keeps still."""
+    source = stream.source
+    if source.keep_files is None or not tables.exists(layout.ledger(stream.name)):
+        return _named(stream)
+    found = list(matching(source))
+    oldest = time.time_ns() - source.keep_files * 1000
+    store = ManifestStore(layout.manifests(stream.name))
+    read = store.read_as_they_are(found, read_extent(layout, stream.name).batch)
+    read -= partly_read(layout, stream)
+    return {path for path, seen in found if path not in read or seen.mtime_ns > oldest}
+
+
+def _is_deleted(path: str, endpoint: str | None) -> bool:
+    try:
+        delete(path, endpoint)
+    except (OSError, StoreUnavailable, ObjectUnread) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        log.warning("%s was read and is kept no longer, but cannot be deleted: %s", path, why)
+        return False
+    return True

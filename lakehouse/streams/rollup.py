@@ -1,13 +1,15 @@
 """Rollup tables: appending the nodes of new batches once; reading them whole; compaction.
 
 A batch is one commit: nodes of all levels and groupings and a marker that says what is contained, so levels never
-disagree and horizons move with the data they belong to.
+disagree and horizons move with the data they belong to. The table must be what its stream declares now; only how long
+levels keep their nodes may change as it is.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
 from pathlib import Path
@@ -17,16 +19,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from lakehouse.declare.stream import Stream
+from lakehouse.home.corrections import raw_from, read_corrections
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
-from lakehouse.home.ledger import read_ledger
+from lakehouse.home.ledger import read_extent, read_ledger
 from lakehouse.home.open_tables import opened
-from lakehouse.home.rollup_table import RollupSchema, read_marker
-from lakehouse.home.table_commits import arrow_schema, fitted
+from lakehouse.home.rollup_table import (
+    RollupSchema,
+    declared_schema,
+    read_marker,
+    read_rollup_schema,
+    same_but_keeps,
+)
+from lakehouse.home.schema_change import compare_schemas
+from lakehouse.home.table_commits import add_columns, arrow_schema, fitted, set_properties
 from lakehouse.home.table_log import Between, bounds, most_rows, read_parts
 from lakehouse.spark import sums, tables
+from lakehouse.spark.tables import rollup_schema
 from lakehouse.streams.fold import fold
 from lakehouse.streams.nodes import (
     folded_with_counters,
@@ -35,13 +47,11 @@ from lakehouse.streams.nodes import (
     nodes_and_counts,
     nodes_and_counts_here,
 )
-from lakehouse.streams.schema_check import RollupOutdated as RollupOutdated
-from lakehouse.streams.schema_check import require_current
 
 # This process folds up to this many rows, in less time than Spark needs to read them.
 SMALL_ROWS = 8_000_000
 # Counters are combined in order of time. This process sorts up to this many rows; Spark sorts more, by meter.
-SMALL_ROWS_OF_COUNTERS = 100_000
+_SMALL_ROWS_OF_COUNTERS = 100_000
 # The values of partial nodes that are folded at a time, in one to two gigabytes: a million nodes of three measures.
 VALUES_AT_ONCE = 30_000_000
 # Nodes are counted in at most this many equal parts of their time, to be folded part by part.
@@ -60,6 +70,7 @@ _MARKER = pa.schema(
         "rows": pa.int64(),
     }
 )
+log = logging.getLogger(__name__)
 
 
 def append_new(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, int]:
@@ -79,7 +90,7 @@ def append_new(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, i
     times = (before.newest_us, *(entry.newest_us for entry in new))
     contained = max((time for time in times if time is not None), default=None)
     added = _Added(stream, before.batch + 1, last, contained, accepted)
-    if accepted <= min(SMALL_ROWS, SMALL_ROWS_OF_COUNTERS if stream.counters else SMALL_ROWS):
+    if accepted <= min(SMALL_ROWS, _SMALL_ROWS_OF_COUNTERS if stream.counters else SMALL_ROWS):
         nodes = added.nodes_here(layout.raw(stream.name))
         crash_point("rollup.before-append")
         tables.append_arrow_once(nodes, path, f"rollup-{stream.name}", last)
@@ -242,3 +253,66 @@ def marker_row(spark: SparkSession, newest_us: int | None, batch: int, rows: int
 
 def _marker(newest_us: int | None, batch: int, rows: int) -> dict[str, int | None]:
     return {"level": 0, "grouping": -1, "start_us": newest_us, "batch": batch, "rows": rows}
+
+
+class RollupOutdated(RuntimeError):
+    """The stream is declared differently from what its rollups were built for."""
+
+
+class HistoryErased(RuntimeError):
+    """The last level would forget what no other level holds."""
+
+
+def require_current(layout: Home, stream: Stream) -> RollupSchema:
+    """Return the schema of the stream's rollup; changed `keep` times of levels are applied.
+
+    Whoever calls holds the rollup's lease.
+
+    Raises:
+        RollupOutdated: when widths, groupings or measures are not those the table was built for.
+        HistoryErased: when the last level is to keep less than it holds.
+    """
+    schema, now = read_rollup_schema(layout.rollup(stream.name)), declared_schema(stream)
+    if schema is None:
+        return now
+    if not same_but_keeps(now, schema):
+        raise RollupOutdated(
+            f"stream {stream.name}: its rollups were built for other levels, groupings or measures; it is now declared "
+            f"as {stream.definition()}; `tidemark plan {stream.name}` tells what that means, "
+            f"`tidemark rebuild {stream.name}` builds them again"
+        )
+    _add_carries(layout, stream)
+    if now.levels == schema.levels:
+        return schema
+    return _keep_otherwise(layout, stream, schema)
+
+
+def _add_carries(layout: Home, stream: Stream) -> None:
+    """Give a table that an earlier Tidemark made the columns that it lacks; its nodes have no carries."""
+    path = layout.rollup(stream.name)
+    with opened(path) as known:
+        there = {column.name for column in known.schema().fields}
+    lacking = [column for column in rollup_schema(stream) if column.name not in there]
+    if lacking:
+        add_columns(path, StructType(lacking).json())
+
+
+def set_schema(layout: Home, stream: Stream, schema: RollupSchema) -> None:
+    """Write the stream's definition, and what its rollup lacks, into the table's properties, in one commit."""
+    properties = {"tidemark.definition": stream.definition(), **schema.properties()}
+    set_properties(layout.rollup(stream.name), properties)
+
+
+def _keep_otherwise(layout: Home, stream: Stream, schema: RollupSchema) -> RollupSchema:
+    """Take on how long levels keep their nodes; nodes that are gone already stay gone, as floors."""
+    newest = read_marker(layout.rollup(stream.name)).newest_us
+    first = read_extent(layout, stream.name).earliest_us
+    change = compare_schemas(stream, schema, newest, raw_from(read_corrections(layout, stream.name)), first)
+    if change.refusals:
+        raise HistoryErased(f"stream {stream.name}: " + "; ".join(change.refusals))
+    for sentence in change.effects:
+        log.warning("stream %s: %s", stream.name, sentence)
+    floors = () if newest is None else tuple(schema.horizons(newest))
+    kept = replace(declared_schema(stream), floors=floors, since=schema.since)
+    set_schema(layout, stream, kept)
+    return kept

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from lakehouse.declare.stream import Stream
     from lakehouse.home.layout import Home
 
-DISORDERS = ("disordered_values", "disordered_counts", "disordered_times", "not_numbers", "unaligned")
-_KEPT = ("rows", *DISORDERS)
+_DISORDERS = ("disordered_values", "disordered_counts", "disordered_times", "not_numbers", "unaligned")
+_KEPT = ("rows", *_DISORDERS)
 # By file, what was measured of each of its levels and groupings.
 Measured = Mapping[str, Sequence[Mapping[str, Any]]]
 
@@ -49,12 +49,12 @@ def measure_rollup(home: Home, tables: Tables) -> tuple[list[Frame], Measured]:
 def measure_files(rollup: TableRows, stream: Stream, known: Measured) -> Measured:
     """Return what each file of a rollup measures; those in ``known`` are not read."""
     return {
-        file["path"]: known.get(file["path"]) or file_metrics(rollup.dataset([file]), stream)
+        file["path"]: known.get(file["path"]) or _file_metrics(rollup.dataset([file]), stream)
         for file in rollup.files
     }
 
 
-def file_metrics(nodes: ds.Dataset, stream: Stream) -> list[Row]:
+def _file_metrics(nodes: ds.Dataset, stream: Stream) -> list[Row]:
     """Return by level and grouping: rows, how many nodes are disordered, the first and last start, the last batch."""
     parts = [_claims(pa.Table.from_batches([rows]), stream) for rows in nodes.to_batches() if rows.num_rows]
     if not parts:
@@ -115,8 +115,8 @@ def _by_level(tables: Tables, measured: Measured, kept: Sequence[int]) -> dict[t
             level = row["level"]
             if level <= 0:
                 continue
-            own = found.setdefault((level, row["grouping"]), Row(dict.fromkeys(DISORDERS, 0)))
-            for name in DISORDERS:
+            own = found.setdefault((level, row["grouping"]), Row(dict.fromkeys(_DISORDERS, 0)))
+            for name in _DISORDERS:
                 own[name] += row[name]
             starts = {"kept_rows": kept[level - 1]} if level <= len(kept) else {}
             if 1 < level <= len(kept):
@@ -179,7 +179,7 @@ def _rows(stream: Stream, found: Mapping[tuple[int, int], Row], accepted: int) -
             "undeclared": int(not is_declared),
             "gap_to_finer": _gap(row, "rows_where_finer", finer.get("kept_rows") or 0) if has_finer else 0,
             "gap_to_accepted": _gap(row, "kept_rows", accepted) if is_declared and counts_all else 0,
-            **{name: row.get(name, 0) for name in DISORDERS},
+            **{name: row.get(name, 0) for name in _DISORDERS},
         }
 
 

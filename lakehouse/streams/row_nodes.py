@@ -24,7 +24,6 @@ from lakehouse.algorithms.rollup.levels import horizons
 from lakehouse.algorithms.rollup.runs import fold_runs
 from lakehouse.algorithms.rollup.sums import sum_runs
 from lakehouse.declare.stream import Stream
-from lakehouse.streams.exact_numbers import as_decimals, as_integers
 
 Numbers = npt.NDArray[Any]
 # Numbers of series stay small enough to stand before a time in 64 bits, as times of some years do.
@@ -133,7 +132,7 @@ def _readings(rows: pa.Table, name: str, stream: Stream) -> _Readings | None:
     if name in stream.rounded:
         values = _copied(pc.fill_null(column, 0.0))
         return _Readings(counts, (values, values), (times, times), (values, np.zeros(len(values))))
-    exact = as_integers(column)
+    exact = _as_integers(column)
     if exact is None or np.abs(exact.astype(np.float64)).max(initial=0) * max(len(exact), 1) >= _MOST:
         return None
     return _Readings(counts, (exact, exact), (times, times), (exact, None))
@@ -233,7 +232,9 @@ class _Folding:
         for part, values in parts.items():
             kind = self.schema.field(f"{name}__{part}").type
             is_decimal = pa.types.is_decimal(kind)
-            whole = as_decimals(values, kind, is_none) if is_decimal else pa.array(values, kind, mask=is_none)
+            whole = (
+                _as_decimals(values, kind, is_none) if is_decimal else pa.array(values, kind, mask=is_none)
+            )
             found[f"{name}__{part}"] = whole
         return found
 
@@ -272,3 +273,23 @@ def _joined(one: _Readings, other: _Readings) -> _Readings:
 
 def _pairs(one: tuple[Numbers, Numbers], other: tuple[Numbers, Numbers]) -> tuple[Numbers, Numbers]:
     return np.concatenate([one[0], other[0]]), np.concatenate([one[1], other[1]])
+
+
+def _as_integers(column: pa.Array) -> npt.NDArray[np.int64] | None:
+    """Return whole numbers or decimals, 0 for nulls; None where one needs more than 64 bits."""
+    is_valid = column.is_valid().to_numpy(zero_copy_only=False)
+    if not pa.types.is_decimal128(column.type):
+        return np.asarray(pc.fill_null(column, 0).cast(pa.int64()).to_numpy(zero_copy_only=False))
+    halves = np.frombuffer(column.buffers()[1] or b"", np.int64).reshape(-1, 2)
+    low, high = halves[column.offset : column.offset + len(column)].T
+    is_short = high == low >> 63
+    return np.where(is_valid, low, 0) if np.all(is_short | ~is_valid) else None
+
+
+def _as_decimals(
+    numbers: npt.NDArray[Any], kind: pa.Decimal128Type, is_null: npt.NDArray[np.bool_]
+) -> pa.Array:
+    """Return decimals of such digits, null where said."""
+    halves = np.stack([numbers, numbers >> 63], axis=1).astype(np.int64)
+    whole = pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(np.ascontiguousarray(halves))])
+    return pc.if_else(pa.array(is_null), pa.scalar(None, kind), whole)

@@ -27,11 +27,16 @@ from lakehouse.home.identity_index import Hashes
 from lakehouse.home.table_commits import Parts
 from lakehouse.spark.session import is_local
 from lakehouse.streams.batch_records import BatchRecords
-from lakehouse.streams.batch_stats import BatchStats, counted_stats, missing_in
-from lakehouse.streams.duplicates import Hashed, conflict_detail, count_repeats, find_repeats
+from lakehouse.streams.batch_stats import BatchStats, counted_stats, lateness_of, missing_in
+from lakehouse.streams.duplicates import (
+    Hashed,
+    compared,
+    conflict_detail,
+    count_repeats,
+    find_repeats,
+    hashes_of,
+)
 from lakehouse.streams.file_chunks import Chunk, FileChunks, TooMuch, no_rows
-from lakehouse.streams.identities import compared, hashes_of
-from lakehouse.streams.lateness import lateness_of
 from lakehouse.streams.sources.fields import with_fields
 from lakehouse.streams.sources.lines import unreadable_lines
 from lakehouse.streams.sources.manifest import layouts_of

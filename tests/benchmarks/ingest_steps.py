@@ -21,12 +21,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jobs import build_rollups, ingest
+from jobs import build_rollups
+from jobs import ingest as job
 from lakehouse.declare.settings import Settings
 from lakehouse.spark import tables
 from lakehouse.spark.session import started_session
-from lakehouse.streams import buffered_batch, failed_batch, rollup, small_batch
-from lakehouse.streams import ingest as batches
+from lakehouse.streams import drain, ingest, rollup, small_batch
 from lakehouse.streams.batch_records import StreamTables
 from lakehouse.streams.nodes import nodes_and_counts
 from lakehouse.streams.sources import lines
@@ -50,14 +50,14 @@ def watched() -> Stopwatch:
     """Return a stopwatch on the steps of ingest and of building rollups."""
     watch = Stopwatch()
     watch.time(ManifestStore, "add_files", "manifest")
-    watch.time(failed_batch, "commit", "between the steps of a batch")
+    watch.time(drain, "commit", "between the steps of a batch")
     watch.time(small_batch.SmallBatch, "read", "read, parse and judge here")
     watch.time(small_batch, "find_repeats", "repeats")
     watch.time(small_batch, "lateness_of", "lateness")
-    watch.time(buffered_batch.BufferedBatch, "counted", "read, parse, judge, count; rows are held")
-    watch.time(buffered_batch.BufferedBatch, "repeats", "repeats")
-    watch.time(buffered_batch, "lateness_of", "lateness")
-    watch.time(batches, "written_lateness", "lateness")
+    watch.time(ingest.BufferedBatch, "counted", "read, parse, judge, count; rows are held")
+    watch.time(ingest.BufferedBatch, "repeats", "repeats")
+    watch.time(ingest, "lateness_of", "lateness")
+    watch.time(ingest, "written_lateness", "lateness")
     watch.time(rollup, "append_new", "rollup: ledger, marker")
     watch.time(rollup, "nodes_and_counts", "rollup: plan of nodes")
     watch.time(rollup, "nodes_and_counts_here", "rollup: nodes")
@@ -70,12 +70,12 @@ def steps(spark: SparkSession, settings: Settings, folder: Path) -> tuple[Stopwa
     """Run the day's batch into tables that hold what came before; return what its steps and Spark's jobs took."""
     shutil.rmtree(settings.home, ignore_errors=True)
     back_to_before(folder)
-    ingest.run(settings, spark, "readings")
+    job.run(settings, spark, "readings")
     build_rollups.run(settings, spark, "readings")
     land_the_day(folder)
     watch, before = watched(), max((job.number for job in jobs_since(spark, 0)), default=-1)
     with watch.running():
-        ingest.run(settings, spark, "readings")
+        job.run(settings, spark, "readings")
         build_rollups.run(settings, spark, "readings")
     return watch, jobs_since(spark, before + 1)
 

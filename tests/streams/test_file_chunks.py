@@ -22,11 +22,11 @@ from lakehouse.declare.settings import load_settings
 from lakehouse.spark.session import LazySession
 from lakehouse.streams import file_chunks, ingest, small_batch
 from lakehouse.streams.batch_records import BatchRecords, Progress, StreamTables
+from lakehouse.streams.file_chunks import Kept, Spill
 from lakehouse.streams.small_batch import SmallBatch, judged_here
 from lakehouse.streams.sources import parquet_rows, split
 from lakehouse.streams.sources.file_reader import FileReader
 from lakehouse.streams.sources.manifest_store import ManifestStore
-from lakehouse.streams.spill import Kept, Spill
 from tests.folded import folded, rows_of
 from tests.readings_lake import Lake
 from tests.streams.test_small_batch import COLUMNS, T0, line

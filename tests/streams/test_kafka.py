@@ -22,11 +22,11 @@ from lakehouse.home.outcomes import last_outcome
 from lakehouse.home.set_aside import read_set_aside
 from lakehouse.home.table_commits import create_table
 from lakehouse.spark import tables
-from lakehouse.streams import batch_records, failed_batch
+from lakehouse.streams import batch_records, drain
 from lakehouse.streams.batch_records import REJECTED, BatchRecords, StreamTables
 from lakehouse.streams.drain import open_store
 from lakehouse.streams.ingest import BatchTables
-from lakehouse.streams.sources import few_messages
+from lakehouse.streams.sources import messages
 from lakehouse.streams.sources.kafka import Broker as KafkaBroker
 from lakehouse.streams.sources.kafka import BrokerFailed, VariableMissing
 from lakehouse.streams.sources.manifest import OffsetRange
@@ -606,7 +606,7 @@ def test_a_message_of_such_a_time_that_an_earlier_version_has_set_aside_is_reque
     stream = lake("timeless-aside", stream=IDENTITY)
     kafka.send("timeless-aside", [sent(1), Message(reading(2), b"a key", time_ms=2**62), sent(3)])
     # As it was when nobody knew of such times.
-    monkeypatch.setattr(failed_batch, "is_of_time", lambda error: False)
+    monkeypatch.setattr(drain, "is_of_time", lambda error: False)
     for _ in range(2):
         with pytest.raises(Exception, match="long overflow"):
             stream.ingest()
@@ -629,7 +629,7 @@ def test_a_time_that_nobody_asks_for_costs_no_message(kafka: Broker, lake: Make)
     kafka.create("nanoseconds", 1, TIMELESS)
     received = 'arrival_time = { column = "got", unit = "s" }'
     stream = lake("nanoseconds", stream=received)
-    few = few_messages.MOST_MESSAGES
+    few = messages.MOST_MESSAGES
     # A producer that counts nanoseconds, among others: more messages than are read one by one.
     times = [int((T0 + second) * 1000) * (10**6 if second > few else 1) for second in range(2 * few)]
     got = [Message(reading(second, got=T0 + second), time_ms=time) for second, time in enumerate(times)]

@@ -10,7 +10,7 @@ from delta.tables import DeltaTable
 from jobs import build_rollups, maintain
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.streams.rebuild import RawIncomplete
-from lakehouse.streams.schema_check import HistoryErased, RollupOutdated
+from lakehouse.streams.rollup import HistoryErased, RollupOutdated
 from tests.folded import folded as folded_nodes
 from tests.folded import rows_of
 from tests.readings_lake import Lake

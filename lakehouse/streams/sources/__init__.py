@@ -9,15 +9,14 @@ split.py     one file -> Arrow batches of numbered lines (no pyspark)
 nfdump.py    names and endings of nfdump's exports (no pyspark)
 packets.py   one capture -> Arrow batches of numbered packets, as lines (no pyspark)
 lines.py     a manifest of files -> a DataFrame of numbered lines (numbered.py), with the typed rows of plain ones
-file_reader.py  how tasks read files; typed_lines.py, typed_type.py: the typed row beside a plain line
-parquet_rows.py  Parquet files -> the same; line_set.py: lines that are left out
+file_reader.py  how tasks read files
+parquet_rows.py  Parquet files -> the same
 messages.py  a manifest of offsets -> the same, and the parts of a message beside its value
 avro.py      an Avro record -> JSON text
 fields.py    a line -> named texts, per format
 envelope.py  the envelope around a message of MQTT
-shapes.py    the common shape of flows
 rows.py      named texts -> typed rows, with a reason for those that are rejected
 plain_lines.py  lines that are certainly valid -> the same typed rows in Arrow, without Spark
-plain_values.py, plain_columns.py  their texts, and values of Parquet, as typed columns
+plain_values.py  their texts, and values of Parquet, as typed columns
 odd_lines.py  other lines of small batches -> the same rows and verdicts, one by one
 """

@@ -9,21 +9,23 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.types import StructType
 
 from lakehouse.declare.columns import Column as StreamColumn
-from lakehouse.declare.columns import is_message_field
+from lakehouse.declare.columns import is_message_field, sql_type
 from lakehouse.declare.stream import Stream, Unpivot
+from lakehouse.spark.ddl import schema_of
 from lakehouse.streams.sources.avro import with_avro_text
 from lakehouse.streams.sources.envelope import with_envelope_fields, with_payload
 from lakehouse.streams.sources.manifest import Layout
 from lakehouse.streams.sources.messages import with_message, with_message_fields
-from lakehouse.streams.sources.shapes import as_flow, as_seconds
-from lakehouse.streams.sources.typed_type import with_typed
+from lakehouse.streams.sources.protocols import IP_PROTOCOLS, WITH_PORTS
 
 EVENT, ARRIVAL, PLUS = "_event", "_arrival", "_plus"
 # Formats whose records are cut at each tab, with no quotes.
@@ -31,6 +33,7 @@ _BY_TAB = ("zeek", "pcap")
 # Spark's own limit, less one for safety.
 _MOST_FIELDS = 20_479
 _KEPT = ("source_file", "source_line", "record", "fault", "message", "typed")
+_CLOCK = r"^(?:(\d+)d )?(\d+):(\d\d):(\d\d(?:\.\d+)?)$"
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ def with_fields(lines: DataFrame, stream: Stream, layouts: tuple[Layout, ...]) -
     A line that is ``typed`` already has none.
     """
     wanted = FieldMap.of(stream)
-    text = _with_text(with_typed(with_message(lines), stream), stream)
+    text = _with_text(_with_typed(with_message(lines), stream), stream)
     text = text.withColumn("valid", F.coalesce(F.expr("is_valid_utf8(text)"), F.lit(True)))
     is_cut = F.col("valid") & F.col("fault").isNull() & F.col("typed").isNull()
     text = text.withColumn("text", F.when(is_cut, F.col("text")))
@@ -114,7 +117,7 @@ def with_fields(lines: DataFrame, stream: Stream, layouts: tuple[Layout, ...]) -
         cut = _from_delimited(text, stream, wanted, layouts)
     add_fields = with_envelope_fields if stream.source.kind == "mqtt" else with_message_fields
     cut = _with_file_fields(add_fields(cut, wanted.of_messages), wanted.of_files)
-    return cut.withColumn("f", as_flow(F.col("f"))) if stream.source.shape == "flow" else cut
+    return cut.withColumn("f", _as_flow(F.col("f"))) if stream.source.shape == "flow" else cut
 
 
 def _with_file_fields(cut: DataFrame, patterns: Mapping[str, str]) -> DataFrame:
@@ -240,7 +243,7 @@ def _delimited(stream: Stream, wanted: FieldMap, layout: Layout, row: Column) ->
         texts = {n: nothing if place is None else row[f"_c{place}"] for n, place in places.items()}
         fault = F.when(row["_all"].isNotNull(), F.lit(expected))
     if stream.source.format == "nfdump":
-        texts |= {n: as_seconds(text) for n, text in texts.items() if wanted.path(n) == "duration"}
+        texts |= {n: _as_seconds(text) for n, text in texts.items() if wanted.path(n) == "duration"}
     items = [_items(wanted, layout, row, fault)] if wanted.unpivot else []
     trimmed = (F.trim(text).alias(name) for name, text in texts.items())
     return F.struct(*trimmed, fault.alias("_malformed"), *items)
@@ -333,3 +336,43 @@ def _struct(tree: dict[str, Any], prefix: str, explode: str | None) -> T.StructT
         inner: T.DataType = _struct(children, f"{path}.", explode) if children else T.StringType()
         fields.append(T.StructField(name, T.ArrayType(inner) if path == explode else inner))
     return T.StructType(fields)
+
+
+def typed_type(stream: Stream) -> StructType:
+    """Return the type of ``typed``."""
+    columns = {name: sql_type(column) for name, column in stream.all_columns.items()}
+    digest = {"record_hash": "binary"} if stream.identity_is_record else {}
+    fields = {"event_us": "bigint", "arrival_us": "bigint", **columns, "source_item": "int", **digest}
+    named = (f"`{name.replace('`', '``')}` {kind}" for name, kind in fields.items())
+    return schema_of(", ".join(named))
+
+
+def _with_typed(lines: DataFrame, stream: Stream) -> DataFrame:
+    """Return lines that have ``typed``, null where none of them is known to be plain."""
+    if "typed" in lines.columns:
+        return lines
+    return lines.withColumn("typed", F.lit(None).cast(typed_type(stream)))
+
+
+def _as_flow(fields: Column) -> Column:
+    """Return a struct of texts with ``proto`` as a lower-case name, and ports only where the protocol has them."""
+    said = F.lower(fields["proto"])
+    names = F.create_map(*(F.lit(text) for text in chain.from_iterable(_protocols())))
+    proto = F.coalesce(names[said], said)
+    for port in ("src_port", "dst_port"):
+        fields = fields.withField(port, F.when(proto.isin(*WITH_PORTS), fields[port]))
+    return fields.withField("proto", proto)
+
+
+def _as_seconds(text: Column) -> Column:
+    """Return seconds as text, of seconds or of ``[1d ]02:03:04.005`` as nfdump writes them for people."""
+    days, hours, minutes, seconds = (F.regexp_extract(text, _CLOCK, group) for group in range(1, 5))
+    whole = F.coalesce(days.try_cast("bigint"), F.lit(0)) * 86_400
+    whole = whole + hours.try_cast("bigint") * 3_600 + minutes.try_cast("bigint") * 60
+    return F.when(text.rlike(_CLOCK), (whole + seconds.try_cast("decimal(18,9)")).cast("string")).otherwise(
+        text
+    )
+
+
+def _protocols() -> list[tuple[str, str]]:
+    return [(str(number), name) for number, name in IP_PROTOCOLS.items()]

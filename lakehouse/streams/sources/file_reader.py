@@ -11,8 +11,8 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructField
 
 from lakehouse.declare.stream import Stream
+from lakehouse.streams.sources.fields import typed_type
 from lakehouse.streams.sources.plain_lines import can_be_plain
-from lakehouse.streams.sources.typed_type import typed_type
 
 
 @dataclass(frozen=True)

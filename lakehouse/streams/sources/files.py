@@ -22,9 +22,8 @@ from lakehouse.declare.stream import Source
 from lakehouse.home.envelope import Message
 from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
 from lakehouse.streams.sources import object_store
-from lakehouse.streams.sources.drift import Columns, json_columns
 from lakehouse.streams.sources.landed_content import on_disk, opened_head, told
-from lakehouse.streams.sources.manifest import LandedFile, Seen
+from lakehouse.streams.sources.manifest import Columns, LandedFile, Seen, json_columns
 from lakehouse.streams.sources.nfdump import field_names
 
 log = logging.getLogger(__name__)
@@ -35,8 +34,8 @@ _SAMPLE_BYTES = 1024 * 1024
 # Spark prepares for each of them.
 _MOST_FIELDS = 5_000
 _ZEEK_MARKS = {"#separator": "\\x09", "#unset_field": "-", "#empty_field": "(empty)"}
-HIDDEN = (".", "_")
-UNFINISHED = (".tmp", ".part", ".partial", ".inprogress", ".crdownload")
+_HIDDEN = (".", "_")
+_UNFINISHED = (".tmp", ".part", ".partial", ".inprogress", ".crdownload")
 
 # How many objects of a store are looked at together.
 _LOOKS = 16
@@ -68,7 +67,7 @@ def matching(source: Source, after: str = "") -> Iterator[Found]:
 
 def _is_finished(path: str) -> bool:
     name = path.rpartition("/")[2]
-    return bool(name) and not name.startswith(HIDDEN) and not name.endswith(UNFINISHED)
+    return bool(name) and not name.startswith(_HIDDEN) and not name.endswith(_UNFINISHED)
 
 
 def _regular(path: str) -> Seen | None:

@@ -14,13 +14,12 @@ from pyspark.sql import functions as F
 
 from lakehouse.declare.stream import Source, Stream
 from lakehouse.streams.sources.file_reader import FileReader
-from lakehouse.streams.sources.line_set import ALL, LineSet
 from lakehouse.streams.sources.manifest import LandedFile, Layout, layouts_of
 from lakehouse.streams.sources.nfdump import without_remarks
-from lakehouse.streams.sources.numbered import LINE_SCHEMA, LINES, NumberedLines
+from lakehouse.streams.sources.numbered import ALL, LINE_SCHEMA, LineSet, NumberedLines
 from lakehouse.streams.sources.parquet_rows import parquet_reader
+from lakehouse.streams.sources.plain_lines import typed_lines
 from lakehouse.streams.sources.split import NUMBERED, numbered_lines
-from lakehouse.streams.sources.typed_lines import typed_lines
 from lakehouse.streams.sources.zeek import without_headers
 
 _UNKNOWN_LAYOUT = -1
@@ -38,7 +37,11 @@ def read_lines(
     layouts = layouts_of(files)
     readable = tuple(file for file in files if file.unreadable is None)
     unreadable = unreadable_lines(files)
-    frame = _lines_of(spark, readable, stream, without) if readable else spark.createDataFrame([], LINES)
+    frame = (
+        _lines_of(spark, readable, stream, without)
+        if readable
+        else spark.createDataFrame(LINE_SCHEMA.empty_table())
+    )
     if unreadable.num_rows:
         frame = frame.unionByName(spark.createDataFrame(unreadable), allowMissingColumns=True)
     return NumberedLines(frame, layouts)

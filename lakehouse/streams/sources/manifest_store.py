@@ -4,16 +4,21 @@ A manifest is written once, atomically, before its batch is read; a batch replay
 the same files, however many have landed since. Numbers run 1, 2, 3, ...; they are the batch numbers in every table.
 
     manifests/<stream>/00000123.json    the manifest of batch 123
-    manifests/<stream>/folded.sqlite    those of long finished batches
+    manifests/<stream>/folded.sqlite    those of long finished batches: files, by path; each partition's last range
     manifests/<stream>/listed.position  how far a store was listed (listing.py)
+
+One file for each batch would be millions in a year. The folded file tells what is asked of old manifests: which files
+were read, how large they were, and what columns they had; how far each partition was read. A question costs a look into
+an index, and nothing is held in memory.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,24 +27,38 @@ from lakehouse.home.atomic_files import read_once
 from lakehouse.home.control.copies import drop
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.damaged import naming
-from lakehouse.home.folded_file import RECENT
+from lakehouse.home.folded_file import RECENT, FoldedFile
+from lakehouse.home.folded_file import FoldedDamaged as FoldedDamaged
 from lakehouse.home.seal import is_shared, write_sealed
-from lakehouse.streams.sources.drift import schema_changes
 from lakehouse.streams.sources.files import Found, all_landed, groups, landed
-from lakehouse.streams.sources.folded_manifests import KINDS, FoldedManifests
 from lakehouse.streams.sources.landed_content import seen
 from lakehouse.streams.sources.listing import Look
 from lakehouse.streams.sources.manifest import (
     SET_ASIDE,
+    Columns,
     LandedFile,
     Manifest,
     OffsetRange,
     Partition,
     manifest_file,
+    schema_changes,
 )
 from lakehouse.streams.sources.offsets import furthest, ranges_of
 
 _LISTINGS = 3
+# A batch makes one of these each; of other kinds are few, and they stay as they are.
+_KINDS = ("files", "kafka")
+_TABLES = """
+CREATE TABLE IF NOT EXISTS files (
+    path TEXT PRIMARY KEY, size INTEGER, mtime_ns INTEGER, unreadable TEXT, shape INTEGER
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS shapes (shape INTEGER PRIMARY KEY, fields TEXT, columns TEXT, UNIQUE (fields, columns));
+CREATE TABLE IF NOT EXISTS ranges (
+    topic TEXT, partition INTEGER, first INTEGER, behind INTEGER, topic_id TEXT, PRIMARY KEY (topic, partition)
+);
+CREATE TABLE IF NOT EXISTS folded (only_row INTEGER PRIMARY KEY, through INTEGER, columns TEXT);
+"""
+_FILES = "FROM files NATURAL JOIN shapes WHERE path IN (SELECT value FROM json_each(?))"
 
 
 class ManifestStore:
@@ -52,7 +71,7 @@ class ManifestStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.folded = FoldedManifests(folder)
+        self.folded = _FoldedManifests(folder)
         self._look: Look | None = None
         self.changed_files: list[str] = []
         self._load()
@@ -201,7 +220,7 @@ class ManifestStore:
         return sum(self._is_folded(manifest) for manifest in old)
 
     def _is_folded(self, manifest: Manifest) -> bool:
-        return manifest.batch <= self._through and manifest.kind in KINDS
+        return manifest.batch <= self._through and manifest.kind in _KINDS
 
     def _sizes(self, found: Iterable[Found]) -> dict[str, int]:
         """Return how large files were when their batch was fixed, of those of which it was."""
@@ -277,3 +296,69 @@ def _manifest(path: Path) -> Manifest:
     """Return a manifest, read once a process: what stands under a name changes only when messages are given up."""
     with naming(path):
         return Manifest.from_json(path.read_text("utf-8"))
+
+
+class _FoldedManifests:
+    """The folded manifests of one stream; none where there is no such file."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = FoldedFile(folder, _TABLES, "without it files would be read twice")
+        self._ask, self._opened = self._file.ask, self._file.opened
+
+    def through(self) -> int:
+        """Return up to which batch manifests are folded, 0 for none."""
+        return max((batch for (batch,) in self._ask("SELECT through FROM folded")), default=0)
+
+    def sizes(self, paths: Iterable[str]) -> dict[str, int]:
+        """Return how large files were when they were read, of those of these paths that were."""
+        return dict(self._ask(f"SELECT path, size {_FILES}", json.dumps(list(paths))))
+
+    def files(self, paths: Iterable[str]) -> list[LandedFile]:
+        """Return the files of these paths that were read."""
+        found = self._ask(
+            f"SELECT path, size, mtime_ns, fields, unreadable, columns {_FILES}", json.dumps(list(paths))
+        )
+        return [
+            LandedFile(path, size, mtime, _fields(fields), unreadable, json.loads(columns))
+            for path, size, mtime, fields, unreadable, columns in found
+        ]
+
+    def columns(self) -> tuple[Columns, set[str]]:
+        """Return the columns of the last file that had some, and the names of all that any file had."""
+        last: Columns = next((json.loads(text) for (text,) in self._ask("SELECT columns FROM folded")), {})
+        seen = self._ask("SELECT DISTINCT key FROM shapes, json_each(shapes.columns)")
+        return last, {name for (name,) in seen}
+
+    def ranges(self) -> dict[Partition, OffsetRange]:
+        """Return the furthest range of each partition."""
+        found = self._ask("SELECT topic, partition, first, behind, topic_id FROM ranges")
+        return {each.place: each for each in (OffsetRange(*row) for row in found)}
+
+    def take(self, manifests: Sequence[Manifest]) -> None:
+        """Take in the manifests that follow those taken before, whole or not at all."""
+        files = [file for manifest in manifests for file in manifest.files]
+        last = next((file.columns for file in reversed(files) if file.columns), self.columns()[0])
+        with self._opened() as database, database:
+            shapes = {_shape(file) for file in files}
+            database.executemany("INSERT OR IGNORE INTO shapes (fields, columns) VALUES (?, ?)", shapes)
+            database.executemany(
+                "INSERT OR REPLACE INTO files SELECT ?, ?, ?, ?, shape FROM shapes WHERE fields = ? AND columns = ?",
+                ((f.path, f.size, f.mtime_ns, f.unreadable, *_shape(f)) for f in files),
+            )
+            ranges = furthest([*self.ranges().values(), *ranges_of(manifests)]).values()
+            database.executemany(
+                "INSERT OR REPLACE INTO ranges VALUES (?, ?, ?, ?, ?)",
+                ((r.topic, r.partition, r.start, r.end, r.topic_id) for r in ranges),
+            )
+            database.execute(
+                "INSERT OR REPLACE INTO folded VALUES (1, ?, ?)", (manifests[-1].batch, json.dumps(last))
+            )
+
+
+def _shape(file: LandedFile) -> tuple[str, str]:
+    return json.dumps(file.fields), json.dumps(file.columns)
+
+
+def _fields(text: str) -> tuple[str, ...] | None:
+    fields = json.loads(text)
+    return None if fields is None else tuple(fields)

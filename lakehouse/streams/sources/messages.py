@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,14 +18,19 @@ from pyspark.sql import functions as F
 
 from lakehouse.declare.columns import HEADER
 from lakehouse.declare.stream import Source
-from lakehouse.streams.sources.kafka import client_options
-from lakehouse.streams.sources.line_set import LineSet
+from lakehouse.streams.sources.kafka import BrokerFailed, Consumer, client_options
 from lakehouse.streams.sources.manifest import OffsetRange
-from lakehouse.streams.sources.numbered import LINES, NumberedLines
+from lakehouse.streams.sources.numbered import LINE_SCHEMA, LineSet, NumberedLines
 
 SCHEME = "kafka:"
-TOMBSTONE = "tombstone: the message has no value"
-MESSAGE = "struct<key: binary, timestamp_ms: bigint, headers: array<struct<key: string, value: binary>>>"
+_TOMBSTONE = "tombstone: the message has no value"
+_MESSAGE = "struct<key: binary, timestamp_ms: bigint, headers: array<struct<key: string, value: binary>>>"
+# What is held in memory at once; a batch of more is halved first.
+MOST_MESSAGES, MOST_BYTES = 1_000, 64 * 1024 * 1024
+_SILENT_S = 60.0
+_HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+_IN_ARROW = pa.struct([("key", pa.binary()), ("timestamp_ms", pa.int64()), ("headers", pa.list_(_HEADER))])
+_LINES = LINE_SCHEMA.append(pa.field("message", _IN_ARROW))
 
 
 def read_messages(spark: SparkSession, ranges: Sequence[OffsetRange], source: Source) -> NumberedLines:
@@ -34,14 +41,14 @@ def read_messages(spark: SparkSession, ranges: Sequence[OffsetRange], source: So
     wanted = [each for each in ranges if each.count]
     layouts = (source.fields or None,)
     if not wanted:
-        return NumberedLines(spark.createDataFrame([], f"{LINES}, message {MESSAGE}"), layouts)
+        return NumberedLines(spark.createDataFrame(_LINES.empty_table()), layouts)
     messages = spark.read.format("kafka").options(**_options(spark, wanted, source)).load()
     frame = messages.select(
         F.concat(F.lit(SCHEME), "topic", F.lit("/"), F.col("partition").cast("string")).alias("source_file"),
         F.col("offset").alias("source_line"),
         F.lit(0).alias("layout"),
         F.col("value").alias("record"),
-        F.when(F.col("value").isNull(), F.lit(TOMBSTONE)).alias("fault"),
+        F.when(F.col("value").isNull(), F.lit(_TOMBSTONE)).alias("fault"),
         _message().alias("message"),
     )
     return NumberedLines(frame, layouts)
@@ -87,7 +94,7 @@ def _message() -> Column:
         F.col("key"),
         F.when(time >= 0, time).alias("timestamp_ms"),
         F.col("headers").cast(_HEADERS).alias("headers"),
-    ).cast(MESSAGE)
+    ).cast(_MESSAGE)
 
 
 _HEADERS = "array<struct<key: string, value: binary>>"
@@ -95,7 +102,7 @@ _HEADERS = "array<struct<key: string, value: binary>>"
 
 def with_message(lines: DataFrame) -> DataFrame:
     """Return lines that have a ``message``, null where they come from no topic."""
-    return lines if "message" in lines.columns else lines.withColumn("message", F.lit(None).cast(MESSAGE))
+    return lines if "message" in lines.columns else lines.withColumn("message", F.lit(None).cast(_MESSAGE))
 
 
 def with_message_fields(cut: DataFrame, paths: Mapping[str, str]) -> DataFrame:
@@ -105,7 +112,7 @@ def with_message_fields(cut: DataFrame, paths: Mapping[str, str]) -> DataFrame:
     """
     if not paths:
         return cut
-    texts = {name: message_text(path) for name, path in paths.items()}
+    texts = {name: _message_text(path) for name, path in paths.items()}
     valid = F.col("valid")
     for name, path in paths.items():
         if path == "$key" or path.startswith(HEADER):
@@ -114,7 +121,7 @@ def with_message_fields(cut: DataFrame, paths: Mapping[str, str]) -> DataFrame:
     return cut.withColumns({"f": fields, "valid": valid})
 
 
-def message_text(path: str) -> Column:
+def _message_text(path: str) -> Column:
     """Return the text that a path such as ``$key`` or ``$headers.NAME`` leads to; of equal headers the last counts."""
     if path.startswith(HEADER):
         named = F.filter("message.headers", lambda header: header["key"] == path.removeprefix(HEADER))
@@ -128,3 +135,70 @@ def message_text(path: str) -> Column:
         "$offset": F.col("source_line").cast("string"),
     }
     return texts[path]
+
+
+class TooMany(RuntimeError):
+    """A batch has messages of times that Spark cannot hold, and more messages than are read one by one."""
+
+
+def is_of_time(error: Exception) -> bool:
+    """Whether Spark's reader ended at a message whose milliseconds are beyond 64 bits of microseconds."""
+    return "ArithmeticException: long overflow" in str(error)
+
+
+def read_few(spark: SparkSession, ranges: Sequence[OffsetRange], source: Source) -> NumberedLines:
+    """Return what ``read_messages`` does of the same ranges, whatever times their messages have.
+
+    Kafka's client reads them on the driver. Spark's reader makes microseconds of 64 bits of a message's milliseconds
+    before anything else, and ends where they do not fit, whatever columns are asked for. Here the milliseconds stay, so
+    that the declaration says what the message is worth. Cost: a message is a dozen calls of the JVM, half a
+    millisecond.
+
+    Raises:
+        TooMany: when they are more than ``MOST_MESSAGES``, or several that hold more than ``MOST_BYTES``.
+        BrokerFailed: when the broker gives nothing for a minute, refuses, or no longer has them.
+    """
+    if sum(each.count for each in ranges) > MOST_MESSAGES:
+        raise TooMany("too many messages to be read one by one")
+    found: list[dict[str, Any]] = []
+    size = 0
+    with Consumer(spark, source) as consumer:
+        for each in ranges:
+            for line in _lines_of(consumer, each):
+                size += len(line["record"] or b"")
+                found.append(line)
+                if size > MOST_BYTES and len(found) > 1:
+                    raise TooMany("too large messages to be read together")
+    frame = spark.createDataFrame(pa.Table.from_pylist(found, schema=_LINES))
+    return NumberedLines(frame, (source.fields or None,))
+
+
+def _lines_of(consumer: Consumer, wanted: OffsetRange) -> Iterator[dict[str, Any]]:
+    consumer.go_to(wanted.topic, wanted.partition, wanted.start)
+    heard = time.monotonic()
+    while (at := consumer.position()) < wanted.end:
+        for record in consumer.poll():
+            if record.offset() < wanted.end:
+                yield _line(wanted, record)
+        if consumer.position() > at:
+            heard = time.monotonic()
+        elif time.monotonic() - heard > _SILENT_S:
+            raise BrokerFailed(f"{wanted}: nothing came for {_SILENT_S:.0f} s from offset {at} on")
+
+
+def _line(wanted: OffsetRange, record: Any) -> dict[str, Any]:
+    value, time_ms = record.value(), record.timestamp()
+    headers = [{"key": each.key(), "value": each.value()} for each in record.headers().toArray()]
+    return {
+        "source_file": f"{SCHEME}{wanted.topic}/{wanted.partition}",
+        "source_line": record.offset(),
+        "layout": 0,
+        "record": value,
+        "fault": _TOMBSTONE if value is None else None,
+        "message": {
+            "key": record.key(),
+            "timestamp_ms": time_ms if time_ms >= 0 else None,
+            # As Spark tells it: a message without headers has none, not an empty list.
+            "headers": headers or None,
+        },
+    }

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 # Ours by theirs; fields that are not here keep the name they have.
-NAMES = {
+_NAMES = {
     **{"ts": "first", "te": "last", "tr": "received", "td": "duration", "sa": "src", "da": "dst"},
     **{"sp": "src_port", "dp": "dst_port", "pr": "proto", "flg": "tcp_flags"},
     **{"ipkt": "src_packets", "ibyt": "src_bytes", "opkt": "dst_packets", "obyt": "dst_bytes"},
@@ -40,7 +40,7 @@ def field_names(header: Iterable[str]) -> tuple[str, ...]:
         NoHeader: when it names no start, source or destination: it is a row, or counts of something else than flows.
     """
     names = [name.strip() for name in header]
-    found = tuple(NAMES.get(name, name) for name in names)
+    found = tuple(_NAMES.get(name, name) for name in names)
     if not set(found) >= _NEEDED:
         expected = (
             "the header of `nfdump -o csv` over flows (ts,te,td,sa,... or firstSeen,duration,...), without -q"

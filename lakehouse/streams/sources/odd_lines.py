@@ -56,7 +56,7 @@ def _whole(number: str) -> str:
 _JSON = json.JSONDecoder(object_pairs_hook=tuple, parse_float=_Number, parse_int=_whole, parse_constant=str)
 
 
-def read_odd(lines: pa.Table, stream: Stream, layouts: tuple[Layout, ...], schema: pa.Schema) -> OddLines:
+def read_odd(lines: pa.Table, stream: Stream, layouts: tuple[Layout, ...], schema: pa.Schema) -> _OddLines:
     """Return rows of ``schema`` with reason, detail and record, of lines as ``lines.LINE_SCHEMA`` has them.
 
     Cost: some 20 microseconds a field.
@@ -71,11 +71,11 @@ def read_odd(lines: pa.Table, stream: Stream, layouts: tuple[Layout, ...], schem
         is_known[place] = True
     judged = {"reason": pa.string(), "detail": pa.string(), "record": pa.binary()}
     names = pa.schema([*schema, *(pa.field(name, kind) for name, kind in judged.items())])
-    return OddLines(pa.Table.from_pylist(found, names), is_known)
+    return _OddLines(pa.Table.from_pylist(found, names), is_known)
 
 
 @dataclass(frozen=True)
-class OddLines:
+class _OddLines:
     """The rows of those lines whose verdict is known, and which of the lines these are."""
 
     rows: pa.Table

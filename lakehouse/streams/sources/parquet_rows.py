@@ -24,9 +24,9 @@ from lakehouse.declare.stream import Stream
 from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
 from lakehouse.streams.sources.file_reader import FileReader
 from lakehouse.streams.sources.landed_content import opened, opened_head
-from lakehouse.streams.sources.line_set import LineSet
 from lakehouse.streams.sources.manifest import LandedFile
-from lakehouse.streams.sources.typed_lines import typed_values
+from lakehouse.streams.sources.numbered import LineSet
+from lakehouse.streams.sources.plain_lines import typed_values
 
 _ROWS = 20_000
 # Where rows are not sent to Spark. Texts that a file holds once may be long in each row.

@@ -1,7 +1,13 @@
-"""Texts of plain lines, and values of Parquet files -> typed columns in Arrow, and which rows are certainly good."""
+"""Texts of plain lines, and values of Parquet files -> typed columns in Arrow, and which rows are certainly good.
+
+A value of a Parquet file fits its declared type when the way over text leads to the same one: as JSON, read again by
+the declaration. Where it may not, as for a double where a whole number is declared, nothing is said of the row, and it
+takes that way.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -12,13 +18,25 @@ import pyarrow.compute as pc
 from lakehouse.declare.columns import Column, sql_type
 from lakehouse.declare.stream import Stream, TimeColumn
 from lakehouse.streams.sources.fields import ARRIVAL, EVENT, PLUS
-from lakehouse.streams.sources.plain_columns import DIGITS, Mask, fitted_time, fitted_value
 
 _SECONDS = TimeColumn(column=PLUS, unit="s")
 _INTEGER = r"-?(?:0|[1-9][0-9]{0,17})"
 # Days that every year has.
 _DAY = r"(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
 _ISO = rf"^[12][0-9]{{3}}-{_DAY}[T ](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{{1,6}})?Z?$"
+Mask = npt.NDArray[np.bool_]
+# Digits that a time may have before its point, so that its microseconds fit, and those behind it that count.
+_DIGITS = {"s": (12, 6), "ms": (15, 3), "us": (18, 0)}
+# Between these every calendar says the same of a moment: 1900 and 3000, in microseconds.
+_FIRST_US, _END_US = -2_208_988_800_000_000, 32_503_680_000_000_000
+# Below this, a whole number of the smallest unit has at most 15 digits, which one double stands for, and it for them.
+_SURE = 10**15
+# Decimal places beside which 38 digits hold any whole number of 64 bits.
+_SPARE = 20
+_ARROW = {"bigint": pa.int64(), "double": pa.float64(), "boolean": pa.bool_(), "string": pa.string()}
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
+# Texts of JSON may be twice as long before its parser refuses a record.
+_LONGEST = 10_000_000
 
 
 def typed(texts: Mapping[str, pa.Array], count: int, stream: Stream) -> tuple[pa.Table, Mask]:
@@ -63,7 +81,7 @@ def _in_clock_bounds(times: npt.NDArray[np.int64], arrival: pa.Array, stream: St
 def _time(text: pa.Array, time: TimeColumn) -> tuple[pa.Array, Mask]:
     """Return microseconds, null where there is no text, and where that is sure."""
     if not pa.types.is_string(text.type):
-        return fitted_time(text, time)
+        return _fitted_time(text, time)
     if time.unit != "iso":
         return _scaled(text, time.unit)
     kept, is_sure = _matching(text, _ISO)
@@ -71,7 +89,7 @@ def _time(text: pa.Array, time: TimeColumn) -> tuple[pa.Array, Mask]:
 
 
 def _scaled(text: pa.Array, unit: str) -> tuple[pa.Array, Mask]:
-    digits, part = DIGITS[unit]
+    digits, part = _DIGITS[unit]
     kept, is_sure = _matching(text, rf"^(?:0|[1-9][0-9]{{0,{digits - 1}}})(?:\.[0-9]{{1,9}})?$")
     halves = pc.extract_regex(kept, r"^(?P<whole>[0-9]+)(?:\.(?P<part>[0-9]*))?$")
     micros = pc.multiply(pc.struct_field(halves, "whole").cast(pa.int64()), 10**part)
@@ -86,7 +104,7 @@ def _scaled(text: pa.Array, unit: str) -> tuple[pa.Array, Mask]:
 def _value(text: pa.Array, column: Column) -> tuple[pa.Array, Mask]:
     kind = sql_type(column)
     if not pa.types.is_string(text.type):
-        return fitted_value(text, kind)
+        return _fitted_value(text, kind)
     if kind == "string":
         return text, np.ones(len(text), np.bool_)
     if kind == "boolean":
@@ -108,3 +126,82 @@ def _matching(text: pa.Array, pattern: str) -> tuple[pa.Array, Mask]:
     matches = pc.match_substring_regex(text, pattern)
     is_sure = pc.fill_null(matches, True).to_numpy(zero_copy_only=False)
     return pc.if_else(pc.fill_null(matches, False), text, pa.scalar(None, pa.string())), is_sure
+
+
+def _fitted_time(values: pa.Array, time: TimeColumn) -> tuple[pa.Array, Mask]:
+    """Return microseconds, null where there is no value, and where that is sure."""
+    kind, (digits, part) = values.type, _DIGITS.get(time.unit, (0, 0))
+    if time.unit == "iso" and pa.types.is_timestamp(kind) and kind.tz and kind.unit in ("ms", "us"):
+        units, low, high, factor = values.cast(pa.int64()), _FIRST_US, _END_US, 1
+        if kind.unit == "ms":
+            low, high, factor = low // 1000, high // 1000, 1000
+    elif time.unit != "iso" and _is_whole(kind):
+        units, low, high, factor = values.cast(pa.int64()), 0, 10**digits, 10**part
+    elif time.unit != "iso" and pa.types.is_float64(kind):
+        # Milliseconds are told by so few digits that a double has one text for them.
+        places = min(part, 3 if time.unit == "s" else 2)
+        units, low, high, factor = _shifted(values, places), 0, _SURE, 10 ** (part - places)
+    else:
+        return _unfit(values, pa.int64())
+    is_within = pc.and_(pc.greater_equal(units, low), pc.less(units, high))
+    is_sure = pc.or_(pc.fill_null(is_within, False), values.is_null())
+    kept = pc.if_else(is_sure, units, pa.scalar(None, pa.int64()))
+    return pc.multiply(kept, factor), np.asarray(is_sure.to_numpy(zero_copy_only=False))
+
+
+def _fitted_value(values: pa.Array, kind: str) -> tuple[pa.Array, Mask]:
+    """Return values of a declared SQL type, null where there is none or it is not finite, and where that is sure."""
+    exact = _DECIMAL.fullmatch(kind)
+    wanted = pa.decimal128(int(exact[1]), int(exact[2])) if exact else _ARROW[kind]
+    if exact and pa.types.is_decimal128(values.type):
+        spare = int(exact[1]) - int(exact[2]) - (values.type.precision - values.type.scale)
+        if values.type.scale <= int(exact[2]) and spare >= 0:
+            return values.cast(wanted), _all(values)
+    if exact and pa.types.is_float64(values.type):
+        is_sure = pc.or_(_shifted(values, int(exact[2])).is_valid(), values.is_null())
+        kept = pc.if_else(is_sure, values, pa.scalar(None, pa.float64()))
+        return kept.cast(wanted), np.asarray(is_sure.to_numpy(zero_copy_only=False))
+    if kind == "double" and pa.types.is_float64(values.type):
+        return pc.if_else(pc.is_finite(values), values, pa.scalar(None, pa.float64())), _all(values)
+    if kind == "double" and _is_whole(values.type):
+        return values.cast(pa.int64()).cast(pa.float64(), safe=False), _all(values)
+    if (kind in ("bigint", "string") and _is_whole(values.type)) or values.type.equals(wanted):
+        return values.cast(wanted), _all(values)
+    if exact and _is_whole(values.type) and int(exact[2]) < _SPARE:
+        return values.cast(pa.int64()).cast(wanted), _all(values)
+    return _unfit(values, wanted)
+
+
+def are_short(rows: pa.RecordBatch) -> bool:
+    """Whether no value of any column is so long that the parser of JSON might refuse the record that it is in."""
+    return all(_longest(column) <= _LONGEST for column in rows.columns)
+
+
+def _longest(column: pa.Array) -> int:
+    """Return the bytes of the longest value, or more."""
+    if pa.types.is_nested(column.type) or pa.types.is_dictionary(column.type):
+        return int(column.nbytes)
+    if column.type in (pa.string(), pa.binary(), pa.large_string(), pa.large_binary()):
+        return pc.max(pc.binary_length(column)).as_py() or 0
+    return 0
+
+
+def _is_whole(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) and not kind.equals(pa.uint64()))
+
+
+def _all(values: pa.Array) -> Mask:
+    return np.ones(len(values), np.bool_)
+
+
+def _unfit(values: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, Mask]:
+    return pa.nulls(len(values), wanted), np.asarray(values.is_null().to_numpy(zero_copy_only=False))
+
+
+def _shifted(values: pa.Array, places: int) -> pa.Array:
+    """Return doubles of so many decimal places, times ten to these; null where a double has no such sure text."""
+    numbers = pc.fill_null(values, np.nan).to_numpy()
+    with np.errstate(invalid="ignore", over="ignore"):
+        units = np.rint(numbers * 10.0**places)
+        is_sure = (np.abs(units) < _SURE) & (units / 10.0**places == numbers)
+    return pa.array(np.where(is_sure, units, 0).astype(np.int64), mask=~is_sure)

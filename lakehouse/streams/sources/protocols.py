@@ -23,9 +23,9 @@ IP_PROTOCOLS = {
     132: "sctp",
     136: "udplite",
 }
-ETHERTYPES = {0x0806: "arp", 0x8035: "rarp", 0x888E: "eapol", 0x88CC: "lldp"}
+_ETHERTYPES = {0x0806: "arp", 0x8035: "rarp", 0x888E: "eapol", 0x88CC: "lldp"}
 # Below this the field is a length, and what follows is LLC.
-LEAST_ETHERTYPE = 0x0600
+_LEAST_ETHERTYPE = 0x0600
 # Those that have ports. Other exporters put ICMP's type and code where ports stand.
 WITH_PORTS = ("tcp", "udp", "dccp", "sctp", "udplite")
 
@@ -45,4 +45,4 @@ def ethertype_name(number: int) -> str:
     >>> ethertype_name(0x0806), ethertype_name(0x88B5), ethertype_name(38)
     ('arp', '0x88b5', 'llc')
     """
-    return "llc" if number < LEAST_ETHERTYPE else ETHERTYPES.get(number, f"{number:#06x}")
+    return "llc" if number < _LEAST_ETHERTYPE else _ETHERTYPES.get(number, f"{number:#06x}")

@@ -14,8 +14,7 @@ from lakehouse.declare.columns import sql_type
 from lakehouse.declare.durations import format_duration
 from lakehouse.declare.stream import Stream, TimeColumn
 from lakehouse.streams.sources.envelope import said
-from lakehouse.streams.sources.fields import ARRIVAL, EVENT, PLUS
-from lakehouse.streams.sources.typed_type import typed_type
+from lakehouse.streams.sources.fields import ARRIVAL, EVENT, PLUS, typed_type
 
 _ORIGIN = ("source_file", "source_line", "source_item", "record", "message")
 

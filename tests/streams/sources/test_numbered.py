@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.streams.sources.line_set import lines_in
+from lakehouse.streams.sources.numbered import lines_in
 
 # Rows as they are written: of which file, from which line; a file's rows are together, and may go on in the next file.
 ROWS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 40)), max_size=40)

@@ -13,8 +13,7 @@ import pytest
 from lakehouse.home.table_log import read_rows
 from lakehouse.streams import small_batch
 from lakehouse.streams.batch_records import BatchRecords, Progress, StreamTables
-from lakehouse.streams.buffered_batch import BufferedBatch
-from lakehouse.streams.ingest import BatchTables
+from lakehouse.streams.ingest import BatchTables, BufferedBatch
 from lakehouse.streams.small_batch import SmallBatch
 from lakehouse.streams.sources.manifest_store import ManifestStore
 from tests import readings
