@@ -1,18 +1,35 @@
-"""Which keys, formats and paths go with which kind of source: every combination that means nothing is a problem."""
+"""Which keys, formats and paths go with which kind of source: every combination that means nothing is a problem.
+
+Then what one key of a source cannot tell alone: landing places on an object store; topics, fields of CSV messages,
+schemas and options of a Kafka source. ``landed_checks.py`` has those of what is landed first.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
+from urllib.parse import urlsplit
 
 from lakehouse.declare.columns import HEADER, MESSAGE_FIELDS, TOPIC_LEVEL, is_message_field
-from lakehouse.declare.kafka_checks import kafka_problems
 from lakehouse.declare.landed_checks import landed_problems
 from lakehouse.declare.problems import Problem
-from lakehouse.declare.store_address import is_url
-from lakehouse.declare.store_checks import store_problems
+from lakehouse.declare.store_address import SCHEMES, SUCH_AS, address_of, is_bucket, is_url
 from lakehouse.declare.stream import Source, Stream
+
+_VARIABLE = re.compile(r"\$\{\w+\}")
+# Options of Kafka's client that decide what is read, or how: these are not for the configuration.
+_SET_BY_US = {
+    "bootstrap.servers": "source.servers",
+    "auto.offset.reset": "source.start",
+    "isolation.level": "none: only committed messages are read",
+    "enable.auto.commit": "none: manifests say what was read",
+    "key.deserializer": "none: keys are read as bytes",
+    "value.deserializer": "none: values are read as bytes",
+    "interceptor.classes": "none: messages are read as they are",
+}
+_ALONE = ("endpoint", "key_order", "full_listing")
 
 
 @dataclass(frozen=True)
@@ -61,9 +78,9 @@ def source_problems(stream: Stream) -> Iterator[Problem]:
     """Yield every problem of a stream's source, and of its columns' places in the source's records."""
     for check in (_keys, _formats, _positions, _file_names, _paths):
         yield from check(stream)
-    yield from store_problems(stream)
+    yield from _store_problems(stream)
     if stream.source.kind == "kafka":
-        yield from kafka_problems(stream)
+        yield from _kafka_problems(stream)
     if stream.source.kind in ("mqtt", "host") and not is_url(stream.source.path):
         yield from landed_problems(stream)
 
@@ -172,3 +189,116 @@ def _beside_the_record(source: Source, path: str) -> str | None:
     if owners:
         return f"a field of the record; only messages of kind {' or '.join(owners)} have this one beside it"
     return None
+
+
+def _kafka_problems(stream: Stream) -> Iterator[Problem]:
+    """Yield what is wrong with a source of kind kafka, beyond keys and formats of another kind."""
+    source = stream.source
+    yield from _topics(source)
+    yield from _csv_fields(stream)
+    yield from _schemas(source)
+    yield from _options(source)
+
+
+def _topics(source: Source) -> Iterator[Problem]:
+    for topic in sorted({topic for topic in source.topics if source.topics.count(topic) > 1}):
+        yield Problem("source.topics", f"{topic!r} {source.topics.count(topic)} times", "each topic once")
+
+
+def _csv_fields(stream: Stream) -> Iterator[Problem]:
+    fields = stream.source.fields
+    if stream.source.format != "csv":
+        if fields:
+            yield Problem(
+                "source.fields", f"format {stream.source.format!r}", 'format "csv"; others name their own'
+            )
+        return
+    if not fields:
+        yield Problem("source.fields", "nothing", "the names of a message's fields, in order")
+        return
+    for name, column in stream.all_columns.items():
+        path = column.path or name
+        if column.position is not None and column.position >= len(fields):
+            expected = f"below {len(fields)}, the number of source.fields"
+            yield Problem(f"columns.{name}.position", str(column.position), expected)
+        if column.position is None and path not in fields and not path.startswith("$"):
+            yield Problem(f"columns.{name}", f"no field {path!r}", f"one of source.fields, {list(fields)}")
+    for key, time in (("event_time", stream.event_time), ("arrival_time", stream.arrival_time)):
+        known = time is None or time.column in (*fields, *stream.all_columns) or time.column.startswith("$")
+        if time and not known:
+            yield Problem(f"{key}.column", repr(time.column), f"one of source.fields, {list(fields)}")
+
+
+def _schemas(source: Source) -> Iterator[Problem]:
+    given = [name for name in ("schema_file", "schema_files") if getattr(source, name)]
+    if source.format != "avro":
+        for name in given:
+            yield Problem(f"source.{name}", f"format {source.format!r}", 'format "avro"')
+        return
+    for number in source.schema_files:
+        if not number.isdecimal():
+            yield Problem(
+                f"source.schema_files.{number}", repr(number), "the number that the registry gave a schema"
+            )
+    if len(given) != 1:
+        either = 'schema_file = "FILE", or schema_files = { "ID" = "FILE" } where messages begin with the id of theirs'
+        yield Problem("source.schema_file", "nothing" if not given else "schema_files as well", either)
+
+
+def _options(source: Source) -> Iterator[Problem]:
+    for name, value in source.options.items():
+        key = f"source.options.{name}"
+        # The value itself may be a secret: it is never told.
+        if name in _SET_BY_US:
+            yield Problem(key, "a value", _SET_BY_US[name])
+        if "${" in _VARIABLE.sub("", value):
+            yield Problem(
+                key, '"${" that begins no ${NAME}', "the name of a variable of the environment: ${NAME}"
+            )
+
+
+def _store_problems(stream: Stream) -> Iterator[Problem]:
+    """Yield what is wrong with a landing place on an object store; nothing of a URL with a secret in it is told."""
+    source = stream.source
+    if not is_url(source.path):
+        for key in sorted(source.model_fields_set & set(_ALONE)):
+            yield Problem(f"source.{key}", f"path {source.path!r}", "a path on a store, to which it belongs")
+        return
+    place = address_of(source.path)
+    such_as = f'one such as "{SUCH_AS.get(place.scheme, SUCH_AS["s3"])}/prefix/*.csv"'
+    is_known = place.scheme in SCHEMES
+    if "@" in place.bucket and not (place.scheme == "abfss" and is_bucket("abfss", place.bucket)):
+        expected = f"{such_as}; credentials come from the environment, a profile or the machine's role"
+        yield Problem("source.path", "a user name or password in it", expected)
+    elif not is_known:
+        yield Problem("source.path", repr(f"{place.scheme}://"), such_as)
+    elif not is_bucket(place.scheme, place.bucket):
+        expected = f"a bucket's name without a pattern: {such_as}"
+        yield Problem("source.path", f"the bucket {place.bucket!r}", expected)
+    elif source.kind != "files":
+        expected = "a folder of this machine, into which it is landed first"
+        yield Problem("source.path", f"a store with kind {source.kind!r}", expected)
+    elif source.endpoint is not None and place.scheme != "s3":
+        yield Problem(
+            "source.endpoint", f"a path on {place.scheme}://", "a path on s3://, to which it belongs"
+        )
+    if "follow_links" in source.model_fields_set:
+        yield Problem("source.follow_links", "a path on a store", "a folder: a store has no links")
+    if "full_listing" in source.model_fields_set and source.key_order != "time":
+        yield Problem("source.full_listing", "no key_order", 'key_order = "time", to which it belongs')
+    yield from _endpoint(source)
+
+
+def _endpoint(source: Source) -> Iterator[Problem]:
+    if source.endpoint is None:
+        return
+    expected = '"https://HOST:PORT"'
+    try:
+        address = urlsplit(source.endpoint)
+        is_right = address.scheme in ("http", "https") and bool(address.hostname) and (address.port or 1) > 0
+    except ValueError:
+        is_right = False
+    if not is_right or address.path.strip("/") or address.query or address.fragment:
+        yield Problem("source.endpoint", "no such address", expected)
+    elif address.username is not None:
+        yield Problem("source.endpoint", "a user name or password in it", expected)

@@ -8,9 +8,7 @@
     sensors.py    the stream `telemetry`: devices with a daily cycle, ndjson
     flows.py      the stream `flows`: network connections with heavy tails, csv
     arrays.py     Arrow arrays directly from memory
-    landing.py    files that appear complete and never share a name
-    truth.py      the contents of the files, for comparison with a ledger
-    counting.py   true counts of the written rows
+    truth.py      the contents of the files and true counts of their rows, for comparison with a ledger
     simulate.py   runs all of it
 
 The same plan and seed give the same bytes. A second call continues in time where the first one ended.

@@ -2,13 +2,17 @@
 
     schedule -> faults -> arrival -> copies -> order of arrival -> files -> truth
 
+Files appear whole and never share a name: they are written beside the landing folder, then renamed into it.
+
 Cost: O(rows log rows) time, about 150 bytes of memory per row, and the text of one piece of a file.
 """
 
 from __future__ import annotations
 
+import gzip
+import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,21 +21,21 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse.declare.problems import ConfigError, Problem
+from lakehouse.home.atomic_files import replacing
 from lakehouse.simulator import delays, faults
 from lakehouse.simulator.arrays import integers
-from lakehouse.simulator.counting import Written, count
 from lakehouse.simulator.flows import FLOWS
 from lakehouse.simulator.form import Form, joined_bytes, lines
-from lakehouse.simulator.landing import BOM, next_number, write_file
 from lakehouse.simulator.plan import Plan
 from lakehouse.simulator.sensors import SENSORS
 from lakehouse.simulator.timeline import Ints
-from lakehouse.simulator.truth import Truth, read_truth, write_truth
+from lakehouse.simulator.truth import Truth, Written, count, read_truth, write_truth
 
 FORMS = {form.stream: form for form in (SENSORS, FLOWS)}
 FIRST_START_US = 1_767_225_600_000_000  # 2026-01-01
 PIECE_ROWS = 250_000
 _RESEND_MEAN_US, _RESEND_MAX_US = 5_000_000, 60_000_000
+_BOM = b"\xef\xbb\xbf"
 
 
 def simulate(plan: Plan, landing: Path) -> Truth:
@@ -115,7 +119,7 @@ def _write(
     names = []
     for number, places in enumerate(np.array_split(np.arange(len(written.row)), plan.files)):
         name = f"{plan.stream}-{first + number:06d}{form.suffix}{'.gz' if plan.gzip else ''}"
-        mark = BOM if number == 0 and plan.faults.dirt else b""
+        mark = _BOM if number == 0 and plan.faults.dirt else b""
         write_file(folder, name, _pieces(form, mark, columns, event_us, written, places))
         names.append(name)
     return tuple(names)
@@ -130,3 +134,21 @@ def _pieces(
         row, kind = written.row[part], written.kind[part]
         shown_us = event_us[row] - np.where(kind == faults.BAD_CLOCK, faults.CLOCK_BEHIND_US, 0)
         yield joined_bytes(lines(form, columns, row, shown_us, written.received_us[part], kind))
+
+
+def next_number(folder: Path, stream: str) -> int:
+    """Return the number of the next file, above every number that is taken."""
+    pattern = re.compile(rf"^{re.escape(stream)}-(\d+)\.")
+    taken = [int(found[1]) for path in folder.glob(f"{stream}-*") if (found := pattern.match(path.name))]
+    return max(taken, default=0) + 1
+
+
+def write_file(folder: Path, name: str, pieces: Iterable[bytes | memoryview]) -> None:
+    """Write a file (gzip for a name that ends so) such that whoever looks sees all of it, or nothing."""
+    with replacing(folder / name, beside=folder.parent / ".incoming") as file:
+        if name.endswith(".gz"):
+            # No name and no time inside, so that the same rows give the same bytes.
+            with gzip.GzipFile(filename="", mode="wb", compresslevel=1, fileobj=file, mtime=0) as packed:
+                packed.writelines(pieces)
+        else:
+            file.writelines(pieces)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gzip
+from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 from lakehouse.declare.problems import ConfigError
 from lakehouse.simulator.plan import Delay, Faults, Plan
-from lakehouse.simulator.simulate import FIRST_START_US, FORMS, simulate
+from lakehouse.simulator.simulate import FIRST_START_US, FORMS, next_number, simulate, write_file
 from lakehouse.simulator.truth import read_truth
 from tests.simulator.plans import HOUR_US, plans
 from tests.simulator.reading import files_of, read_back
@@ -163,3 +165,46 @@ def test_every_kind_of_fault_is_there_when_it_is_asked_for(tmp_path: Path) -> No
 
 def _bytes(landing: Path, stream: str) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in files_of(landing, stream)}
+
+
+def test_nothing_is_in_the_folder_before_the_file_is_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "landing" / "flows"
+    seen: list[list[Path]] = []
+
+    def pieces() -> Iterator[bytes]:
+        for piece in (b"one\n", b"two\n"):
+            seen.append(list(folder.iterdir()))
+            yield piece
+
+    write_file(folder, "flows-000001.csv", pieces())
+
+    assert seen == [[], []]
+    assert (folder / "flows-000001.csv").read_bytes() == b"one\ntwo\n"
+
+
+def test_a_file_that_breaks_off_never_lands(tmp_path: Path) -> None:
+    def pieces() -> Iterator[bytes]:
+        yield b"one\n"
+        raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="full"):
+        write_file(tmp_path / "flows", "flows-000001.csv", pieces())
+
+    assert list((tmp_path / "flows").iterdir()) == []
+
+
+def test_a_gz_file_has_the_same_bytes_at_any_time(tmp_path: Path) -> None:
+    write_file(tmp_path / "a", "x.csv.gz", [b"one\n"])
+    write_file(tmp_path / "b", "x.csv.gz", [b"one\n"])
+
+    content = (tmp_path / "a" / "x.csv.gz").read_bytes()
+    assert gzip.decompress(content) == b"one\n"
+    assert content == (tmp_path / "b" / "x.csv.gz").read_bytes()
+
+
+def test_numbers_go_on_above_every_file_of_the_stream(tmp_path: Path) -> None:
+    for name in ("flows-000002.csv", "flows-000011.csv.gz", "flows-old.csv", "telemetry-000044.ndjson"):
+        (tmp_path / name).touch()
+
+    assert next_number(tmp_path, "flows") == 12
+    assert next_number(tmp_path / "none", "flows") == 1

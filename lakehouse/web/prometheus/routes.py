@@ -18,8 +18,7 @@ from lakehouse.web.access import check_all_streams, check_stream, note, token
 from lakehouse.web.formats import json_bytes
 from lakehouse.web.parameters import BEGINNING_US, END_US
 from lakehouse.web.problems import Problem
-from lakehouse.web.prometheus.alerts import alerts
-from lakehouse.web.prometheus.evaluate import MOST_TIMES, Found, Samples, evaluated
+from lakehouse.web.prometheus.evaluate import MOST_TIMES, Found, Samples, alerts, evaluated
 from lakehouse.web.prometheus.metrics import label_sets, matching, metrics_of
 from lakehouse.web.prometheus.promql import AlertsQuestion, Asked, PromqlRefused, parsed, selected
 from lakehouse.web.responses import versions_of, work_of
