@@ -54,7 +54,7 @@ def compile_aggregates() -> None:
     """Answer, restore and repair with the methods that queries run unless they name another."""
     from lakehouse.algorithms.join_aggregate.contract import Aggregate, Rows, Shape
     from lakehouse.algorithms.join_aggregate.online import Online
-    from lakehouse.algorithms.join_aggregate.repair import missing
+    from lakehouse.algorithms.join_aggregate.revision import missing
 
     dice, count = np.random.default_rng(0), 90
     functions = (("sum", 0), ("max", 0), ("min", 1), ("count", 1))

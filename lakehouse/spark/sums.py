@@ -1,4 +1,4 @@
-"""Sums of doubles as two columns, in Spark: what lakehouse/algorithms/rollup/sums.py does, as expressions."""
+"""Sums of doubles as two columns, in Spark: what lakehouse/algorithms/rollup/runs.py does, as expressions."""
 
 from __future__ import annotations
 

@@ -21,8 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.algorithms.rollup.levels import horizons
-from lakehouse.algorithms.rollup.runs import fold_runs
-from lakehouse.algorithms.rollup.sums import sum_runs
+from lakehouse.algorithms.rollup.runs import fold_runs, sum_runs
 from lakehouse.declare.stream import Stream
 
 Numbers = npt.NDArray[Any]

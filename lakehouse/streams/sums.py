@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.algorithms.rollup.sums import sum_runs
+from lakehouse.algorithms.rollup.runs import sum_runs
 
 if TYPE_CHECKING:
     import numpy.typing as npt

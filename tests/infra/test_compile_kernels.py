@@ -18,7 +18,7 @@ from infra.compile_kernels import compile_aggregates, compile_others, compile_pa
         ),
         (
             compile_others,
-            ("multiway_join.exhaustive_kernels.cheapest_by_set", "scheduling.turns_kernels.next_queue"),
+            ("multiway_join.exhaustive.cheapest_by_set", "scheduling.turns_kernels.next_queue"),
         ),
     ],
 )

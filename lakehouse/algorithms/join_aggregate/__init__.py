@@ -10,13 +10,10 @@ incremental.py .... counts and sums from changes of the windows, Theorem 1 (IC, 
 tuple_count.py .... every row carries the contribution of its results, two streams (TC, GTC)
 multiway.py ....... the same for any number of streams and join attributes (MTC)
 factorised.py ..... ours: per key the aggregates of each side, no rows are joined
-window_join.py .... the part that the four methods in which rows are joined share
-windows.py ........ the rows in the windows, found by the values that they must share
+windows.py ........ the rows in the windows, and the part that the four methods in which rows are joined share
 totals.py ......... totals of all results, per group; exact_kernels.py: sums without error
-credits.py ........ the values that a row carries, for the two methods with such values
 choice.py ......... the methods that can run a query, and the cheapest of them
-revision.py ....... changes by late rows at ticks that were already answered
+revision.py ....... changes by late rows at ticks that were already answered, within slack and by the repair
 online.py ......... answers now, revised within slack; a log of the rest, for the repair
-repair.py ......... changes by logged rows at ticks that no revision reached
 alarms.py ......... the times at which a condition on answers held
 """

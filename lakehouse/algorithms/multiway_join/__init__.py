@@ -7,13 +7,9 @@ batches travel in Spark (lakehouse/queries/multiway/route.py).
 joining.py ....... results of few rows, found in this process by sorted keys
 pruning.py ....... whether counting a batch's keys pays; otherwise its rows are joined plainly
 contract.py ...... input and output: sites, vectors, trips, plans, costs
-synopsis.py ...... counts of stored rows by slot of hashed join values: upper bounds (HashedSynopsis)
-packed.py ........ a vector in few bytes
+synopsis.py ...... counts of stored rows by slot of hashed join values: upper bounds (HashedSynopsis); in few bytes
 cost.py .......... the costs of rows, vectors, filters and orders on their routes
 exhaustive.py .... the cheapest order (SMJE)
 heuristic.py ..... a cheap order for many sites (SMJH), and the choice between both by their number
-centre.py ........ keeps all vectors; gives each block its filter, order, sizes and cost
-remembered.py .... the counts of blocks that the centre keeps until they expire
-
-cost_kernels.py, exhaustive_kernels.py and heuristic_kernels.py are the compiled loops.
+centre.py ........ keeps all vectors until they expire; gives each block its filter, order, sizes and cost
 """

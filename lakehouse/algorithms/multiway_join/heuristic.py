@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numba import njit
+
+from lakehouse.algorithms.multiway_join.cost import met
 from lakehouse.algorithms.multiway_join.exhaustive import Smje
-from lakehouse.algorithms.multiway_join.heuristic_kernels import search
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.multiway_join.contract import Int64s, Ordering, Trip
@@ -53,3 +56,143 @@ class Smjh:
 
     def restore(self, packed: bytes) -> None:
         """Do nothing."""
+
+
+@njit(cache=True)
+def search(trip: Any, ways: Any, width: int) -> Any:
+    """Return the stops in the order of the visits.
+
+    A route is the end of an order: ``rest`` are the stops before it, ``first`` its first stop, ``cost`` that of all
+    ways behind ``first``. In each round every route kept grows by each stop of its rest, and the ``width`` that promise
+    most are kept.
+    """
+    block, stored, is_factorised = trip
+    start, back = ways[0], ways[2]
+    stops = len(start)
+    rest = np.ones((stops, stops), np.bool_)
+    routes = np.empty((stops, stops), np.int64)
+    cost = np.empty(stops)
+    whole = without_each(block, stored, rest[0], is_factorised)[1]
+    for stop in range(stops):
+        rest[stop, stop] = False
+        routes[stop, stops - 1] = stop
+        cost[stop] = whole * back[stop]
+    for place in range(stops - 2, -1, -1):
+        grown, promised, stop_of, route_of = _grow(trip, ways, rest, routes[:, place + 1], cost)
+        kept = _best(promised, stop_of, route_of, rest, width)
+        rest, routes, cost = rest[route_of[kept]], routes[route_of[kept]], grown[kept]
+        for route in range(len(kept)):
+            rest[route, stop_of[kept[route]]] = False
+            routes[route, place] = stop_of[kept[route]]
+    return routes[np.argmin(cost + block.sum() * start[routes[:, 0]])]
+
+
+@njit(cache=True)
+def without_each(block: Any, stored: Any, among: Any, is_factorised: bool) -> Any:
+    """Return the rows that travel after the stops ``among`` but one, for each of them; and after all of them.
+
+    What the stops before one and the stops after one make of each entry meet in it: one pass each way, no division.
+    """
+    stops, entries = stored.shape
+    sizes, total = np.zeros(stops), 0.0
+    behind = np.empty((stops + 1, entries))
+    behind[stops] = 1.0
+    for stop in range(stops - 1, -1, -1):
+        for entry in range(entries):
+            there = behind[stop + 1, entry]
+            if among[stop]:
+                there = met(there, stored[stop, entry], is_factorised)
+            behind[stop, entry] = there
+    for entry in range(entries):
+        before = block[entry]
+        for stop in range(stops):
+            if among[stop]:
+                sizes[stop] += met(before, behind[stop + 1, entry], is_factorised)
+                before = met(before, stored[stop, entry], is_factorised)
+        total += before
+    return sizes, total
+
+
+@njit(cache=True)
+def _grow(trip: Any, ways: Any, rest: Any, first: Any, cost: Any) -> Any:
+    """Return, for each route and each stop of its rest, the cost with it, what it promises, the stop and the route."""
+    block, stored, is_factorised = trip
+    start, between, _ = ways
+    room = len(rest) * len(start)
+    grown, promised = np.empty(room), np.empty(room)
+    stop_of, route_of = np.empty(room, np.int64), np.empty(room, np.int64)
+    found = 0
+    for route in range(len(rest)):
+        sizes, size = without_each(block, stored, rest[route], is_factorised)
+        near, from_stop, second = _nearest(start, between, rest[route])
+        for stop in range(len(start)):
+            if not rest[route, stop]:
+                continue
+            grown[found] = cost[route] + size * between[stop, first[route]]
+            ahead = _ahead(stop, rest[route], sizes[stop], block.sum(), (near, from_stop, second), ways)
+            promised[found] = grown[found] + ahead
+            stop_of[found], route_of[found] = stop, route
+            found += 1
+    return grown[:found], promised[:found], stop_of[:found], route_of[:found]
+
+
+@njit(cache=True)
+def _nearest(start: Any, between: Any, rest: Any) -> Any:
+    """Return the cheapest way into each stop from start or rest, the stop it comes from, and the second cheapest."""
+    stops = len(start)
+    near, from_stop, second = start.copy(), np.full(stops, -1), np.full(stops, np.inf)
+    for stop in range(stops):
+        for other in range(stops):
+            if rest[stop] and rest[other] and other != stop:
+                if between[other, stop] < near[stop]:
+                    second[stop] = near[stop]
+                    near[stop], from_stop[stop] = between[other, stop], other
+                elif between[other, stop] < second[stop]:
+                    second[stop] = between[other, stop]
+    return near, from_stop, second
+
+
+@njit(cache=True)
+def _ahead(stop: int, rest: Any, size: float, least_size: float, nearest: Any, ways: Any) -> Any:
+    """Return an estimate of all ways up to a stop: the cheapest into it, and the cheapest into those before it.
+
+    ``size`` rows leave the last of those before it, ``least_size`` the block's site; between them sizes are taken to
+    grow by an equal factor.
+    """
+    near, from_stop, second = nearest
+    start, between, _ = ways
+    into, others, sum_of_ways = np.inf, 0, 0.0
+    for other in range(len(rest)):
+        if rest[other] and other != stop:
+            others += 1
+            into = min(into, between[other, stop])
+            sum_of_ways += second[other] if from_stop[other] == stop else near[other]
+    if others == 0:
+        return size * start[stop]
+    factor = (size / least_size) ** (1 / others)
+    sizes, each = 0.0, least_size
+    for _ in range(others):
+        sizes += each
+        each *= factor
+    return size * into + sum_of_ways / others * sizes
+
+
+@njit(cache=True)
+def _best(promised: Any, stop_of: Any, route_of: Any, rest: Any, width: int) -> Any:
+    """Return the most promising grown routes, of those with the same rest and first stop only the best."""
+    kept = np.empty(width, np.int64)
+    count = 0
+    for grown in np.argsort(promised, kind="mergesort"):
+        is_new = True
+        for other in kept[:count]:
+            if stop_of[other] == stop_of[grown] and np.array_equal(
+                rest[route_of[other]], rest[route_of[grown]]
+            ):
+                is_new = False
+                break
+        if is_new:
+            kept[count] = grown
+            count += 1
+            if count == width:
+                break
+    return kept[:count]

@@ -1,8 +1,6 @@
 """The fields of packets in a capture, from bytes that come in blocks. Called by streams/sources/packets.py.
 
 capture.py         the positions of packets in a pcap or pcapng stream, and their times
-capture_kernels.py its loops over records
 digest_kernels.py  a hash of each packet's bytes
 headers.py         sender and receiver: addresses, protocol, ports
-headers_kernels.py its loop over the headers of each packet
 """

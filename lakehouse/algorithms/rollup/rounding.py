@@ -2,7 +2,7 @@
 
 ``sql/serving`` has these numbers as places of their names in braces; the trees in ``tests/oracles`` import them.
 
-A sum is kept as two doubles (sums.py), so that adding N values of size at most M in any order and grouping loses at
+A sum is kept as two doubles (runs.py), so that adding N values of size at most M in any order and grouping loses at
 most ``3 N u^2`` of ``N M``, with u = EPS / 2: nothing beside one EPS for any N that fits in memory. What is left is a
 number of roundings that does not depend on N:
 

@@ -1,14 +1,65 @@
-"""Readings of a measure that stand in order of their nodes, run by run, as one reading of each run.
+"""Runs of readings that stand in order of their nodes, folded: their extremes, and their sums as two doubles.
 
 A reading stands for so many values, between the least and the greatest, seen from a first to a last time. That of a row
-is one value at one time, or none. Cost: one pass, a few operations a reading.
+is one value at one time, or none. A sum is ``total + carry``: the carry is what rounding cut off the total. Any order
+and any grouping of N additions is off by at most ``3 N u^2`` of the sum of sizes (u = 2^-53), and the total alone is
+the pair's nearest double.
+
+Cost: one pass, a few operations a reading for extremes, 20 for a sum.
+Source: Joldes, Muller, Popescu 2017 (see rounding.py), AccurateDWPlusDW. lakehouse/spark/sums.py and
+lakehouse/serving/file/sums.py say the same as expressions.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def sum_runs(
+    offsets: Any, totals: Any, carries: Any, is_value: Any, is_kept: Any, sums: Any, rests: Any, state: Any
+) -> None:
+    """Add up each run ``offsets[i]:offsets[i + 1]`` of pairs into ``sums[i] + rests[i]``.
+
+    ``is_value``: which pairs are there at all; ``is_kept``: of which the carry is known. ``state[i]`` becomes 0 where
+    no pair is there, 1 where one lacks its carry (``rests[i]`` then means nothing), else 2.
+    """
+    for run in range(len(offsets) - 1):
+        total, carry, seen, known = 0.0, 0.0, False, True
+        for place in range(offsets[run], offsets[run + 1]):
+            if is_value[place]:
+                seen = True
+                known = known and is_kept[place]
+                total, carry = added(total, carry, totals[place], carries[place])
+        sums[run], rests[run] = total, carry if np.isfinite(carry) else 0.0
+        state[run] = (2 if known else 1) if seen else 0
+
+
+@njit(cache=True)
+def added(total: float, carry: float, other: float, other_carry: float) -> Any:
+    """Return the sum of two pairs, as a pair."""
+    high, lost = _two_sum(total, other)
+    low, lost_low = _two_sum(carry, other_carry)
+    high, lost = _quick_sum(high, lost + low)
+    return _quick_sum(high, lost_low + lost)
+
+
+@njit(cache=True)
+def _two_sum(one: float, other: float) -> Any:
+    """Return the rounded sum and what was cut off (Knuth)."""
+    together = one + other
+    seen = together - one
+    return together, (one - (together - seen)) + (other - seen)
+
+
+@njit(cache=True)
+def _quick_sum(large: float, small: float) -> Any:
+    """As _two_sum, where the first is zero or not the smaller one (Dekker)."""
+    together = large + small
+    return together, small - (together - large)
 
 
 @njit(cache=True, nogil=True)

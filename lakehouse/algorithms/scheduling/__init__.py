@@ -6,18 +6,14 @@ configuration names.
 contract.py         input and output: Operator, Join, Chain, Query, Statistics, Plan
 policy.py           the Policy protocol, and the plan that every policy starts with
 network.py          queries as arrays: which operator feeds which, and which filters may change places
-measuring.py        n, S and V of an interval from counts
+measuring.py        n, S and V of an interval from counts, and from samples where no row reaches an operator
 interval.py         tau: when the next plan is made, and how long it is used
-flow.py             the rows that reach each operator in an order, their work, and how a join counts
-ordering.py         the order of filters with the least work
+flow.py             the rows that reach each operator in an order, their work; the order of filters with the least work
 multifactor.py      MultiFactor: measured order, rounds, slices from the deadline
-fifo.py             Fifo: the written order, each tuple through the whole chain
-greedy.py           Greedy: the highest (1 - S) n first
 chain.py            ChainScheduling: the steepest piece of the progress chart first
 deadline_rounds.py  DeadlineRounds: ours; short rounds, and shedding as long as deadlines hold
-policies.py         every policy by its name
+policies.py         every policy by its name; Fifo: the written order; Greedy: the highest (1 - S) n first
 executor.py         runs queries over batches of rows in bounded memory
-sampling.py         evaluates operators that no row reaches on a few rows
 operators.py        operators that can be run: Predicate, Transform, Merge
 chunks.py           waiting batches, read once for all queries, counted in bytes
 

@@ -30,10 +30,9 @@ import numpy as np
 
 from lakehouse.algorithms.scheduling.chain import envelope_slopes
 from lakehouse.algorithms.scheduling.contract import Discipline, Plan, Shedding
-from lakehouse.algorithms.scheduling.flow import flow, remaining_us
+from lakehouse.algorithms.scheduling.flow import by_filtered, flow, remaining_us
 from lakehouse.algorithms.scheduling.multifactor import priorities, round_of
 from lakehouse.algorithms.scheduling.network import NOWHERE
-from lakehouse.algorithms.scheduling.ordering import by_filtered
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.scheduling.contract import Int64s, Statistics

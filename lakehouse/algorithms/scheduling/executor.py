@@ -33,11 +33,10 @@ import numpy as np
 from lakehouse.algorithms.scheduling.chunks import Batch, Chunk, Memory, Rows
 from lakehouse.algorithms.scheduling.contract import LEFT, Query
 from lakehouse.algorithms.scheduling.interval import Interval, Replanning
-from lakehouse.algorithms.scheduling.measuring import is_measured
+from lakehouse.algorithms.scheduling.measuring import Sampling, is_measured
 from lakehouse.algorithms.scheduling.network import NOWHERE, Network
 from lakehouse.algorithms.scheduling.operators import Merge, Predicate, Runnable, Transform, require_runnable
 from lakehouse.algorithms.scheduling.policy import first_plan
-from lakehouse.algorithms.scheduling.sampling import Sampling
 from lakehouse.algorithms.scheduling.turns_kernels import (
     EMPTY,
     NONE,

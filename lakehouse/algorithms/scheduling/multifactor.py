@@ -27,9 +27,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lakehouse.algorithms.scheduling.contract import Discipline, Plan
-from lakehouse.algorithms.scheduling.flow import drained_per_s, flow
+from lakehouse.algorithms.scheduling.flow import by_filtered, drained_per_s, flow
 from lakehouse.algorithms.scheduling.network import NOWHERE
-from lakehouse.algorithms.scheduling.ordering import by_filtered
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.scheduling.contract import Float64s, Int64s, Statistics

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakehouse.algorithms.join_aggregate.contract import Shape
-from lakehouse.algorithms.join_aggregate.repair import missing
+from lakehouse.algorithms.join_aggregate.revision import missing
 from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.queries.aggregate.alarms import Changed

@@ -24,8 +24,7 @@ from pyspark.sql import functions as F
 from lakehouse.algorithms.multiway_join.centre import NOWHERE, Centre
 from lakehouse.algorithms.multiway_join.contract import Query, Sending, Sites, Snapshot, Vector
 from lakehouse.algorithms.multiway_join.heuristic import ordering_for
-from lakehouse.algorithms.multiway_join.packed import pack, unpack
-from lakehouse.algorithms.multiway_join.synopsis import HashedSynopsis, slots_for
+from lakehouse.algorithms.multiway_join.synopsis import HashedSynopsis, pack, slots_for, unpack
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.multiway_join.contract import Int64s, Plan

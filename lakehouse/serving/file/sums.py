@@ -1,4 +1,4 @@
-"""Sums of doubles as two columns, in DuckDB: lakehouse/algorithms/rollup/sums.py as macros of a publish."""
+"""Sums of doubles as two columns, in DuckDB: lakehouse/algorithms/rollup/runs.py as macros of a publish."""
 
 from __future__ import annotations
 

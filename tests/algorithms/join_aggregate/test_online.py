@@ -15,8 +15,7 @@ from lakehouse.algorithms.join_aggregate.choice import methods_for
 from lakehouse.algorithms.join_aggregate.contract import Partials, Rows, Shape
 from lakehouse.algorithms.join_aggregate.materialised import Materialised
 from lakehouse.algorithms.join_aggregate.online import Online
-from lakehouse.algorithms.join_aggregate.repair import missing
-from lakehouse.algorithms.join_aggregate.revision import merged, revised, ticks_in
+from lakehouse.algorithms.join_aggregate.revision import merged, missing, revised, ticks_in
 from tests.algorithms.join_aggregate.streams import rows_of, shapes
 
 EVERY = st.integers(1, 4)

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.algorithms.multiway_join.contract import Query, Sending, Sites, Trip
-from lakehouse.algorithms.multiway_join.cost import legs_of, message_cost, route_cost, sizes_of
-from lakehouse.algorithms.multiway_join.cost_kernels import sizes_by_set
+from lakehouse.algorithms.multiway_join.cost import legs_of, message_cost, route_cost, sizes_by_set, sizes_of
 from tests.algorithms.multiway_join.streams import trips
 from tests.oracles.multiway_join.every_order import every_order
 

@@ -10,11 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.algorithms.multiway_join.contract import Legs, Ordering, Query, Sites, Trip
-from lakehouse.algorithms.multiway_join.cost import legs_of, route_cost, sizes_of
-from lakehouse.algorithms.multiway_join.cost_kernels import sizes_by_set
+from lakehouse.algorithms.multiway_join.cost import legs_of, route_cost, sizes_by_set, sizes_of
 from lakehouse.algorithms.multiway_join.exhaustive import MOST_STOPS, Smje
-from lakehouse.algorithms.multiway_join.heuristic import EXACT_SITES, ROUTES, Smjh, ordering_for
-from lakehouse.algorithms.multiway_join.heuristic_kernels import without_each
+from lakehouse.algorithms.multiway_join.heuristic import EXACT_SITES, ROUTES, Smjh, ordering_for, without_each
 from tests.algorithms.multiway_join.streams import ORDERINGS, trips
 from tests.oracles.multiway_join.every_order import every_order
 from tests.oracles.multiway_join.lottery import Lottery

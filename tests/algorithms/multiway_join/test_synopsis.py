@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.algorithms.multiway_join.synopsis import HashedSynopsis, Synopsis, passing, slot_of, slots_for
+from lakehouse.algorithms.multiway_join.contract import Vector
+from lakehouse.algorithms.multiway_join.synopsis import (
+    HashedSynopsis,
+    Synopsis,
+    pack,
+    passing,
+    slot_of,
+    slots_for,
+    unpack,
+)
 from tests.algorithms.multiway_join.streams import SYNOPSES
 from tests.oracles.multiway_join.dense_synopsis import DenseSynopsis
 
@@ -17,6 +26,7 @@ KEYS = st.integers(-(2**63), 2**63 - 1) | st.integers(0, 9)
 BLOCKS = st.lists(st.tuples(st.integers(0, SITES - 1), st.lists(KEYS, max_size=6)), max_size=8)
 quick = settings(max_examples=50, deadline=None)
 every_synopsis = pytest.mark.parametrize("make", SYNOPSES.values(), ids=SYNOPSES.keys())
+LARGEST = 2**32 - 1
 
 
 def state_of(synopsis: Synopsis) -> dict[str, bytes]:
@@ -222,3 +232,26 @@ def test_more_keys_than_the_most_slots_are_for_still_pass_less_often_than_their_
 
     assert synopsis.slots == 2**12
     assert passes.mean() <= 3000 / 2**12
+
+
+@given(st.dictionaries(st.integers(0, LARGEST), st.integers(1, LARGEST), max_size=50))
+def test_what_is_packed_comes_out_the_same(counts: dict[int, int]) -> None:
+    vector = Vector.of(list(counts), list(counts.values()))
+
+    found = unpack(pack(vector))
+
+    assert found.entries.tolist() == vector.entries.tolist()
+    assert found.counts.tolist() == vector.counts.tolist()
+    assert found.sums.shape == (len(counts), 0)
+
+
+def test_a_row_with_a_key_of_its_own_takes_a_byte_or_so() -> None:
+    slots = np.unique(np.random.default_rng(1).integers(0, 2**20, 100_000))
+
+    assert len(pack(Vector.of(slots, np.ones(len(slots))))) < 1.2 * len(slots)
+
+
+@pytest.mark.parametrize(("entry", "count"), [(-1, 1), (LARGEST + 1, 1), (1, LARGEST + 1)])
+def test_numbers_that_take_more_than_four_bytes_are_refused(entry: int, count: int) -> None:
+    with pytest.raises(ValueError, match=r"expected (entries|counts) from 0 to 4294967295, found"):
+        pack(Vector.of([entry], [count]))

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from lakehouse.algorithms.scheduling.contract import Chain, Operator, Plan, Query
 from lakehouse.algorithms.scheduling.executor import Executor
-from lakehouse.algorithms.scheduling.fifo import Fifo
 from lakehouse.algorithms.scheduling.interval import Interval
 from lakehouse.algorithms.scheduling.multifactor import MultiFactor
 from lakehouse.algorithms.scheduling.operators import Predicate, Transform
+from lakehouse.algorithms.scheduling.policies import Fifo
 from lakehouse.algorithms.scheduling.policy import Policy
 from tests.algorithms.scheduling.running import SHORT, VirtualClock, anew, fed, plain, queries, sources
 from tests.algorithms.scheduling.workloads import POLICIES

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.algorithms.scheduling.contract import Plan, Statistics
-from lakehouse.algorithms.scheduling.fifo import Fifo
 from lakehouse.algorithms.scheduling.interval import Interval, Replanning
 from lakehouse.algorithms.scheduling.multifactor import MultiFactor
 from lakehouse.algorithms.scheduling.network import Network
+from lakehouse.algorithms.scheduling.policies import Fifo
 from tests.algorithms.scheduling.workloads import filters, one_stream
 
 TAU = Interval(1000, 500, 4000, 2)

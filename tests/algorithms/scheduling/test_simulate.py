@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from lakehouse.algorithms.scheduling.contract import Chain, Join, Query
-from lakehouse.algorithms.scheduling.fifo import Fifo
 from lakehouse.algorithms.scheduling.multifactor import MultiFactor
 from lakehouse.algorithms.scheduling.network import Network
+from lakehouse.algorithms.scheduling.policies import Fifo
 from tests.algorithms.scheduling.workloads import SHORT, filters, one_stream, workload_of
 from tests.oracles.scheduling.simulate import Workload, simulate
 from tests.oracles.scheduling.simulate_kernels import copies, draw_of

@@ -17,8 +17,8 @@ from typing import Any
 from lakehouse.algorithms.scheduling.chain import envelope_slopes
 from lakehouse.algorithms.scheduling.contract import Discipline, Plan, Statistics
 from lakehouse.algorithms.scheduling.deadline_rounds import ORDER_MARGIN, DeadlineRounds
+from lakehouse.algorithms.scheduling.flow import by_filtered
 from lakehouse.algorithms.scheduling.network import Network
-from lakehouse.algorithms.scheduling.ordering import by_filtered
 from lakehouse.algorithms.scheduling.policy import Policy, first_plan
 from tests.benchmarks import page
 from tests.benchmarks.scheduling.figures import SEED, told

@@ -10,9 +10,8 @@ import numpy as np
 
 from lakehouse.algorithms.scheduling.chain import ChainScheduling
 from lakehouse.algorithms.scheduling.deadline_rounds import DeadlineRounds
-from lakehouse.algorithms.scheduling.fifo import Fifo
-from lakehouse.algorithms.scheduling.greedy import Greedy
 from lakehouse.algorithms.scheduling.multifactor import MultiFactor
+from lakehouse.algorithms.scheduling.policies import Fifo, Greedy
 from lakehouse.algorithms.scheduling.policy import Policy
 from tests.benchmarks.scheduling.scenarios import DEADLINE_US, Scenario
 from tests.oracles.scheduling.simulate import Outcome, simulate

@@ -21,9 +21,8 @@ from lakehouse.algorithms.scheduling.contract import (
     Query,
     Statistics,
 )
-from lakehouse.algorithms.scheduling.flow import flow
+from lakehouse.algorithms.scheduling.flow import by_filtered, flow
 from lakehouse.algorithms.scheduling.network import Network
-from lakehouse.algorithms.scheduling.ordering import by_filtered
 from tests.oracles.scheduling.simulate import Workload
 
 DEADLINE_US = 600 * MILLISECOND

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from lakehouse.algorithms.multiway_join.cost_kernels import meet
+from lakehouse.algorithms.multiway_join.cost import meet
 
 
 @njit(cache=True)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.algorithms.multiway_join.contract import Vector
-from lakehouse.algorithms.multiway_join.packed import pack, unpack
+from lakehouse.algorithms.multiway_join.synopsis import pack, unpack
 from lakehouse.queries.multiway.centre import Planner, pack_rows
 from tests.queries.declared_streams import SECOND, multiway_of
 from tests.queries.multiway.test_parse import HEAD, STREAMS

@@ -3,11 +3,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 
-from lakehouse.algorithms.scheduling.fifo import Fifo
+from lakehouse.algorithms.scheduling.contract import Discipline
 from lakehouse.algorithms.scheduling.network import Network
-from tests.algorithms.scheduling.workloads import POLICIES, SHORT, filters, fixed_cases, workload_of
+from lakehouse.algorithms.scheduling.policies import Fifo, Greedy
+from lakehouse.algorithms.scheduling.policy import first_plan
+from tests.algorithms.scheduling.workloads import POLICIES, SHORT, filters, fixed_cases, measured, workload_of
 from tests.oracles.scheduling.simulate import Workload, simulate
 
 
@@ -54,3 +57,24 @@ def test_nothing_waits_while_arrivals_are_far_apart() -> None:
     assert len(outcome.number) == 0
     assert (outcome.mean_delay_us, outcome.p99_delay_us) == (0.0, 0.0)
     assert outcome.misses(np.array([1])) == 0
+
+
+def test_each_operator_counts_what_it_takes_out_a_second() -> None:
+    network = filters(3)
+    known = measured(network, [1], [1000, 1000, 100], [0.9, 0.1, 0.8])
+
+    plan = Greedy().plan(network, known, first_plan(network))
+
+    assert plan.discipline is Discipline.HIGHEST
+    assert plan.priority.tolist() == pytest.approx([100, 900, 100])
+    assert plan.order.tolist() == [0, 1, 2]
+
+
+def test_a_backlog_is_shed_first_by_what_sheds_most() -> None:
+    """The first filter leaves nothing and is fast: after the first interval all of the backlog goes through it."""
+    at_us = [0] * 20 + [200] * 100
+    workload = workload_of(at_us, [1, 50], [0.0, 1.0])
+
+    outcome = simulate(filters(2), workload, Greedy(), SHORT)
+
+    assert outcome.ended_us == 300
