@@ -27,14 +27,13 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import ClassVar, Protocol
-
-from lakehouse.queries.language.row_conditions import Conditioned, Conjunct, scanned
 
 # To add a kind, add one line here with its name and package, and the folder.
 KINDS: dict[str, str] = {
@@ -52,8 +51,34 @@ _BLANK_OR_QUOTE = re.compile(
 )
 
 
-class Side(Conditioned, Protocol):
-    """One of the streams that a query reads, under an alias."""
+@dataclass(frozen=True)
+class PythonCall:
+    """A predicate of the operator's own: the function ``name`` in a file; ``by_row``: asked with one row's values."""
+
+    name: str
+    path: Path
+    by_row: bool
+
+
+@dataclass(frozen=True)
+class Conjunct:
+    """One condition of WHERE, which each row alone decides.
+
+    ``text``: Spark SQL over the raw table's columns, or the call of a predicate: conditions of equal text are the same.
+    ``columns``: what it reads, of a call in the order of its arguments.
+    """
+
+    text: str
+    columns: tuple[str, ...]
+    call: PythonCall | None = None
+
+
+class Side(Protocol):
+    """One of the streams that a query reads, under an alias, and the conditions that each of its rows alone decides.
+
+    Where all of them are comparisons they are one text, ``where``. Where one calls a predicate they are ``conjuncts``
+    instead, which cannot be one text.
+    """
 
     @property
     def stream(self) -> str:
@@ -62,6 +87,44 @@ class Side(Conditioned, Protocol):
     @property
     def alias(self) -> str:
         """The name of the stream in the query."""
+
+    @property
+    def where(self) -> str | None:
+        """Spark SQL, where all its conditions are."""
+
+    @property
+    def conjuncts(self) -> tuple[Conjunct, ...]:
+        """All its conditions, where one is a call."""
+
+
+def in_one_order(conjuncts: Iterable[Conjunct]) -> str | None:
+    """Return conditions as one text, whichever way they were written; None for none."""
+    return " AND ".join(sorted(each.text for each in conjuncts)) or None
+
+
+def of_side(conjuncts: Collection[Conjunct]) -> tuple[str | None, tuple[Conjunct, ...]]:
+    """Return ``where`` and ``conjuncts`` of the side that these are all conditions on."""
+    if any(each.call for each in conjuncts):
+        return None, tuple(conjuncts)
+    return in_one_order(conjuncts), ()
+
+
+def where_of(side: Side) -> str | None:
+    """Return what WHERE says of a side, calls included; None for nothing."""
+    return in_one_order(side.conjuncts) or side.where
+
+
+def scanned(sides: Sequence[Side]) -> list[int]:
+    """Return which sides are read row by row, in scans that queries share: those of which one condition is a call."""
+    return [number for number, side in enumerate(sides) if side.conjuncts]
+
+
+def where_text(side: Side) -> str:
+    """Return what WHERE says of a side, as definitions have it.
+
+    What a predicate's file says is no part of it: a mended one goes on where the old one stopped.
+    """
+    return where_of(side) or "true"
 
 
 @dataclass(frozen=True)

@@ -53,10 +53,9 @@ from lakehouse.declare.columns import NAME
 from lakehouse.declare.problems import Problem
 from lakehouse.declare.stream import Stream
 from lakehouse.queries.kind import Query, kinds
-from lakehouse.queries.language.clauses import check_clauses
-from lakehouse.queries.language.faults import Faults, QueryError
 from lakehouse.queries.language.predicates import FOLDER
-from lakehouse.queries.language.text import cut
+from lakehouse.queries.language.text import check_clauses, cut
+from lakehouse.queries.language.tokens import Faults, QueryError
 from lakehouse.queries.language.tree import Asked, form_of, tree_of
 
 __all__ = ["Query", "QueryError", "parse_query", "read_queries"]

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.queries.aggregate.parse_answers import HIDDEN, Answers, Call
 from lakehouse.queries.aggregate.query import AggregateQuery, GroupColumn, Input, Measure
+from lakehouse.queries.kind import Conjunct, in_one_order, of_side
 from lakehouse.queries.language.attributes import Attribute
 from lakehouse.queries.language.filters import filter_sql
 from lakehouse.queries.language.names import Place, Source
-from lakehouse.queries.language.row_conditions import Conjunct, in_one_order, of_side
 from lakehouse.queries.language.tree import Asked
 
 if TYPE_CHECKING:

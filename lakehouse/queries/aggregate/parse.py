@@ -10,7 +10,8 @@ from lakehouse.queries.aggregate.parse_answers import Answers
 from lakehouse.queries.aggregate.query import AggregateQuery, Method
 from lakehouse.queries.aggregate.shape import shape_of
 from lakehouse.queries.language.attributes import attributes_of, check_connected, read_filters
-from lakehouse.queries.language.clauses import (
+from lakehouse.queries.language.names import Names, offset_of
+from lakehouse.queries.language.text import (
     Clauses,
     Grammar,
     duration,
@@ -18,8 +19,7 @@ from lakehouse.queries.language.clauses import (
     nothing_more,
     one_of,
 )
-from lakehouse.queries.language.faults import Faults
-from lakehouse.queries.language.names import Names, offset_of
+from lakehouse.queries.language.tokens import Faults
 from lakehouse.queries.language.tree import (
     AGGREGATES,
     Asked,

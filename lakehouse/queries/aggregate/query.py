@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from lakehouse.declare.durations import format_duration
-from lakehouse.queries.kind import Query
-from lakehouse.queries.language.row_conditions import Conjunct, where_text
+from lakehouse.queries.kind import Conjunct, Query, where_text
 from lakehouse.queries.language.text import DIALECT
 
 Function = Literal["count", "sum", "avg", "min", "max"]

@@ -26,7 +26,7 @@ from lakehouse.queries.aggregate.group_names import GroupNames
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.rows import as_rows, is_used, raw_rows, raw_rows_here
 from lakehouse.queries.aggregate.run import AggregateRun
-from lakehouse.queries.language.row_conditions import scanned
+from lakehouse.queries.kind import scanned
 from lakehouse.queries.runtime.bucket import gathered
 from lakehouse.queries.runtime.bucket_answers import Rows, by_bucket, computed_once
 from lakehouse.queries.runtime.lookup import positions_of

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakehouse.queries.language.calls import call_in, read_condition
+from lakehouse.queries.kind import Conjunct
 from lakehouse.queries.language.conditions import conjuncts
+from lakehouse.queries.language.filters import call_in, read_condition
 from lakehouse.queries.language.names import Names, Place, Read, offset_of
-from lakehouse.queries.language.row_conditions import Conjunct
 from lakehouse.queries.language.text import DIALECT
 
 if TYPE_CHECKING:

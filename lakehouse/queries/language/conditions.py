@@ -12,9 +12,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakehouse.queries.language.calls import call_in, is_distance, read_condition
+from lakehouse.queries.kind import Conjunct
+from lakehouse.queries.language.filters import call_in, is_distance, read_condition
 from lakehouse.queries.language.names import Names, Read, offset_of
-from lakehouse.queries.language.row_conditions import Conjunct
 
 if TYPE_CHECKING:
     from sqlglot import exp

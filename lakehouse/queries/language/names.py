@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakehouse.declare.columns import Column
 from lakehouse.declare.problems import nearest
-from lakehouse.queries.language.faults import Faults
+from lakehouse.queries.language.tokens import Faults
 
 if TYPE_CHECKING:
     from sqlglot import exp

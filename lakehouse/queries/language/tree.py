@@ -11,15 +11,14 @@ from lakehouse.declare.columns import NAME, RESERVED
 from lakehouse.declare.problems import nearest
 from lakehouse.declare.stream import Stream
 from lakehouse.queries.kind import Output
-from lakehouse.queries.language.faults import Faults
 from lakehouse.queries.language.names import TIMES, Names, Source, offset_of
 from lakehouse.queries.language.text import DIALECT, Parts, description_of
-from lakehouse.queries.language.tokens import Span
+from lakehouse.queries.language.tokens import Faults, Span
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-    from lakehouse.queries.language.clauses import Clauses
+    from lakehouse.queries.language.text import Clauses
 
 # Forms of a SELECT, by which a kind of query is known.
 AGGREGATES = "aggregates"

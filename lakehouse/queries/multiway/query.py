@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lakehouse.declare.durations import format_duration
-from lakehouse.queries.kind import Output, Query
-from lakehouse.queries.language.row_conditions import Conjunct, where_text
+from lakehouse.queries.kind import Conjunct, Output, Query, where_text
 
 # By how many slots rows are sorted in the files of their windows.
 SLOTS = 2**20

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse.declare.durations import format_duration
-from lakehouse.queries.language.clauses import ClauseReader, Clauses, Grammar, duration
+from lakehouse.queries.kind import of_side
 from lakehouse.queries.language.conditions import Matching, add_conjunct, conjuncts
-from lakehouse.queries.language.faults import Faults
 from lakehouse.queries.language.names import Names, Source, offset_of
-from lakehouse.queries.language.row_conditions import of_side
-from lakehouse.queries.language.text import Parts
-from lakehouse.queries.language.tokens import Span
+from lakehouse.queries.language.text import ClauseReader, Clauses, Grammar, Parts, duration
+from lakehouse.queries.language.tokens import Faults, Span
 from lakehouse.queries.language.tree import (
     TWO_STREAMS,
     Asked,

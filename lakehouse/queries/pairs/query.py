@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from lakehouse.declare.durations import format_duration
-from lakehouse.queries.kind import Output, Query
-from lakehouse.queries.language.row_conditions import Conjunct, where_text
+from lakehouse.queries.kind import Conjunct, Output, Query, where_text
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.conditions import Band, Distance, Equality

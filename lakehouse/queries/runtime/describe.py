@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lakehouse.declare.durations import format_duration
-from lakehouse.queries.kind import Side
-from lakehouse.queries.language.row_conditions import Conjunct
+from lakehouse.queries.kind import Conjunct, Side
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from lakehouse.declare.stream import Stream
-from lakehouse.queries.kind import kind_of
-from lakehouse.queries.language.row_conditions import where_of
+from lakehouse.queries.kind import kind_of, where_of
 from lakehouse.queries.runtime.batch_manifest import read_manifest
 from lakehouse.queries.runtime.batch_metrics import is_open
 from lakehouse.queries.runtime.operators import Side, conditions_of

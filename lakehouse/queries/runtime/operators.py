@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Any
 
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import read_columns
-from lakehouse.queries.kind import Query
-from lakehouse.queries.language.row_conditions import Conditioned, Conjunct, scanned
+from lakehouse.queries.kind import Conjunct, Query, Side, scanned
 from lakehouse.queries.runtime.describe import (
     Ranked,
     condition_in_words,
@@ -34,14 +33,6 @@ BATCH = (
 )
 _TABLE = ("batch", "side", "operator", "committed_at", "rows", "time_us", *OPERATOR, *BATCH)
 _COUNTED = ("taken", "passed", "busy_us", "selectivity", "handled_per_s")
-
-
-class Side(Conditioned, Protocol):
-    """A side of a query, with its name in the query."""
-
-    @property
-    def alias(self) -> str:
-        """The name."""
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,7 @@ from typing import Any, ClassVar
 
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_ledger
-from lakehouse.queries.kind import Query, kind_of
-from lakehouse.queries.language.row_conditions import scanned
+from lakehouse.queries.kind import Query, kind_of, scanned
 from lakehouse.queries.runtime.batch_manifest import (
     BatchManifest,
     Span,

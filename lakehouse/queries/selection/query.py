@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lakehouse.queries.kind import Output, Query, RowScan
-from lakehouse.queries.language.row_conditions import Conjunct
+from lakehouse.queries.kind import Conjunct, Output, Query, RowScan
 
 
 @dataclass(frozen=True)

@@ -196,8 +196,7 @@ class Lake:
 
     def compared_s(self) -> dict[str, float]:
         """Return the seconds for the rows of a side under comparisons alone, by Spark and by the executor."""
-        from lakehouse.queries.kind import KEPT
-        from lakehouse.queries.language.row_conditions import Conjunct
+        from lakehouse.queries.kind import KEPT, Conjunct
         from lakehouse.queries.runtime.batch import read_raw
         from lakehouse.queries.runtime.scan.measurements import Before
         from lakehouse.queries.runtime.scan.readers import Reader

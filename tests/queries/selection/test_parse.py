@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.declare.problems import Problem
-from lakehouse.queries.kind import DEADLINE_US, Output
-from lakehouse.queries.language.row_conditions import Conjunct, PythonCall
+from lakehouse.queries.kind import DEADLINE_US, Conjunct, Output, PythonCall
 from lakehouse.queries.registered import QueryError, parse_query, read_queries
 from lakehouse.queries.runtime.batch_manifest import definition_of
 from lakehouse.queries.selection.query import Selected, SelectionQuery

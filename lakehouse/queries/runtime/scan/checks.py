@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from lakehouse.home.table_log import read_columns
-from lakehouse.queries.language.row_conditions import scanned
+from lakehouse.queries.kind import scanned
 from lakehouse.queries.runtime.checks import QueryTables, Row, Taken, manifests_since, rows_in_raw
 from lakehouse.spark.deviations import Frame
 

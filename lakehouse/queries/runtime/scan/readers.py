@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.algorithms.scheduling.contract import Chain, Operator, Query
 from lakehouse.algorithms.scheduling.operators import Predicate
-from lakehouse.queries.kind import DEADLINE_US
-from lakehouse.queries.language.row_conditions import Conjunct
+from lakehouse.queries.kind import DEADLINE_US, Conjunct
 from lakehouse.queries.runtime.arrow_sql import mask_of
 from lakehouse.queries.runtime.scan.calls import Call, Source
 

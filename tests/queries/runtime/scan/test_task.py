@@ -18,7 +18,7 @@ from lakehouse.algorithms.scheduling.interval import Interval
 from lakehouse.algorithms.scheduling.network import Network
 from lakehouse.algorithms.scheduling.policies import DEFAULT, POLICIES
 from lakehouse.declare.settings import PolicyName, QuerySettings
-from lakehouse.queries.language.row_conditions import Conjunct, PythonCall
+from lakehouse.queries.kind import Conjunct, PythonCall
 from lakehouse.queries.runtime.scan.measurements import Before, Measured, known_of
 from lakehouse.queries.runtime.scan.readers import Reader, sources_of, written
 from lakehouse.queries.runtime.scan.task import READER, ROW, TOLD, Work

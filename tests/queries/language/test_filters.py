@@ -10,8 +10,7 @@ import pytest
 from lakehouse.declare.problems import ConfigError
 from lakehouse.declare.settings import load_settings
 from lakehouse.queries.aggregate.query import AggregateQuery, Input
-from lakehouse.queries.kind import Query
-from lakehouse.queries.language.row_conditions import Conjunct, PythonCall
+from lakehouse.queries.kind import Conjunct, PythonCall, Query
 from lakehouse.queries.multiway.query import MultiwayQuery, Windowed
 from lakehouse.queries.pairs.query import PairSide, PairsQuery
 from lakehouse.queries.registered import QueryError, parse_query

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lakehouse.queries.language.row_conditions import (
+from lakehouse.queries.kind import (
     Conjunct,
     PythonCall,
     in_one_order,
