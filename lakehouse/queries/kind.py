@@ -35,6 +35,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import ClassVar, Protocol
 
+from lakehouse.declare.durations import format_duration
+
 # To add a kind, add one line here with its name and package, and the folder.
 KINDS: dict[str, str] = {
     "pairs": "lakehouse.queries.pairs",
@@ -239,3 +241,33 @@ def kinds() -> Iterator[Kind]:
     """Yield every registered kind."""
     for name, package in KINDS.items():
         yield Kind(name, package)
+
+
+def from_in_words(sides: Sequence[Side]) -> str:
+    """Return the streams with their windows, and with their alias if it says more than the name."""
+    return " join ".join(map(_side_in_words, sides))
+
+
+def _side_in_words(side: Side) -> str:
+    window_us = getattr(side, "window_us", None)
+    window = "" if window_us is None else f" [{format_duration(window_us)}]"
+    return f"{side.stream}{window}{'' if side.alias == side.stream else f' {side.alias}'}"
+
+
+def clock_in_words(idle_us: int | None, ahead_us: int | None, side: str = "stream") -> str:
+    """Return when a side counts as silent, and when a row's clock counts as wrong."""
+    idle = f"waits for a silent {side}"
+    if idle_us is not None:
+        idle = f"goes on without a {side} that is silent for {format_duration(idle_us)}"
+    if ahead_us is None:
+        return f"{idle}; every event time is believed"
+    return f"{idle}; refuses event times more than {format_duration(ahead_us)} ahead"
+
+
+def condition_in_words(text: str) -> str:
+    """Return a condition without the quotes of names.
+
+    >>> condition_in_words("`proto` = 'tcp'")
+    "proto = 'tcp'"
+    """
+    return text.replace("`", "")

@@ -1,5 +1,5 @@
 -- states/<query>: what buckets hold. A row is a counter after a batch (content, no leave_us), a segment of rows that entered
--- with it (both), or a marker of the segments that are alive after it (leave_us, no content); see runtime/segments.py.
+-- with it (both), or a marker of the segments that are alive after it (leave_us, no content); see runtime/bucket.py.
 CREATE TABLE IF NOT EXISTS delta.`{path}` (
     bucket INT COMMENT 'the bucket',
     part STRING COMMENT 'name of the counter, or of what segments hold',

@@ -20,12 +20,13 @@ from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.registered import parse_query
 from lakehouse.queries.runtime.batch_manifest import (
     BatchManifest,
+    Scale,
+    Scales,
     definition_of,
     replace_definition,
     write_manifest,
     written_as,
 )
-from lakehouse.queries.runtime.scale import Scale, Scales
 from tests.queries.joined import write_ledger
 from tests.serving.streams import write_delta
 

@@ -14,12 +14,13 @@ from lakehouse.home.layout import Home
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.batch_manifest import (
     BatchManifest,
+    Scale,
+    Scales,
     definition_of,
     replace_definition,
     write_manifest,
     written_as,
 )
-from lakehouse.queries.runtime.scale import Scale, Scales
 from tests.serving.streams import write_delta
 
 SECOND = 1_000_000

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.queries.runtime import segments
+from lakehouse.queries.runtime import bucket as bucket_state
+from lakehouse.queries.runtime.batch_manifest import Scales, Wanted, changes_at, next_scales
+from lakehouse.queries.runtime.bucket import Segment, StateBefore
 from lakehouse.queries.runtime.bucket_answers import in_new_buckets
-from lakehouse.queries.runtime.scale import Scales, Wanted, changes_at, next_scales
-from lakehouse.queries.runtime.segments import Segment, StateBefore
 
 _NAMES = ("bucket", "part", "content", "leave_us")
 
@@ -61,7 +61,7 @@ class Rescaled:
     @staticmethod
     def end_process() -> None:
         """Lose what the process has in memory."""
-        segments._KEPT.clear()
+        bucket_state._KEPT.clear()
 
     def _counters(self) -> pa.Table:
         last = self.states[-1] if self.states else self.schema.empty_table().select(_NAMES)

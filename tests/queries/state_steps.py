@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse.queries.runtime import segments
-from lakehouse.queries.runtime.segments import Segment, StateBefore
+from lakehouse.queries.runtime import bucket as bucket_state
+from lakehouse.queries.runtime.bucket import Segment, StateBefore
 
 # Makes what a task does with a bucket, from the state before.
 Make = Callable[[StateBefore], Any]
@@ -34,11 +34,11 @@ class Steps:
         number = len(self.batches) + 1
         self.drawn += 1
         before = StateBefore("states", number, str(self.drawn), self._read)
-        segments._KEPT.clear()
-        segments._KEPT.update(self.processes.pop(process, {}))
+        bucket_state._KEPT.clear()
+        bucket_state._KEPT.update(self.processes.pop(process, {}))
         answer = self.make(before, **known)((pa.scalar(0),), rows, self._counters())
-        self.processes[process] = dict(segments._KEPT)
-        segments._KEPT.clear()
+        self.processes[process] = dict(bucket_state._KEPT)
+        bucket_state._KEPT.clear()
         if not is_lost:
             self.logs.append(answer.filter(pc.equal(answer["kind"], "log")))
             self.batches.append(answer.filter(pc.equal(answer["kind"], "state")).select(list(self.columns)))

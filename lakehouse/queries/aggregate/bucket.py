@@ -20,8 +20,7 @@ from lakehouse.queries.aggregate.held_aggregate import HeldAggregate
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.rows import as_rows, is_used
 from lakehouse.queries.aggregate.tables import PARTS
-from lakehouse.queries.runtime.bucket import gathered, log_rows, metrics_row, of_kind
-from lakehouse.queries.runtime.segments import StateBefore
+from lakehouse.queries.runtime.bucket import StateBefore, gathered, log_rows, metrics_row, of_kind
 
 PART = "part"
 

@@ -7,7 +7,7 @@ import re
 from lakehouse.declare.durations import format_duration
 from lakehouse.queries.aggregate.query import AggregateQuery, Measure
 from lakehouse.queries.aggregate.shape import shape_of
-from lakehouse.queries.runtime.describe import clock_in_words
+from lakehouse.queries.kind import clock_in_words
 
 _NUMBER = re.compile(r"CAST\((.*) AS DOUBLE\)")
 _PRESENCE = re.compile(r"CASE WHEN NOT (`[^`]+`) IS NULL THEN CAST\(1 AS DOUBLE\) END")

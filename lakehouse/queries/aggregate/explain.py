@@ -19,6 +19,7 @@ from lakehouse.queries.aggregate.live_answers import standing
 from lakehouse.queries.aggregate.publish import snapshot_of
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.state import AggregateState
+from lakehouse.queries.runtime.batch_manifest import Scale
 from lakehouse.queries.runtime.explain import (
     Declared,
     batch_sums,
@@ -28,7 +29,6 @@ from lakehouse.queries.runtime.explain import (
     number_in_words,
     repairs_of,
 )
-from lakehouse.queries.runtime.scale import Scale
 from lakehouse.queries.runtime.state import Facts
 
 _COUNTED = ("rows", "late", "missed", "refused", "unusable")

@@ -18,8 +18,7 @@ from lakehouse.algorithms.join_aggregate.online import Online, Outcome
 from lakehouse.queries.aggregate.group_names import GroupNames
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.rows import buckets_of
-from lakehouse.queries.runtime.bucket import unpacked
-from lakehouse.queries.runtime.segments import Change, Left, Segment, cut_by_time, packed_rows
+from lakehouse.queries.runtime.bucket import Change, Left, Segment, cut_by_time, packed_rows, unpacked
 
 _METHOD, _LAST = "method", "last"
 _ROWS, _GROUPS = "rows", "groups"

@@ -15,8 +15,8 @@ from lakehouse.home.layout import Home
 from lakehouse.queries.aggregate.describe import measure_in_words
 from lakehouse.queries.aggregate.query import AggregateQuery, Measure
 from lakehouse.queries.runtime.batch_metrics import Facts, is_finished
-from lakehouse.queries.runtime.published_metrics import KindsMetrics
 from lakehouse.queries.runtime.snapshot import (
+    KindsMetrics,
     filled,
     final_before,
     open_rows,

@@ -29,8 +29,7 @@ from lakehouse.queries.aggregate.run import AggregateRun
 from lakehouse.queries.kind import scanned
 from lakehouse.queries.runtime.bucket import gathered
 from lakehouse.queries.runtime.bucket_answers import Rows, by_bucket, computed_once
-from lakehouse.queries.runtime.lookup import positions_of
-from lakehouse.queries.runtime.repair import QueryRepair
+from lakehouse.queries.runtime.repair import QueryRepair, positions_of
 from lakehouse.queries.runtime.source import FromRaw, RawNear
 from lakehouse.spark.ddl import schema_of
 

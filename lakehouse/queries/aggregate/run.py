@@ -26,7 +26,7 @@ from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.rows import raw_rows, raw_rows_here
 from lakehouse.queries.aggregate.shape import shape_of
 from lakehouse.queries.aggregate.tables import group_types, part_types
-from lakehouse.queries.runtime.batch_manifest import BatchManifest, finished, last_manifest
+from lakehouse.queries.runtime.batch_manifest import ONE, BatchManifest, Wanted, finished, last_manifest
 from lakehouse.queries.runtime.bucket import LOG
 from lakehouse.queries.runtime.bucket_answers import (
     Rows,
@@ -40,7 +40,6 @@ from lakehouse.queries.runtime.bucket_answers import (
 )
 from lakehouse.queries.runtime.progress import Progress, progress, progress_before
 from lakehouse.queries.runtime.run import QueryRun
-from lakehouse.queries.runtime.scale import ONE, Wanted
 from lakehouse.queries.runtime.source import RowSource
 from lakehouse.spark import tables
 from lakehouse.spark.ddl import schema_of

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lakehouse.queries.kind import clock_in_words
 from lakehouse.queries.multiway.describe import counts_in_words, slack_in_words, ways_in_words
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.multiway.sites import transfer_of
 from lakehouse.queries.multiway.state import BATCH_METRICS, COSTS, MultiwayState, left_site, pruned
-from lakehouse.queries.runtime.describe import clock_in_words
 from lakehouse.queries.runtime.explain import Declared, batch_sums, conditions_on, last, repairs_of
 from lakehouse.queries.runtime.state import Facts
 

@@ -10,8 +10,8 @@ from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.runtime.batch_metrics import Facts
-from lakehouse.queries.runtime.published_metrics import KindsMetrics
 from lakehouse.queries.runtime.snapshot import (
+    KindsMetrics,
     RowsSnapshot,
     final_before,
     open_rows,

@@ -39,10 +39,9 @@ from lakehouse.queries.multiway.sites import Costs, transfer_of
 from lakehouse.queries.multiway.small_batch import SmallBatch
 from lakehouse.queries.multiway.windows import TAKEN, RawRows, SeenRows, Windows
 from lakehouse.queries.runtime.batch import taken_in
-from lakehouse.queries.runtime.batch_manifest import BatchManifest, require_manifest
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, Wanted, require_manifest
 from lakehouse.queries.runtime.progress import Progress, progress, progress_before
 from lakehouse.queries.runtime.run import QueryRun
-from lakehouse.queries.runtime.scale import Wanted
 from lakehouse.queries.runtime.source import FromRaw, RowSource
 from lakehouse.spark import tables
 

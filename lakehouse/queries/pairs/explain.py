@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from lakehouse.algorithms.late_join.margin import judged_share
+from lakehouse.queries.kind import clock_in_words
 from lakehouse.queries.pairs.describe import buckets_in_words, margin_of, policy_in_words
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.state import PairsState
-from lakehouse.queries.runtime.describe import clock_in_words
+from lakehouse.queries.runtime.batch_manifest import Scale
 from lakehouse.queries.runtime.explain import (
     Declared,
     batch_sums,
@@ -20,7 +21,6 @@ from lakehouse.queries.runtime.explain import (
     number_in_words,
     repairs_of,
 )
-from lakehouse.queries.runtime.scale import Scale
 from lakehouse.queries.runtime.state import Facts
 
 _COUNTED = ("rows", "pairs", "missed", "refused", "unusable", "late_after_silence")

@@ -24,8 +24,7 @@ from lakehouse.algorithms.late_join.policy_per_source import PerSource
 from lakehouse.algorithms.late_join.qjoin import QJoin
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.shown_rows import ShownRows
-from lakehouse.queries.runtime.bucket import unpacked
-from lakehouse.queries.runtime.segments import Change, Left, Segment, cut_by_time, packed_rows
+from lakehouse.queries.runtime.bucket import Change, Left, Segment, cut_by_time, packed_rows, unpacked
 
 if TYPE_CHECKING:
     from lakehouse.algorithms.late_join.contract import Int64s

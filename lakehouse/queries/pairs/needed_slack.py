@@ -20,8 +20,7 @@ from lakehouse.home.table_log import read_columns, read_log
 from lakehouse.queries.pairs.bucket import Missed
 from lakehouse.queries.pairs.held_join import policy_of
 from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.runtime.batch_manifest import BatchManifest, require_manifest
-from lakehouse.queries.runtime.scale import origin
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, origin, require_manifest
 
 COUNTS = ("from_us", "side", "slack_us", "pairs")
 

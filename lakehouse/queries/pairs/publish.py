@@ -18,9 +18,10 @@ from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime.batch_metrics import Facts
-from lakehouse.queries.runtime.published_metrics import KindsMetrics, greatest
 from lakehouse.queries.runtime.snapshot import (
+    KindsMetrics,
     RowsSnapshot,
+    greatest,
     open_rows,
     shared_fields,
     shared_rows,

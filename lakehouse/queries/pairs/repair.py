@@ -31,8 +31,7 @@ from lakehouse.queries.pairs.run import PairsRun
 from lakehouse.queries.runtime.batch import taken_in, taken_in_here
 from lakehouse.queries.runtime.bucket import filled
 from lakehouse.queries.runtime.bucket_answers import Rows, by_bucket, computed_once, count_of, of_kind
-from lakehouse.queries.runtime.lookup import positions_of
-from lakehouse.queries.runtime.repair import QueryRepair
+from lakehouse.queries.runtime.repair import QueryRepair, positions_of
 from lakehouse.queries.runtime.source import FromRaw, RawNear
 from lakehouse.queries.runtime.tables import output_types
 from lakehouse.spark import tables

@@ -20,15 +20,17 @@ from lakehouse.home.table_log import Between, files_between
 from lakehouse.queries.kind import Query
 from lakehouse.queries.runtime.arrow_sql import columns_read, one_batch
 from lakehouse.queries.runtime.batch_manifest import (
+    ONE,
     BatchManifest,
     Span,
+    Wanted,
     finished,
     last_manifest,
+    next_scales,
     next_spans,
     write_manifest,
 )
 from lakehouse.queries.runtime.bucket_answers import fit_here
-from lakehouse.queries.runtime.scale import ONE, Wanted, next_scales
 from lakehouse.spark import tables
 
 if TYPE_CHECKING:

@@ -1,22 +1,56 @@
-"""The answer of a task for one bucket: rows of one table, whose ``kind`` says what they are. No JVM.
+"""A bucket of a query's rows: what a task answers for it, and its contents between two batches. No JVM.
+
+The answer is rows of one table, whose ``kind`` says what they are; kinds of query add rows of their own:
 
     log        part: missed or refused; side, row, event_us, horizon_us ...
     state      part, content, leave_us
     metrics    f_<name> ...
 
-Kinds of query add rows of their own.
+The contents are segments of rows that entered, counters, and a copy in memory. In the table ``states`` a row is one of
+
+    counter    part, content             its value after the batch; those of the last batch count
+    segment    part, content, leave_us   rows that entered with the batch; none of them counts after leave_us
+    marker     part, leave_us            segments of this part that end before this have ended with the batch
+
+A batch writes the rows that entered. Rows that leave are not written; the markers say which. The process that ran a
+bucket keeps its contents for the next batch and then reads nothing. A process that has the state of an earlier batch
+reads the segments since, and one that has none reads all segments in use. A process identifies its state by the batch
+and by the attempt at it, a name drawn each time a batch is run, so the memory of an attempt that died is never used.
+
+If the number of buckets changes, the first batch of the new scale reads everything in use from the old buckets and
+writes it anew in its own; later batches read only what was written since.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
+import psutil
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
+
+from lakehouse.home.table_files import source
+from lakehouse.home.tables_place import place_at
+from lakehouse.queries.runtime.batch_manifest import Scale, Scales, changes_at
 
 LOG, STATE, METRICS = "log", "state", "metrics"
 Columns = Mapping[str, "pa.Array | pa.ChunkedArray"]
+_ATTEMPTS = "attempts"
+# Rows that enter together make at most this many segments plus one.
+MOST_SEGMENTS = 8
+# A process that is behind by more batches than this reads its buckets anew.
+_REMEMBERED = 64
+# A copy unused for so long is dropped: its query is deleted, or another process has the bucket.
+_UNUSED_S = 600.0
+# The limit of a process's copies by the size of their segments on disk; in memory they take about four times as much.
+_MOST_BYTES = psutil.virtual_memory().total // 16
 
 
 def of_kind(kind: str, columns: Columns, rows: int) -> pa.Table:
@@ -61,3 +95,240 @@ def gathered(parts: Sequence[pa.Table], schema: pa.Schema, bucket: int) -> pa.Ta
 def unpacked(content: bytes) -> pa.Table:
     """Return a table from its bytes."""
     return pa.ipc.open_stream(content).read_all()
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Rows that entered with a batch, as bytes in the kind's own format."""
+
+    part: str
+    leave_us: int
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Change:
+    """The change of a bucket's state by a batch; ``alive_from``: by part, the least ``leave_us`` still in use."""
+
+    counters: Mapping[str, bytes]
+    segments: Sequence[Segment]
+    alive_from: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Left:
+    """The state that earlier batches left of a bucket: counters, and the segments in use."""
+
+    counters: Mapping[str, bytes]
+    segments: Sequence[Segment]
+
+
+class Held(Protocol):
+    """The contents of a bucket, in memory."""
+
+    def catch_up(self, counters: Mapping[str, bytes], segments: Sequence[Segment]) -> None:
+        """Become the state of a later batch, from its counters and the segments since; some may have ended."""
+
+    def take_over(self, parents: Sequence[Left], bucket: int, buckets: int) -> None:
+        """Become the state of one of several new buckets, which has rows of some old ones; all of it is unwritten.
+
+        What was learned comes from the first of the parents.
+        """
+
+
+H = TypeVar("H", bound=Held)
+# Bucket, the batch after which segments are asked for, and the markers -> segments, in order of their batch.
+ReadSegments = Callable[[int, int, Mapping[str, int]], Sequence[Segment]]
+
+
+@dataclass
+class BucketState(Generic[H]):
+    """A bucket's state while its batch runs. ``bytes``: the size of the counters and segments in use."""
+
+    held: H
+    attempts: dict[int, str] = field(default_factory=dict)
+    sizes: list[tuple[str, int, int]] = field(default_factory=list)
+    bytes: int = 0
+    used_at: float = 0.0
+
+    def measure(self, segments: Sequence[Segment], change: Change) -> None:
+        """Count new segments, and drop those that have ended."""
+        self.sizes += [(each.part, each.leave_us, len(each.content)) for each in segments]
+        self.sizes = [each for each in self.sizes if each[1] >= change.alive_from[each[0]]]
+        self.bytes = sum(each[2] for each in self.sizes) + sum(map(len, change.counters.values()))
+
+
+# In order of last use; buckets of several queries may run at the same time.
+_KEPT: dict[tuple[str, int], BucketState[Any]] = {}
+_LOCK = Lock()
+
+
+@dataclass(frozen=True)
+class StateBefore:
+    """Where the tasks of a batch find the state that earlier batches left.
+
+    ``states`` names the table; ``attempt`` is drawn when the batch runs. ``scales``: the number of buckets of this
+    batch and of those before it; state written under another scale than this one is not read again.
+    """
+
+    states: str
+    batch: int
+    attempt: str
+    read: ReadSegments
+    scales: Scales = (Scale(1, 1),)
+
+    def of(self, bucket: int, rows: pa.Table, empty: Callable[[], H]) -> BucketState[H]:
+        """Return a bucket's state; ``rows`` are its counters and markers after the batch before, none if it is new.
+
+        If the scale changes, they are those of each ``parent``.
+        """
+        with _LOCK:
+            kept = _KEPT.pop((self.states, bucket), None)
+        if not rows.num_rows:
+            return BucketState(empty())
+        if changes_at(self.scales, self.batch):
+            return self._rescaled(bucket, rows, empty())
+        counters, alive_from = _taken_apart(rows)
+        attempts = {int(batch): name for batch, name in json.loads(counters.pop(_ATTEMPTS)).items()}
+        after = max(kept.attempts, default=0) if kept else 0
+        if kept is None or attempts.get(after) != kept.attempts[after]:
+            kept, after = BucketState(empty()), self.scales[-1].since - 1
+        if after < self.batch - 1:
+            segments = self.read(bucket, after, alive_from)
+            kept.held.catch_up(counters, segments)
+            kept.sizes += [(each.part, each.leave_us, len(each.content)) for each in segments]
+        kept.attempts = attempts
+        return kept
+
+    def _rescaled(self, bucket: int, rows: pa.Table, held: H) -> BucketState[H]:
+        before, now = self.scales[-2:]
+        numbers = set(rows["parent"].to_pylist())
+        lefts = []
+        for parent in sorted(numbers, key=lambda each: (each != bucket % before.buckets, each)):
+            counters, alive_from = _taken_apart(rows.filter(pc.equal(rows["parent"], parent)))
+            del counters[_ATTEMPTS]
+            lefts.append(Left(counters, self.read(parent, before.since - 1, alive_from)))
+        held.take_over(lefts, bucket, now.buckets)
+        return BucketState(held)
+
+    def keep(self, bucket: int, state: BucketState[Any], change: Change) -> pa.Table:
+        """Keep a bucket's state for the next batch; return the rows of this batch's state."""
+        state.attempts[self.batch] = self.attempt
+        for batch in sorted(state.attempts)[:-_REMEMBERED]:
+            del state.attempts[batch]
+        state.measure(change.segments, change)
+        state.used_at = time.monotonic()
+        with _LOCK:
+            _KEPT[self.states, bucket] = state
+            _drop_unused()
+        return _state_rows(change, json.dumps(state.attempts).encode())
+
+
+@dataclass(frozen=True)
+class StateFile:
+    """A file of the table ``states``: its first and last batch, and the last ``leave_us``; None for not known."""
+
+    path: str
+    first_batch: int | None
+    last_batch: int | None
+    last_leave_us: int | None
+
+    def may_hold(self, after: int, before: int, alive_from: int) -> bool:
+        """Return whether the file may have segments in use of batches between two, both excluded."""
+        return not (
+            (self.first_batch is not None and self.first_batch >= before)
+            or (self.last_batch is not None and self.last_batch <= after)
+            or (self.last_leave_us is not None and self.last_leave_us < alive_from)
+        )
+
+
+@dataclass(frozen=True)
+class SegmentFiles:
+    """Reads segments of batches before ``batch`` from files."""
+
+    files: tuple[StateFile, ...]
+    batch: int
+
+    def __call__(self, bucket: int, after: int, alive_from: Mapping[str, int]) -> list[Segment]:
+        """Return a bucket's segments in use of batches after one, in order of their batch."""
+        least = min(alive_from.values(), default=0)
+        files = [each.path for each in self.files if each.may_hold(after, self.batch, least)]
+        found = [row for path in files for row in self._read(path, bucket, after, alive_from)]
+        return [segment for _, segment in sorted(found, key=lambda row: row[0])]
+
+    def _read(
+        self, path: str, bucket: int, after: int, alive_from: Mapping[str, int]
+    ) -> list[tuple[int, Segment]]:
+        with parquet.ParquetFile(source(place_at(path))) as file:
+            rows = file.read(columns=["bucket", "part", "leave_us", "batch", "content"])
+        batch = rows["batch"]
+        between = pc.and_(pc.greater(batch, after), pc.less(batch, self.batch))
+        is_segment = pc.and_(pc.is_valid(rows["leave_us"]), pc.is_valid(rows["content"]))
+        rows = rows.filter(pc.and_(pc.and_(between, is_segment), pc.equal(rows["bucket"], bucket)))
+        names = ("batch", "part", "leave_us", "content")
+        segments = zip(*(rows[name].to_pylist() for name in names), strict=True)
+        return [(number, Segment(*own)) for number, *own in segments if own[1] >= alive_from[own[0]]]
+
+
+def cut_by_time(times: Any, width_us: int) -> Iterator[Any]:
+    """Yield the positions of rows that form one segment each: about a width of time, or more if there were too many."""
+    if not len(times):
+        return
+    first, last = int(times.min()), int(times.max())
+    segment = (times - first) // max(width_us, (last - first) // MOST_SEGMENTS, 1)
+    for each in np.unique(segment):
+        yield np.flatnonzero(segment == each)
+
+
+def packed_rows(table: pa.Table) -> bytes:
+    """Return rows as the content of a segment."""
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_table(table.combine_chunks())
+    return bytes(sink.getvalue())
+
+
+def _state_rows(change: Change, attempts: bytes) -> pa.Table:
+    counters = {**change.counters, _ATTEMPTS: attempts}
+    segments, markers = change.segments, change.alive_from
+    parts = [*counters, *(each.part for each in segments), *markers]
+    contents = [*counters.values(), *(each.content for each in segments), *[None] * len(markers)]
+    leaves = [*[None] * len(counters), *(each.leave_us for each in segments), *markers.values()]
+    columns = {
+        "part": pa.array(parts, pa.string()),
+        "content": pa.array(contents, pa.binary()),
+        "leave_us": pa.array(leaves, pa.int64()),
+    }
+    return of_kind(STATE, columns, len(parts))
+
+
+def _taken_apart(rows: pa.Table) -> tuple[dict[str, bytes], dict[str, int]]:
+    """Return counters and markers.
+
+    Raises:
+        ValueError: if a version before segments has written the state, complete after each batch.
+    """
+    counters, alive_from = dict[str, bytes](), dict[str, int]()
+    columns = (rows[name].to_pylist() for name in ("part", "content", "leave_us"))
+    for part, content, leave_us in zip(*columns, strict=True):
+        if leave_us is None:
+            counters[part] = content
+        elif content is None:
+            alive_from[part] = leave_us
+    if _ATTEMPTS not in counters:
+        raise ValueError(
+            "expected a state in segments, found one that an earlier version wrote as a whole: "
+            "`tidemark queries --forget QUERY` starts the query over"
+        )
+    return counters, alive_from
+
+
+def _drop_unused() -> None:
+    """Drop the copies that are not used any more, and the least recently used ones if there are too many."""
+    now, size = time.monotonic(), sum(state.bytes for state in _KEPT.values())
+    for place, state in list(_KEPT.items()):
+        if now - state.used_at <= _UNUSED_S and size <= _MOST_BYTES:
+            break
+        size -= state.bytes
+        del _KEPT[place]

@@ -11,10 +11,9 @@ from itertools import groupby
 
 from lakehouse.declare.stream import Stream
 from lakehouse.queries.kind import kind_of, where_of
-from lakehouse.queries.runtime.batch_manifest import read_manifest
+from lakehouse.queries.runtime.batch_manifest import Scale, read_manifest
 from lakehouse.queries.runtime.batch_metrics import is_open
 from lakehouse.queries.runtime.operators import Side, conditions_of
-from lakehouse.queries.runtime.scale import Scale
 from lakehouse.queries.runtime.state import Facts, QueryState, newest_time
 from lakehouse.serving.literals import parquet_of
 from lakehouse.serving.table_reader import connected

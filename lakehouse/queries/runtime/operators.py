@@ -13,14 +13,7 @@ from typing import Any
 
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import read_columns
-from lakehouse.queries.kind import Conjunct, Query, Side, scanned
-from lakehouse.queries.runtime.describe import (
-    Ranked,
-    condition_in_words,
-    kernel_in_words,
-    kind_in_words,
-    order_in_words,
-)
+from lakehouse.queries.kind import Conjunct, Query, Side, condition_in_words, scanned
 
 Facts = dict[str, Any]
 OPERATOR = (
@@ -33,6 +26,26 @@ BATCH = (
 )
 _TABLE = ("batch", "side", "operator", "committed_at", "rows", "time_us", *OPERATOR, *BATCH)
 _COUNTED = ("taken", "passed", "busy_us", "selectivity", "handled_per_s")
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A measured condition: rows that it handles a second, the share that it passes, its written place."""
+
+    text: str
+    handled_per_s: float
+    selectivity: float
+    written: int
+
+    @property
+    def filtered_per_s(self) -> float:
+        """(1 - S) n: rows that it removes a second while it runs."""
+        return (1 - self.selectivity) * self.handled_per_s
+
+    @property
+    def us_a_row(self) -> float:
+        """Microseconds per row."""
+        return 1e6 / self.handled_per_s
 
 
 @dataclass(frozen=True)
@@ -168,3 +181,44 @@ def _arrived(rows: Sequence[Facts]) -> float:
 
 def _ranked(row: Facts) -> Ranked:
     return Ranked(row["name"], row["handled_per_s"], row["selectivity"], row["operator"])
+
+
+def kind_in_words(conjunct: Conjunct) -> str:
+    """Return how a condition is evaluated."""
+    if conjunct.call is None:
+        return "compiled, whole columns"
+    return f"{conjunct.call.path.name}, {'row by row' if conjunct.call.by_row else 'whole columns'}"
+
+
+def order_in_words(order: Sequence[Ranked]) -> Iterator[str]:
+    """Yield the reason for the order of the next batch: one sentence, then one per condition that moved."""
+    if len(order) < 2:
+        yield "one condition: there is nothing to order"
+        return
+    if [each.written for each in order] == sorted(each.written for each in order):
+        yield "as written: no other order takes more rows out a second earlier"
+        return
+    yield "most rows taken out a second first, by (1 - S) n as the last batch measured it; equal ones as written"
+    for place, each in enumerate(order):
+        if each.written > place:
+            passed = [other for other in order[place + 1 :] if other.written < each.written]
+            before = " and ".join(condition_in_words(other.text) for other in passed)
+            yield (
+                f"{condition_in_words(each.text)} goes before {before}: it takes out {each.filtered_per_s:,.0f} rows a "
+                f"second, {_most(passed)}"
+            )
+
+
+def _most(passed: Sequence[Ranked]) -> str:
+    told = " and ".join(f"{other.filtered_per_s:,.0f}" for other in passed)
+    return f"{'that' if len(passed) == 1 else 'those'} {told}"
+
+
+def kernel_in_words(name: str, handled_per_s: float | None, arrived_per_s: float) -> str:
+    """Return when the kernel behind the conditions on a query's sides runs, with n and V of the last batch."""
+    turn = (
+        f"{name} runs behind all scans of its round; of several such the one of the highest n - V runs first"
+    )
+    if handled_per_s is None:
+        return f"{turn}, one without rows so far before all others"
+    return f"{turn}, here {handled_per_s:,.0f} - {arrived_per_s:,.0f} rows a second"

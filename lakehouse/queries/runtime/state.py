@@ -21,9 +21,10 @@ from typing import Any, ClassVar
 
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_ledger
-from lakehouse.queries.kind import Query, kind_of, scanned
+from lakehouse.queries.kind import Query, from_in_words, kind_of, scanned
 from lakehouse.queries.runtime.batch_manifest import (
     BatchManifest,
+    Scale,
     Span,
     definition_of,
     meanings,
@@ -31,11 +32,9 @@ from lakehouse.queries.runtime.batch_manifest import (
     written_as,
 )
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, read_batch_metrics
-from lakehouse.queries.runtime.describe import from_in_words
 from lakehouse.queries.runtime.failure import Failure, read_failure
 from lakehouse.queries.runtime.operators import Scans, read_scans
 from lakehouse.queries.runtime.reset_query import known_queries
-from lakehouse.queries.runtime.scale import Scale
 
 Facts = dict[str, Any]
 _METRICS = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakehouse.declare.durations import format_duration
-from lakehouse.queries.runtime.describe import condition_in_words
+from lakehouse.queries.kind import condition_in_words
 from lakehouse.queries.selection.query import SelectionQuery
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from lakehouse.queries.runtime.describe import order_in_words
 from lakehouse.queries.runtime.explain import Declared, last
-from lakehouse.queries.runtime.operators import conditions_of, ranked, scan_facts
+from lakehouse.queries.runtime.operators import conditions_of, order_in_words, ranked, scan_facts
 from lakehouse.queries.runtime.state import Facts
 from lakehouse.queries.selection.describe import deadline_in_words
 from lakehouse.queries.selection.state import SelectionState

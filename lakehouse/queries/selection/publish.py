@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.queries.runtime.batch_metrics import Facts
-from lakehouse.queries.runtime.published_metrics import KindsMetrics
 from lakehouse.queries.runtime.snapshot import (
+    KindsMetrics,
     RowsSnapshot,
     shared_fields,
     shown_columns,

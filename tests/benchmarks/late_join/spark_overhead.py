@@ -32,8 +32,7 @@ from lakehouse.queries.pairs import run as online
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.rows import in_buckets, raw_rows
 from lakehouse.queries.runtime import run as runtime
-from lakehouse.queries.runtime.batch_manifest import finished, require_manifest
-from lakehouse.queries.runtime.scale import Wanted
+from lakehouse.queries.runtime.batch_manifest import Wanted, finished, require_manifest
 from lakehouse.queries.runtime.source import FromRaw
 from lakehouse.spark import tables
 from tests.benchmarks import page

@@ -28,9 +28,8 @@ from lakehouse.queries.pairs.bucket import BucketJoin
 from lakehouse.queries.pairs.held_join import HeldJoin
 from lakehouse.queries.pairs.query import PairSide, PairsQuery
 from lakehouse.queries.pairs.run import METRIC_NAMES
-from lakehouse.queries.runtime import segments
-from lakehouse.queries.runtime.bucket import unpacked
-from lakehouse.queries.runtime.segments import BucketState, StateBefore, packed_rows
+from lakehouse.queries.runtime import bucket as bucket_state
+from lakehouse.queries.runtime.bucket import BucketState, StateBefore, packed_rows, unpacked
 from tests.benchmarks import page
 
 BATCH, FILLING, STEP_US = 10_000, 100_000, 10
@@ -115,10 +114,10 @@ def _whole(
         table = _rows(first, BATCH, size)
         first += BATCH
         begun = time.perf_counter()
-        segments._KEPT["whole", 0] = BucketState(_restored(query, pq.read_table(file)), {1: ""})
+        bucket_state._KEPT["whole", 0] = BucketState(_restored(query, pq.read_table(file)), {1: ""})
         work = BucketJoin(query, SCHEMA, StateBefore("whole", 2, "", partial(_read, [])), (None, None))
         work((pa.scalar(0),), table, _ATTEMPTS)
-        held = segments._KEPT.pop(("whole", 0)).held
+        held = bucket_state._KEPT.pop(("whole", 0)).held
         pq.write_table(_all_of(held), file)
         seconds.append(time.perf_counter() - begun)
     return float(np.median(seconds)), file.stat().st_size
@@ -156,7 +155,7 @@ def _is_segment(rows: pa.Table) -> Any:
 
 
 def _read(states: list[pa.Table], bucket: int, after: int, alive_from: Mapping[str, int]) -> list[Any]:
-    from lakehouse.queries.runtime.segments import Segment
+    from lakehouse.queries.runtime.bucket import Segment
 
     found = [Segment(**row) for table in states[after:] for row in table.to_pylist()]
     return [each for each in found if each.leave_us >= alive_from[each.part]]

@@ -18,7 +18,7 @@ from lakehouse.queries.aggregate.group_names import GroupNames
 from lakehouse.queries.aggregate.query import AggregateQuery, GroupColumn, Input, Measure
 from lakehouse.queries.aggregate.shape import shape_of
 from lakehouse.queries.aggregate.tables import PARTS
-from lakehouse.queries.runtime.segments import StateBefore
+from lakehouse.queries.runtime.bucket import StateBefore
 from tests.queries.state_steps import Steps
 
 METRICS = (

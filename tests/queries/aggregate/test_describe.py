@@ -7,7 +7,7 @@ import pytest
 from lakehouse.declare.stream import Stream
 from lakehouse.queries.aggregate import describe as words
 from lakehouse.queries.aggregate.query import AggregateQuery
-from lakehouse.queries.runtime.describe import from_in_words
+from lakehouse.queries.kind import from_in_words
 from tests.queries.answered import PLAIN, TEXT, declare, query_of
 
 CHAIN = """\

@@ -19,8 +19,8 @@ from lakehouse.queries.kind import Output
 from lakehouse.queries.pairs.bucket import BucketJoin
 from lakehouse.queries.pairs.query import PairSide, PairsQuery
 from lakehouse.queries.pairs.run import METRIC_NAMES
-from lakehouse.queries.runtime import segments
-from lakehouse.queries.runtime.segments import Segment, SegmentFiles, StateBefore, StateFile
+from lakehouse.queries.runtime import bucket as bucket_state
+from lakehouse.queries.runtime.bucket import Segment, SegmentFiles, StateBefore, StateFile
 from tests.algorithms.late_join.streams import CONDITIONS
 from tests.queries.state_steps import Steps
 
@@ -250,7 +250,7 @@ def test_files_give_the_segments_of_a_bucket_that_are_alive(tmp_path: Path) -> N
 def test_what_is_not_asked_for_is_dropped_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = Steps(partial(task, query()))
     steps.run(rows_of([(0, 0, 1, 1, "a", 0)], 0), 0)
-    monkeypatch.setattr(segments, "_UNUSED_S", -1.0)
-    segments._KEPT.update(steps.processes[0])
-    segments._drop_unused()
-    assert not segments._KEPT
+    monkeypatch.setattr(bucket_state, "_UNUSED_S", -1.0)
+    bucket_state._KEPT.update(steps.processes[0])
+    bucket_state._drop_unused()
+    assert not bucket_state._KEPT

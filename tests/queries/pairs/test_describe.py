@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
+from lakehouse.queries.kind import clock_in_words, from_in_words
 from lakehouse.queries.pairs.describe import (
     buckets_in_words,
     condition_in_words,
     policy_in_words,
 )
 from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.runtime.describe import clock_in_words, from_in_words
 from tests.queries.declared_streams import join_of, stream_of
 
 

@@ -9,9 +9,8 @@ from lakehouse.queries.pairs.completeness import Completeness
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.state import PairsState
 from lakehouse.queries.pairs.text import found_in_words
-from lakehouse.queries.runtime.batch_manifest import BatchManifest, write_manifest
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, write_manifest
 from lakehouse.queries.runtime.explain import Declared, explain
-from lakehouse.queries.runtime.scale import Scale
 from lakehouse.queries.runtime.state import Facts
 from tests.queries.joined import (
     FIGURES,

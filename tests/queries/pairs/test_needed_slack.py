@@ -14,8 +14,7 @@ from lakehouse.declare.settings import Settings
 from lakehouse.home.layout import Home
 from lakehouse.queries.pairs.needed_slack import missed_by_bucket
 from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.runtime.batch_manifest import BatchManifest, require_manifest, write_manifest
-from lakehouse.queries.runtime.scale import Scale
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, require_manifest, write_manifest
 from tests.queries.joined import declare
 from tests.serving.streams import write_delta
 

@@ -19,11 +19,12 @@ from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.run import PairsRun
 from lakehouse.queries.runtime.batch_manifest import (
     BatchManifest,
+    Scale,
+    Wanted,
     require_manifest,
     write_manifest,
 )
 from lakehouse.queries.runtime.repair import drain_repairs
-from lakehouse.queries.runtime.scale import Scale, Wanted
 from tests.queries.limits import limited
 from tests.table_rows import named_rows, table_rows
 from tests.taking_in import take_in

@@ -9,8 +9,7 @@ import pytest
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import read_rows
 from lakehouse.queries.runtime import tables as runtime_tables
-from lakehouse.queries.runtime.batch_manifest import BatchManifest, write_manifest
-from lakehouse.queries.runtime.scale import Scale
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, write_manifest
 from lakehouse.queries.runtime.tables import drop_old_states
 from lakehouse.spark import tables
 
