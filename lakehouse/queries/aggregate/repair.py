@@ -21,8 +21,7 @@ from lakehouse.algorithms.join_aggregate.revision import missing
 from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.queries.aggregate.alarms import Changed
-from lakehouse.queries.aggregate.bucket import groups_of, metrics_with_ticks, part_rows
-from lakehouse.queries.aggregate.group_names import GroupNames
+from lakehouse.queries.aggregate.bucket import GroupNames, groups_of, metrics_with_ticks, part_rows
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.rows import as_rows, is_used, raw_rows, raw_rows_here
 from lakehouse.queries.aggregate.run import AggregateRun

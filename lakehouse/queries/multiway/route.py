@@ -8,6 +8,9 @@ batches those rows are met that are within ``since_us``; which others there were
 
 Few rows are sent to where the window is (a broadcast), and the window stays; of many, those and the stored rows that
 they can meet are brought together.
+
+A batch may also be joined plainly, without counting: every row of the windows meets every other that it joins. Spark
+plans that as it would plan the same join written in SQL, and shuffles each side once, by its key.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from lakehouse.algorithms.multiway_join.contract import Float64s, Int64s
     from lakehouse.queries.multiway.centre import Block
     from lakehouse.queries.multiway.query import MultiwayQuery
-    from lakehouse.queries.multiway.windows import Windows
+    from lakehouse.queries.multiway.windows import SeenRows, Windows
 
 # So many rows are still sent to where a window is; they have to fit into the memory of every executor.
 MOST_SENT = 500_000
@@ -145,3 +148,14 @@ def _let_through(spark: SparkSession, rows: DataFrame, passing: Int64s, slots: i
 def _counted(rows: DataFrame) -> tuple[DataFrame, Observation]:
     seen = Observation()
     return rows.observe(seen, F.count(F.lit(1)).alias("rows")), seen
+
+
+def plain_results(seen: SeenRows) -> DataFrame:
+    """Return the results that have a new row."""
+    query = seen.query
+    found, visited = shown_of(seen.whole(0), query, 0, "is_new"), [0]
+    for stop in range(1, len(query.sides)):
+        found = joined(found, shown_of(seen.whole(stop), query, stop, "is_new"), query, visited, stop)
+        visited.append(stop)
+    has_new = reduce(Column.__or__, [F.col(f"is_new_{side}") for side in visited])
+    return results_of(found.where(has_new), query, "online")

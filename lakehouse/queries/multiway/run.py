@@ -30,9 +30,8 @@ from lakehouse.home.layout import Home
 from lakehouse.home.table_log import bounds, read_columns
 from lakehouse.queries.multiway.centre import Block, Planner, counted
 from lakehouse.queries.multiway.choice import PLAIN, PRUNED, choice_of, oldest_us
-from lakehouse.queries.multiway.plain import plain_results
 from lakehouse.queries.multiway.query import MOST_SLOTS, MultiwayQuery
-from lakehouse.queries.multiway.route import MOST_SENT, Route, execute_route
+from lakehouse.queries.multiway.route import MOST_SENT, Route, execute_route, plain_results
 from lakehouse.queries.multiway.rows import is_used, kind_of_row, raw_rows
 from lakehouse.queries.multiway.shuffle_metrics import Meter, Moved
 from lakehouse.queries.multiway.sites import Costs, transfer_of

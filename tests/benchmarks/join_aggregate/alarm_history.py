@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from jobs.snapshots import queries_to_publish
 from lakehouse.home.table_commits import append_arrow, arrow_schema, fitted, open_table
-from lakehouse.queries.aggregate import alarms, standing_alarms
+from lakehouse.queries.aggregate import alarms
 from lakehouse.queries.aggregate.tables import create_tables
 from lakehouse.queries.runtime.batch_manifest import definition_of, require_same, written_as
 from lakehouse.serving.file.publish import publish
@@ -45,7 +45,6 @@ def figures(quick: bool) -> dict[str, Any]:
         with (
             tempfile.TemporaryDirectory(prefix="tidemark-bench-") as name,
             mock.patch.object(alarms, "fit_here", return_value=True),
-            mock.patch.object(standing_alarms, "fit_here", return_value=True),
         ):
             taken = _measured(Path(name), history, QUICK_BATCHES if quick else BATCHES)
         found |= {f"alarms_{figure}_cpu_s_at_{history}": value for figure, value in taken.items()}

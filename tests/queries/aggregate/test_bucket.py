@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.algorithms.join_aggregate.online import Online
-from lakehouse.queries.aggregate.bucket import BucketAggregate
-from lakehouse.queries.aggregate.group_names import GroupNames
+from lakehouse.queries.aggregate.bucket import BucketAggregate, GroupNames
 from lakehouse.queries.aggregate.query import AggregateQuery, GroupColumn, Input, Measure
 from lakehouse.queries.aggregate.shape import shape_of
 from lakehouse.queries.aggregate.tables import PARTS
