@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from lakehouse.declare.stream import Stream
-from lakehouse.queries.kind import kind_of, where_of
+from lakehouse.queries.kind import Side, kind_of, where_of
 from lakehouse.queries.runtime.batch_manifest import Scale, read_manifest
 from lakehouse.queries.runtime.batch_metrics import is_open
-from lakehouse.queries.runtime.operators import Side, conditions_of
+from lakehouse.queries.runtime.operators import conditions_of
 from lakehouse.queries.runtime.state import Facts, QueryState, newest_time
 from lakehouse.serving.literals import parquet_of
 from lakehouse.serving.table_reader import connected
