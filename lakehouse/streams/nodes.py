@@ -82,14 +82,15 @@ def folder_of(stream: Stream, newest_us: int = 0) -> NodeFolder:
     return NodeFolder(stream, newest_us, to_arrow_schema(_node_schema(stream)))
 
 
-def folded_with_counters(nodes: DataFrame, stream: Stream) -> DataFrame:
-    """Return one row per node of partial ones, counters joined in order of time, parents' from their children.
+def combined_nodes(nodes: DataFrame, stream: Stream) -> DataFrame:
+    """Return one row per node of partial ones; counters are joined in order of time, parents' from their children.
 
-    Cost: one shuffle by series; memory: the nodes of one partition.
+    Cost: one shuffle, by node, or by series where there are counters; memory: the nodes of one partition.
     """
     schema = _node_schema(stream)
-    series = nodes.select(*schema.names).repartition("grouping", *stream.grouping_keys)
-    return series.mapInArrow(folder_of(stream).wholing(), schema)
+    place = [] if stream.counters else _PLACE
+    together = nodes.select(*schema.names).repartition("grouping", *place, *stream.grouping_keys)
+    return together.mapInArrow(folder_of(stream).wholing(), schema)
 
 
 def _node_schema(stream: Stream) -> StructType:

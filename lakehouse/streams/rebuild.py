@@ -33,7 +33,7 @@ from lakehouse.home.ledger import read_extent, read_ledger
 from lakehouse.home.rollup_table import Marker, RollupSchema, declared_schema, read_marker, read_rollup_schema
 from lakehouse.spark import tables
 from lakehouse.streams import rollup
-from lakehouse.streams.nodes import nodes_of
+from lakehouse.streams.nodes import combined_nodes, nodes_of
 
 ENDLESS_US = 2**62
 
@@ -160,9 +160,8 @@ def _backfilled(nodes: DataFrame, stream: Stream, schema: RollupSchema, plan: Ba
             part = part.withColumn("level", F.lit(level)).withColumn("grouping", F.lit(grouping))
             part = part.withColumn("start_us", start)
             parts.append(rollup.over_keys(part, stream, stream.groupings[grouping]))
-    return rollup.combined(reduce(DataFrame.unionByName, parts), stream).withColumn(
-        "batch", F.lit(0).cast("bigint")
-    )
+    whole = combined_nodes(reduce(DataFrame.unionByName, parts), stream)
+    return whole.withColumn("batch", F.lit(0).cast("bigint"))
 
 
 def _with_measures(old: DataFrame, stream: Stream, schema: RollupSchema) -> DataFrame:

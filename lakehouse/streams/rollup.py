@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -37,11 +37,10 @@ from lakehouse.home.rollup_table import (
 from lakehouse.home.schema_change import compare_schemas
 from lakehouse.home.table_commits import add_columns, arrow_schema, fitted, set_properties
 from lakehouse.home.table_log import Between, bounds, most_rows, read_parts
-from lakehouse.spark import sums, tables
+from lakehouse.spark import tables
 from lakehouse.spark.tables import rollup_schema
 from lakehouse.streams.fold import fold
 from lakehouse.streams.nodes import (
-    folded_with_counters,
     folder_of,
     needed,
     nodes_and_counts,
@@ -58,7 +57,6 @@ VALUES_AT_ONCE = 30_000_000
 _COUNTED = 100_000
 # Rows take several times their bytes while they are folded.
 _PIECE = 500_000
-_NODE = ["level", "grouping", "start_us"]
 # Rows that are not markers.
 _NODES = ("level", 1, None)
 _MARKER = pa.schema(
@@ -190,14 +188,6 @@ def kept_nodes(spark: SparkSession, layout: Home, stream: Stream, schema: Rollup
     return table.where(kept)
 
 
-def combined(nodes: DataFrame, stream: Stream) -> DataFrame:
-    """Return one row per node from partial nodes, without their batches."""
-    if stream.counters:
-        return folded_with_counters(nodes, stream)
-    folded = nodes.groupBy(*_NODE, *stream.grouping_keys).agg(*_combined(stream))
-    return sums.totalled(folded, stream.rounded)
-
-
 def over_keys(nodes: DataFrame, stream: Stream, grouping: tuple[str, ...]) -> DataFrame:
     """Return nodes with the keys that a grouping leaves out set to null."""
     left_out = [key for key in stream.grouping_keys if key not in grouping]
@@ -224,25 +214,6 @@ def compact(layout: Home, stream: Stream) -> dict[str, int]:
     folded = fold(path, folder_of(stream), schema.horizons(contained.newest_us))
     crash_point("maintain.compacted")
     return folded
-
-
-def _combined(stream: Stream) -> list[Column]:
-    """Aggregates of a node, from partial nodes."""
-    parts = [
-        F.sum("rows").alias("rows"),
-        F.min("first_us").alias("first_us"),
-        F.max("last_us").alias("last_us"),
-    ]
-    for name in stream.measures:
-        parts.append(F.sum(f"{name}__n").alias(f"{name}__n"))
-        if name in stream.rounded:
-            parts += sums.collected(name)
-        else:
-            total = F.sum(f"{name}__sum").cast(f"decimal(38,{stream.all_columns[name].scale})")
-            parts.append(total.alias(f"{name}__sum"))
-        for part, combine in (("min", F.min), ("max", F.max), ("first_us", F.min), ("last_us", F.max)):
-            parts.append(combine(f"{name}__{part}").alias(f"{name}__{part}"))
-    return parts
 
 
 def marker_row(spark: SparkSession, newest_us: int | None, batch: int, rows: int = 0) -> DataFrame:

@@ -6,8 +6,8 @@ and any grouping of N additions is off by at most ``3 N u^2`` of the sum of size
 the pair's nearest double.
 
 Cost: one pass, a few operations a reading for extremes, 20 for a sum.
-Source: Joldes, Muller, Popescu 2017 (see rounding.py), AccurateDWPlusDW. lakehouse/spark/sums.py and
-lakehouse/serving/file/sums.py say the same as expressions.
+Source: Joldes, Muller, Popescu 2017 (see rounding.py), AccurateDWPlusDW. lakehouse/serving/file/sums.py says
+the same as an expression.
 """
 
 from __future__ import annotations
