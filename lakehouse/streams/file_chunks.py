@@ -22,12 +22,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.declare.store_address import is_remote
 from lakehouse.declare.stream import Stream
-from lakehouse.streams.sources.lines import records_of
+from lakehouse.streams.sources.lines import NUMBERED, records_of
 from lakehouse.streams.sources.manifest import LandedFile, layouts_of
 from lakehouse.streams.sources.numbered import LINE_SCHEMA
 from lakehouse.streams.sources.parquet_rows import fault_of, kinds_of, numbered_rows, reader_of, row_name
 from lakehouse.streams.sources.plain_lines import PlainLines, read_plain, read_plain_rows
-from lakehouse.streams.sources.split import NUMBERED
 
 # Those of 128 MB of usual lines, six times their bytes, and the lines, where compared; of fewer where one is many rows.
 HELD_BYTES = 896 * 1024 * 1024

@@ -24,7 +24,7 @@ from lakehouse.streams import file_chunks, ingest, small_batch
 from lakehouse.streams.batch_records import BatchRecords, Progress, StreamTables
 from lakehouse.streams.file_chunks import Kept, Spill
 from lakehouse.streams.small_batch import SmallBatch, judged_here
-from lakehouse.streams.sources import parquet_rows, split
+from lakehouse.streams.sources import lines, parquet_rows
 from lakehouse.streams.sources.file_reader import FileReader
 from lakehouse.streams.sources.manifest_store import ManifestStore
 from tests.folded import folded, rows_of
@@ -89,7 +89,7 @@ FILES = {"ndjson": ndjson, "csv": csv, "parquet": parquet}
 
 
 def small_chunks(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(split, "BATCH_LINES", 7)
+    patch.setattr(lines, "BATCH_LINES", 7)
     patch.setattr(parquet_rows, "_ROWS_AT_ONCE", 7)
     patch.setattr(small_batch, "_SENT", 500)
 

@@ -16,11 +16,11 @@ from lakehouse.declare.stream import Stream
 from lakehouse.spark.session import LazySession
 from lakehouse.streams import file_chunks, small_batch
 from lakehouse.streams.sources.fields import with_fields
+from lakehouse.streams.sources.lines import NUMBERED
 from lakehouse.streams.sources.numbered import LINE_SCHEMA
 from lakehouse.streams.sources.odd_lines import read_odd
 from lakehouse.streams.sources.plain_lines import can_be_plain, read_plain
 from lakehouse.streams.sources.rows import typed_rows
-from lakehouse.streams.sources.split import NUMBERED
 from tests import readings
 from tests.faults.inputs import READINGS
 from tests.readings_lake import Lake

@@ -5,10 +5,9 @@ landed_content.py  the bytes of a landed file, wherever it is; object_store.py: 
 listing.py   finding new files without listing a store from its beginning; key_pattern.py: the keys that a path names
 offsets.py   the next messages, and the missing ones (no pyspark)
 kafka.py     the topics and offsets of a broker
-split.py     one file -> Arrow batches of numbered lines (no pyspark)
 nfdump.py    names and endings of nfdump's exports (no pyspark)
 packets.py   one capture -> Arrow batches of numbered packets, as lines (no pyspark)
-lines.py     a manifest of files -> a DataFrame of numbered lines (numbered.py), with the typed rows of plain ones
+lines.py     a file -> Arrow batches of numbered lines (numbered.py); a manifest of files -> a DataFrame of them
 file_reader.py  how tasks read files
 parquet_rows.py  Parquet files -> the same
 messages.py  a manifest of offsets -> the same, and the parts of a message beside its value

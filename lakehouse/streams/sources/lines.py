@@ -1,30 +1,40 @@
 """A manifest -> a DataFrame of numbered lines: source_file, source_line, layout, record, fault.
 
 ``layout`` says which of the batch's distinct headers a line belongs to. Files are dealt to partitions in path
-order and never cut, so rows inside a partition stand in processing order.
+order and never cut, so rows inside a partition stand in processing order. A file is cut into lines by whole blocks of
+bytes: Python works per block, never per line.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.declare.stream import Source, Stream
 from lakehouse.streams.sources.file_reader import FileReader
+from lakehouse.streams.sources.landed_content import blocks
 from lakehouse.streams.sources.manifest import LandedFile, Layout, layouts_of
 from lakehouse.streams.sources.nfdump import without_remarks
 from lakehouse.streams.sources.numbered import ALL, LINE_SCHEMA, LineSet, NumberedLines
 from lakehouse.streams.sources.parquet_rows import parquet_reader
 from lakehouse.streams.sources.plain_lines import typed_lines
-from lakehouse.streams.sources.split import NUMBERED, numbered_lines
 from lakehouse.streams.sources.zeek import without_headers
 
 _UNKNOWN_LAYOUT = -1
 _PLACES = "file int, path string, kind int"
 _PARTITION_BYTES = 128 * 1024 * 1024
+BATCH_LINES = 100_000
+# Of a line that is too long, so much is kept to be looked at.
+KEPT_BYTES = 64 * 1024
+NUMBERED = pa.schema({"source_line": pa.int64(), "record": pa.binary(), "fault": pa.string()})
+_BOM = b"\xef\xbb\xbf"
+_NEWLINE, _RETURN = 10, 13
 
 
 def read_lines(
@@ -109,3 +119,121 @@ def _records(path: str, source: Source) -> Iterator[pa.RecordBatch]:
         return without_headers(numbered_lines(path, False, longest, endpoint))
     has_header = source.format == "csv" and source.header != "none"
     return numbered_lines(path, has_header, longest, endpoint)
+
+
+def numbered_lines(
+    path: str, skip_header: bool, longest: int, endpoint: str | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield (source_line int64 from 1, record binary, fault string) of a plain or gzip file, without line ends.
+
+    Blank lines hold no record and are passed over; so is the first line with ``skip_header``. A gzip file that ends too
+    early or is damaged yields what could be read and one more record with the fault ``truncated_file``. Of a line of
+    more than ``longest`` bytes, its end apart, the first KEPT_BYTES come with the fault ``too_long``.
+
+    Memory: some blocks and the longest line, however far a file inflates.
+    """
+    number = 0
+    for block, fault in _whole_line_blocks(path, longest, endpoint):
+        for batch, count in _batches(block, number, fault, longest):
+            yield _without(batch, skip_header)
+            number += count
+
+
+def _whole_line_blocks(path: str, longest: int, endpoint: str | None) -> Iterator[tuple[bytes, str | None]]:
+    """Cut the file into blocks that end with a line; the last line may lack its end, and a long one most of itself."""
+    # ``seen``: how long the line is by now that ``rest`` begins, where it is too long already.
+    rest, seen, first = b"", 0, True
+    for block, fault in blocks(path, endpoint):
+        content = block.removeprefix(_BOM) if first else block
+        first = False
+        if seen:
+            end = content.find(b"\n")
+            seen += len(content) if end < 0 else end
+            if end >= 0:
+                yield rest, _too_long(seen, longest)
+                rest, seen = b"", 0
+            content = content[end + 1 :] if end >= 0 else b""
+        if not seen:
+            content = rest + content
+            end = content.rfind(b"\n") + 1
+            rest = content[end:]
+            if end:
+                yield content[:end], None
+            # With room for a return before the newline that is still to come.
+            if len(rest) > max(longest + 1, KEPT_BYTES):
+                rest, seen = rest[:KEPT_BYTES], len(rest)
+        if fault is not None:
+            yield rest or b"\x00", fault
+            return
+    if rest:
+        yield rest, _too_long(seen, longest) if seen else None
+
+
+def _too_long(size: int, longest: int) -> str:
+    kept = f"the line has {size} bytes, of which the first {min(size, KEPT_BYTES)} are kept"
+    return f"too_long: {kept}; expected at most {longest} (max_record_bytes)"
+
+
+def _batches(
+    block: bytes, number: int, fault: str | None, longest: int
+) -> Iterator[tuple[pa.RecordBatch, int]]:
+    data = np.frombuffer(block, dtype=np.uint8)
+    ends = np.flatnonzero(data == _NEWLINE)
+    if len(data) and (not len(ends) or ends[-1] != len(data) - 1):
+        ends = np.append(ends, len(data))
+    starts = np.concatenate(([0], ends[:-1] + 1)) if len(ends) else ends
+    for low in range(0, len(ends), BATCH_LINES):
+        part = slice(low, low + BATCH_LINES)
+        count = len(ends[part])
+        batch = _record_batch(block, data, starts[part], ends[part], number, fault)
+        batch = _with_too_long(batch, longest) if fault is None else batch
+        number += count
+        yield batch, count
+
+
+def _record_batch(
+    block: bytes, data: np.ndarray[Any, Any], starts: Any, ends: Any, number: int, fault: str | None
+) -> pa.RecordBatch:
+    low, high = int(starts[0]), int(ends[-1])
+    offsets = np.append(starts, high + 1).astype(np.int64) - low
+    # One shared buffer holds lines with their ends; slicing them off in Arrow keeps Python out of the loop.
+    bytes_with_end = block[low : high + 1] + (b"" if high < len(data) else b"\n")
+    whole = pa.Array.from_buffers(
+        pa.binary(), len(starts), [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(bytes_with_end)]
+    )
+    lines = pc.binary_slice(whole, 0, -1)
+    returns = (ends > starts) & (data[np.maximum(ends - 1, 0)] == _RETURN)
+    if returns.any():
+        lines = pc.if_else(pa.array(returns), pc.binary_slice(lines, 0, -1), lines)
+    numbers = pa.array(np.arange(number + 1, number + 1 + len(starts), dtype=np.int64))
+    return pa.record_batch([numbers, lines, pa.array([fault] * len(starts), pa.string())], schema=NUMBERED)
+
+
+def _with_too_long(batch: pa.RecordBatch, longest: int) -> pa.RecordBatch:
+    sizes = pc.binary_length(batch.column(1)).to_numpy()
+    long = np.flatnonzero(sizes > longest)
+    if not len(long):
+        return batch
+    faults = pa.array([_too_long(int(sizes[row]), longest) for row in long])
+    is_long = pa.array(sizes > longest)
+    kept = pc.binary_slice(batch.column(1).filter(is_long), 0, KEPT_BYTES)
+    columns = [
+        batch.column(0),
+        pc.replace_with_mask(batch.column(1), is_long, kept),
+        pc.replace_with_mask(batch.column(2), is_long, faults),
+    ]
+    return pa.record_batch(columns, schema=NUMBERED)
+
+
+def _without(batch: pa.RecordBatch, skip_header: bool) -> pa.RecordBatch:
+    lines = batch.column(1)
+    keep = pc.not_equal(pc.binary_length(lines), 0)
+    # A line of spaces and tabs alone is as blank as an empty one.
+    start = pc.binary_slice(lines, 0, 1)
+    suspicious = pc.is_in(start, pa.array([b" ", b"\t"]))
+    if pc.any(suspicious).as_py():
+        blank = pc.match_substring_regex(lines, r"^[ \t]*$")
+        keep = pc.and_(keep, pc.invert(blank))
+    if skip_header:
+        keep = pc.and_(keep, pc.not_equal(batch.column(0), 1))
+    return batch.filter(keep)

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from lakehouse.algorithms.packets.capture import NO_TIME, Capture, Packets
 from lakehouse.algorithms.packets.digest_kernels import digests
 from lakehouse.algorithms.packets.headers import ABSENT, LINKS, Headers, headers_of
+from lakehouse.streams.sources.landed_content import blocks
 from lakehouse.streams.sources.protocols import ethertype_name, protocol_name
-from lakehouse.streams.sources.split import blocks
 
 # The fields of a record, in order; what is not known is empty.
 PACKET_FIELDS = (

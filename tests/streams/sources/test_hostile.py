@@ -10,9 +10,9 @@ import pytest
 from lakehouse.declare.stream import Source
 from lakehouse.streams.sources.files import landed
 from lakehouse.streams.sources.landed_content import seen
+from lakehouse.streams.sources.lines import numbered_lines
 from lakehouse.streams.sources.nfdump import without_remarks
 from lakehouse.streams.sources.packets import numbered_packets
-from lakehouse.streams.sources.split import numbered_lines
 from lakehouse.streams.sources.zeek import without_headers
 from tests.streams import hostile
 

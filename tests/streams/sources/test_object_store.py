@@ -19,8 +19,8 @@ from lakehouse.home.store_objects import Piece
 from lakehouse.home.store_s3 import S3Objects
 from lakehouse.streams.sources import object_store
 from lakehouse.streams.sources.files import matching
+from lakehouse.streams.sources.lines import numbered_lines
 from lakehouse.streams.sources.manifest_store import ManifestStore
-from lakehouse.streams.sources.split import numbered_lines
 from tests.stores.s3 import BUCKET, KEY, S3, SECRET, running
 
 pytestmark = pytest.mark.slow

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lakehouse.algorithms.ingest.identity_hash import SEED, with_bytes
 from lakehouse.algorithms.packets.digest_kernels import digests
 from lakehouse.declare.stream import Source
-from lakehouse.streams.sources import split
+from lakehouse.streams.sources import landed_content
 from lakehouse.streams.sources.manifest_store import ManifestStore
 from lakehouse.streams.sources.packets import PACKET_FIELDS, numbered_packets
 from tests.algorithms.packets import made
@@ -82,7 +82,7 @@ def test_block_size_changes_nothing(
     path.write_bytes(gzip.compress(content) if name.endswith("gz") else content)
     expected = records(path)
 
-    monkeypatch.setattr(split, "BLOCK_BYTES", block * 8)
+    monkeypatch.setattr(landed_content, "BLOCK_BYTES", block * 8)
 
     assert records(path) == expected and len(expected) == 40
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.streams.sources import split
+from lakehouse.streams.sources import landed_content
+from lakehouse.streams.sources.lines import numbered_lines
 from lakehouse.streams.sources.zeek import without_headers
 
 LINES = st.sampled_from(
@@ -27,7 +28,7 @@ Records = list[tuple[int, bytes, str | None]]
 
 def read(path: Path, lines: list[bytes]) -> Records:
     path.write_bytes(b"".join(line + b"\n" for line in lines))
-    batches = without_headers(split.numbered_lines(str(path), False, 1000))
+    batches = without_headers(numbered_lines(str(path), False, 1000))
     return [row for batch in batches for row in zip(*batch.to_pydict().values(), strict=True)]
 
 
@@ -50,7 +51,7 @@ def test_lines_behind_another_header_are_told_wherever_blocks_are_cut(
     tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], block: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(split, "BLOCK_BYTES", block)
+        patch.setattr(landed_content, "BLOCK_BYTES", block)
         assert read(tmp_path_factory.mktemp("zeek") / "conn.log", lines) == one_by_one(lines)
 
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.streams.sources import split
+from lakehouse.streams.sources import landed_content
+from lakehouse.streams.sources import lines as cut
 
 LINE = st.binary(max_size=12).map(
     lambda line: line.replace(b"\n", b"").replace(b"\r", b"").replace(b"\xef", b"")
@@ -17,7 +18,7 @@ LINE = st.binary(max_size=12).map(
 
 
 def read(path: Path, skip_header: bool = False, longest: int = 1000) -> list[tuple[int, bytes, str | None]]:
-    batches = split.numbered_lines(str(path), skip_header, longest)
+    batches = cut.numbered_lines(str(path), skip_header, longest)
     return [row for batch in batches for row in zip(*batch.to_pydict().values(), strict=True)]
 
 
@@ -39,7 +40,7 @@ def test_every_line_that_is_not_blank_comes_with_its_number(
 def test_block_size_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     path = tmp_path / "lines.csv.gz"
     path.write_bytes(gzip.compress(b"head\na\n\nbb\r\nccc"))
-    monkeypatch.setattr(split, "BLOCK_BYTES", block * 8)
+    monkeypatch.setattr(landed_content, "BLOCK_BYTES", block * 8)
 
     assert read(path, skip_header=True) == [(2, b"a", None), (4, b"bb", None), (5, b"ccc", None)]
 
@@ -83,8 +84,8 @@ def test_a_line_that_is_too_long_is_one_rejected_record_and_the_others_are_read(
     path.write_bytes(gzip.compress(content) if is_zipped else content)
 
     with pytest.MonkeyPatch.context() as small:
-        small.setattr(split, "BLOCK_BYTES", block * 8)
-        small.setattr(split, "KEPT_BYTES", 5)
+        small.setattr(landed_content, "BLOCK_BYTES", block * 8)
+        small.setattr(cut, "KEPT_BYTES", 5)
         found = read(path, longest=longest)
 
     assert [(number, record) for number, record, _ in found] == [
@@ -111,9 +112,9 @@ def test_what_inflates_a_thousandfold_needs_the_memory_of_some_blocks(tmp_path: 
     tracemalloc.stop()
 
     (number, record, fault) = found[0]
-    assert (len(found), number, record) == (1, 1, b"0" * split.KEPT_BYTES)
+    assert (len(found), number, record) == (1, 1, b"0" * cut.KEPT_BYTES)
     assert fault is not None and fault.startswith(f"too_long: the line has {300 * 2**20} bytes")
-    assert most < 8 * split.BLOCK_BYTES
+    assert most < 8 * landed_content.BLOCK_BYTES
 
 
 def test_a_hundred_thousand_empty_members_and_padding_hold_nothing(tmp_path: Path) -> None:
