@@ -177,7 +177,7 @@ class Topic:
 
     def _read(self, lake: Lake) -> Iterator[str]:
         from jobs import accept_loss
-        from lakehouse.streams.sources.offsets import OffsetsGone
+        from lakehouse.streams.topics import OffsetsGone
 
         try:
             lake.ingest()
@@ -204,7 +204,7 @@ class Topic:
             yield f"the ledger has {counts} of {', '.join(words)}, raw {held.total()} rows"
 
     def _made_anew(self, lake: Lake) -> Iterator[str]:
-        from lakehouse.streams.sources.offsets import TopicRecreated
+        from lakehouse.streams.topics import TopicRecreated
 
         self.befell["made anew"] += 1
         self.broker.delete(self.name)

@@ -31,8 +31,7 @@ from lakehouse.streams.sources.kafka import Broker as KafkaBroker
 from lakehouse.streams.sources.kafka import BrokerFailed, VariableMissing
 from lakehouse.streams.sources.manifest import OffsetRange
 from lakehouse.streams.sources.messages import read_messages
-from lakehouse.streams.sources.offsets import OffsetsGone, TopicRecreated
-from lakehouse.streams.topics import Topics
+from lakehouse.streams.topics import OffsetsGone, TopicRecreated, Topics
 from tests.brokers.kafka import LOGIN, PASSWORD, USER, Broker, Message, broker
 from tests.readings_lake import Lake
 from tests.streams import hostile

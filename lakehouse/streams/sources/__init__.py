@@ -3,7 +3,6 @@
 files.py     the new, complete files; manifests that fix the contents of each ingest batch
 landed_content.py  the bytes of a landed file, wherever it is; object_store.py: on S3 (no pyspark)
 listing.py   finding new files without listing a store from its beginning; key_pattern.py: the keys that a path names
-offsets.py   the next messages, and the missing ones (no pyspark)
 kafka.py     the topics and offsets of a broker
 nfdump.py    names and endings of nfdump's exports (no pyspark)
 packets.py   one capture -> Arrow batches of numbered packets, as lines (no pyspark)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
@@ -12,7 +13,6 @@ from pyspark.sql import SparkSession
 
 from lakehouse.declare.stream import Source
 from lakehouse.streams.sources.manifest import Partition
-from lakehouse.streams.sources.offsets import Held
 
 T = TypeVar("T")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
@@ -20,6 +20,15 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _READING = {"isolation.level": "read_committed"}
 # Where no broker answers, a quarter of a minute is enough to know.
 _ASKING = {"default.api.timeout.ms": "15000", "request.timeout.ms": "10000"}
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a broker has of a partition: offsets from ``first`` up to ``end``, the first that is not committed yet."""
+
+    first: int
+    end: int
+    topic_id: str
 
 
 class BrokerFailed(RuntimeError):

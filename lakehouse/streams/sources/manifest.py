@@ -8,7 +8,7 @@ names what changed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -127,6 +127,20 @@ def halves(manifest: Manifest) -> tuple[Manifest, ...]:
     else:
         low, high = ranges[: len(ranges) // 2], ranges[len(ranges) // 2 :]
     return (replace(part, ranges=tuple(low)), replace(part, ranges=tuple(high))) if low else ()
+
+
+def ranges_of(manifests: Iterable[Manifest]) -> Iterator[OffsetRange]:
+    """Yield the ranges of manifests, lost ones among them."""
+    return (each for manifest in manifests for each in manifest.ranges)
+
+
+def furthest(ranges: Iterable[OffsetRange]) -> dict[Partition, OffsetRange]:
+    """Return of each partition the range that goes furthest: what was set aside may be read after later messages."""
+    found: dict[Partition, OffsetRange] = {}
+    for each in ranges:
+        if each.place not in found or each.end >= found[each.place].end:
+            found[each.place] = each
+    return found
 
 
 def manifest_file(folder: Path, batch: int) -> Path:

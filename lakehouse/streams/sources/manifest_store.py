@@ -28,7 +28,6 @@ from lakehouse.home.control.copies import drop
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.damaged import naming
 from lakehouse.home.folded_file import RECENT, FoldedFile
-from lakehouse.home.folded_file import FoldedDamaged as FoldedDamaged
 from lakehouse.home.seal import is_shared, write_sealed
 from lakehouse.streams.sources.files import Found, all_landed, groups, landed
 from lakehouse.streams.sources.landed_content import seen
@@ -40,10 +39,11 @@ from lakehouse.streams.sources.manifest import (
     Manifest,
     OffsetRange,
     Partition,
+    furthest,
     manifest_file,
+    ranges_of,
     schema_changes,
 )
-from lakehouse.streams.sources.offsets import furthest, ranges_of
 
 _LISTINGS = 3
 # A batch makes one of these each; of other kinds are few, and they stay as they are.

@@ -16,15 +16,14 @@ from hypothesis import strategies as st
 
 from lakehouse.declare.stream import Source
 from lakehouse.home.crashpoint import FOLDING_POINTS, SPLIT_POINTS
-from lakehouse.home.folded_file import RECENT
+from lakehouse.home.folded_file import RECENT, FoldedDamaged
 from lakehouse.streams.sources.manifest import Manifest, OffsetRange
-from lakehouse.streams.sources.manifest_store import FoldedDamaged, ManifestStore
+from lakehouse.streams.sources.manifest_store import ManifestStore
 
 ID = "cotmujI_SuCbmLd1Pj57BQ"
 KILLED = """
 import sys
 from pathlib import Path
-from lakehouse.streams.sources.manifest_store import FoldedDamaged
 from lakehouse.streams.sources.manifest_store import ManifestStore
 store = ManifestStore(Path(sys.argv[1]))
 store.fold(store.last_batch)

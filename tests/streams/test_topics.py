@@ -7,17 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.streams.sources.manifest import Manifest, OffsetRange, Partition
+from lakehouse.streams.sources.kafka import Held
+from lakehouse.streams.sources.manifest import Manifest, OffsetRange, Partition, furthest, ranges_of
 from lakehouse.streams.sources.manifest_store import ManifestStore
-from lakehouse.streams.sources.offsets import (
-    Held,
+from lakehouse.streams.topics import (
     OffsetsGone,
     TopicRecreated,
     begin_at,
-    furthest,
     gone,
     next_ranges,
-    ranges_of,
     unread,
 )
 
