@@ -14,11 +14,9 @@ from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
 from lakehouse.declare.settings import Settings
-from lakehouse.home.heartbeats import lease_timeout_s
 from lakehouse.streams.batch_records import Progress, StreamTables
 from lakehouse.streams.drain import drain, open_store, writing
 from lakehouse.streams.sources.kafka import Broker
-from lakehouse.streams.sources.manifest import SET_ASIDE
 from lakehouse.streams.sources.manifest_store import ManifestStore
 from lakehouse.streams.topics import Topics
 
@@ -57,26 +55,6 @@ def _take_messages(target: StreamTables, store: ManifestStore, before: Progress)
         topics = Topics(broker, target.stream, store, before.batch)
         topics.fix_unread()
         return {**drain(target, store, before), "lag": topics.lag()}
-
-
-def requeue(
-    settings: Settings, spark: SparkSession, stream: str, reasons: tuple[str, ...] = ()
-) -> dict[str, Any]:
-    """Ingest open quarantined records again (of these reasons, or all), with the present configuration.
-
-    Files and messages that were set aside are ingested too, by the reason ``set_aside``.
-    """
-    target = StreamTables(spark, settings.layout, settings.stream(stream))
-    with writing(target, lease_timeout_s(settings.layout)):
-        store, before = open_store(target)
-        if store.last_batch > before.batch:
-            drain(target, store, before)
-            before = target.progress()
-        if not reasons or SET_ASIDE in reasons:
-            store.add_set_aside(target.stream.source)
-        if not reasons or set(reasons) - {SET_ASIDE}:
-            store.add_requeue(reasons)
-        return drain(target, store, before)
 
 
 main = partial(run_for_streams, run)

@@ -25,8 +25,6 @@ from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime.batch_manifest import is_behind
 from lakehouse.spark import tables
 from lakehouse.streams import corrections, retention, rollup
-from lakehouse.streams.retention import drop_old_files
-from lakehouse.streams.rollup import require_current
 from lakehouse.streams.sources.manifest_store import ManifestStore
 
 log = logging.getLogger(__name__)
@@ -50,7 +48,7 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
             read_extent(layout, stream).batch
         )
         declared, streams = settings.stream(stream), settings.streams.values()
-        figures["landed_files_deleted"] = drop_old_files(layout, declared, streams)
+        figures["landed_files_deleted"] = retention.drop_old_files(layout, declared, streams)
         for path in filter(tables.exists, by_ingest):
             figures.update(table_maintenance.compact_and_vacuum(path, history_us))
         if tables.exists(built):
@@ -78,7 +76,7 @@ def _dropped(settings: Settings, spark: SparkSession, stream: str) -> dict[str, 
     """Delete raw rows that the stream no longer keeps, after finishing the deletion of an earlier run."""
     declared = settings.stream(stream)
     # A rebuild for a new declaration may need raw rows: they stay until it is done.
-    require_current(settings.layout, declared)
+    rollup.require_current(settings.layout, declared)
     corrections.finish_open(spark, settings.layout, declared)
     waiting = _waiting(settings, stream) if declared.keep_raw else []
     if waiting:

@@ -11,18 +11,33 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from jobs import ingest
 from jobs.command import run_for_streams
 from lakehouse.declare.settings import Settings
+from lakehouse.home.heartbeats import lease_timeout_s
+from lakehouse.streams.batch_records import StreamTables
+from lakehouse.streams.drain import drain, open_store, writing
+from lakehouse.streams.sources.manifest import SET_ASIDE
 
 
 def run(settings: Settings, spark: SparkSession, stream: str, reasons: Sequence[str] = ()) -> dict[str, Any]:
     """Ingest records of these reasons (all by default) again; return the batch's counts.
 
+    Files and messages that were set aside are ingested too, by the reason ``set_aside``.
+
     Raises:
         LeaseHeld: if another process ingests this stream now.
     """
-    return ingest.requeue(settings, spark, stream, tuple(reasons))
+    target = StreamTables(spark, settings.layout, settings.stream(stream))
+    with writing(target, lease_timeout_s(settings.layout)):
+        store, before = open_store(target)
+        if store.last_batch > before.batch:
+            drain(target, store, before)
+            before = target.progress()
+        if not reasons or SET_ASIDE in reasons:
+            store.add_set_aside(target.stream.source)
+        if not reasons or set(reasons) - {SET_ASIDE}:
+            store.add_requeue(tuple(reasons))
+        return drain(target, store, before)
 
 
 main = partial(run_for_streams, run)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jobs import ingest
+from jobs import ingest, requeue
 from lakehouse.declare.settings import Settings
 from tests.readings import declared
 from tests.table_rows import table_rows
@@ -43,7 +43,7 @@ class Lake:
 
     def requeue(self) -> dict[str, Any]:
         """Put all that is open in quarantine through again."""
-        return ingest.requeue(self.settings, self.spark, self.stream)
+        return requeue.run(self.settings, self.spark, self.stream)
 
     def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
         """Return some columns of raw, quarantine or ledger, in order of the first ones."""

@@ -12,7 +12,7 @@ import numpy as np
 import psutil
 import pytest
 
-from jobs import ingest
+from jobs import requeue
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.table_log import commits_of
 from lakehouse.spark import tables
@@ -268,12 +268,12 @@ def test_requeue_takes_records_through_again_after_a_fix(lake: Make, tmp_path: P
     mended = Lake(stream.spark, ingest_settings(tmp_path))
     before = waiting(mended)
 
-    counts = ingest.requeue(mended.settings, mended.spark, "readings")
+    counts = requeue.run(mended.settings, mended.spark, "readings")
 
     assert (counts["requeued"], counts["accepted"], counts["quarantined"]) == (2, 1, 1)
     assert [before, waiting(mended)] == [{"clock": 1, "malformed": 1}, {"malformed": 1}]
     assert len(mended.rows("raw", "event_us")) == 2
-    again = ingest.requeue(mended.settings, mended.spark, "readings", ("clock",))
+    again = requeue.run(mended.settings, mended.spark, "readings", ("clock",))
     assert again["requeued"] == 0
 
 

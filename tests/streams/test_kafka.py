@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from jobs import accept_loss, ingest
+from jobs import accept_loss, requeue
 from jobs.outcome import recorded
 from lakehouse.declare.settings import load_settings
 from lakehouse.home.outcomes import last_outcome
@@ -613,7 +613,7 @@ def test_a_message_of_such_a_time_that_an_earlier_version_has_set_aside_is_reque
     assert [each.place for each in read_set_aside(stream.settings.layout)] == ["timeless-aside/0 offset 1"]
 
     monkeypatch.undo()
-    counts = ingest.requeue(stream.settings, stream.spark, "readings", ("set_aside",))
+    counts = requeue.run(stream.settings, stream.spark, "readings", ("set_aside",))
 
     assert balance(counts) == (1, 0, 1, 0)
     [found] = stream.rows("quarantine", "reason", "record", "source_line", "message")

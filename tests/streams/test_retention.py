@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from jobs import build_rollups, ingest, maintain, publish
+from jobs import build_rollups, ingest, maintain, publish, requeue
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.checked import Checked
 from lakehouse.home.corrections import raw_from, read_corrections
@@ -182,7 +182,7 @@ def test_old_files_go_that_were_read_whole_and_nothing_of_them_is_lost(
     assert stream.ingest()["files"] == 0
     config = tmp_path / "tidemark.toml"
     config.write_text(config.read_text().replace('behind = "30d"', 'behind = "90d"'))
-    assert ingest.requeue(load_settings(config), stream.spark, "readings", ("clock",))["accepted"] == 1
+    assert requeue.run(load_settings(config), stream.spark, "readings", ("clock",))["accepted"] == 1
 
 
 def test_a_file_that_another_stream_names_goes_when_both_have_read_it_and_neither_keeps_it(
