@@ -10,7 +10,7 @@ duplicates.py     identity: the first accepted row stays
 quarantine.py     the open rejected records, and how they are ingested again
 rollup.py         raw rows -> nodes of every level; folding; nodes.py, row_nodes.py, counters.py: in this process
 corrections.py    corrections: begun, carried out, done
-retention.py      deletion of old raw rows, with old_rows.py, and of old files
+retention.py      deletion of old raw rows and of old files
 rebuild.py        nodes built again from raw: of a range, or all
 retract.py        wrong rows: which they are, and whether they can be removed
 checks.py         deviations of raw, quarantine and ledger; rollup_checks.py: of the rollup

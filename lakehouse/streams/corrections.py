@@ -12,17 +12,24 @@ What follows from raw rows that were taken back out:
     nodes      of the whole top nodes around the rows, and of all times that levels hold again, from raw
     floors     where raw is gone, what finer levels forgot because of a wrong newest row stays forgotten
     ledger     earliest, latest and newest time of its batches; its counts tell what came in, and stay
+
+Raw rows before a time are counted and deleted by this process, file by file; retention asks Spark for nothing. Cost:
+two columns of the files that may have such a row; those that have other rows too are written anew without it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -39,13 +46,22 @@ from lakehouse.home.corrections import (
 )
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
+from lakehouse.home.lease import files_of
 from lakehouse.home.rollup_table import Marker, read_marker
+from lakehouse.home.table_commits import DataFile, arrow_schema, commit, fitted, open_table, write_arrow
+from lakehouse.home.table_files import source
+from lakehouse.home.table_log import FileFacts, file_facts, read_parts
 from lakehouse.spark import tables
-from lakehouse.streams.old_rows import remove_before
 from lakehouse.streams.rebuild import ENDLESS_US, check_range, plan_all, rebuild_all, rebuild_range, widened
 from lakehouse.streams.rollup import require_current, set_schema
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 Times = tuple[int | None, int | None]
+LEAST_US = -(2**63)
+# A file of more rows that goes in part is Spark's.
+ROWS_AT_ONCE = 2_000_000
 
 
 def finish_open(
@@ -78,7 +94,7 @@ def begin(layout: Home, stream: Stream, asked: Correction) -> Correction:
 def carry_out(spark: SparkSession, layout: Home, stream: Stream, begun: Correction) -> None:
     """Do what a correction says, whatever of it was already done."""
     if begun.kind == RETENTION and begun.to_us is not None:
-        remove_before(spark, layout.raw(stream.name), begun.to_us, begun.through)
+        _remove_before(spark, layout.raw(stream.name), begun.to_us, begun.through)
     elif begun.condition:
         condition = f"({begun.condition}) AND batch <= {begun.through}"
         tables.remove(spark, layout.raw(stream.name), condition)
@@ -234,3 +250,60 @@ def _corrected(
         newest = max((time for time in (newest, last) if time is not None), default=None)
         if (first, last, newest) != (low, high, was):
             yield batch, first, last, newest
+
+
+def count_before(raw: Path, end_us: int, through: int, earlier_us: int) -> tuple[dict[int, int], int]:
+    """Return how many rows before a time each batch up to ``through`` has, and how many are before an earlier one."""
+    batches, earlier = Counter[int](), 0
+    for part in read_parts(raw, ("event_us", "batch"), ("event_us", LEAST_US, end_us - 1)):
+        old = part.filter(pc.less_equal(part["batch"], through))
+        earlier += pc.sum(pc.less(old["event_us"], earlier_us)).as_py() or 0
+        for found in pc.value_counts(old["batch"]).to_pylist():
+            batches[found["values"]] += found["counts"]
+    return dict(batches), earlier
+
+
+def _remove_before(spark: SparkSession, raw: Path, end_us: int, through: int) -> None:
+    """Delete the rows before a time of batches up to ``through``; a merge of the table's files is waited for.
+
+    Files that go whole are not opened, the others are read one at a time.
+
+    Raises:
+        LeaseHeld: when the merge takes longer than ``tables.MERGE_S``.
+    """
+    with tables.lease(files_of(raw), tables.MERGE_S):
+        files = [file for file in file_facts(raw, ("event_us", "batch")) if _may_go(file, end_us)]
+        whole = [file.path for file in files if _goes_whole(file, end_us, through)]
+        mixed = [file for file in files if file.path not in whole]
+        is_here = all(file.rows <= ROWS_AT_ONCE for file in mixed)
+        if is_here and files:
+            _remove_here(raw, whole, mixed, end_us, through)
+    if not is_here:
+        tables.remove(spark, raw, f"event_us < {end_us} AND batch <= {through}")
+
+
+def _may_go(file: FileFacts, end_us: int) -> bool:
+    low, _ = file.bounds["event_us"]
+    return low is None or low < end_us
+
+
+def _goes_whole(file: FileFacts, end_us: int, through: int) -> bool:
+    (_, newest_us), (_, last) = file.bounds["event_us"], file.bounds["batch"]
+    return newest_us is not None and newest_us < end_us and last is not None and last <= through
+
+
+def _remove_here(raw: Path, whole: list[Path], mixed: list[FileFacts], end_us: int, through: int) -> None:
+    known, added, removed = open_table(raw), list[DataFile](), list(whole)
+    columns = arrow_schema(known)
+    for path in (file.path for file in mixed):
+        rows = fitted(parquet.read_table(source(path), partitioning=None), columns)
+        kept = rows.filter(pc.invert(_is_old(rows, end_us, through)))
+        if len(kept) < len(rows):
+            removed.append(path)
+            added += write_arrow(known, raw, kept) if len(kept) else []
+    if removed:
+        commit(known, raw, added, [str(path.relative_to(raw)) for path in removed])
+
+
+def _is_old(rows: pa.Table, end_us: int, through: int) -> pa.ChunkedArray:
+    return pc.and_(pc.less(rows["event_us"], end_us), pc.less_equal(rows["batch"], through))

@@ -32,8 +32,8 @@ from lakehouse.home.rollup_table import read_marker
 from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
 from lakehouse.spark import tables
 from lakehouse.streams import corrections
+from lakehouse.streams.corrections import LEAST_US, count_before
 from lakehouse.streams.duplicates import index_before
-from lakehouse.streams.old_rows import LEAST_US, count_before
 from lakehouse.streams.quarantine import partly_read
 from lakehouse.streams.sources.files import matching
 from lakehouse.streams.sources.landed_content import delete

@@ -1,14 +1,18 @@
-"""The application: every address, the limits, who may ask, and what is closed when it ends."""
+"""The application and its server: every address, the limits, who may ask, where it binds, what is closed at the end."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import re
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
 
+import uvicorn
 from fastapi import APIRouter, FastAPI, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
@@ -18,11 +22,12 @@ from starlette.types import Scope as Asgi
 
 from lakehouse.home.layout import Home
 from lakehouse.web import changes, events, file, home_tables, page, questions, tables
-from lakehouse.web.access import Access
+from lakehouse.web.access import LOOPBACK, Access
 from lakehouse.web.parameters import Limits
 from lakehouse.web.problems import Problem, answer_with_problems, problem_of, response_of
 from lakehouse.web.prometheus import routes as prometheus
 from lakehouse.web.responses import Declared
+from lakehouse.web.tokens import read_tokens
 from lakehouse.web.versions import Versions
 from lakehouse.web.webhooks import Webhooks
 from lakehouse.web.work import ClientLeft, Work
@@ -157,3 +162,56 @@ def _at_most(most: int, receive: Receive) -> Receive:
         return message
 
     return counted
+
+
+class BindRefused(ValueError):
+    """An address that cannot be answered at; the message says what is missing."""
+
+
+def build_server(layout: Home, bind: str, options: WebOptions) -> uvicorn.Server:
+    """Return a server of a home at ``HOST:PORT``; any address but the loopback asks each request for a token.
+
+    Raises:
+        BindRefused: when it is no address, or not the loopback and the home has no token; or when nobody can be
+            answered there, as where another process is.
+    """
+    found = re.fullmatch(r"(.+):(\d{1,5})", bind)
+    if found is None or int(found[2]) > 65535:
+        raise BindRefused(f"found {bind!r}; expected HOST:PORT such as 127.0.0.1:8417")
+    host = found[1]
+    needs_token = host not in LOOPBACK
+    if needs_token and not read_tokens(layout):
+        raise BindRefused(f"{bind} is not the loopback: make a token first, with `tidemark token add NAME`")
+    _check_free(host.strip("[]"), int(found[2]))
+    config = uvicorn.Config(
+        create_app(layout, replace(options, needs_token=needs_token)),
+        host=host.strip("[]"),
+        port=int(found[2]),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=5,
+        limit_concurrency=2_000,
+    )
+    return uvicorn.Server(config)
+
+
+def _check_free(host: str, port: int) -> None:
+    """Bind for a moment: whoever reads an address on the screen must not find another server there."""
+    failed: list[OSError] = []
+    try:
+        places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise BindRefused(f"{host} is no address: {error.strerror}") from None
+    for family, kind, protocol, _, address in places:
+        try:
+            with socket.socket(family, kind, protocol) as tried:
+                tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                tried.bind(address)
+        except OSError as error:
+            failed.append(error)
+    # A name may stand for addresses of which this machine has some only.
+    is_taken = any(error.errno == errno.EADDRINUSE for error in failed)
+    if is_taken or len(failed) == len(places):
+        said = "another process answers there" if is_taken else failed[-1].strerror
+        raise BindRefused(f"{host}:{port} cannot be answered at: {said}")

@@ -17,7 +17,7 @@ from lakehouse.home.corrections import raw_from, read_corrections
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.question import AskError
 from lakehouse.serving.status import status
-from lakehouse.streams import old_rows
+from lakehouse.streams import corrections
 from lakehouse.streams.checks import measure, open_tables
 from lakehouse.streams.rollup_checks import measure_rollup
 from tests.folded import folded, rows_of
@@ -99,7 +99,7 @@ def test_a_row_later_than_raw_is_kept_counts_in_the_nodes_and_leaves_raw_again(
     stream = forgetful(spark, lakehouse_of)
     with pytest.MonkeyPatch.context() as patch:
         # As if the file had many rows: those that go are Spark's.
-        patch.setattr(old_rows, "ROWS_AT_ONCE", 0)
+        patch.setattr(corrections, "ROWS_AT_ONCE", 0)
         maintain.run(stream.settings, spark, "readings")
     take_in(stream, "late.ndjson", [reading(3)])
 

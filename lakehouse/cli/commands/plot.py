@@ -13,7 +13,7 @@ from lakehouse.cli.commands.ask import Aggregate
 from lakehouse.cli.options import AsJson, Timeout, Timezone, WhereKeys, WrongUsage, globals_of, instant, pairs
 
 if TYPE_CHECKING:
-    from lakehouse.cli.charts.picture import Picture
+    from lakehouse.cli.pages.picture import Picture
     from lakehouse.serving.ask.answer_series import AnswerSeries
     from lakehouse.serving.ask.series import Series
 
@@ -69,7 +69,7 @@ def plot(
     the least and greatest value at its ticks. Values that may still change are marked. The page of --html needs only
     a browser. Times are shown in UTC. --json prints one object, or an array with --by or --query.
     """
-    from lakehouse.cli.charts.terminal_chart import plot_columns
+    from lakehouse.cli.pages.picture import plot_columns
 
     given = {"a stream": stream, "--agg": agg, "--where": where, "--by": by}
     _check(query, given, {"--value": value, "--group": group})
@@ -107,7 +107,7 @@ def _check(query: str, of_stream: Mapping[str, object], of_query: Mapping[str, o
 
 
 def _show_series(found: Sequence[Series], html: Path | None, as_json: bool) -> None:
-    from lakehouse.cli.charts.picture import picture_of
+    from lakehouse.cli.pages.picture import picture_of
     from lakehouse.serving.ask.question import AskError
 
     if not found and (html is not None or not as_json):
@@ -118,7 +118,7 @@ def _show_series(found: Sequence[Series], html: Path | None, as_json: bool) -> N
 
 
 def _show_answers(found: Sequence[AnswerSeries], html: Path | None, as_json: bool) -> None:
-    from lakehouse.cli.charts.picture import picture_of_answers
+    from lakehouse.cli.pages.picture import picture_of_answers
     from lakehouse.serving.ask.question import AskError
 
     if not found and (html is not None or not as_json):
@@ -140,7 +140,7 @@ def _show(document: object, picture: Callable[[], Picture], html: Path | None, a
     elif html is not None:
         print(f"wrote {html}")
     else:
-        from lakehouse.cli.charts.terminal_chart import charts
+        from lakehouse.cli.pages.picture import charts
 
         print("\n".join(charts(picture())))
 

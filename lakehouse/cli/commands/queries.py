@@ -79,7 +79,7 @@ def _forget(settings: Settings, query: str, yes: bool, as_json: bool) -> int | N
 
 def _print_operators(queries: Sequence[Mapping[str, Any]]) -> None:
     from lakehouse.cli.output import print_table
-    from lakehouse.cli.pages.operator_text import OPERATORS, operator_rows
+    from lakehouse.cli.pages.explain_text import OPERATORS, operator_rows
 
     rows = [row for facts in queries for row in operator_rows(facts)]
     if rows:
@@ -90,7 +90,7 @@ def _print_operators(queries: Sequence[Mapping[str, Any]]) -> None:
 
 def _print(found: Mapping[str, Any], settings: Settings) -> None:
     from lakehouse.cli.output import print_table, printable
-    from lakehouse.cli.pages.state_text import stopped_in_words
+    from lakehouse.cli.pages.explain_text import stopped_in_words
     from lakehouse.queries.kind import kinds
 
     if not found["queries"]:

@@ -50,8 +50,7 @@ def web(
 def server_of(options: Globals, bind: str, limits: Limits, at_once: int = 4) -> uvicorn.Server:
     """Return a server of the home that the global options name, with the alerts of its configuration if it has one."""
     from lakehouse.home.layout import Home
-    from lakehouse.web.app import WebOptions
-    from lakehouse.web.server import BindRefused, build_server
+    from lakehouse.web.app import BindRefused, WebOptions, build_server
 
     url, secret = None, ""
     # Whoever only asks needs no configuration: a home is enough.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.cli.charts.picture import picture_of_answers
 from lakehouse.cli.pages.chart_page import chart
 from lakehouse.cli.pages.explain_page import POINTS, batch_charts, whole_page
+from lakehouse.cli.pages.picture import picture_of_answers
 from lakehouse.queries.aggregate import text
 from lakehouse.queries.aggregate.explain import batches
 from lakehouse.queries.aggregate.live_answers import over_time

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lakehouse.cli.charts.picture import named
 from lakehouse.cli.output import time_text
-from lakehouse.cli.pages.explain_text import Table, repairs_table, to_repair_in_words
+from lakehouse.cli.pages.explain_text import (
+    HELD,
+    Table,
+    held_cells,
+    repairs_table,
+    state_in_words,
+    to_repair_in_words,
+)
 from lakehouse.cli.pages.figures import ended_at, length
-from lakehouse.cli.pages.state_text import HELD, held_cells, state_in_words
+from lakehouse.cli.pages.picture import named
 from lakehouse.declare.durations import format_duration
 
 Facts = Mapping[str, Any]

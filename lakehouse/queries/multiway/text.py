@@ -6,9 +6,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lakehouse.cli.output import time_text
-from lakehouse.cli.pages.explain_text import Table, outputs_in_words, repairs_table, to_repair_in_words
+from lakehouse.cli.pages.explain_text import (
+    HELD,
+    Table,
+    held_cells,
+    outputs_in_words,
+    repairs_table,
+    state_in_words,
+    to_repair_in_words,
+)
 from lakehouse.cli.pages.figures import ended_at, share
-from lakehouse.cli.pages.state_text import HELD, held_cells, state_in_words
 
 Facts = Mapping[str, Any]
 TITLE = "joins of three streams or more"

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lakehouse.cli.pages.explain_text import Table
+from lakehouse.cli.pages.explain_text import SCAN, Table, held_cells, scan_cells, state_in_words
 from lakehouse.cli.pages.figures import length
-from lakehouse.cli.pages.operator_text import SCAN, scan_cells
-from lakehouse.cli.pages.state_text import held_cells, state_in_words
 from lakehouse.declare.durations import format_duration
 
 Facts = Mapping[str, Any]

@@ -9,10 +9,9 @@ packets.py   one capture -> Arrow batches of numbered packets, as lines (no pysp
 lines.py     a file -> Arrow batches of numbered lines (numbered.py); a manifest of files -> a DataFrame of them
 file_reader.py  how tasks read files
 parquet_rows.py  Parquet files -> the same
-messages.py  a manifest of offsets -> the same, and the parts of a message beside its value
+messages.py  a manifest of offsets -> the same, and the parts of a message beside its value, of MQTT too
 avro.py      an Avro record -> JSON text
 fields.py    a line -> named texts, per format
-envelope.py  the envelope around a message of MQTT
 rows.py      named texts -> typed rows, with a reason for those that are rejected
 plain_lines.py  lines that are certainly valid -> the same typed rows in Arrow, without Spark
 plain_values.py  their texts, and values of Parquet, as typed columns

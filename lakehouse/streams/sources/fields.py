@@ -22,9 +22,13 @@ from lakehouse.declare.columns import is_message_field, sql_type
 from lakehouse.declare.stream import Stream, Unpivot
 from lakehouse.spark.ddl import schema_of
 from lakehouse.streams.sources.avro import with_avro_text
-from lakehouse.streams.sources.envelope import with_envelope_fields, with_payload
 from lakehouse.streams.sources.manifest import Layout
-from lakehouse.streams.sources.messages import with_message, with_message_fields
+from lakehouse.streams.sources.messages import (
+    with_envelope_fields,
+    with_message,
+    with_message_fields,
+    with_payload,
+)
 from lakehouse.streams.sources.protocols import IP_PROTOCOLS, WITH_PORTS
 
 EVENT, ARRIVAL, PLUS = "_event", "_arrival", "_plus"

@@ -2,6 +2,9 @@
 
 ``source_file`` is kafka:<topic>/<partition>, ``source_line`` the offset. What stands beside the value goes along as
 ``message`` and, with a rejected record, into quarantine: a record that is put through again says the same.
+
+Messages that the MQTT bridge landed are lines of files (``lakehouse/home/envelope.py``): their text is the payload, and
+what they tell beside it is in the envelope around it.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.declare.columns import HEADER
+from lakehouse.declare.columns import HEADER, TOPIC_LEVEL
 from lakehouse.declare.stream import Source
 from lakehouse.streams.sources.kafka import BrokerFailed, Consumer, client_options
 from lakehouse.streams.sources.manifest import OffsetRange
@@ -31,6 +34,9 @@ _SILENT_S = 60.0
 _HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 _IN_ARROW = pa.struct([("key", pa.binary()), ("timestamp_ms", pa.int64()), ("headers", pa.list_(_HEADER))])
 _LINES = LINE_SCHEMA.append(pa.field("message", _IN_ARROW))
+_ENVELOPE = (
+    "array<struct<topic string, payload string, payload_base64 string, received string, retain string>>"
+)
 
 
 def read_messages(spark: SparkSession, ranges: Sequence[OffsetRange], source: Source) -> NumberedLines:
@@ -202,3 +208,42 @@ def _line(wanted: OffsetRange, record: Any) -> dict[str, Any]:
             "headers": headers or None,
         },
     }
+
+
+def with_payload(lines: DataFrame) -> DataFrame:
+    """Make ``text`` the payload, and add ``envelope``; a line that is no message has a ``fault``.
+
+    The text is null where the payload's bytes are none.
+    """
+    found = F.from_json(F.concat(F.lit("["), "text", F.lit("]")), _ENVELOPE)
+    one = F.get(found, F.lit(0))
+    opened = lines.withColumn("envelope", F.when((F.size(found) == 1) & one["topic"].isNotNull(), one))
+    expected = F.lit("malformed: expected a message as the bridge writes it")
+    fault = F.when(F.col("text").isNotNull() & F.col("envelope").isNull(), expected)
+    return opened.withColumns({"fault": F.coalesce("fault", fault), "text": F.col("envelope.payload")})
+
+
+def with_envelope_fields(cut: DataFrame, paths: Mapping[str, str]) -> DataFrame:
+    """Add to the fields ``f`` those of the envelope, by name and path, and take the envelope away."""
+    texts = (F.trim(_envelope_text(path)).alias(name) for name, path in paths.items())
+    return cut.withColumn("f", F.struct("f.*", *texts)).drop("envelope")
+
+
+def _envelope_text(path: str) -> Column:
+    if path.startswith(TOPIC_LEVEL):
+        return F.get(F.split("envelope.topic", "/"), F.lit(int(path.removeprefix(TOPIC_LEVEL))))
+    if path == "$payload":
+        return F.coalesce("envelope.payload", "envelope.payload_base64")
+    return F.col(f"envelope.{path.removeprefix('$')}")
+
+
+def said(record: Column) -> Column:
+    """Return the bytes that make two messages the same: topic and payload; when they were received is no part.
+
+    A text and the bytes whose base64 it is have names of their own, so that neither is taken for the other.
+    """
+    parts = (
+        F.get_json_object(record.cast("string"), f"$.{part}").alias(part)
+        for part in ("topic", "payload", "payload_base64")
+    )
+    return F.to_json(F.struct(*parts)).cast("binary")

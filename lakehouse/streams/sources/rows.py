@@ -13,8 +13,8 @@ from lakehouse.declare.columns import Column as StreamColumn
 from lakehouse.declare.columns import sql_type
 from lakehouse.declare.durations import format_duration
 from lakehouse.declare.stream import Stream, TimeColumn
-from lakehouse.streams.sources.envelope import said
 from lakehouse.streams.sources.fields import ARRIVAL, EVENT, PLUS, typed_type
+from lakehouse.streams.sources.messages import said
 
 _ORIGIN = ("source_file", "source_line", "source_item", "record", "message")
 

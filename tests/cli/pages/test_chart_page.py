@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from lakehouse.cli.charts.picture import Picture, picture_of
 from lakehouse.cli.pages.chart_page import chart, chart_page, policy
+from lakehouse.cli.pages.picture import Picture, picture_of
 from lakehouse.web.assets import chart_script
-from tests.cli.charts.test_terminal_chart import by_device, series
+from tests.cli.pages.test_picture import by_device, series
 
 EVIL = "</script><script>document.title='stolen'</script><img src=x onerror=alert(1)>"
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from lakehouse.cli.charts.picture import picture_of
-from lakehouse.cli.charts.terminal_chart import BAND, HEIGHT, LABEL, VALUE, charts, plot_columns
+from lakehouse.cli.pages.picture import BAND, HEIGHT, LABEL, VALUE, charts, picture_of, plot_columns
 from lakehouse.serving.ask.question import Question
 from lakehouse.serving.ask.series import Bucket, Series
 
