@@ -23,11 +23,10 @@ NAMES = [str(path.relative_to(ROOT)) for path in MODULES]
 KNOWN = frozenset(NAMES)
 # Files of queries that know no engine: what is written, and what it means.
 PURE_QUERIES = re.compile(
-    r"lakehouse/queries/(__init__\.py|kind\.py|registered\.py|language/|\w+/(__init__|query|parse|parse_\w+|describe|sites|shape|"
-    r"canonical_form)\.py)"
+    r"lakehouse/queries/(__init__\.py|kind\.py|registered\.py|language/|\w+/(__init__|query|parse|parse_\w+|sites)\.py)"
 )
 # Files of queries that speak to people: they may use what the command line prints and draws with.
-SPOKEN_QUERIES = re.compile(r"lakehouse/queries/\w+/(text|page)\.py")
+SPOKEN_QUERIES = re.compile(r"lakehouse/queries/\w+/text\.py")
 DECLARED = {"lakehouse/algorithms", "lakehouse/declare"}
 ON_DISK = DECLARED | {"lakehouse/home"}
 # What each layer may import of the project, besides itself.
@@ -77,7 +76,7 @@ ONLY_IN = {
     "prometheus_client": ("lakehouse/service",),
 }
 # Files that a kind of query need not have.
-OPTIONAL_FILES = {"sites.py", "repair.py", "page.py"}
+OPTIONAL_FILES = {"sites.py", "repair.py"}
 PURE = {"numpy", "numba"}
 FORBIDDEN = {
     "utils",

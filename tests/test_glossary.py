@@ -38,7 +38,6 @@ PRINTED = sorted(
             "lakehouse/streams/re*.py",
         ),
         *(
-            "lakehouse/queries/*/explain.py",
             "lakehouse/queries/*/state.py",
             "lakehouse/queries/runtime/operators.py",
         ),

@@ -2,22 +2,21 @@
 
 A kind's folder has these files, each with the names that other modules call:
 
-    query.py      the query as a value: a frozen dataclass under ``Query`` (pure)
+    query.py      the query as a value, a frozen dataclass under ``Query``, and what it does in words (pure)
     parse.py      ``GRAMMAR``: how a text of this kind is recognised, and its clauses;
                   ``read``: the SELECT of a text -> the query, or faults (pure)
     sites.py      ``site_problems``: what is missing in [sites], if there is one, or in the kind's queries;
                   optional (pure)
-    describe.py   what the query does, in words (pure)
     run.py        ``run_of``: the query's batches, each of which is processed exactly once (pyspark)
     repair.py     ``Repair``: a ``QueryRepair`` that finds missed results; absent if none can be missed (pyspark)
-    tables.py     its tables: ``create_tables``, and ``drop_old_rows`` if rows of its own expire (pyspark)
+    tables.py     its tables: ``create_tables``; ``open_tables``: as ``QueryTables``, whose deviations rules judge;
+                  ``drop_old_rows`` if rows of its own expire (pyspark)
     publish.py    ``snapshot_of``: a ``QuerySnapshot``, which writes the published tables of the query (duckdb)
-    state.py      ``state_of``: the present state of the query, a ``QueryState`` (duckdb)
-    explain.py    ``explain``: the part of an explanation that only this kind has, as plain values (duckdb)
-    checks.py     ``open_tables``: its tables as ``QueryTables``, whose deviations rules judge (pyspark)
+    state.py      ``state_of``: the present state of the query, a ``QueryState``;
+                  ``explain``: the part of an explanation that only this kind has, as plain values (duckdb)
     text.py       what the command line prints: ``TITLE``, ``HEADERS`` and ``cells`` of the list; ``plan_in_words``,
-                  ``tables``, ``HEADING``, ``found_in_words`` and ``last_tables`` of the explanation
-    page.py       ``page_of``: the explanation as a page with charts; absent if there is no such page
+                  ``tables``, ``HEADING``, ``found_in_words`` and ``last_tables`` of the explanation;
+                  ``charts_of`` if the explanation can be a page with charts
     README.md     what the kind answers, what it guarantees, and the contents of each file
 
 Files are imported on first use, so reading a configuration loads no engine.

@@ -24,8 +24,8 @@ import pyarrow.compute as pc
 
 from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.queries.aggregate.bucket import BucketAggregate
+from lakehouse.queries.aggregate.query import shape_of
 from lakehouse.queries.aggregate.rows import buckets_of
-from lakehouse.queries.aggregate.shape import shape_of
 from lakehouse.queries.pairs.bucket import BucketJoin
 from lakehouse.queries.runtime.bucket import StateBefore
 from tests.benchmarks.join_aggregate import state as counted

@@ -39,26 +39,29 @@ def explain(
     The page of --html needs only a browser. Times are in UTC. No JVM is started.
     """
     from lakehouse.cli.output import print_json
+    from lakehouse.cli.pages.explain_page import whole_page
     from lakehouse.cli.pages.explain_text import print_explained
     from lakehouse.queries.kind import kind_of, kinds
-    from lakehouse.queries.runtime.explain import Declared
-    from lakehouse.queries.runtime.explain import explain as explain_state
+    from lakehouse.queries.runtime.state import Declared
+    from lakehouse.queries.runtime.state import explain as explain_state
 
     settings = globals_of(context).settings()
     state = _state(settings, query)
-    kind = kind_of(state.query)
-    if html is not None and not kind.has("page"):
-        shown = " and ".join(each.file("text").TITLE for each in kinds() if each.has("page"))
-        raise WrongUsage(f"--html shows {shown}; expected none for {kind.file('text').TITLE}")
+    text = kind_of(state.query).file("text")
+    if html is not None and not hasattr(text, "charts_of"):
+        texts = [each.file("text") for each in kinds()]
+        shown = " and ".join(each.TITLE for each in texts if hasattr(each, "charts_of"))
+        raise WrongUsage(f"--html shows {shown}; expected none for {text.TITLE}")
     declared = Declared(settings.streams, settings.sites, settings.queries.published)
     facts = explain_state(state, declared)
     if html is not None:
-        html.write_text(kind.file("page").page_of(facts, state, declared), encoding="utf-8")
+        page = whole_page(facts, text, text.charts_of(facts, state, declared))
+        html.write_text(page, encoding="utf-8")
         facts["html"] = str(html)
     if as_json:
         print_json(facts)
         return
-    print_explained(facts, kind.file("text"))
+    print_explained(facts, text)
     if html is not None:
         print(f"\nwrote {html}")
 

@@ -19,8 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from lakehouse.algorithms.join_aggregate.contract import Partials, Shape
 from lakehouse.algorithms.join_aggregate.revision import merged
 from lakehouse.queries.aggregate.bucket import aggregate_columns
-from lakehouse.queries.aggregate.query import AggregateQuery, Measure
-from lakehouse.queries.aggregate.shape import places_of
+from lakehouse.queries.aggregate.query import AggregateQuery, Measure, places_of
 from lakehouse.queries.aggregate.tables import group_types, part_types
 from lakehouse.queries.runtime import arrow_sql
 from lakehouse.queries.runtime.bucket_answers import Rows, with_constants

@@ -13,8 +13,7 @@ from itertools import chain, groupby, permutations, product
 from typing import TYPE_CHECKING, Any, get_args
 
 from lakehouse.queries.aggregate.parse_answers import HIDDEN, Answers, Call
-from lakehouse.queries.aggregate.query import AggregateQuery, GroupColumn, Input, Measure, Method
-from lakehouse.queries.aggregate.shape import shape_of
+from lakehouse.queries.aggregate.query import AggregateQuery, GroupColumn, Input, Measure, Method, shape_of
 from lakehouse.queries.kind import Conjunct, in_one_order, of_side
 from lakehouse.queries.language.attributes import Attribute, attributes_of, check_connected, read_filters
 from lakehouse.queries.language.filters import filter_sql

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
-from lakehouse.queries.aggregate.describe import measure_in_words
-from lakehouse.queries.aggregate.query import AggregateQuery, Measure
+from lakehouse.queries.aggregate.query import AggregateQuery, Measure, measure_in_words
 from lakehouse.queries.runtime.batch_metrics import Facts, is_finished
 from lakehouse.queries.runtime.snapshot import (
     KindsMetrics,

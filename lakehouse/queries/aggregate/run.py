@@ -22,9 +22,8 @@ from lakehouse.home.table_log import Between, most_rows
 from lakehouse.queries.aggregate import alarms
 from lakehouse.queries.aggregate.answers import NEW, answers_of, with_earlier
 from lakehouse.queries.aggregate.bucket import PART, BucketAggregate
-from lakehouse.queries.aggregate.query import AggregateQuery
+from lakehouse.queries.aggregate.query import AggregateQuery, shape_of
 from lakehouse.queries.aggregate.rows import raw_rows, raw_rows_here
-from lakehouse.queries.aggregate.shape import shape_of
 from lakehouse.queries.aggregate.tables import group_types, part_types
 from lakehouse.queries.runtime.batch_manifest import ONE, BatchManifest, Wanted, finished, last_manifest
 from lakehouse.queries.runtime.bucket import LOG

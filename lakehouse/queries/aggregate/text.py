@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from lakehouse.cli.output import time_text
+from lakehouse.cli.pages.chart_page import chart
+from lakehouse.cli.pages.explain_page import POINTS, batch_charts
 from lakehouse.cli.pages.explain_text import (
     HELD,
     Table,
@@ -15,8 +17,15 @@ from lakehouse.cli.pages.explain_text import (
     to_repair_in_words,
 )
 from lakehouse.cli.pages.figures import ended_at, length
-from lakehouse.cli.pages.picture import named
+from lakehouse.cli.pages.picture import named, picture_of_answers
 from lakehouse.declare.durations import format_duration
+from lakehouse.queries.aggregate.live_answers import over_time
+from lakehouse.queries.aggregate.publish import snapshot_of
+from lakehouse.queries.aggregate.state import AggregateState, batches
+from lakehouse.queries.runtime.state import Declared
+
+if TYPE_CHECKING:
+    from lakehouse.serving.ask.answer_series import AnswerSeries
 
 Facts = Mapping[str, Any]
 TITLE = "join-aggregates"
@@ -115,3 +124,25 @@ def _group(row: Facts) -> str:
     return (
         named({name: None if value is None else str(value) for name, value in row["group"].items()}) or "all"
     )
+
+
+def charts_of(
+    facts: Mapping[str, Any], state: AggregateState, declared: Declared
+) -> Sequence[Mapping[str, Any]]:
+    """Return the charts of its page."""
+    snapshot = snapshot_of(state.layout, state.query, declared.streams, declared.published_us)
+    found = over_time(snapshot, POINTS // 2)
+    return (
+        *(_output(series, found.groups) for series in found.outputs),
+        chart("revisions", rows=found.revisions),
+        *batch_charts(("held", "memory"), list(batches(state))),
+    )
+
+
+def _output(several: Sequence[AnswerSeries], groups: int) -> Mapping[str, Any]:
+    """Return the chart of one output, a line for each of some of the groups; ``groups``: how many there are."""
+    some = (
+        f", the {len(several)} of {groups:,} groups with the greatest values" if groups > len(several) else ""
+    )
+    heading = f"{several[0].question.output} over event time{some}"
+    return chart("series", heading=heading, **picture_of_answers(several).facts)

@@ -1,8 +1,12 @@
-"""The tables of a join of three streams or more."""
+"""The tables of a join of three streams or more, and what they hold per batch and per repair, for checks.
+
+Cost of a check: one pass over two columns of the results and over the log.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
@@ -12,6 +16,7 @@ from lakehouse.home.table_log import most_rows
 from lakehouse.queries.multiway.query import MultiwayQuery
 from lakehouse.queries.runtime import tables as query_tables
 from lakehouse.queries.runtime.batch_manifest import finished
+from lakehouse.queries.runtime.checks import COUNTS, QueryTables, scanned
 from lakehouse.queries.runtime.progress import until_us_of
 from lakehouse.queries.runtime.tables import NewTable, as_columns, output_types, tables_of_repairs
 from lakehouse.spark import tables
@@ -40,3 +45,19 @@ def drop_old_rows(spark: SparkSession, layout: Home, query: MultiwayQuery) -> No
         for number, side in enumerate(query.sides)
     ]
     tables.remove(spark, layout.windows(query.name), f"batch <= {done} AND ({' OR '.join(gone)})")
+
+
+@dataclass(frozen=True)
+class MultiwayTables(QueryTables):
+    """The tables of a join of three streams or more."""
+
+    partition_column = "side"
+    columns = (*COUNTS, "results")
+    found_columns = ("results",)
+
+
+def open_tables(
+    layout: Home, query: MultiwayQuery, since: int, published_us: int | None
+) -> MultiwayTables | None:
+    """Return what a query's tables hold, None where no batch is finished."""
+    return MultiwayTables.opened(layout, query, scanned(layout.multiway(query.name), ("found", "batch")))

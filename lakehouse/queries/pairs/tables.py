@@ -1,14 +1,35 @@
-"""The tables of a window join."""
+"""The tables of a window join, and small frames of deviations for rules: per batch, per repair, and of its periods.
+
+Recall is audited over the time that is published, where nothing waits for a repair: there it is known how many pairs
+there were to find. Cost: one pass over three columns of the pairs and over the log.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from lakehouse.algorithms.late_join.audit import Periods, Waiting, periods_of_steps
+from lakehouse.algorithms.late_join.conditions import Equality
+from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.runtime import tables
+from lakehouse.queries.runtime.checks import COUNTS, QueryTables, scanned
 from lakehouse.queries.runtime.tables import NewTable, as_columns, output_types, tables_of_repairs
+from lakehouse.spark.deviations import Frame
+
+if TYPE_CHECKING:
+    from lakehouse.algorithms.late_join.contract import Bools
+
+_NEWEST = ("left_newest_us", "right_newest_us")
 
 
 def create_tables(layout: Home, query: PairsQuery, streams: Mapping[str, Stream]) -> None:
@@ -16,3 +37,85 @@ def create_tables(layout: Home, query: PairsQuery, streams: Mapping[str, Stream]
     columns = {"columns": as_columns(output_types(query, streams))}
     own = (NewTable(layout.pairs(query.name), "pairs", columns), *tables_of_repairs(layout, query.name))
     tables.create_tables(layout, query.name, own, "pairs_batches")
+
+
+@dataclass(frozen=True)
+class PairsTables(QueryTables):
+    """A join's tables; ``found`` counts pairs by step of event time too, of which ``published_us`` back are audited."""
+
+    columns = (*COUNTS, "pairs", *_NEWEST)
+    found_columns = ("pairs",)
+    query: PairsQuery
+    published_us: int | None
+
+    @property
+    def is_once(self) -> bool:
+        """Whether each row is taken in once; bands and distances use a row in several buckets."""
+        return isinstance(self.query.condition, Equality)
+
+    def own_frames(self) -> Sequence[Frame]:
+        """Return the frame of periods."""
+        return [Frame("periods", (), [{"missed_share": missed_share(self)}])]
+
+
+def open_tables(layout: Home, query: PairsQuery, since: int, published_us: int | None) -> PairsTables | None:
+    """Return what a query's tables hold, None where no batch is finished; ``published_us``: None for everything."""
+    rows = _pairs(layout.pairs(query.name), query.step_us)
+    by = ("found", "batch", "start_us")
+    return PairsTables.opened(layout, query, rows, by, published_us=published_us)
+
+
+def missed_share(tables: PairsTables) -> float:
+    """Return the share of periods below the recall asked for, of those with enough pairs in which nothing is open."""
+    audited = _audited(tables)
+    open_rows = _waiting(tables).inside(audited.start_us, tables.query.period_us)
+    known = audited.is_scored & (open_rows == 0)
+    missed = known & (audited.recall < tables.query.recall)
+    return int(np.count_nonzero(missed)) / max(1, int(np.count_nonzero(known)))
+
+
+def _audited(tables: PairsTables) -> Periods:
+    """Return the periods of finished batches and repairs, over the time that is published."""
+    pairs, since = tables.found, _published_from(tables)
+    online, batch = (pairs[name].to_numpy(zero_copy_only=False) for name in ("found", "batch"))
+    is_online: Bools = online == "online"
+    finished = np.where(is_online, tables.through, tables.metrics.last_repair)
+    at, count = (pairs[name].to_numpy() for name in ("start_us", "count_all"))
+    is_shown = (batch <= finished) & (at >= since)
+    steps, place = np.unique(at[is_shown], return_inverse=True)
+    whole, found = (
+        np.bincount(place, weights=weights, minlength=len(steps)).astype(np.int64)
+        for weights in (count[is_shown], np.where(is_online, count, 0)[is_shown])
+    )
+    query = tables.query
+    return periods_of_steps(steps, whole, found, query.period_us, query.step_us)
+
+
+def _published_from(tables: PairsTables) -> int:
+    newest = [row[name] for row in tables.metrics.rows for name in _NEWEST]
+    known = [time for time in newest if time is not None]
+    if not known or tables.published_us is None:
+        return -(2**62)
+    return floor_to(tables.query.step_us, max(known) - tables.published_us)
+
+
+def _waiting(tables: PairsTables) -> Waiting:
+    """Return the logged rows that no repair has looked at."""
+    waiting = (
+        (ds.field("what") == "missed")
+        & (ds.field("batch") > tables.metrics.repaired)
+        & (ds.field("batch") <= tables.through)
+    )
+    batches = scanned(tables.layout.missed_rows(tables.query.name), ("event_us", "horizon_us"), waiting)
+    rows = pa.Table.from_batches(batches, pa.schema([("event_us", pa.int64()), ("horizon_us", pa.int64())]))
+    event, horizon = (rows[name].to_numpy() for name in ("event_us", "horizon_us"))
+    return Waiting.of(event, horizon, tables.query.window_us)
+
+
+def _pairs(table: Path, step_us: int) -> Iterator[pa.RecordBatch]:
+    """Yield how and when pairs were found, and the step of event time that each is in."""
+    for batch in scanned(table, ("found", "batch", "event_us")):
+        start = batch["event_us"].to_numpy() // step_us * step_us
+        yield pa.record_batch(
+            [batch["found"], batch["batch"], pa.array(start)], ["found", "batch", "start_us"]
+        )

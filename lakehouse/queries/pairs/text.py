@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lakehouse.cli.output import time_text
+from lakehouse.cli.pages.chart_page import chart
+from lakehouse.cli.pages.explain_page import POINTS, batch_charts
 from lakehouse.cli.pages.explain_text import (
     HELD,
     Table,
@@ -17,6 +19,8 @@ from lakehouse.cli.pages.explain_text import (
 )
 from lakehouse.cli.pages.figures import ended_at, length, share
 from lakehouse.declare.durations import format_duration
+from lakehouse.queries.pairs.state import PairsState, batches
+from lakehouse.queries.runtime.state import Declared
 
 Facts = Mapping[str, Any]
 TITLE = "joins of pairs"
@@ -25,6 +29,8 @@ HEADERS = (
     *HELD,
 )
 HEADING = "completeness"
+# Of a period that is scored; a stretch without such a one has none of these.
+_SCORED = ("recall", "pairs", "online", "open")
 
 
 def cells(facts: Facts) -> tuple[Any, ...]:
@@ -151,3 +157,27 @@ def _miss(row: Facts) -> tuple[Any, ...]:
     state = "open" if row["open"] else "repaired"
     ends = (time_text(row["from_us"]), time_text(row["to_us"]))
     return (*ends, share(row["recall"]), row["pairs"], row["online"], state)
+
+
+def charts_of(facts: Mapping[str, Any], state: PairsState, declared: Declared) -> Sequence[Mapping[str, Any]]:
+    """Return the charts of its page."""
+    completeness = state.completeness
+    recall = [_worst(stretch) for stretch in completeness.recall_over_time(POINTS)]
+    return (
+        chart("recall", rows=recall, asked=facts["recall"]),
+        chart("waits", rows=completeness.waits_over_time(POINTS // 2)),
+        *batch_charts(("slack", "held", "memory"), [_longest(batch) for batch in batches(state)]),
+    )
+
+
+def _worst(stretch: Mapping[str, Any]) -> dict[str, Any]:
+    worst = stretch["worst"] or {}
+    return {"from_us": stretch["from_us"], "to_us": stretch["to_us"]} | {
+        name: worst.get(name) for name in _SCORED
+    }
+
+
+def _longest(batch: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a batch with the longest slack that its buckets give, in place of the range of all."""
+    slacks = {name: batch[name] and batch[name][1] for name in ("left_slack_us", "right_slack_us")}
+    return dict(batch) | slacks

@@ -98,7 +98,7 @@ def open_tables(layout: Home, query: Query, since: int, published_us: int | None
 
     ``since``: the last batch that passed a check. ``published_us``: how far back results are published, None for all.
     """
-    tables: QueryTables | None = kind_of(query).file("checks").open_tables(layout, query, since, published_us)
+    tables: QueryTables | None = kind_of(query).file("tables").open_tables(layout, query, since, published_us)
     return tables
 
 

@@ -1,7 +1,7 @@
-"""The present state of a registered query of any kind: what it has processed, holds and still has to do; no engine.
+"""The state of a registered query of any kind: what it has processed, holds and still has to do; and what explains it.
 
 Reads manifests, ledgers and the small tables ``queries`` and ``repairs``. Cost: one row per batch and bucket, or
-side, of each query.
+side, of each query; an explanation reads the tables as they are now, not a published version, and starts no JVM.
 
     new       registered, nothing processed yet
     behind    ingest batches wait that no finished batch of the query has read
@@ -13,15 +13,17 @@ side, of each query.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import groupby
 from typing import Any, ClassVar
 
+from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_ledger
-from lakehouse.queries.kind import Query, from_in_words, kind_of, scanned
+from lakehouse.queries.kind import Query, Side, from_in_words, kind_of, scanned, where_of
 from lakehouse.queries.runtime.batch_manifest import (
     BatchManifest,
     Scale,
@@ -31,10 +33,12 @@ from lakehouse.queries.runtime.batch_manifest import (
     read_manifest,
     written_as,
 )
-from lakehouse.queries.runtime.batch_metrics import BatchMetrics, read_batch_metrics
+from lakehouse.queries.runtime.batch_metrics import BatchMetrics, is_open, read_batch_metrics
 from lakehouse.queries.runtime.failure import Failure, read_failure
-from lakehouse.queries.runtime.operators import Scans, read_scans
+from lakehouse.queries.runtime.operators import Scans, conditions_of, read_scans
 from lakehouse.queries.runtime.reset_query import known_queries
+from lakehouse.serving.literals import parquet_of
+from lakehouse.serving.table_reader import connected
 
 Facts = dict[str, Any]
 _METRICS = (
@@ -47,6 +51,7 @@ _METRICS = (
     "time_us",
     "committed_at",
 )
+LAST = 10
 
 
 @dataclass(frozen=True)
@@ -182,3 +187,103 @@ def overview(layout: Home, registered: Mapping[str, Query]) -> Facts:
 def newest_time(rows: Sequence[Facts]) -> int | None:
     """Return the newest stream time of some buckets; None before all sides of any have a time."""
     return max((row["time_us"] for row in rows if row["time_us"] is not None), default=None)
+
+
+@dataclass(frozen=True)
+class Declared:
+    """The part of the configuration that an explanation needs: all streams, costs of sites, the published time."""
+
+    streams: Mapping[str, Stream]
+    site_costs: Mapping[str, Mapping[str, float]]
+    published_us: int | None
+
+
+def explain(state: QueryState, declared: Declared) -> Facts:
+    """Return everything known about a query, as plain values; times in microseconds, None for no time yet."""
+    own: Facts = kind_of(state.query).file("state").explain(state, declared)
+    return {
+        **state.summary(),
+        "text": state.query.text,
+        "meant_before": state.meant,
+        "means": state.means,
+        **own,
+        **_scans(state),
+    }
+
+
+def last(batches: Iterable[Facts]) -> list[Facts]:
+    """Return the last of all batches."""
+    return list(batches)[-LAST:]
+
+
+def batch_sums(state: QueryState, names: Sequence[str]) -> Iterator[tuple[list[Facts], Facts]]:
+    """Yield the rows of each finished batch with sums over them, when it ended, and its newest stream time."""
+    for number, of_batch in groupby(state.metrics.rows, key=lambda row: row["batch"]):
+        rows = list(of_batch)
+        yield (
+            rows,
+            {
+                "batch": number,
+                "committed_at": rows[0]["committed_at"],
+                **{name: sum(row[name] or 0 for row in rows) for name in names},
+                "time_us": newest_time(rows),
+            },
+        )
+
+
+def bucket_sums(state: QueryState, names: Sequence[str]) -> Iterator[tuple[Facts, bool, Facts]]:
+    """Yield each bucket's last row, whether it is of the last batch, and sums over its rows of this scale."""
+    since = state.scale.since if state.scale else 1
+    rows = [row for row in state.metrics.rows if row["batch"] >= since]
+    for bucket in sorted({row["bucket"] for row in rows} - {-1}):
+        own = [row for row in rows if row["bucket"] == bucket]
+        is_now = own[-1]["batch"] == state.metrics.finished
+        yield own[-1], is_now, {name: sum(row[name] for row in own) for name in names}
+
+
+def number_in_words(scale: Scale | None) -> str:
+    """Return the number of buckets, and since when if it has changed."""
+    if scale is None:
+        return "none yet"
+    return f"{scale.buckets}" + (f" since batch {scale.since}" if scale.since > 1 else "")
+
+
+def conditions_on(side: Side) -> Facts:
+    """Return the conditions of WHERE on a side; if one of them calls a predicate, also each by itself."""
+    asked = {"conditions": conditions_of(side.conjuncts)} if side.conjuncts else {}
+    return {"where": where_of(side), **asked}
+
+
+def repairs_of(state: QueryState) -> Facts:
+    """Return what waits for the repair, and the results of the last repairs."""
+    return {"to_repair": _to_repair(state), "last_repairs": state.metrics.repairs[-LAST:]}
+
+
+def _scans(state: QueryState) -> Facts:
+    """Return the reason for the order of conditions on sides, and the last scans; nothing if none calls a predicate."""
+    if state.scans is None:
+        return {}
+    return {"why": list(state.scans.why()), "last_scans": last(state.scans.batches())}
+
+
+def _to_repair(state: QueryState) -> Facts:
+    """Return how many logged rows wait for a repair, their batches and times, and whether a repair was begun."""
+    metrics = state.metrics
+    begun = read_manifest(state.layout.batch_manifests(state.query.name), "repair", metrics.last_repair + 1)
+    rows = metrics.total("missed", after=metrics.repaired)
+    times: tuple[int | None, int | None] | None = None
+    late = parquet_of(state.layout.missed_rows(state.query.name))
+    if rows and late:
+        waiting = is_open(metrics.repaired, metrics.finished)
+        with connected() as connection:
+            found = connection.execute(f"SELECT min(event_us), max(event_us) FROM {late} WHERE {waiting}")
+            times = found.fetchone()
+    oldest_us, newest_us = times or (None, None)
+    batches = [metrics.repaired + 1, metrics.finished] if metrics.finished > metrics.repaired else None
+    return {
+        "rows": rows,
+        "oldest_us": oldest_us,
+        "newest_us": newest_us,
+        "batches": batches,
+        "begun": begun is not None,
+    }

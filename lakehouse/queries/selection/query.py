@@ -1,4 +1,4 @@
-"""A registered query that selects rows of one stream, as the parts that running it needs."""
+"""A registered query that selects rows of one stream: what running it needs, and words for it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lakehouse.queries.kind import Conjunct, Output, Query, RowScan
+from lakehouse.declare.durations import format_duration
+from lakehouse.queries.kind import Conjunct, Output, Query, RowScan, condition_in_words
 
 
 @dataclass(frozen=True)
@@ -61,3 +62,13 @@ class SelectionQuery(Query):
         """Return how the stream is read: row by row, whatever the conditions are."""
         columns = dict.fromkeys(output.column for output in self.outputs)
         return {0: RowScan(self.conjuncts, tuple(columns), self.deadline_us)}
+
+
+def where_in_words(query: SelectionQuery) -> str:
+    """Return all conditions in the written order."""
+    return " and ".join(condition_in_words(each.text) for each in query.conjuncts)
+
+
+def deadline_in_words(query: SelectionQuery) -> str:
+    """Return what T is, and from when it counts."""
+    return f"rows are out within {format_duration(query.deadline_us)} of the start of the work on a batch"

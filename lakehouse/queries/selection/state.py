@@ -1,13 +1,23 @@
-"""A registered selection as it stands, and its operators in the order that the next batch begins with."""
+"""A registered selection as it stands, and explained: its plan, its operators in their order, its batches."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import groupby
 
-from lakehouse.queries.runtime.operators import BATCH, OPERATOR, operator_facts, ordered
-from lakehouse.queries.runtime.state import Facts, QueryState
-from lakehouse.queries.selection.describe import where_in_words
-from lakehouse.queries.selection.query import SelectionQuery
+from lakehouse.queries.runtime.operators import (
+    BATCH,
+    OPERATOR,
+    conditions_of,
+    operator_facts,
+    order_in_words,
+    ordered,
+    ranked,
+    scan_facts,
+)
+from lakehouse.queries.runtime.state import Declared, Facts, QueryState, last
+from lakehouse.queries.selection.query import SelectionQuery, deadline_in_words, where_in_words
 
 
 @dataclass(frozen=True)
@@ -33,3 +43,24 @@ class SelectionState(QueryState):
 
 
 state_of = SelectionState
+
+
+def explain(state: SelectionState, declared: Declared) -> Facts:
+    """Return what is known of a query of this kind alone, as plain values."""
+    query, rows = state.query, state.metrics.last_batch
+    return {
+        "plan": {
+            "stream": query.stream,
+            "conditions": conditions_of(query.conjuncts),
+            "outputs": [{"name": each.name, "column": each.column} for each in query.outputs],
+            "deadline": deadline_in_words(query),
+        },
+        "why": list(order_in_words(ranked(rows))) if rows else [],
+        "last_batches": last(batches(state)),
+    }
+
+
+def batches(state: SelectionState) -> Iterator[Facts]:
+    """Yield each finished batch: rows, delays, V and tau, and per operator what was measured."""
+    for number, of_batch in groupby(state.metrics.rows, key=lambda row: row["batch"]):
+        yield {"batch": number, **scan_facts(list(of_batch))}

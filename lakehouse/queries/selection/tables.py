@@ -1,12 +1,19 @@
-"""The tables of a selection."""
+"""The tables of a selection, and what they hold per batch, for checks.
+
+Cost of a check: one pass over one column of the selected rows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
 
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.queries.runtime import tables
+from lakehouse.queries.runtime.checks import QueryTables, scanned
 from lakehouse.queries.runtime.tables import NewTable, as_columns, output_types
 from lakehouse.queries.selection.query import SelectionQuery
 
@@ -16,3 +23,26 @@ def create_tables(layout: Home, query: SelectionQuery, streams: Mapping[str, Str
     columns = {"columns": as_columns(output_types(query, streams))}
     own = (NewTable(layout.selection(query.name), "selection", columns),)
     tables.create_tables(layout, query.name, own, "operators")
+
+
+@dataclass(frozen=True)
+class SelectionTables(QueryTables):
+    """The tables of a selection."""
+
+    partition_column = "operator"
+    columns = ("rows", "selected")
+    found_columns = ("selected",)
+
+
+def open_tables(
+    layout: Home, query: SelectionQuery, since: int, published_us: int | None
+) -> SelectionTables | None:
+    """Return what a query's tables hold, None where no batch is finished."""
+    # All that is there was found online: nothing repairs a selection, and nothing is logged.
+    rows = (_online(batch) for batch in scanned(layout.selection(query.name), ("batch",)))
+    return SelectionTables.opened(layout, query, rows)
+
+
+def _online(batch: pa.RecordBatch) -> pa.RecordBatch:
+    found = pa.repeat(pa.scalar("online"), batch.num_rows)
+    return pa.RecordBatch.from_arrays([found, batch.column("batch")], names=["found", "batch"])

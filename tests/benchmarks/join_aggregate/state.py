@@ -25,9 +25,8 @@ import pyarrow.parquet as pq
 from lakehouse.algorithms.join_aggregate.contract import Rows
 from lakehouse.algorithms.join_aggregate.factorised import Factorised
 from lakehouse.queries.aggregate.bucket import BucketAggregate
-from lakehouse.queries.aggregate.query import AggregateQuery, GroupColumn, Input, Measure
+from lakehouse.queries.aggregate.query import AggregateQuery, GroupColumn, Input, Measure, shape_of
 from lakehouse.queries.aggregate.rows import as_rows
-from lakehouse.queries.aggregate.shape import shape_of
 from lakehouse.queries.aggregate.tables import PARTS
 from lakehouse.queries.runtime.bucket import StateBefore
 from tests.benchmarks import page

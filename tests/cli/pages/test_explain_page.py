@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.cli.pages.explain_page import batch_charts
+from lakehouse.cli.pages.explain_page import batch_charts, whole_page
 from lakehouse.declare.settings import Settings
-from lakehouse.queries.pairs.page import page_of
+from lakehouse.queries.pairs import text
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.state import PairsState
-from lakehouse.queries.runtime.explain import Declared, explain
+from lakehouse.queries.runtime.state import Declared, explain
 from tests.cli.pages.test_chart_page import EVIL, charts_of, in_a_browser, is_harmless, opened
 from tests.queries.joined import TEXT, declare, run_by_hand
 
@@ -17,7 +17,8 @@ from tests.queries.joined import TEXT, declare, run_by_hand
 def _page(settings: Settings) -> str:
     state = PairsState(settings.layout, settings.of_kind(PairsQuery)["replies"])
     declared = Declared(settings.streams, settings.sites, None)
-    return page_of(explain(state, declared), state, declared)
+    facts = explain(state, declared)
+    return whole_page(facts, text, text.charts_of(facts, state, declared))
 
 
 @pytest.fixture

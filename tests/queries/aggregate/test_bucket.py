@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from lakehouse.algorithms.join_aggregate.online import Online
 from lakehouse.queries.aggregate.bucket import BucketAggregate, GroupNames
-from lakehouse.queries.aggregate.query import AggregateQuery, GroupColumn, Input, Measure
-from lakehouse.queries.aggregate.shape import shape_of
+from lakehouse.queries.aggregate.query import AggregateQuery, GroupColumn, Input, Measure, shape_of
 from lakehouse.queries.aggregate.tables import PARTS
 from lakehouse.queries.runtime.bucket import StateBefore
 from tests.queries.state_steps import Steps

@@ -18,7 +18,7 @@ from lakehouse.serving.file.publish import publish
 from tests.cli.conftest import Tidemark
 from tests.cli.pages.test_chart_page import EVIL, charts_of, in_a_browser, is_harmless, opened
 from tests.queries import joined
-from tests.queries.aggregate.test_explain import told
+from tests.queries.aggregate.test_state import told
 from tests.queries.answered import PLAIN, TEXT, Aggregated, Alarm, Answer, declare
 
 HOSTILE = f"x'; DROP TABLE queries; --{EVIL}\x1b[2J😀\""

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from lakehouse.declare.settings import Settings
-from lakehouse.queries.runtime.explain import Declared, explain
-from lakehouse.queries.runtime.state import QueryState, state_of
+from lakehouse.queries.runtime.state import Declared, QueryState, explain, state_of
 from tests.queries import joined
 from tests.queries.scanned import KINDS, declare, run_by_hand, stop
 

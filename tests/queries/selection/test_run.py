@@ -19,9 +19,9 @@ from lakehouse.queries.runtime.scan.measurements import read_before
 from lakehouse.queries.runtime.scan.readers import readers_of
 from lakehouse.queries.runtime.scan.rounds import Rounds
 from lakehouse.queries.runtime.state import state_of
-from lakehouse.queries.selection.checks import open_tables
 from lakehouse.queries.selection.query import SelectionQuery
 from lakehouse.queries.selection.run import SelectionRun
+from lakehouse.queries.selection.tables import open_tables
 from lakehouse.serving.file.build import write_tables
 from tests.readings import declared, write
 from tests.taking_in import take_in

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakehouse.queries.runtime.state import Facts, QueryState
+from lakehouse.queries.runtime.state import Declared, Facts, QueryState
 from tests.queries.toy_kind.query import SampleQuery
 
 
@@ -23,3 +23,8 @@ class SampleState(QueryState):
 
 
 state_of = SampleState
+
+
+def explain(state: SampleState, declared: Declared) -> Facts:
+    """Return its plan."""
+    return {"plan": {"outputs": [each.name for each in state.query.outputs]}}

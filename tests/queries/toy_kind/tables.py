@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
 
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.queries.runtime import tables
+from lakehouse.queries.runtime.checks import QueryTables, scanned
 from lakehouse.queries.runtime.tables import NewTable, as_columns, output_types
 from tests.queries.toy_kind.query import SampleQuery
 
@@ -16,3 +20,26 @@ def create_tables(layout: Home, query: SampleQuery, streams: Mapping[str, Stream
     columns = {"columns": as_columns(output_types(query, streams))}
     own = (NewTable(layout.selection(query.name), "selection", columns),)
     tables.create_tables(layout, query.name, own, "operators")
+
+
+@dataclass(frozen=True)
+class SampleTables(QueryTables):
+    """The tables of a sample."""
+
+    partition_column = "operator"
+    columns = ("rows", "selected")
+    found_columns = ("selected",)
+
+
+def open_tables(
+    layout: Home, query: SampleQuery, since: int, published_us: int | None
+) -> SampleTables | None:
+    """Return what a query's tables hold, None where no batch is finished."""
+    batches = (batch.column("batch") for batch in scanned(layout.selection(query.name), ("batch",)))
+    rows = (
+        pa.RecordBatch.from_arrays(
+            [pa.repeat(pa.scalar("online"), len(each)), each], names=["found", "batch"]
+        )
+        for each in batches
+    )
+    return SampleTables.opened(layout, query, rows)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lakehouse.home.layout import Home
-from lakehouse.queries.pairs.checks import PairsTables, missed_share, open_tables
+from lakehouse.queries.pairs.tables import PairsTables, missed_share, open_tables
 from lakehouse.queries.runtime.checks import frames_of
 from quality.rules import load_rules
 from tests.queries.joins import ANSWERS, SECOND, Joined, Logged, Pair

@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 
 from lakehouse.queries.kind import clock_in_words, from_in_words
-from lakehouse.queries.pairs.describe import (
+from lakehouse.queries.pairs.query import (
+    PairsQuery,
     buckets_in_words,
     condition_in_words,
     policy_in_words,
 )
-from lakehouse.queries.pairs.query import PairsQuery
 from tests.queries.declared_streams import join_of, stream_of
 
 

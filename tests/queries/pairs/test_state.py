@@ -10,8 +10,7 @@ from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.state import PairsState
 from lakehouse.queries.pairs.text import found_in_words
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, write_manifest
-from lakehouse.queries.runtime.explain import Declared, explain
-from lakehouse.queries.runtime.state import Facts
+from lakehouse.queries.runtime.state import Declared, Facts, explain
 from tests.queries.joined import (
     FIGURES,
     SECOND,

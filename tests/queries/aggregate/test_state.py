@@ -12,8 +12,7 @@ from lakehouse.queries.aggregate.publish import AggregateSnapshot, snapshot_of
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.state import AggregateState
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, write_manifest
-from lakehouse.queries.runtime.explain import Declared, explain
-from lakehouse.queries.runtime.state import overview
+from lakehouse.queries.runtime.state import Declared, explain, overview
 from tests.queries.answered import EVERY, PLAIN, TEXT, Aggregated, Alarm, Answer, Logged, declare, us
 from tests.queries.joined import write_ledger
 
