@@ -17,7 +17,6 @@ from lakehouse.queries.aggregate.query import AggregateQuery, GroupColumn, Input
 from lakehouse.queries.kind import Conjunct, in_one_order, of_side
 from lakehouse.queries.language.attributes import Attribute, attributes_of, check_connected, read_filters
 from lakehouse.queries.language.filters import filter_sql
-from lakehouse.queries.language.names import Names, Place, Source, offset_of
 from lakehouse.queries.language.text import (
     Clauses,
     Grammar,
@@ -30,8 +29,12 @@ from lakehouse.queries.language.tokens import Faults
 from lakehouse.queries.language.tree import (
     AGGREGATES,
     Asked,
+    Names,
+    Place,
+    Source,
     check_ahead,
     clauses_on,
+    offset_of,
     own_windows,
     sources_of,
     tables_of,

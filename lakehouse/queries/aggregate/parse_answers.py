@@ -12,9 +12,8 @@ from lakehouse.declare.problems import nearest
 from lakehouse.queries.aggregate.query import Function
 from lakehouse.queries.language.conditions import conjuncts
 from lakehouse.queries.language.filters import check_filter, check_value, presence_sql, value_sql
-from lakehouse.queries.language.names import Names, Place, Read, offset_of
 from lakehouse.queries.language.text import DIALECT
-from lakehouse.queries.language.tree import check_output, refuse_rest
+from lakehouse.queries.language.tree import Names, Place, Read, check_output, offset_of, refuse_rest
 
 if TYPE_CHECKING:
     from sqlglot import exp

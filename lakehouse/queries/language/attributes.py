@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from lakehouse.queries.kind import Conjunct
 from lakehouse.queries.language.conditions import conjuncts
 from lakehouse.queries.language.filters import call_in, read_condition
-from lakehouse.queries.language.names import Names, Place, Read, offset_of
 from lakehouse.queries.language.text import DIALECT
+from lakehouse.queries.language.tree import Names, Place, Read, offset_of
 
 if TYPE_CHECKING:
     from sqlglot import exp

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from lakehouse.queries.kind import Conjunct
 from lakehouse.queries.language.filters import call_in, is_distance, read_condition
-from lakehouse.queries.language.names import Names, Read, offset_of
+from lakehouse.queries.language.tree import Names, Read, offset_of
 
 if TYPE_CHECKING:
     from sqlglot import exp

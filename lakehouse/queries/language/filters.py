@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from lakehouse.declare.columns import Column
 from lakehouse.queries.kind import Conjunct, PythonCall
-from lakehouse.queries.language.names import Names, Read, offset_of
 from lakehouse.queries.language.predicates import NoPredicate, find_predicate
 from lakehouse.queries.language.text import DIALECT
 from lakehouse.queries.language.tokens import Faults
+from lakehouse.queries.language.tree import Names, Read, offset_of
 
 if TYPE_CHECKING:
     from sqlglot import exp

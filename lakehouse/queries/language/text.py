@@ -20,6 +20,7 @@ from lakehouse.queries.kind import kinds
 from lakehouse.queries.language.tokens import Faults, Named, Reader, Span, kind_of, word_of
 
 if TYPE_CHECKING:
+    from sqlglot import exp
     from sqlglot.tokenizer_core import Token
 
 # How what stands behind the word of a clause is read; False where it cannot be, and the fault is noted.
@@ -332,3 +333,18 @@ def _cut_windows(tokens: Sequence[Token], parts: Parts, faults: Faults) -> None:
             reader.at += 1
         parts.sql = _blanked(parts.sql, tokens[at].start, tokens[reader.at - 1].end + 1)
         at = reader.at
+
+
+def windows_of(tables: Sequence[exp.Expr], parts: Parts, faults: Faults) -> list[list[Span]]:
+    """Return the windows that stand at each stream: behind its name, behind its alias, or none."""
+    windows = dict(parts.windows)
+    given = []
+    for table in tables:
+        places = [table.this, table.args["alias"].this if table.args.get("alias") else table.this]
+        found = [windows.pop(place.meta["start"], None) for place in places]
+        given.append([span for span in found if span])
+    for span in windows.values():
+        faults.add(
+            span.offset, "a window that stands at no stream", "[RANGE ...] behind the name of a stream"
+        )
+    return given

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from lakehouse.queries.kind import of_side
 from lakehouse.queries.language.attributes import Attribute, attributes_of, check_connected, read_filters
-from lakehouse.queries.language.names import Names, offset_of
 from lakehouse.queries.language.text import Grammar, duration, duration_or_zero
 from lakehouse.queries.language.tree import (
     MORE_STREAMS,
     Asked,
+    Names,
     check_ahead,
     clauses_on,
+    offset_of,
     own_windows,
     read_outputs,
     sources_of,

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING
 from lakehouse.declare.durations import format_duration
 from lakehouse.queries.kind import of_side
 from lakehouse.queries.language.conditions import Matching, add_conjunct, conjuncts
-from lakehouse.queries.language.names import Names, Source, offset_of
-from lakehouse.queries.language.text import ClauseReader, Clauses, Grammar, Parts, duration
+from lakehouse.queries.language.text import ClauseReader, Clauses, Grammar, Parts, duration, windows_of
 from lakehouse.queries.language.tokens import Faults, Span
 from lakehouse.queries.language.tree import (
     TWO_STREAMS,
     Asked,
+    Names,
+    Source,
     clauses_on,
+    offset_of,
     read_outputs,
     sources_of,
     tables_of,
-    windows_of,
 )
 from lakehouse.queries.pairs.query import SPARE_ROWS, PairSide, PairsQuery, Policy
 

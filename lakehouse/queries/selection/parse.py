@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from lakehouse.queries.kind import DEADLINE_US
 from lakehouse.queries.language.conditions import conjuncts
 from lakehouse.queries.language.filters import read_condition
-from lakehouse.queries.language.names import Names
 from lakehouse.queries.language.text import Grammar, duration
-from lakehouse.queries.language.tree import ONE_STREAM, Asked, read_outputs, sources_of, tables_of
+from lakehouse.queries.language.tree import ONE_STREAM, Asked, Names, read_outputs, sources_of, tables_of
 from lakehouse.queries.selection.query import Selected, SelectionQuery
 
 if TYPE_CHECKING:

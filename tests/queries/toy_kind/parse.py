@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from lakehouse.queries.language.names import Names
 from lakehouse.queries.language.text import ClauseReader, Grammar
-from lakehouse.queries.language.tree import Asked, read_outputs, sources_of, tables_of
+from lakehouse.queries.language.tree import Asked, Names, read_outputs, sources_of, tables_of
 from tests.queries.toy_kind.query import Sampled, SampleQuery
 
 

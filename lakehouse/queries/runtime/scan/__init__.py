@@ -1,7 +1,6 @@
 """Shared scans of streams inside the stream job: the adapter around ``lakehouse.algorithms.scheduling``.
 
-calls.py       a user's predicate -> its result for an Arrow batch
-timeout.py     the time limit of a call of one
+calls.py       a user's predicate -> its result for an Arrow batch, within a time limit
 readers.py     selections, and sides of joins -> chains of operators that the executor runs
 task.py        a task: Arrow batches in; rows that passed, and counts, out
 measurements.py  counts of tasks -> statistics and the plan with which the next batch begins

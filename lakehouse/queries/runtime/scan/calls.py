@@ -1,13 +1,17 @@
 """A predicate of the operator's own, called on Arrow batches; its code runs in Spark's Python workers as any code does.
 
-The text of its file is sent along and run once a task, so a mended file counts from the next task on.
+The text of its file is sent along and run once a task, so a mended file counts from the next task on. A call that
+never returns is ended by an error, so that others get their turn.
 """
 
 from __future__ import annotations
 
+import signal
+import threading
+import time
 import traceback
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -16,7 +20,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lakehouse.queries.runtime.scan.timeout import within
+# A predicate asked row by row may take 36 ms for each of a piece's 8,192.
+TIMEOUT_S = 300.0
+# Asked again and again, for code that catches whatever is raised and tries once more.
+_AGAIN_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -100,3 +107,36 @@ def _truths(found: Any, name: str) -> Any:
     raise TypeError(
         f"{name} returned {kind}; expected a boolean Arrow array, or annotate it as returning bool"
     )
+
+
+@contextmanager
+def within(seconds: float, what: str) -> Iterator[None]:
+    """End the block after so many seconds by an error, where this is the main thread, as in Spark's Python workers.
+
+    Code that does not come back to the interpreter, as in a library of C, goes on until it does.
+
+    Raises:
+        TimeoutError: ``what`` took longer.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(*_: Any) -> None:
+        raise TimeoutError(f"{what} took longer than {seconds:g} s")
+
+    handler = signal.signal(signal.SIGALRM, end)
+    left, again = signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_S)
+    begun = time.monotonic()
+    try:
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    finally:
+        # The alarm may have ended the call above before it stopped the timer.
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+        if left:
+            # Whoever set an alarm before gets it when it was due.
+            signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - begun), 1e-3), again)

@@ -24,9 +24,8 @@ from lakehouse.algorithms.scheduling.executor import MEBIBYTE, Executor, QuerySt
 from lakehouse.algorithms.scheduling.interval import Interval
 from lakehouse.algorithms.scheduling.operators import Predicate
 from lakehouse.algorithms.scheduling.policies import DEFAULT, POLICIES
-from lakehouse.queries.runtime.scan.calls import Call, Source, place_of
+from lakehouse.queries.runtime.scan.calls import TIMEOUT_S, Call, Source, place_of
 from lakehouse.queries.runtime.scan.readers import Reader, runnable
-from lakehouse.queries.runtime.scan.timeout import TIMEOUT_S
 
 LIMIT_BYTES = 64 * MEBIBYTE
 # Few enough that a turn of an expensive predicate is short, many enough that a call costs little.
