@@ -36,7 +36,7 @@ from lakehouse.home.table_log import bounds
 if TYPE_CHECKING:
     from lakehouse.queries.kind import Query
 
-# The initial number, unless the configuration sets it.
+# The initial number of buckets, unless the configuration sets it.
 LEAST = 8
 _TABLES = """
 CREATE TABLE IF NOT EXISTS manifests (
