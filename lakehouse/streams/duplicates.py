@@ -3,6 +3,8 @@
     hashes of the batch's identities -> those that occur twice, or in the index of earlier batches -> suspects
     suspects, and the rows of raw with their hash -> identities and contents compared -> verdicts
 
+Spark and Arrow hash an identity alike. Batches that the index lacks are added to it from raw.
+
 The cost is that of the batch, of a search in the index, and of the files of raw that hold a suspect's hash.
 """
 

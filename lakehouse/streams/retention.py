@@ -31,8 +31,7 @@ from lakehouse.home.ledger import read_extent
 from lakehouse.home.rollup_table import read_marker
 from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
 from lakehouse.spark import tables
-from lakehouse.streams import corrections
-from lakehouse.streams.corrections import LEAST_US, count_before
+from lakehouse.streams.corrections import LEAST_US, begin, carry_out, count_before
 from lakehouse.streams.duplicates import index_before
 from lakehouse.streams.quarantine import partly_read
 from lakehouse.streams.sources.files import matching
@@ -69,7 +68,7 @@ def drop_old_raw(spark: SparkSession, layout: Home, stream: Stream) -> dict[str,
     if not batches:
         return {"raw_dropped": 0}
     asked = _asked(stream, cut, contained.batch, batches, unchecked)
-    corrections.carry_out(spark, layout, stream, corrections.begin(layout, stream, asked))
+    carry_out(spark, layout, stream, begin(layout, stream, asked))
     if stream.identity:
         finished = read_extent(layout, stream.name).batch
         index_before(layout, stream, finished + 1).forget(cut, contained.batch)

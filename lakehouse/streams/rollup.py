@@ -47,6 +47,7 @@ from lakehouse.streams.nodes import (
     nodes_and_counts_here,
 )
 
+log = logging.getLogger(__name__)
 # This process folds up to this many rows, in less time than Spark needs to read them.
 SMALL_ROWS = 8_000_000
 # Counters are combined in order of time. This process sorts up to this many rows; Spark sorts more, by meter.
@@ -68,7 +69,6 @@ _MARKER = pa.schema(
         "rows": pa.int64(),
     }
 )
-log = logging.getLogger(__name__)
 
 
 def append_new(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, int]:

@@ -57,7 +57,7 @@ _JSON = json.JSONDecoder(object_pairs_hook=tuple, parse_float=_Number, parse_int
 
 
 def read_odd(lines: pa.Table, stream: Stream, layouts: tuple[Layout, ...], schema: pa.Schema) -> _OddLines:
-    """Return rows of ``schema`` with reason, detail and record, of lines as ``lines.LINE_SCHEMA`` has them.
+    """Return rows of ``schema`` with reason, detail and record, of lines as ``numbered.LINE_SCHEMA`` has them.
 
     Cost: some 20 microseconds a field.
     """

@@ -65,7 +65,7 @@ class PlainLines:
 
 
 def read_plain(lines: pa.RecordBatch, layout: Layout, stream: Stream, path: str = "") -> PlainLines:
-    """Return the rows of a block's plain lines; ``lines`` are as ``split.numbered_lines`` yields them of a path."""
+    """Return the rows of a block's plain lines; ``lines`` are as ``lines.numbered_lines`` yields them of a path."""
     every = FieldMap.of(stream)
     wanted, records = every.of_records, lines.column("record")
     is_csv = stream.source.format == "csv"
@@ -294,7 +294,7 @@ def _known(text: pa.Array, stream: Stream) -> pa.Array:
 
 
 def typed_lines(lines: pa.RecordBatch, layout: Layout, stream: Stream, path: str) -> pa.Table:
-    """Return lines as ``split.numbered_lines`` yields them of a path, in their order, with ``typed``."""
+    """Return lines as ``lines.numbered_lines`` yields them of a path, in their order, with ``typed``."""
     if not can_be_plain(stream):
         return pa.table(lines)
     found = read_plain(lines, layout, stream, path)
