@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakehouse.algorithms.rollup.levels import Level
-from lakehouse.simulator.form import doubles, integers
+from lakehouse.simulator.arrays import doubles, integers
 from tests.benchmarks import page
 from tests.benchmarks.rollup.streams import DAY, HISTORIES, HOUR, MINUTE, History, load
 from tests.oracles.rollup.contract import Aggregate
