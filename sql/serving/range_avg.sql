@@ -12,7 +12,7 @@
 -- [nodes]
 parts_inside
 -- [folds]
-CASE WHEN {is_exact} THEN CAST(
+CASE WHEN any_value(is_exact) THEN CAST(
     ifnull(sum(exact_total) FILTER (at_least = n), 0) + ifnull(sum(wide_total) FILTER (at_least = n), 0)
 AS DOUBLE) ELSE ifnull(fsum(total) FILTER (at_least = n), 0) END AS certain,
 ifnull(sum(n) FILTER (at_least = n), 0) AS certain_n,

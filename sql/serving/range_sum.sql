@@ -10,7 +10,7 @@
 -- [nodes]
 parts_inside
 -- [folds]
-CASE WHEN {is_exact} THEN CAST(
+CASE WHEN any_value(is_exact) THEN CAST(
     ifnull(sum(CASE WHEN at_least = n THEN exact_total END), 0)
     + ifnull(sum(CASE WHEN at_least = n THEN wide_total END), 0)
 AS DOUBLE) ELSE ifnull(fsum(CASE WHEN at_least = n THEN total END), 0) END AS certain,

@@ -6,7 +6,6 @@
 --             folds    what is folded of the nodes inside, beside how many they and their rows are; may be empty
 --             value, low, high, exact   the answer; exact only where nothing of the range is forgotten
 --             nodes, inside, steps, by_meter, grouped   where an aggregate has none of its own, those below
---             table, is_exact   the table that is folded, and whether its sums are exact; a point knows both
 --             stream_name, measure_name, range_start, range_end, edges, keys, by: see range_nodes
 -- Usage:      FROM range_sum('telemetry', 'temp', '2020-07-13T06:00', '2020-07-13T09:30', keys := {device: 'a'});
 --
@@ -14,9 +13,7 @@
 -- Words in braces that no part has are numbers of lakehouse/algorithms/rollup/rounding.py.
 --
 -- least_cut, which range_<aggregate> leaves out, is how many rows the least cut node has.
--- The last part is no macro: it is what a connection plans for questions about one series (point.py), which come in as
--- values. It has no join with what is asked, and a plan for exact sums has no column of others: each column of each step
--- costs more than the few nodes in it.
+-- lakehouse/algorithms/rollup/ranges.py folds the nodes of one series by the same rule, in the same order.
 --
 -- Answer: key, value, low, high, exact, rows (about so many), rows_low, rows_high (null where the last level has forgotten
 -- some), nodes_read, finest_granularity_us, as_of_version, grouping, final (rows later than the stream's `latest` apart, no row can still change it).
@@ -29,10 +26,6 @@ query_table
 refined_nodes(asked, reads)
 -- [by_meter]
 false
--- [table]
-inside
--- [is_exact]
-any_value(is_exact)
 -- [grouped]
 grouped AS (
     SELECT
@@ -42,7 +35,7 @@ grouped AS (
         sum(least(greatest(n * share, at_least), at_most)) AS rows_spread,
         min(CASE WHEN at_least < n AND at_most > 0 THEN n END) AS least_cut,
         {folds}
-    FROM (FROM {nodes}({table}) ORDER BY slot, start_us)
+    FROM (FROM {nodes}(inside) ORDER BY slot, start_us)
     GROUP BY bucket, key_json
 )
 -- [steps]
@@ -82,15 +75,3 @@ CREATE MACRO range_{aggregate}(stream_name, measure_name, range_start, range_end
     SELECT * EXCLUDE (bucket, from_us, to_us)
     FROM bucket_{aggregate}(stream_name, measure_name,
         [timestamp_us(CAST(range_start AS VARCHAR)), timestamp_us(CAST(range_end AS VARCHAR))], keys := keys, "by" := "by");
--- [point]
-WITH reads AS (
-    SELECT
-        1 AS bucket, '{}' AS key_json, piece[1] AS slot, piece[2] AS parent_us, piece[3] AS a_us, piece[4] AS b_us,
-        piece[5] AS width_us, piece[6] AS parent_width_us, piece[7] AS finer_us, piece[8] AS horizon_us
-    FROM (SELECT unnest($1::BIGINT[][]) AS piece)
-), inside AS (FROM nodes_inside('reads')), {grouped}, joined AS (
-    SELECT
-        *, {is_exact} AS is_exact, $2::DOUBLE AS divisor, $3::BOOLEAN AS has_values, $4::BOOLEAN AS is_forgotten
-    FROM grouped
-), {steps}
-SELECT {answer}, least_cut FROM ended

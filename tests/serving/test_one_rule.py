@@ -1,10 +1,13 @@
-"""One rule, three engines: nodes folded in Arrow, the macros, and the pure tree, against one table of cases."""
+"""One rule, four engines against one table of cases.
+
+Nodes are folded in Arrow. A range is answered by the macros, by the fold of one series' nodes, and by the pure tree.
+"""
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise
@@ -21,6 +24,7 @@ from lakehouse.algorithms.rollup.rounding import EPS, NAMED, SUM_ROUNDING
 from lakehouse.declare.settings import load_settings
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
+from lakehouse.serving.ask import point
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import Answer, Question
 from lakehouse.serving.file.macros import macros
@@ -31,6 +35,7 @@ from lakehouse.streams.nodes import folder_of, nodes_and_counts_here
 from tests.oracles.rollup.cases import CASES, LEVELS, LIMITED, NEWEST, Case
 from tests.oracles.rollup.dsmga_tree import DsmgaTree
 from tests.readings import declared
+from tests.serving.whole import whole
 
 SECOND = 1_000_000
 NAMES: dict[tuple[Level, ...], str] = {LEVELS: "all", LIMITED: "limited"}
@@ -95,16 +100,34 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublishedRea
         yield reader
 
 
-def asked(reader: PublishedReader, case: Case, measure: str) -> Answer:
+Way = Callable[[PublishedReader, Question], list[Answer]]
+
+
+def folded_here(reader: PublishedReader, question: Question) -> list[Answer]:
+    assert point.asked(reader.connection, question)
+    return answer(reader.connection, question)
+
+
+def by_macro(reader: PublishedReader, question: Question) -> list[Answer]:
+    return whole(reader.connection, question)
+
+
+each_way = pytest.mark.parametrize("way", [folded_here, by_macro])
+
+
+def asked(reader: PublishedReader, case: Case, measure: str, way: Way = folded_here) -> Answer:
     times = (case.start * SECOND, case.end * SECOND)
     question = Question(NAMES[case.levels], measure, case.aggregate, *times, {"device": case.name}, ())
-    (found,) = answer(reader.connection, question)
+    (found,) = way(reader, question)
     return found
 
 
 @each_case
-def test_macros_over_nodes_folded_in_arrow_give_the_case(published: PublishedReader, case: Case) -> None:
-    found = asked(published, case, "count")
+@each_way
+def test_answers_from_nodes_folded_in_arrow_give_the_case(
+    published: PublishedReader, case: Case, way: Way
+) -> None:
+    found = asked(published, case, "count", way)
 
     assert (found.value, found.low, found.high, found.exact) == (case.value, case.low, case.high, case.exact)
     assert (found.rows, found.rows_low, found.rows_high) == (
@@ -129,12 +152,13 @@ def test_the_tree_gives_the_case(case: Case) -> None:
 
 
 @each_case
+@each_way
 def test_doubles_give_the_case_with_sides_moved_out_by_their_rounding(
-    published: PublishedReader, case: Case
+    published: PublishedReader, case: Case, way: Way
 ) -> None:
-    found, whole = asked(published, case, "temp"), asked(published, case, "count")
+    found, exact = asked(published, case, "temp", way), asked(published, case, "count", way)
 
-    assert (found.value, found.exact, found.rows) == (whole.value, whole.exact, whole.rows)
+    assert (found.value, found.exact, found.rows) == (exact.value, exact.exact, exact.rows)
     assert is_moved(found.low, case.low, -1, case) and is_moved(found.high, case.high, 1, case)
 
 
@@ -146,10 +170,13 @@ def is_moved(found: float | None, side: float | None, sign: int, case: Case) -> 
     return 0 <= sign * (found - side) <= most
 
 
-def test_whole_numbers_that_do_not_divide_have_sides_around_the_quotient(published: PublishedReader) -> None:
+@each_way
+def test_whole_numbers_that_do_not_divide_have_sides_around_the_quotient(
+    published: PublishedReader, way: Way
+) -> None:
     case = Case("finer nodes where they are kept", (), "avg", 80, 90, None, None, None, True, 3, 3, 3)
 
-    found = asked(published, case, "count")
+    found = asked(published, case, "count", way)
 
     assert found.exact and found.low is not None and found.high is not None
     assert Fraction(found.low) < Fraction(4, 3) < Fraction(found.high)

@@ -10,18 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from lakehouse.serving.ask import parts, point
 from lakehouse.serving.ask.ladder import is_refined
+from lakehouse.serving.ask.plans import plan
 from lakehouse.serving.ask.question import INCREASE, Answer, AskError, Question, order
 from lakehouse.serving.literals import text, texts
 
 if TYPE_CHECKING:
     import duckdb
 
-# The statements that a connection has planned.
-_PLANNED: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[str]] = WeakKeyDictionary()
 COLUMNS = (
     "value, low, high, exact, rows, nodes_read, finest_granularity_us, as_of_version, key, grouping, final, "
     "rows_low, rows_high"
@@ -34,18 +32,24 @@ def answer(connection: duckdb.DuckDBPyConnection, question: Question) -> list[An
     A connection plans each aggregate once: further questions cost less, one about a single series least.
     """
     aggregate = question.aggregate
-    found: list[tuple[Any, ...]] = []
     # An increase adds up meters, whatever the question's keys are.
     if aggregate != INCREASE and (short := point.asked(connection, question)) is not None:
-        plan(connection, short.name, short.statement)
-        found = [*map(short.row, _rows(connection, f"EXECUTE {short.name}({short.given})", question))]
+        read = short.read()
+        plan(connection, read.name, read.statement)
+        rows = _rows(connection, f"EXECUTE {read.name}({read.given})", question)
+        if (found := short.answer(rows)) is not None:
+            one, least_cut = found
+            return (
+                _answers(_whole(connection, question, refined=True))
+                if is_refined(connection, question, [least_cut])
+                else [one]
+            )
     elif ranges := parts.ranges(connection, question):
         return _in_parts(connection, question, ranges)
-    if not found:
-        found = _whole(connection, question, refined=False)
-    if is_refined(connection, question, (row[-1] for row in found)):
-        found = _whole(connection, question, refined=True)
-    return _answers(found)
+    rows = _whole(connection, question, refined=False)
+    if is_refined(connection, question, (row[-1] for row in rows)):
+        rows = _whole(connection, question, refined=True)
+    return _answers(rows)
 
 
 def _in_parts(
@@ -62,14 +66,6 @@ def _in_parts(
         if limit:
             found = sorted(found, key=order)[:limit]
     return sorted(found, key=order)
-
-
-def plan(connection: duckdb.DuckDBPyConnection, name: str, statement: str) -> None:
-    """Have a connection plan a statement, once; ``name``: the name of the prepared statement."""
-    planned = _PLANNED.setdefault(connection, set())
-    if name not in planned:
-        connection.execute(statement)
-        planned.add(name)
 
 
 def _whole(connection: duckdb.DuckDBPyConnection, question: Question, refined: bool) -> list[tuple[Any, ...]]:

@@ -1,72 +1,145 @@
-"""A short cut to one series: the lookups that the macros make for every question are made once per connection.
+"""A short cut to one series: DuckDB reads its nodes, and this process folds them, instead of a macro that does both.
 
-Levels and groupings of a measure are kept with the connection (ladder.py), and so are the series found. DuckDB then
-only reads nodes and folds them, by a statement that it plans once (range_template.py). Questions by key, questions
-about several series, those without a node, and those whose cut nodes are refined use the whole macro; a test compares
-the answers of both ways.
+Setting up the operators of a macro takes most of its time. Levels and groupings of a measure are kept with the
+connection (ladder.py), and so are the series found. One statement, which a connection plans once, reads the nodes; the
+fold is ``lakehouse/algorithms/rollup/ranges.py``. Questions by key, questions about several series, those with
+thousands of nodes, and those whose cut nodes are refined use the whole macro; tests compare the answers of both ways.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+from lakehouse.algorithms.rollup.ranges import (
+    AGGREGATES,
+    HOLD_WITHOUT_FORGOTTEN,
+    Node,
+    rows_inside,
+    rows_of,
+)
 from lakehouse.serving.ask.ladder import Grouping, Ladder, chosen_grouping, ladder_of
-from lakehouse.serving.ask.question import Question
-from lakehouse.serving.literals import text, texts
-from lakehouse.serving.range_template import point_query
+from lakehouse.serving.ask.plans import plan
+from lakehouse.serving.ask.question import Answer, Question
+from lakehouse.serving.literals import texts
 
 if TYPE_CHECKING:
     import duckdb
 
 _TOP_US = -(2**62)
 _MOST_SERIES = 10_000
+# DuckDB folds more nodes than these in less time.
+_MOST_NODES = 4_096
 _Series = tuple[int, tuple[str | None, ...]]
 # The numbers of the series that a connection has looked up; there may be millions.
 _RANKS: WeakKeyDictionary[duckdb.DuckDBPyConnection, dict[_Series, list[int]]] = WeakKeyDictionary()
+# A parameter in a filter has DuckDB plan the statement anew for each question. As rows of a list they only filter.
+_SERIES = """
+    PREPARE point_series AS SELECT series_rank
+    FROM (SELECT $1::BIGINT AS grouping_id, unnest($2::VARCHAR[]) AS lookup, $3::VARCHAR[] AS key_values) AS asked
+    JOIN series USING (grouping_id, lookup, key_values)
+"""
+# Rows sort by the place of their node, the newest segment last.
+_NODES = f"""
+    PREPARE {{name}} AS SELECT
+        nodes.slot, start_us, segment, nodes.parent_us, n, total, {{exact}}, lowest, highest, magnitude,
+        first_us, last_us
+    FROM (
+        SELECT piece[1] AS slot, piece[2] AS parent_us, piece[3] AS after_us, piece[4] AS end_us
+        FROM (SELECT unnest($1::BIGINT[][]) AS piece)
+    ) AS pieces
+    JOIN node_segments AS nodes ON nodes.slot = pieces.slot AND nodes.parent_us = pieces.parent_us
+        AND start_us > after_us AND start_us < end_us
+    LIMIT {_MOST_NODES + 1}
+"""
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A question about one series: the statement, the ``name`` of its plan, and the values ``given`` to it."""
+class Read(NamedTuple):
+    """The statement that reads the nodes of a question, the ``name`` of its plan, and the values ``given`` to it."""
 
     name: str
     statement: str
     given: str
+
+
+class Piece(NamedTuple):
+    """What a question reads of a level: the children of one node, or the nodes of the coarsest level."""
+
+    slot: int
+    parent_us: int
+    width_us: int
+    parent_width_us: int
+    finer_us: int
+    horizon_us: int
+
+
+class Point(NamedTuple):
+    """A question about one series, with the levels and the grouping that answer it and the pieces to read."""
+
+    question: Question
     ladder: Ladder
     chosen: Grouping
-    is_final: bool
+    pieces: list[Piece]
 
-    def row(self, found: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return a row of the statement as the macro returns it, and the number of rows of the least cut node."""
-        value, low, high, is_exact, rows, rows_low, rows_high, nodes_read, finest_us, least_cut = found
-        answer = value, low, high, is_exact, rows, nodes_read, finest_us
-        said = self.ladder.version, dict[str, str](), list(self.chosen.names), self.is_final
-        return *answer, *said, rows_low, rows_high, least_cut
+    def read(self) -> Read:
+        """Return what to ask DuckDB. Each value has the type of its parameter, because DuckDB plans anew for others."""
+        # A column of 128 bits is slow to read, and a measure of doubles has no exact sums.
+        exact = "ifnull(exact_total, wide_total)" if self.ladder.is_exact else "NULL"
+        name = f"point_{'exact' if self.ladder.is_exact else 'double'}"
+        start, end = self.question.start_us, self.question.end_us
+        pieces = (f"[{one.slot}, {one.parent_us}, {start - one.width_us}, {end}]" for one in self.pieces)
+        # As text, because DuckDB makes an expression of each element of a written list.
+        return Read(name, _NODES.format(name=name, exact=exact), f"'[{', '.join(pieces)}]'::BIGINT[][]")
+
+    def answer(self, rows: list[tuple[Any, ...]]) -> tuple[Answer, int | None] | None:
+        """Fold the rows that were read; return the answer and the rows of its least cut node.
+
+        None if there are too many nodes, or if their values are too large to add as doubles.
+        """
+        if len(rows) > _MOST_NODES:
+            return None
+        question, ladder = self.question, self.ladder
+        met = [*_met(rows, self.pieces, question)]
+        if question.measure != "*" and not math.isfinite(sum(node.magnitude for node, _ in met)):
+            return None
+        nodes, is_forgotten = [node for node, _ in met], _is_forgotten(ladder, question)
+        value, low, high, is_exact = AGGREGATES[question.aggregate](nodes, ladder.divisor, ladder.is_exact)
+        if is_forgotten:
+            holds_low, holds_high = HOLD_WITHOUT_FORGOTTEN[question.aggregate]
+            low, high = low if holds_low else None, high if holds_high else None
+        inside = rows_of(nodes)
+        found = Answer(
+            value=value,
+            low=low,
+            high=high,
+            exact=is_exact and not is_forgotten,
+            rows=_rounded(inside.spread),
+            nodes_read=len(nodes),
+            finest_granularity_us=min((width for _, width in met), default=None),
+            as_of_version=ladder.version,
+            key={},
+            grouping=list(self.chosen.names),
+            final=question.end_us <= ladder.final_before_us,
+            rows_low=inside.low,
+            rows_high=None if is_forgotten else inside.high,
+        )
+        return found, min((node.n for node in nodes if node.is_cut), default=None)
 
 
-def asked(connection: duckdb.DuckDBPyConnection, question: Question) -> Asked | None:
-    """Return what to ask; None if the question could be about more than one series, or no series holds it.
-
-    Each value has the type of its parameter, because DuckDB plans anew for any other.
-    """
+def asked(connection: duckdb.DuckDBPyConnection, question: Question) -> Point | None:
+    """Return what to read; None if the question could be about more than one series, or no series holds it."""
     ladder = ladder_of(connection, question)
     chosen = chosen_grouping(connection, question)
     if ladder is None or chosen is None or question.by or question.start_us >= question.end_us:
         return None
-    if len(chosen.names) != len(question.where):
+    if len(chosen.names) != len(question.where) or (
+        question.measure == "*" and question.aggregate != "count"
+    ):
         return None
-    pieces = [list(piece) for piece in _pieces(ladder, _ranks(connection, question, chosen), question)]
-    if not pieces:
-        return None
-    name = f"point_{question.aggregate}{'_exact' if ladder.is_exact else ''}"
-    # As text, because DuckDB makes an expression of each element of a written list.
-    given = f"'[{', '.join(map(str, pieces))}]'::BIGINT[][], {ladder.divisor}::DOUBLE"
-    given += f", {question.measure != '*'}, {_is_forgotten(ladder, question)}"
-    statement = f"PREPARE {name} AS {point_query(question.aggregate, ladder.is_exact)}"
-    return Asked(name, statement, given, ladder, chosen, question.end_us <= ladder.final_before_us)
+    pieces = [*_pieces(ladder, _ranks(connection, question, chosen), question)]
+    return Point(question, ladder, chosen, pieces) if pieces else None
 
 
 def _ranks(connection: duckdb.DuckDBPyConnection, question: Question, chosen: Grouping) -> list[int]:
@@ -85,14 +158,13 @@ def _find(
 ) -> list[int]:
     """Look a series up by `lookup`, which sorts, so that other series are not read; values may imitate a lookup."""
     lookup = "".join(("\1" if value is None else value) + "\x1f" for value in key_values)
-    rows = connection.execute(
-        f"SELECT series_rank FROM series WHERE grouping_id = {grouping} AND lookup = {text(lookup)} "
-        f"AND key_values = {texts(key_values)}"
-    ).fetchall()
+    plan(connection, "point_series", _SERIES)
+    given = f"{grouping}::BIGINT, {texts([lookup])}, {texts(key_values)}"
+    rows = connection.execute(f"EXECUTE point_series({given})").fetchall()
     return [row[0] for row in rows]
 
 
-def _pieces(ladder: Ladder, ranks: list[int], question: Question) -> Iterator[tuple[int, ...]]:
+def _pieces(ladder: Ladder, ranks: list[int], question: Question) -> Iterator[Piece]:
     """Yield the pieces that the macro ``reads_of`` would: the whole top, below it the children of cut nodes."""
     start, end = question.start_us, question.end_us
     for rank in ranks:
@@ -100,8 +172,34 @@ def _pieces(ladder: Ladder, ranks: list[int], question: Question) -> Iterator[tu
             ends = {edge - edge % parent_width if parent_width else _TOP_US for edge in (start, end)}
             for parent in ends:
                 if parent < start or end - parent_width < parent < end:
-                    shape = (width, parent_width, finer, horizon)
-                    yield first_slot + rank, parent, start, end, *shape
+                    yield Piece(first_slot + rank, parent, width, parent_width, finer, horizon)
+
+
+def _met(rows: list[tuple[Any, ...]], pieces: list[Piece], question: Question) -> Iterator[tuple[Node, int]]:
+    """Yield the nodes that the macro ``nodes_inside`` would, in order of slot and start, each with its width."""
+    start, end = question.start_us, question.end_us
+    by_place = {piece[:2]: piece[2:] for piece in pieces}
+    for row in {row[:2]: row for row in sorted(rows, key=_place)}.values():
+        slot, at, _, parent, n, total, exact, lowest, highest, magnitude, first_us, last_us = row
+        width, parent_width, finer, horizon = by_place[slot, parent]
+        if not max(start - width + 1, horizon) <= at < end:
+            continue
+        is_whole = start <= at <= end - width
+        if not (parent < start or parent > end - parent_width if is_whole else at < finer):
+            continue
+        between = rows_inside(n, first_us, last_us, start, end)
+        share = (min(end, at + width) - max(start, at)) / width
+        yield Node(n, total, exact, lowest, highest, magnitude, *between, share), width
+
+
+def _place(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return row[:3]
+
+
+def _rounded(value: float) -> int:
+    """Round as DuckDB does: halves up."""
+    whole = int(value)
+    return whole + (value - whole >= 0.5)
 
 
 def _is_forgotten(ladder: Ladder, question: Question) -> bool:

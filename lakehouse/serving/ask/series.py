@@ -16,7 +16,8 @@ from lakehouse.home.layout import Home
 from lakehouse.serving.ask import parts
 from lakehouse.serving.ask.ladder import is_refined
 from lakehouse.serving.ask.limits import TIMEOUT_S, limited
-from lakehouse.serving.ask.macros import answer, asking, inside, parameters, plan
+from lakehouse.serving.ask.macros import answer, asking, inside, parameters
+from lakehouse.serving.ask.plans import plan
 from lakehouse.serving.ask.question import (
     INCREASE,
     AskError,

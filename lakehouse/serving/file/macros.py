@@ -1,6 +1,7 @@
 """The statements that make an empty version: its tables, macros and views, from the files of sql/serving.
 
-The macros of the six aggregates come from range_template.py. The numbers in bounds are those of rounding.py.
+The macros of the six aggregates differ in a few expressions only: ``range_template.sql`` has their common text, and
+``range_<aggregate>.sql`` the parts that are filled in. The numbers in bounds are those of rounding.py.
 
 A process binds macros once, then copies them into each version that it writes. DuckDB binds a macro when it is
 created. The macros of ranges refer to each other, so binding all of them takes half as long as a small publish.
@@ -10,6 +11,7 @@ or from other statements.
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -22,7 +24,6 @@ from lakehouse.serving.file.query_snapshot import write_alone
 from lakehouse.serving.file.row_store import PLACE, statements_of
 from lakehouse.serving.file.segments import NEWEST, places
 from lakehouse.serving.literals import text
-from lakehouse.serving.range_template import range_macros
 from sql import statement
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ MACRO_FILES = (
 )
 # Filled in with the tables of a version.
 ROW_FILES = ("row_tables", "ledger", "steps", "query_views")
+_PART = re.compile(r"^-- \[(\w+)\]\n", re.MULTILINE)
 
 
 def tables() -> Iterator[str]:
@@ -64,9 +66,25 @@ def macros(*, is_shared: bool = False) -> tuple[str, ...]:
     found = []
     for file in MACRO_FILES:
         aggregate = file.removeprefix("range_")
-        own = range_macros(aggregate) if aggregate in _AGGREGATES else statement(f"serving/{file}")
+        own = _range_macros(aggregate) if aggregate in _AGGREGATES else statement(f"serving/{file}")
         found.append(_filled(own, filled_in))
     return tuple(found)
+
+
+def _range_macros(aggregate: str) -> str:
+    """Return the statements that create an aggregate's macros; a part may name others."""
+    parts = {**_parts("range_template"), **_parts(f"range_{aggregate}"), "aggregate": aggregate}
+    filled, before = parts["macros"], ""
+    while filled != before:
+        before = filled
+        filled = _filled(filled, {f"{{{name}}}": words for name, words in parts.items()})
+    return filled
+
+
+def _parts(file: str) -> dict[str, str]:
+    """Return the parts of a file by name; the text before the first part is for people."""
+    _, *found = _PART.split(statement(f"serving/{file}"))
+    return {name: part.strip() for name, part in zip(found[::2], found[1::2], strict=True)}
 
 
 def _filled(statements: str, filled_in: Mapping[str, str]) -> str:

@@ -112,7 +112,8 @@ def _asked(connection: duckdb.DuckDBPyConnection, starts: Any, ends: Any) -> Ask
         asked = time.process_time()
         short = point.asked(connection, question)
         assert short is not None
-        connection.execute(f"EXECUTE {short.name}({short.given})").fetchall()
+        read = short.read()
+        short.answer(connection.execute(f"EXECUTE {read.name}({read.given})").fetchall())
         taken.append([1000 * (asked - began), 1000 * (time.process_time() - asked)])
     sides = np.array([one.low for one in found]), np.array([one.high for one in found])
     return Asked(sides, np.array([one.nodes_read for one in found]), *np.array(taken).T)
