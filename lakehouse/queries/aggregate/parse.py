@@ -13,8 +13,8 @@ from itertools import chain, groupby, permutations, product
 from typing import TYPE_CHECKING, Any, get_args
 
 from lakehouse.queries.aggregate.parse_answers import HIDDEN, Answers, Call
-from lakehouse.queries.aggregate.query import AggregateQuery, GroupColumn, Input, Measure, Method, shape_of
-from lakehouse.queries.kind import Conjunct, in_one_order, of_side
+from lakehouse.queries.aggregate.query import AggregateQuery, Input, Measure, Method, shape_of
+from lakehouse.queries.kind import Conjunct, Output, in_one_order, of_side
 from lakehouse.queries.language.attributes import Attribute, attributes_of, check_connected, read_filters
 from lakehouse.queries.language.filters import filter_sql
 from lakehouse.queries.language.text import (
@@ -169,7 +169,7 @@ class _Ordered:
         return AggregateQuery(
             **draft.asked.named,
             sides=tuple(map(self._side, self.order)),
-            groups=tuple(GroupColumn(name, *self._first(each)) for name, each in self.answers.groups.items()),
+            groups=tuple(Output(name, *self._first(each)) for name, each in self.answers.groups.items()),
             measures=tuple(self._measure(name, call) for name, call in self.calls.items()),
             having=" AND ".join(having) or None,
             every_us=clauses.us("EVERY") or 0,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from lakehouse.declare.durations import format_duration
-from lakehouse.queries.kind import Conjunct, Query, clock_in_words, where_text
+from lakehouse.queries.kind import Conjunct, Output, Query, clock_in_words, where_text
 from lakehouse.queries.language.text import DIALECT
 
 if TYPE_CHECKING:
@@ -42,15 +42,6 @@ class Input:
 
 
 @dataclass(frozen=True)
-class GroupColumn:
-    """A column of GROUP BY: a side's column of the raw table, under the name that answers have for it."""
-
-    name: str
-    side: int
-    column: str
-
-
-@dataclass(frozen=True)
 class Measure:
     """An aggregate that SELECT or HAVING names: a function of a side's value, by its place in ``Input.values``.
 
@@ -69,6 +60,7 @@ class AggregateQuery(Query):
     """A registered join-aggregate, answered every ``every_us`` at whole multiples of that since 1970.
 
     Sides, join attributes and values are in an order that does not depend on how the query is written.
+    ``groups``: the columns of GROUP BY, under the names that answers have for them.
     ``having``: Spark SQL over names of groups and measures; None for all. ``slack_us``: how far behind the last tick
     late rows still revise answers at once; older ones wait for the repair. ``idle_us``: a stream whose newest row is
     further behind another's no longer holds ticks back. ``ahead_us``: rows further ahead of their own arrival are
@@ -79,7 +71,7 @@ class AggregateQuery(Query):
     kind: ClassVar[str] = "aggregate"
     kernel: ClassVar[str | None] = "its aggregates"
     sides: tuple[Input, ...]
-    groups: tuple[GroupColumn, ...]
+    groups: tuple[Output, ...]
     measures: tuple[Measure, ...]
     having: str | None
     every_us: int

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.declare.columns import Column
 from lakehouse.declare.stream import Stream, instant_us
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import bounds, files_between, table_id
-from lakehouse.queries.kind import Query
+from lakehouse.queries.kind import Output, Query
 from lakehouse.queries.runtime.batch_metrics import (
     BatchMetrics,
     Facts,
@@ -116,22 +116,6 @@ def _goes_on(layout: Home, query: str, before: Facts, needed: Facts) -> bool:
     return all((bounds(table, (name,))[0][1] or 0) >= before[counted] for table, name, counted in ends)
 
 
-class ReadColumn(Protocol):
-    """A column that a query shows: its side and its name."""
-
-    @property
-    def name(self) -> str:
-        """Its name in the query."""
-
-    @property
-    def side(self) -> int:
-        """The side that it belongs to."""
-
-    @property
-    def column(self) -> str:
-        """The column of the stream."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class RowsSnapshot(QuerySnapshot):
     """A query that finds rows, published as ``<kind>_<query>``; the rows are in the Delta table ``row_table``."""
@@ -226,7 +210,7 @@ def shared_fields(
 
 
 def shown_columns(
-    query: Query, outputs: Iterable[ReadColumn], streams: Mapping[str, Stream], rows: Sequence[str]
+    query: Query, outputs: Iterable[Output], streams: Mapping[str, Stream], rows: Sequence[str]
 ) -> list[ShownColumn]:
     """Return the published columns of a query; ``rows``: the name of each side's row."""
     return [

@@ -25,9 +25,10 @@ import pyarrow.parquet as pq
 from lakehouse.algorithms.join_aggregate.contract import Rows
 from lakehouse.algorithms.join_aggregate.factorised import Factorised
 from lakehouse.queries.aggregate.bucket import BucketAggregate
-from lakehouse.queries.aggregate.query import AggregateQuery, GroupColumn, Input, Measure, shape_of
+from lakehouse.queries.aggregate.query import AggregateQuery, Input, Measure, shape_of
 from lakehouse.queries.aggregate.rows import as_rows
 from lakehouse.queries.aggregate.tables import PARTS
+from lakehouse.queries.kind import Output
 from lakehouse.queries.runtime.bucket import StateBefore
 from tests.benchmarks import page
 from tests.benchmarks.join_aggregate.run import SECOND
@@ -150,7 +151,7 @@ def _query(window_us: int) -> AggregateQuery:
     sides = tuple(Input(name, name, window_us, ((0, "k"),), ("v",), None) for name in "ab")
     measures = (Measure("n", "count"), Measure("total", "sum", 1, 0))
     how = (None, max(window_us // TICKS, 1), 0, None, None, "factorised", False, "", False)
-    return AggregateQuery("q", "", "", sides, (GroupColumn("device", 0, "d"),), measures, *how)  # type: ignore[arg-type]
+    return AggregateQuery("q", "", "", sides, (Output("device", 0, "d"),), measures, *how)  # type: ignore[arg-type]
 
 
 def _rows(first: int, rows: int, step: int) -> pa.Table:

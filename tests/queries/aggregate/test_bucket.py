@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from lakehouse.algorithms.join_aggregate.online import Online
 from lakehouse.queries.aggregate.bucket import BucketAggregate, GroupNames
-from lakehouse.queries.aggregate.query import AggregateQuery, GroupColumn, Input, Measure, shape_of
+from lakehouse.queries.aggregate.query import AggregateQuery, Input, Measure, shape_of
 from lakehouse.queries.aggregate.tables import PARTS
+from lakehouse.queries.kind import Output
 from lakehouse.queries.runtime.bucket import StateBefore
 from tests.queries.state_steps import Steps
 
@@ -49,7 +50,7 @@ def query(method: str = "factorised") -> AggregateQuery:
     if method != "incremental":
         measures.append(Measure("most", "max", 0, 0))
     how = (None, EVERY, SLACK, None, None, method, True, "", False)
-    return AggregateQuery("q", "", "", sides, (GroupColumn("device", 0, "d"),), tuple(measures), *how)  # type: ignore[arg-type]
+    return AggregateQuery("q", "", "", sides, (Output("device", 0, "d"),), tuple(measures), *how)  # type: ignore[arg-type]
 
 
 def task(asked: AggregateQuery, before: StateBefore, answered: int | None, until: int | None) -> Any:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.queries.aggregate.query import AggregateQuery, GroupColumn, Input, Measure, Method
+from lakehouse.queries.aggregate.query import AggregateQuery, Input, Measure, Method
+from lakehouse.queries.kind import Output
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.registered import QueryError, parse_query
 from tests.queries.asked import MODEL_STREAMS, Model, models
@@ -84,7 +85,7 @@ def test_fires_by_location_are_read_word_for_word() -> None:
         Input("a", "a", 10 * MINUTE, keys, (), "`temperature` >= 40"),
         Input("b", "b", 10 * MINUTE, keys, (), "`strength` > 0.6"),
     )
-    assert query.groups == (GroupColumn("location", 0, "location"),)
+    assert query.groups == (Output("location", 0, "location"),)
     assert (query.measures, query.having) == ((Measure("count", "count"),), "`count` > 5")
 
 
@@ -232,10 +233,10 @@ def test_groups_are_in_the_order_of_select_then_by_name() -> None:
     query = _of_two("b.dest AS goal, COUNT(*), a.port", "GROUP BY a.port, b.ok, b.dest, a.location")
 
     assert query.groups == (
-        GroupColumn("goal", 1, "dest"),
-        GroupColumn("port", 0, "port"),
-        GroupColumn("location", 0, "location"),
-        GroupColumn("ok", 1, "ok"),
+        Output("goal", 1, "dest"),
+        Output("port", 0, "port"),
+        Output("location", 0, "location"),
+        Output("ok", 1, "ok"),
     )
 
 
@@ -246,7 +247,7 @@ def test_of_equal_columns_any_names_the_group() -> None:
         for grouped in ("a.src", "b.src", "src", "a.src, b.src")
     ]
 
-    assert groups == [(GroupColumn("place", 0, "src"),)] * 12
+    assert groups == [(Output("place", 0, "src"),)] * 12
 
 
 @pytest.mark.parametrize(
