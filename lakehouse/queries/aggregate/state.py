@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lakehouse.queries.aggregate.live_answers import standing
-from lakehouse.queries.aggregate.publish import snapshot_of
 from lakehouse.queries.aggregate.query import (
     AggregateQuery,
     equalities_in_words,
@@ -35,7 +33,6 @@ from lakehouse.queries.runtime.state import (
     repairs_of,
 )
 from lakehouse.serving.literals import parquet_of
-from lakehouse.serving.table_reader import connected
 
 _COUNTED = ("rows", "late", "missed", "refused", "unusable")
 _ANSWERED = ("answered", "revised")
@@ -72,6 +69,8 @@ class AggregateState(QueryState):
         if source is None:
             return 0
 
+        from lakehouse.serving.table_reader import connected
+
         done = is_finished(self.metrics.finished, self.metrics.last_repair)
         newest = f"SELECT max_by(state, change) AS state FROM {source} WHERE {done} GROUP BY alarm"
         with connected() as connection:
@@ -84,6 +83,10 @@ state_of = AggregateState
 
 def explain(state: AggregateState, declared: Declared) -> Facts:
     """Return what is known of a query of this kind alone, as plain values."""
+    # The list of queries does without DuckDB.
+    from lakehouse.queries.aggregate.live_answers import standing
+    from lakehouse.queries.aggregate.publish import snapshot_of
+
     snapshot = snapshot_of(state.layout, state.query, declared.streams, declared.published_us)
     return {
         "plan": _plan(state.query, state.scale),

@@ -19,8 +19,6 @@ from lakehouse.cli.pages.explain_text import (
 from lakehouse.cli.pages.figures import ended_at, length
 from lakehouse.cli.pages.picture import named, picture_of_answers
 from lakehouse.declare.durations import format_duration
-from lakehouse.queries.aggregate.live_answers import over_time
-from lakehouse.queries.aggregate.publish import snapshot_of
 from lakehouse.queries.aggregate.state import AggregateState, batches
 from lakehouse.queries.runtime.state import Declared
 
@@ -130,6 +128,10 @@ def charts_of(
     facts: Mapping[str, Any], state: AggregateState, declared: Declared
 ) -> Sequence[Mapping[str, Any]]:
     """Return the charts of its page."""
+    # The list of queries does without DuckDB.
+    from lakehouse.queries.aggregate.live_answers import over_time
+    from lakehouse.queries.aggregate.publish import snapshot_of
+
     snapshot = snapshot_of(state.layout, state.query, declared.streams, declared.published_us)
     found = over_time(snapshot, POINTS // 2)
     return (

@@ -38,7 +38,6 @@ from lakehouse.queries.runtime.failure import Failure, read_failure
 from lakehouse.queries.runtime.operators import Scans, conditions_of, read_scans
 from lakehouse.queries.runtime.reset_query import known_queries
 from lakehouse.serving.literals import parquet_of
-from lakehouse.serving.table_reader import connected
 
 Facts = dict[str, Any]
 _METRICS = (
@@ -274,6 +273,9 @@ def _to_repair(state: QueryState) -> Facts:
     times: tuple[int | None, int | None] | None = None
     late = parquet_of(state.layout.missed_rows(state.query.name))
     if rows and late:
+        # The list of queries does without DuckDB.
+        from lakehouse.serving.table_reader import connected
+
         waiting = is_open(metrics.repaired, metrics.finished)
         with connected() as connection:
             found = connection.execute(f"SELECT min(event_us), max(event_us) FROM {late} WHERE {waiting}")
