@@ -12,12 +12,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, Va
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from lakehouse.declare.avro_schema import schema_problems
-from lakehouse.declare.checks import stream_problems
+from lakehouse.declare.checks import problems_of, stream_problems, stream_refusals
 from lakehouse.declare.config_paths import config_file, given_home, located, read_toml, store_url
 from lakehouse.declare.durations import format_duration, parse_duration
 from lakehouse.declare.presets import preset_problem, with_landing, with_preset
 from lakehouse.declare.problems import ConfigError, Problem
-from lakehouse.declare.refusals import problems_of, stream_refusals
 from lakehouse.declare.spark_settings import SparkSettings as SparkSettings
 from lakehouse.declare.store_address import SUCH_AS, is_place, is_url
 from lakehouse.declare.stream import Kept, Microseconds, Source, Stream
