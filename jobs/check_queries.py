@@ -38,8 +38,7 @@ def run(settings: Settings, spark: SparkSession, query: str) -> dict[str, Any]:
 
 
 def _checked(settings: Settings, query: str) -> dict[str, Any]:
-    from lakehouse.queries.runtime.checks import frames_of, open_tables, rows_to_take
-    from lakehouse.queries.runtime.scan.checks import measure_scans
+    from lakehouse.queries.runtime.checks import frames_of, measure_scans, open_tables, rows_to_take
     from quality.history import verified_through
     from quality.verdicts import record_verdicts, subject_of
 

@@ -9,7 +9,7 @@ module returns batch numbers and counts, never a row.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -23,6 +23,7 @@ from lakehouse.home.layout import Home
 from lakehouse.home.table_files import dataset
 from lakehouse.home.table_log import read_columns, read_log
 from lakehouse.queries.kind import kind_of
+from lakehouse.queries.kind import scanned as scanned_sides
 from lakehouse.queries.runtime import arrow_sql
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, Span, require_manifest
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, read_batch_metrics
@@ -37,6 +38,8 @@ COUNTS = ("rows", "missed", "refused")
 Row = dict[str, Any]
 # For each batch of a query, the number of rows that it had to read, least and most.
 Taken = Mapping[int, tuple[int, int]]
+# Of a row of operators: the side, None of the kernel, and the operator, -1 of the scan as a whole.
+_Operator = tuple[int | None, int]
 
 
 @dataclass(frozen=True)
@@ -240,3 +243,41 @@ def counts_of(counts: pa.Table, column: str, value: str) -> Counter[int]:
     for batch, count in zip(rows["batch"].to_pylist(), rows["count_all"].to_pylist(), strict=True):
         found[batch] += count
     return found
+
+
+def measure_scans(tables: QueryTables, since: int) -> list[Frame]:
+    """Return the frame of the batches after ``since``, none of a query without scans of its sides.
+
+    A scan looks at every raw row of its batch, whatever its conditions say: that can be counted again, what a predicate
+    said cannot. Cost: one count of the raw rows that no earlier check passed, for each side on which one is called.
+    """
+    sides = scanned_sides(tables.query.sides)
+    plans = manifests_since(tables, since)
+    if not sides or not plans:
+        return []
+    to_see = {side: rows_in_raw(tables, side, plans) for side in sides}
+    return [Frame("scans", ("batch",), list(_scan_rows(tables, [plan.number for plan in plans], to_see)))]
+
+
+def _scan_rows(tables: QueryTables, batches: Sequence[int], to_see: Mapping[int, Taken]) -> Iterator[Row]:
+    names = ("batch", "side", "operator", "rows")
+    noted = read_columns(tables.layout.operators(tables.query.name), names)
+    wanted = Counter(_wanted_operators(tables, to_see))
+    for batch in batches:
+        own = [row[1:] for row in noted if row[0] == batch]
+        found = Counter((side, operator) for side, operator, _ in own)
+        seen = {each: sum(rows for side, place, rows in own if side == each and place < 0) for each in to_see}
+        bounds = {side: taken[batch] for side, taken in to_see.items()}
+        yield {
+            "batch": batch,
+            "rows_missing": sum(max(least - seen[side], 0) for side, (least, _) in bounds.items()),
+            "rows_added": sum(max(seen[side] - most, 0) for side, (_, most) in bounds.items()),
+            "operators_gap": (wanted - found).total() + (found - wanted).total(),
+        }
+
+
+def _wanted_operators(tables: QueryTables, sides: Iterable[int]) -> Iterator[_Operator]:
+    """Yield the rows that each batch has."""
+    for side in sides:
+        yield from ((side, operator) for operator in range(-1, len(tables.query.sides[side].conjuncts)))
+    yield None, 0

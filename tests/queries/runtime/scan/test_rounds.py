@@ -18,9 +18,8 @@ from delta.tables import DeltaTable
 from jobs import check_queries, maintain_queries, repair_late, run_queries
 from lakehouse.declare.settings import Settings
 from lakehouse.home.table_log import read_rows
-from lakehouse.queries.runtime.checks import frames_of, open_tables, rows_to_take
+from lakehouse.queries.runtime.checks import frames_of, measure_scans, open_tables, rows_to_take
 from lakehouse.queries.runtime.failure import QueryFailed, read_failure
-from lakehouse.queries.runtime.scan.checks import measure_scans
 from lakehouse.queries.runtime.scan.readers import readers_of, scan_group
 from quality.rules import load_rules
 from tests.readings import declared, write
