@@ -13,10 +13,11 @@ import os
 import shutil
 import tempfile
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from email.utils import formatdate
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -57,18 +58,21 @@ class Azurite(Server):
         self.begin([self._program, *place, *quiet], env={**os.environ, **known})
 
     def make_bucket(self) -> None:
-        when, version = formatdate(usegmt=True), "2021-08-06"
-        place = f"/{ACCOUNT}/{ACCOUNT}/{CONTAINER}\nrestype:container"
-        text = "PUT" + "\n" * 12 + f"x-ms-date:{when}\nx-ms-version:{version}\n{place}"
+        self._create(CONTAINER, "restype", "container")
+
+    def put_raw(self, key: str) -> None:
+        """Write an empty object under a key that libraries may refuse."""
+        self._create(f"{CONTAINER}/{quote(key)}", headers={"x-ms-blob-type": "BlockBlob"})
+
+    def _create(self, path: str, *query: str, headers: Mapping[str, str] | None = None) -> None:
+        told = {**(headers or {}), "x-ms-date": formatdate(usegmt=True), "x-ms-version": "2021-08-06"}
+        place = "".join([f"/{ACCOUNT}/{ACCOUNT}/{path}", *(["\n" + ":".join(query)] if query else [])])
+        text = "PUT" + "\n" * 12 + "".join(f"{name}:{value}\n" for name, value in told.items()) + place
         signed = hmac.new(base64.b64decode(SECRET), text.encode(), hashlib.sha256).digest()
-        headers = {
-            "x-ms-date": when,
-            "x-ms-version": version,
-            "Authorization": f"SharedKey {ACCOUNT}:{base64.b64encode(signed).decode()}",
-            "Content-Length": "0",
-        }
-        url = f"{self.endpoint}/{CONTAINER}?restype=container"
-        with urllib.request.urlopen(urllib.request.Request(url, method="PUT", headers=headers)) as answer:
+        told["Authorization"] = f"SharedKey {ACCOUNT}:{base64.b64encode(signed).decode()}"
+        url = f"{self.endpoint}/{path}" + ("?" + "=".join(query) if query else "")
+        asked = urllib.request.Request(url, method="PUT", headers=told | {"Content-Length": "0"})
+        with urllib.request.urlopen(asked) as answer:
             assert answer.status == 201
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from tests.servers import Server
 from tests.stores import azure, google
+from tests.stores.azure import Azurite
+from tests.stores.google import Google
 
 CLOUDS = {"gs": google, "abfss": azure}
 ROOTS = {scheme: cloud.ROOT for scheme, cloud in CLOUDS.items()}
 SECRETS = {scheme: cloud.SECRET for scheme, cloud in CLOUDS.items()}
 
 
-def cloud(scheme: str) -> AbstractContextManager[Server]:
+def cloud(scheme: str) -> AbstractContextManager[Google | Azurite]:
     """Start the server of a scheme, which everything in this process looks for."""
     return google.named() if scheme == "gs" else azure.named()

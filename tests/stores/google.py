@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -41,7 +42,14 @@ class Google(Server):
         self.begin(words, env=env | {"PYTHONPATH": str(root)})
 
     def make_bucket(self) -> None:
-        asked = urllib.request.Request(f"{self.endpoint}/{BUCKET}", method="PUT", data=b"")
+        self._create("")
+
+    def put_raw(self, key: str) -> None:
+        """Write an empty object under a key that libraries may refuse."""
+        self._create(f"/{quote(key)}")
+
+    def _create(self, path: str) -> None:
+        asked = urllib.request.Request(f"{self.endpoint}/{BUCKET}{path}", method="PUT", data=b"")
         with urllib.request.urlopen(asked) as answer:
             assert answer.status == 200
 

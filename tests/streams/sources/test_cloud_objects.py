@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,28 +10,29 @@ import pytest
 
 from lakehouse.declare.stream import Source
 from lakehouse.home import store_pieces
-from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
+from lakehouse.home.store_client import ObjectUnread
 from lakehouse.home.store_clouds import Written
 from lakehouse.home.store_path import StorePath
 from lakehouse.streams.sources import object_store
 from lakehouse.streams.sources.files import matching
 from lakehouse.streams.sources.landed_content import delete
+from lakehouse.streams.sources.lines import records_of
 from lakehouse.streams.sources.manifest_store import ManifestStore
-from tests.servers import Server
+from tests.stores.azure import Azurite
 from tests.stores.clouds import ROOTS, cloud
-from tests.stores.google import BUCKET, Google
+from tests.stores.google import Google
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module", params=list(ROOTS))
-def server(request: pytest.FixtureRequest) -> Iterator[tuple[str, Server]]:
+def server(request: pytest.FixtureRequest) -> Iterator[tuple[str, Google | Azurite]]:
     with cloud(request.param) as server:
         yield request.param, server
 
 
 @pytest.fixture
-def landing(server: tuple[str, Server], request: pytest.FixtureRequest) -> str:
+def landing(server: tuple[str, Google | Azurite], request: pytest.FixtureRequest) -> str:
     """The URL of a landing place of this test's own."""
     return f"{ROOTS[server[0]]}/{request.node.originalname}"
 
@@ -119,17 +119,43 @@ def test_look_for_more_begins_behind_the_last_key(
     assert asked == ["2026-01-06T0.csv"]
 
 
-def test_key_that_the_engine_cannot_name_is_told_as_what_it_is(
-    server: tuple[str, Server], landing: str
+@pytest.mark.parametrize("key", ["/b.csv", "./b.csv", "../b.csv", "d//b.csv", "d/e/./b.csv", "d/e/a\x7f"])
+def test_key_that_the_engine_cannot_name_hides_no_other_and_is_a_file_that_cannot_be_read(
+    server: tuple[str, Google | Azurite],
+    landing: str,
+    tmp_path: Path,
+    key: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    if not isinstance(server[1], Google):
-        pytest.skip("such an object is put there by hand")
-    put(f"{landing}/a.csv")
-    key = f"{landing.rpartition('/')[2]}//b.csv"
-    asked = urllib.request.Request(f"{server[1].endpoint}/{BUCKET}/{key}", method="PUT", data=b"")
-    urllib.request.urlopen(asked).close()
+    landing = f"{landing}/{key.encode().hex()}"
+    server[1].put_raw(f"{landing.split('/', 3)[3]}/{key}")
+    names = ["0a.csv", "a.csv", "b/c.csv", "d/c.csv", "d/e/c.csv", "d/e.csv", "e/f/g.csv", "z.csv"]
+    for name in names:
+        put(f"{landing}/{name}")
+    whole, store = source(f"{landing}/", format="csv"), ManifestStore(tmp_path / "manifests")
 
-    with pytest.raises(
-        StoreUnavailable, match=r"a key with an empty part, '\.' or '\.\.' cannot be read there"
-    ):
-        list(matching(source(f"{landing}/*.csv")))
+    assert [path for path, _ in matching(whole)] == sorted(f"{landing}/{name}" for name in [*names, key])
+    assert store.add_files(whole) == 9 and store.add_files(whole) == 0
+    unread = [file for manifest in store.manifests for file in manifest.files if file.unreadable]
+    assert [file.path for file in unread] == [f"{landing}/{key}"]
+    assert "a key with an empty part, '.', '..' or a control character cannot be read" in str(unread)
+    [record] = records_of(f"{landing}/{key}", source(f"{landing}/"))
+    assert record["fault"][0].as_py().startswith("unreadable_file: ")
+    assert caplog.text.count("may not be found until it is deleted") == 1
+
+
+def test_listing_goes_on_behind_a_key_that_the_engine_cannot_name(
+    server: tuple[str, Google | Azurite], landing: str
+) -> None:
+    for key in ("c//x", "c//y", "c/d//x", "n//x"):
+        server[1].put_raw(f"{landing.split('/', 3)[3]}/{key}")
+    for name in ("a", "c/e", "m/o", "z"):
+        put(f"{landing}/{name}")
+
+    def behind(after: str) -> list[str]:
+        found = object_store.listed(f"{landing}/", None, f"{landing.split('/', 3)[3]}/{after}")
+        return [path.removeprefix(f"{landing}/") for path, _ in found]
+
+    assert behind("") == ["a", "c//x", "c/d//x", "c/e", "m/o", "n//x", "z"]
+    assert behind("a") == behind("")[1:] and behind("c//x") == behind("")[2:]
+    assert behind("m/o") == ["n//x", "z"] and behind("n//x") == ["z"]
