@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Lint the chart, render it and hold what comes out to Kubernetes' own schemas. Needs Go, which builds the tools once into .tools/bin:
-# three minutes of processors, 120 MB. With --write, the rendered chart that the tests read is written anew.
+# some six minutes of a processor, 120 MB. With --write, the rendered chart that the tests read is written anew.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
