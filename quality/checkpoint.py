@@ -3,6 +3,8 @@
     <home>/reports/gx/      Great Expectations' own project: suites, checkpoints, results
     <home>/reports/site/    the pages; open index.html
 
+Where tables are on a store, results and pages are there too (``shared_reports.py``).
+
 Importing Great Expectations takes 8 s; the context is built once per process and home. Nothing leaves the machine:
 analytics are off, and pages load nothing from elsewhere (``pages.py``). Results keep counts and extremes of metrics,
 no sample values.
@@ -19,8 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.declare.settings import QualitySettings, Settings
+from lakehouse.home.layout import Home
 from quality.gate import Verdict
 from quality.rules import Rule, load_rules
+from quality.shared_reports import shared_reports
 
 if TYPE_CHECKING:
     import great_expectations as gx
@@ -44,20 +48,21 @@ def judge(settings: Settings, stream: str, frames: Sequence[Frame]) -> list[Verd
     project = open_project(reports, quality)
     verdicts: list[Verdict] = []
     judged: list[Any] = []
-    for frame in frames:
-        rules = load_rules()[frame.table]
-        observed = _run(project, stream, frame, judged)
-        verdicts += [_verdict(quality, stream, frame, rule, observed[rule.metric]) for rule in rules]
-    _forget(reports, quality.keep_results)
-    # Pages that are there stay: only those of the new results are made, and the index.
-    is_first = not _is_ours(report_page(reports))
-    project.context.build_data_docs(site_names=[SITE], resource_identifiers=None if is_first else judged)
+    with shared_reports(settings.layout) as forgotten:
+        for frame in frames:
+            rules = load_rules()[frame.table]
+            observed = _run(project, stream, frame, judged)
+            verdicts += [_verdict(quality, stream, frame, rule, observed[rule.metric]) for rule in rules]
+        forgotten += _forget(reports, quality.keep_results)
+        # Pages that are there stay: only those of the new results are made, and the index.
+        is_first = not _is_ours(report_page(settings.layout))
+        project.context.build_data_docs(site_names=[SITE], resource_identifiers=None if is_first else judged)
     return verdicts
 
 
-def report_page(reports: Path) -> Path:
+def report_page(layout: Home) -> Path:
     """Return the page to open first."""
-    return reports / "site" / "index.html"
+    return layout.report_pages / "index.html"
 
 
 def _is_ours(page: Path) -> bool:
@@ -177,14 +182,17 @@ def _verdict(settings: QualitySettings, stream: str, frame: Frame, rule: Rule, r
     )
 
 
-def _forget(reports: Path, keep: int) -> None:
-    """Delete all but the newest results of each stream and table, and their pages, oldest first."""
-    results = reports / "gx" / "uncommitted" / "validations"
+def _forget(reports: Path, keep: int) -> list[str]:
+    """Delete all but the newest results of each stream and table, and their pages; return their paths in the folder."""
+    results, pages = reports / "gx" / "uncommitted" / "validations", reports / "site" / "validations"
     kept: dict[tuple[str, str], int] = {}
+    gone: list[Path] = []
     for run in sorted(results.glob("*/*/*/*.json"), key=lambda path: path.parent.name, reverse=True):
         place = (run.parts[-4], run.name)
         kept[place] = kept.get(place, 0) + 1
         if kept[place] > keep:
-            page = reports / "site" / "validations" / run.relative_to(results).with_suffix(".html")
+            page = pages / run.relative_to(results).with_suffix(".html")
             page.unlink(missing_ok=True)
             shutil.rmtree(run.parent)
+            gone += [run, page]
+    return [path.relative_to(reports).as_posix() for path in gone]

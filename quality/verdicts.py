@@ -64,7 +64,7 @@ def record_verdicts(
     verdicts = judge(settings, subject, frames)
     append(layout.quality, subject, through, verdicts)
     failed = [verdict for verdict in verdicts if not verdict.success]
-    report = report_page(layout.reports)
+    report = report_page(layout)
     if failed:
         raise GateFailed(name, failed, report, kind)
     return {"checks": len(verdicts), "failed": 0, "through": through, "report": str(report)}

@@ -35,7 +35,7 @@
     packages/             the project's code as an archive for a cluster's workers
 
 The first writer of a folder creates it. The tables (``raw`` to ``corrections``, those of queries and of checks) may be
-on an object store instead, at the same paths below a prefix.
+on an object store instead, at the same paths below a prefix; ``reports`` and ``serving`` are then there, too.
 """
 
 from __future__ import annotations
@@ -175,8 +175,13 @@ class Home:
 
     @property
     def reports(self) -> Path:
-        """Great Expectations' context and its pages."""
+        """Great Expectations' context."""
         return self.root / "reports"
+
+    @property
+    def report_pages(self) -> Path:
+        """The pages of results of checks, with the tables."""
+        return self.tables / "reports" / "site"
 
     @property
     def serving(self) -> Path:

@@ -1,6 +1,6 @@
 """The page: files that a browser runs, all from here; the charts' library is served from where it is installed.
 
-Beside it the reports of checks, as they stand in the home.
+Beside it the reports of checks, as they stand in the home, or on the store that has its tables.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from functools import cache
 from pathlib import Path
 
 from fastapi import APIRouter, Request
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse, RedirectResponse, Response
 
-from lakehouse.home.layout import Home
+from lakehouse.home.tables_place import is_on_store
 from lakehouse.web.access import check_all_streams
 from lakehouse.web.assets import FOLDER, LIBRARY, library
 from lakehouse.web.problems import Problem
@@ -60,15 +61,29 @@ async def asset(request: Request, name: str) -> Response:
 async def report(request: Request, name: str) -> Response:
     """Return a file of the report of checks, Great Expectations' pages of verdicts."""
     check_all_streams(request)
-    home: Home = request.app.state.layout
-    site = (home.reports / "site").resolve()
-    path = (site / (name or "index.html")).resolve()
-    if not path.is_relative_to(site) or path.suffix not in _REPORT_TYPES or not path.is_file():
-        raise Problem(
-            404, "Not found", "the reports have no such page; old ones are removed, a check makes new ones"
-        )
+    site = request.app.state.layout.report_pages
+    content = await run_in_threadpool(_report, site, name or "index.html")
     headers = {"Cache-Control": REVALIDATE, "Content-Security-Policy": _REPORT_POLICY}
-    return FileResponse(path, headers=headers, media_type=_REPORT_TYPES[path.suffix])
+    return Response(content, headers=headers, media_type=_REPORT_TYPES[Path(name or "index.html").suffix])
+
+
+def _report(site: Path, name: str) -> bytes:
+    """Return a file of the report: of a folder, or of a store, whose keys lead nowhere else."""
+    path = site / name
+    try:
+        if Path(name).suffix in _REPORT_TYPES and _is_below(path, site):
+            return path.read_bytes()
+    except (FileNotFoundError, IsADirectoryError):
+        pass
+    raise Problem(
+        404, "Not found", "the reports have no such page; old ones are removed, a check makes new ones"
+    )
+
+
+def _is_below(path: Path, site: Path) -> bool:
+    if is_on_store(site):
+        return path.is_relative_to(site) and ".." not in path.parts
+    return path.resolve().is_relative_to(site.resolve())
 
 
 @cache

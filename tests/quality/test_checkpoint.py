@@ -35,14 +35,14 @@ def test_frames_without_deviation_pass_every_rule(checked_home: Settings) -> Non
 
     assert len(verdicts) == 11
     assert all(verdict.success for verdict in verdicts)
-    assert report_page(checked_home.layout.reports).is_file()
+    assert report_page(checked_home.layout).is_file()
 
 
 def test_a_failed_rule_says_what_was_found_where_and_what_was_expected(checked_home: Settings) -> None:
     verdicts = judge(checked_home, "telemetry", [_totals(rejected_share=0.75), _raw(0, 3, 1)])
 
     failed = [verdict for verdict in verdicts if not verdict.success]
-    error = str(GateFailed("telemetry", failed, report_page(checked_home.layout.reports)))
+    error = str(GateFailed("telemetry", failed, report_page(checked_home.layout)))
 
     assert "totals.rejected_share is 0.75, expected at most 0.5: " in error
     assert "raw.gap_to_ledger is 3 (batch 2), expected at most 0: " in error
