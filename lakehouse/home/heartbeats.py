@@ -2,6 +2,9 @@
 
     heartbeats/<kind>.json, heartbeats/<kind>-<stream>.json    one Heartbeat, replaced as a whole every few seconds
 
+Where a database keeps the home's leases, they are rows of it as well, which every machine reads; the files are then for
+probes of the machine itself.
+
 A process that died says nothing, so readers go by the age of its last heartbeat. A living service also
 holds its lease, which ends with its process.
 """
@@ -9,6 +12,7 @@ holds its lease, which ends with its process.
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -16,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse.home.atomic_files import write_json
+from lakehouse.home.control.place import is_shared
 from lakehouse.home.layout import Home
 from lakehouse.home.lease import is_held
 
@@ -37,7 +42,7 @@ class Heartbeat:
 
     ``kind``: service, bridge or collect. ``stream``: empty for a service. ``state``: starting, connecting, running,
     stopping, stopped or failed. ``at`` and ``started`` are times in ISO 8601. ``note`` is what keeps it from its work,
-    or why it ended.
+    or why it ended. ``host`` is the name of its machine.
     """
 
     kind: str
@@ -48,12 +53,23 @@ class Heartbeat:
     pid: int
     note: str = ""
     figures: Mapping[str, Any] = field(default_factory=dict)
+    host: str = field(default_factory=socket.gethostname)
 
 
 def write_heartbeat(layout: Home, heartbeat: Heartbeat) -> None:
-    """Put a heartbeat in place of the one before."""
+    """Put a heartbeat in place of the one before. A database that is away is told in the log, and waited for by nobody.
+
+    Raises:
+        OSError: when its file cannot be written.
+    """
     fields = asdict(heartbeat)
-    write_json(_file(layout, heartbeat.kind, heartbeat.stream), fields | dict(fields.pop("figures")))
+    told = fields | dict(fields.pop("figures"))
+    write_json(_file(layout, heartbeat.kind, heartbeat.stream), told)
+    if is_shared(layout.root):
+        from lakehouse.home.control.heartbeat_rows import send
+
+        text = json.dumps(told, ensure_ascii=False, default=str)
+        send(layout.root, (heartbeat.kind, heartbeat.stream), heartbeat.state, text)
 
 
 def read_heartbeats(layout: Home, now: datetime) -> list[Facts]:
@@ -61,17 +77,16 @@ def read_heartbeats(layout: Home, now: datetime) -> list[Facts]:
 
     One that should go on and is old has the state ``silent``.
     """
-    paths = layout.heartbeats.glob("[!.]*-*.json")
-    found = [_NO_FIGURES | _silent_when_old(_read(path, now)) for path in paths]
+    found = [_NO_FIGURES | _silent_when_old(each) for each in _all(layout, now) if each["kind"] != SERVICE]
     return sorted(found, key=lambda heartbeat: (heartbeat["stream"], heartbeat["kind"]))
 
 
 def service_heartbeat(layout: Home) -> Facts | None:
     """Return the last heartbeat of the service with ``age_s`` and ``is_alive``; None where there never was one."""
-    path = _file(layout, SERVICE, "")
-    if not path.exists():
-        return None
-    return _read(path, datetime.now(UTC)) | {"is_alive": is_served(layout)}
+    for each in _all(layout, datetime.now(UTC)):
+        if each["kind"] == SERVICE:
+            return each | {"is_alive": is_served(layout)}
+    return None
 
 
 def is_served(layout: Home) -> bool:
@@ -84,7 +99,8 @@ def served_by(layout: Home) -> str | None:
     if not is_served(layout):
         return None
     heartbeat = service_heartbeat(layout) or {"pid": "unknown", "age_s": 0.0}
-    who = f"process {heartbeat['pid']}, heartbeat {heartbeat['age_s']:.0f} s ago"
+    where = f" on {heartbeat['host']}" if heartbeat.get("host") else ""
+    who = f"process {heartbeat['pid']}{where}, heartbeat {heartbeat['age_s']:.0f} s ago"
     return f"`tidemark serve` ({who}) does this on {layout.root}"
 
 
@@ -98,16 +114,32 @@ def iso(time_us: int) -> str:
     return datetime.fromtimestamp(time_us / 1e6, UTC).isoformat(timespec="milliseconds")
 
 
+def _all(layout: Home, now: datetime) -> list[Facts]:
+    """Return every heartbeat with its age."""
+    if is_shared(layout.root):
+        from lakehouse.home.control.heartbeat_rows import sent
+
+        return [_told(kind, stream, text, now) for kind, stream, text in sent(layout.root)]
+    return [_read(path, now) for path in layout.heartbeats.glob("[!.]*.json")]
+
+
 def _read(path: Path, now: datetime) -> Facts:
-    """Return a heartbeat with its age; a file that is none is one that is very old."""
     kind, _, stream = path.stem.partition("-")
-    found: Facts = {"kind": kind, "stream": stream, "state": "unknown", "at": _LONG_AGO, "started": _LONG_AGO}
-    found |= {"pid": None, "note": ""}
     try:
-        found |= json.loads(path.read_text(encoding="utf-8"))
+        return _told(kind, stream, path.read_text(encoding="utf-8"), now, str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        return _told(kind, stream, "", now, f"{path}: {error}")
+
+
+def _told(kind: str, stream: str, text: str, now: datetime, place: str = "its row") -> Facts:
+    """Return a heartbeat with its age; a text that is none is one that is very old."""
+    found: Facts = {"kind": kind, "stream": stream, "state": "unknown", "at": _LONG_AGO, "started": _LONG_AGO}
+    found |= {"pid": None, "note": "", "host": ""}
+    try:
+        found |= json.loads(text)
         return found | {"age_s": _age_s(found["at"], now)}
-    except (OSError, ValueError, TypeError) as error:
-        note = f"{path}: expected a heartbeat as JSON: {error}"
+    except (ValueError, TypeError) as error:
+        note = f"{place}: expected a heartbeat as JSON: {error}"
         return found | {"at": _LONG_AGO, "age_s": _age_s(_LONG_AGO, now), "note": note}
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shutil
 import subprocess
@@ -206,6 +207,18 @@ def test_an_executor_s_command_is_in_the_image_and_starts_spark_s_own_class_with
     )
     refused = subprocess.run([command[0], "driver"], env=told, capture_output=True, text=True)
     assert (refused.returncode, "got driver" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["airflow.yaml", "airflow-logs.yaml"])
+def test_airflow_knows_every_option_that_its_values_set(name: str) -> None:
+    found = importlib.util.find_spec("airflow")
+    assert found is not None and found.origin is not None
+    known = yaml.safe_load((Path(found.origin).parent / "config_templates" / "config.yml").read_text())
+    values = yaml.safe_load((FOLDER / name).read_text())["config"]
+
+    assert {section: set(told) - set(known[section]["options"]) for section, told in values.items()} == {
+        section: set() for section in values
+    }
 
 
 def test_the_chart_has_the_versions_of_the_project_and_of_its_airflow() -> None:

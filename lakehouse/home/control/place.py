@@ -52,6 +52,11 @@ def use(root: Path, url: str | None) -> None:
     _CHOSEN[root] = url
 
 
+def is_shared(root: Path) -> bool:
+    """Whether a database keeps the leases of a home, as far as this process knows. Cost: a look for one file."""
+    return bool(_CHOSEN.get(root)) or (root / NAME).exists()
+
+
 def place_of(path: Path) -> Place | None:
     """Return a path's place in a control store, None where the kernel's locks are the leases.
 

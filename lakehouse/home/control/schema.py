@@ -6,6 +6,7 @@
     tidemark_tokens      hashes of tokens, and what each is good for: lists as JSON, no list of streams for all
     tidemark_delivered   up to which batch and repair of a query the changes of its alarms were confirmed or refused
     tidemark_files       small files that homes of several machines share (copies.py); none in a file
+    tidemark_heartbeats  the last heartbeat of each service, bridge and collector, as JSON; none in a file
     tidemark_refused     changes of alarms that the address refused, as they were posted; until it takes them
 
 A version is a step of ``STEPS``, in SQL that Postgres and SQLite know. It is never changed once it was released; a
@@ -45,6 +46,10 @@ STEPS = (
         "CREATE TABLE tidemark_files (home TEXT NOT NULL, path TEXT NOT NULL, part TEXT NOT NULL, "
         "change BIGINT NOT NULL, content TEXT, PRIMARY KEY (home, path))",
         "CREATE UNIQUE INDEX tidemark_changes ON tidemark_files (home, part, change)",
+    ),
+    (
+        "CREATE TABLE tidemark_heartbeats (home TEXT NOT NULL, kind TEXT NOT NULL, stream TEXT NOT NULL, "
+        "heartbeat TEXT NOT NULL, PRIMARY KEY (home, kind, stream))",
     ),
 )
 # The rows of a home besides its leases: each table's columns after ``home``.
