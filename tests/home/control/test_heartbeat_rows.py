@@ -110,9 +110,11 @@ def test_a_database_that_hangs_is_waited_for_by_nobody(tmp_path: Path) -> None:
 def test_the_last_heartbeat_of_a_process_is_written_before_it_ends(machines: tuple[Home, Home]) -> None:
     here, there = machines
     script = (
-        "import sys; from pathlib import Path; from lakehouse.home.layout import Home\n"
-        "from lakehouse.landing.running import Pulse\n"
-        "pulse = Pulse(Home(Path(sys.argv[1])), 'bridge', 'lora'); pulse.turn('running'); pulse.turn('stopped')"
+        "import sys, time; from pathlib import Path; from lakehouse.home.layout import Home\n"
+        "from lakehouse.home.control.heartbeat_rows import sent; from lakehouse.landing.running import Pulse\n"
+        "pulse = Pulse(Home(Path(sys.argv[1])), 'bridge', 'lora'); pulse.turn('running')\n"
+        "while not sent(Path(sys.argv[1])): time.sleep(0.05)\n"
+        "pulse.turn('stopped')"
     )
     url = place.place_of(here.root / place.NAME)
     assert url is not None
