@@ -79,16 +79,16 @@ def tell_time(
 ) -> Any:
     """Trace rows and move time and horizons past them; return where it stopped, and how many rows are logged.
 
-    It stops behind the row at which the next choice of slack is due. ``out``: trace, refused, log, and two arrays with
-    room for one more than the rows: T, and by side the event time that is held for silent sources.
+    It stops behind the row at which the next choice of slack is due. ``out``: trace, refused, log, and arrays with
+    room for one more than the rows: T, by side the event time that is held for silent sources, and slots of sources.
     """
-    trace, refused, _, times, holds = out
+    trace, refused, _, times, holds, slots = out
     stop = _advance(rows, start, stop, rules, sides, state, (trace, refused, times))
     holds[0, 0], holds[1, 0] = sides[0, HOLD], sides[1, HOLD]
     if watch[0].size > 0:
         # Before horizons rise: a jump of T must not pass sources that are silent.
         heard, slacks = (rows[0], rows[1], rows[7]), sides[:, SLACK].copy()
-        watch_rows(heard, start, stop, watch, slacks, refused, times, holds)
+        watch_rows(heard, start, stop, watch, slacks, refused, times, (holds, slots))
         sides[0, HOLD], sides[1, HOLD] = holds[0, stop - start], holds[1, stop - start]
     else:
         for index in range(1, stop - start + 1):
@@ -150,7 +150,7 @@ def _note(
     As ``raise_horizons`` does, with both sides' values in registers.
     """
     side, event, row, usable = rows[0], rows[1], rows[3], rows[6]
-    trace, refused, log, times, holds = out
+    trace, refused, log, times, holds, _ = out
     left, left_edge, left_slack = sides[0, HORIZON], sides[0, EDGE], sides[0, SLACK]
     right, right_edge, right_slack = sides[1, HORIZON], sides[1, EDGE], sides[1, SLACK]
     processed, kept, index = 0, 0, np.uint64(0)

@@ -5,6 +5,9 @@ The rest of the loss is for what the past does not tell.
 
 from __future__ import annotations
 
+# With fewer pairs in a period, what its logged rows missed is known too badly to log many rows.
+FEW_PAIRS = 1000
+
 
 def usual_margin(recall: float) -> float:
     """Return the share of the allowed loss: a quarter, less above 0.98, where one burst is a whole allowance.

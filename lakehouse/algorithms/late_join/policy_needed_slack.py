@@ -89,6 +89,8 @@ class NeededSlack:
             )
         self.recall, self.period_us, self.step_us = recall, period_us, step_us
         self.margin, self.logged, self.spare = margin, logged, spare
+        # What differs where the latest period has fewer pairs: here nothing.
+        self._logged_of_few, self._few = logged, 0
         self.grid: Int64s = slack_grid(granularity_us)
         self.watch: Watch = NO_WATCH
         self._quarter_us = period_us // QUARTERS_PER_PERIOD
@@ -136,10 +138,15 @@ class NeededSlack:
         if self._settled[-1] == 0 and not newest[-1].any():
             self._since_us = time_us
         lasted_us = min(self._quarter_us, max(self.step_us, time_us - self._since_us))
-        rule = judged_share(self.recall, self.margin), self.logged
+        rule = judged_share(self.recall, self.margin), self.logged, self._logged_of_few, self._few
         spare = lasted_us, self._window_us, self.spare
         left, right = choose_bins(self._settled, newest, rule, spare, self.grid)
         return int(self.grid[left]), int(self.grid[right])
+
+    @property
+    def pairs_of_latest_period(self) -> float:
+        """Return the pairs of the period until the last choice, missed ones as estimated."""
+        return 0.0 if self._settled is None else float(self._settled[1][-1])
 
     @property
     def kept_us(self) -> int:

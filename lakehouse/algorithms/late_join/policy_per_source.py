@@ -9,22 +9,31 @@ back finds its partners when it comes. Beside that, slack need only cover what i
     H_z        max(H_z, edge_z - d_z)          d_z: least slacks with which the past met the recall from the edges
 
 A source whose silences hold nothing back, such as one that has nothing to say at night, or that has sent its rows to
-another bucket, is not waited for after five of them, until one holds rows back.
+another bucket, is not waited for after five of them, until one holds rows back. Nor are silent sources that together
+send no more rows, and find no more pairs, than the share that the recall allows to be missed: one sensor of forty at a
+recall of 0.95.
+
+Where the latest period has few pairs, neither what sources find nor what logged rows miss is known
+well: all silent sources are waited for, and no more rows are logged than by ``NeededSlack``.
 
 Guarantee: none for the future; a silence that is longer than ``gone_us`` is not waited for. Cost: that of
-``NeededSlack``, and O(1) a row. Memory: 56 bytes a source that is known, ``SLOTS`` a side at most; of more, those
-heard longest ago are forgotten.
+``NeededSlack``, O(1) a row and O(sources) a choice. Memory: 88 bytes a source that is known, ``SLOTS`` a side at most;
+of more, those heard longest ago are forgotten.
 
 Source: ours.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lakehouse.algorithms.late_join.margin import margin_seeing_silences
+from lakehouse.algorithms.late_join.margin import FEW_PAIRS, margin_seeing_silences, usual_logged
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack, parts_of
+from lakehouse.algorithms.late_join.source_kernels import make_known
 from lakehouse.algorithms.late_join.sources import pack, unpack, watch_of
+
+if TYPE_CHECKING:
+    from lakehouse.algorithms.late_join.policy import Slacks
 
 SLOTS = 1024
 
@@ -39,6 +48,9 @@ class PerSource(NeededSlack):
         seen: how many rows of a source tell its usual gap.
         drain: the share of a silence for which the source still counts as silent once it is heard.
         gone_us: stream time after which a silent source is not waited for any more; the period by default.
+        spared: the share of rows, and of pairs, up to which silent sources are not waited for; what the recall allows
+            to be missed by default.
+        few: with fewer pairs in the latest period, what sources find and what logged rows miss is not relied on.
 
     Raises:
         ValueError: as ``NeededSlack``; or a setting here is below 0.
@@ -54,13 +66,26 @@ class PerSource(NeededSlack):
         seen: int = 8,
         drain: float = 0.125,
         gone_us: int | None = None,
+        spared: float | None = None,
+        few: int = FEW_PAIRS,
         **settings: Any,
     ) -> None:
         super().__init__(recall, period_us, step_us, **(_settings_for(recall) | settings))
         gone_us = period_us if gone_us is None else gone_us
-        if min(gaps, seen, drain, gone_us) < 0:
-            raise ValueError(f"expected settings from 0, found {gaps}, {seen}, {drain}, {gone_us}")
+        self.spared = 1 - recall if spared is None else spared
+        if min(gaps, seen, drain, gone_us, self.spared, few) < 0:
+            found = gaps, seen, drain, gone_us, self.spared, few
+            raise ValueError(f"expected settings from 0, found {found}")
         self.watch = watch_of(SLOTS, gaps=gaps, seen=seen, drain=drain, gone_us=gone_us)
+        self._few = few
+        if "logged" not in settings:
+            self._logged_of_few = usual_logged(recall)
+
+    def choose(self, time_us: int) -> Slacks:
+        """Return the cheapest slacks, and let the watch know what sources sent and found since the last choice."""
+        slacks = super().choose(time_us)
+        make_known(self.watch, self.spared if self.pairs_of_latest_period >= self._few else 0.0)
+        return slacks
 
     def parts(self) -> list[bytes]:
         """Return the parts of the snapshot: those of ``NeededSlack``, then the sources."""

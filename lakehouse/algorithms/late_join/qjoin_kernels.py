@@ -25,6 +25,7 @@ from lakehouse.algorithms.late_join.clock_kernels import NEXT_CHOICE, PROCESSED,
 from lakehouse.algorithms.late_join.probing import DISTANCE, EQUALITY, compare, is_near
 from lakehouse.algorithms.late_join.ring_kernels import HEAD, TAIL, expire, keep, slot_of
 from lakehouse.algorithms.late_join.slack_grid import bin_of
+from lakehouse.algorithms.late_join.source_kernels import count_pairs
 
 # Rows of a block: what is known of them stays in the nearest cache.
 BLOCK = 256
@@ -62,7 +63,12 @@ def join_rows(
     is_plain = shape[0] == EQUALITY and comparisons.size == 0
     at, found, logged, window, ends = start, 0, 0, rules[3], ring[4]
     asks, chains = np.empty(BLOCK * len(offsets), ASK), np.empty(BLOCK * len(offsets), np.uint64)
-    clocked = trace, refused, log, np.empty(BLOCK + 1, np.int64), np.empty((2, BLOCK + 1), np.int64)
+    times, holds, slots = (
+        np.empty(BLOCK + 1, np.int64),
+        np.empty((2, BLOCK + 1), np.int64),
+        np.empty(BLOCK, np.int64),
+    )
+    clocked = trace, refused, log, times, holds, slots
     while at < len(rows[0]):
         expire(sides, ring[0], ends)
         stop = min(at + BLOCK, len(rows[0]))
@@ -78,6 +84,8 @@ def join_rows(
         if found + count > pairs.shape[1]:
             pairs = _more_pairs(pairs, found, count)
         _place(asks, asked, places, count, found, trace, needed)
+        if watch[0].size > 0:
+            count_pairs(watch, rows[0], at, stop, slots, trace)
         _write(ring[0], asks, places, count, window, pairs, grid, needed)
         at, found = stop, found + count
         if state[TIME] >= state[NEXT_CHOICE]:

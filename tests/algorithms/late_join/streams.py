@@ -33,6 +33,9 @@ POLICIES: dict[str, Callable[[], SlackPolicy]] = {
     "constant": lambda: ConstantSlack(2, 5, 4),
     "needed_slack": lambda: NeededSlack(0.8, 16, 4, granularity_us=1, remembered=2),
     "per_source": lambda: PerSource(0.8, 16, 4, granularity_us=1, remembered=2, gaps=1.0, seen=2),
+    "sparing": lambda: PerSource(
+        0.8, 16, 4, granularity_us=1, remembered=2, gaps=1.0, seen=2, spared=0.5, few=0
+    ),
     "paper_history": lambda: PaperSlack(0.8, 16, 4, basic_us=2, granularity_us=1),
     "paper_recent": lambda: PaperSlack(0.8, 16, 4, basic_us=2, granularity_us=1, reading="recent"),
 }

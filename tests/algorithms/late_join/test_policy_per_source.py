@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import base64
+import zlib
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,10 +14,16 @@ from lakehouse.algorithms.late_join.contract import NO_SOURCE, NO_TIME, Batch
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.policy_per_source import PerSource
 from lakehouse.algorithms.late_join.qjoin import QJoin
-from lakehouse.algorithms.late_join.source_kernels import DUE
+from lakehouse.algorithms.late_join.source_kernels import DUE, FAR_AHEAD, look
+from lakehouse.algorithms.late_join.sources import unpack
 from tests.algorithms.late_join.streams import outcome_of, parts
 
 SECOND = 1_000_000
+# What was stored of the sources of ``stream_with_a_silence`` at 20.985 s by the version that did not count pairs.
+STORED_BEFORE = (
+    "c-muOKm{xe#DR<%_KaZ0Whe~+57xfkrR`nz*nx)$S@j2d80!|4W`oizOdP=a4LlrB%mI@fj~#e%nDdMg)x9%#A^H^*Ni*j&R2(MV@eJZ0fn"
+    "WASnFCW40;SnuGOUJRsR~I$tmb@S#BNRkl)(z+!~6paCt}@`3l(RE@?rjgg%h#nR6-4aYl6l%ESw0L0|2GcH)Q"
+)
 
 
 def stream_with_a_silence(silence_us: int, rows: int = 8000, sources: int = 8) -> Batch:
@@ -123,10 +133,97 @@ def test_more_sources_than_slots_are_watched_as_far_as_there_is_room() -> None:
     assert np.count_nonzero(policy.watch[0]["seen"]) <= 2 * 1024
 
 
+def stream_of_forty(silent: int, pairing: int = 40, rows: int = 40_000) -> Batch:
+    """Rows 1 ms apart of forty sources; from 20 s to 23 s the last ones say nothing, and then send what they held back.
+
+    Rows of the last sources, so many as are ``pairing``, meet those of each other; the others meet none.
+    """
+    event, source = np.arange(rows) * 1_000, np.arange(rows) % 40
+    begin, end = 20 * SECOND, 23 * SECOND
+    is_held = (source >= 40 - silent) & (event >= begin) & (event < end)
+    arrival = np.where(is_held, end, event)
+    key = np.where(source >= 40 - pairing, 0, 1 + source)
+    order = np.argsort(arrival, kind="stable")
+    columns = {"arrival_us": arrival, "key": key, "source": source}
+    return Batch.of(source % 2, event, **columns)[order]
+
+
+def is_waiting(policy: PerSource, batch: Batch, window_us: int = SECOND // 10) -> bool:
+    """Tell if rows are held for silent sources a second after these fell silent."""
+    join = QJoin(Equality(), window_us, policy)
+    join.process(batch[batch.arrival_us < 21 * SECOND])
+    return max(join.slacks_us) > SECOND // 2
+
+
+def test_silent_sources_are_waited_for_once_they_send_more_than_may_be_missed() -> None:
+    waits = [is_waiting(PerSource(0.95, 10 * SECOND), stream_of_forty(silent)) for silent in (1, 3, 5)]
+
+    # One of forty sends 2.5 % of the rows; every other one is of the same side.
+    assert waits == [False, False, True]
+    assert is_waiting(PerSource(0.99, 10 * SECOND), stream_of_forty(1))
+    assert is_waiting(PerSource(0.95, 10 * SECOND, spared=0.02), stream_of_forty(1))
+
+
+def test_a_silent_source_of_few_rows_is_waited_for_if_it_finds_many_of_the_pairs() -> None:
+    assert is_waiting(PerSource(0.95, 10 * SECOND), stream_of_forty(1, pairing=8))
+
+
+def test_where_pairs_are_few_every_silent_source_is_waited_for() -> None:
+    few = stream_of_forty(1)
+
+    assert is_waiting(PerSource(0.95, 10 * SECOND), few, window_us=1)
+    assert not is_waiting(PerSource(0.95, 10 * SECOND, few=0), few, window_us=1_000)
+
+
+def test_where_pairs_are_few_no_more_rows_are_logged_than_by_default() -> None:
+    rng = np.random.default_rng(5)
+    arrival = np.arange(20_000) * 1_000
+    late = np.where(rng.random(20_000) < 0.2, rng.exponential(SECOND / 10, 20_000), 0.0).astype(np.int64)
+    side, key, source = (rng.integers(0, below, 20_000) for below in (2, 5000, 4))
+    batch = Batch.of(side, arrival - late, arrival_us=arrival, key=key, source=source)
+    shares = [
+        joined(policy, batch)[2] / len(batch)
+        for policy in (PerSource(0.9, 10 * SECOND), PerSource(0.9, 10 * SECOND, few=0))
+    ]
+
+    assert shares[0] < 0.03 < shares[1]
+
+
+def test_sources_that_take_each_other_s_place_inside_a_block_leave_no_trace_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("lakehouse.algorithms.late_join.policy_per_source.SLOTS", 2)
+    rng = np.random.default_rng(4)
+    event = np.arange(400) - rng.integers(0, 6, 400)
+    batch = Batch.of(rng.integers(0, 2, 400), event, source=rng.integers(0, 5, 400))
+    whole, single = (QJoin(Equality(), 6, PerSource(0.8, 40, 8, granularity_us=1, few=0)) for _ in range(2))
+
+    assert outcome_of(whole, [batch]) == outcome_of(single, parts(batch, range(len(batch))))
+    assert whole.snapshot() == single.snapshot()
+
+
+def test_sources_stored_before_pairs_were_counted_are_read_and_waited_for() -> None:
+    policy = PerSource(0.95, 10 * SECOND)
+    QJoin(Equality(), SECOND // 10, policy)
+
+    unpack(policy.watch, zlib.decompress(base64.b85decode(STORED_BEFORE)))
+
+    records = policy.watch[0]
+    assert records["id"][records["seen"] > 0].tolist() == [0, 6, 4, 2, 7, 5, 3, 1]
+    assert set(records["seen"][records["seen"] > 0].tolist()) == {500, 524, 525}
+    # What the silent source had reached: nothing is known of its pairs, so all wait for it.
+    assert look(policy.watch, 20_985_000, np.zeros(2, np.int64)) == (19_995_000, FAR_AHEAD)
+
+
 @settings(deadline=None, max_examples=15)
-@given(seed=st.integers(0, 2**32), sources=st.sampled_from([3, 20]), gone_us=st.sampled_from([12, 60]))
+@given(
+    seed=st.integers(0, 2**32),
+    sources=st.sampled_from([3, 20]),
+    gone_us=st.sampled_from([12, 60]),
+    spared=st.sampled_from([0.0, 0.3]),
+)
 def test_a_look_at_sources_that_is_left_out_would_have_found_nothing(
-    seed: int, sources: int, gone_us: int
+    seed: int, sources: int, gone_us: int, spared: float
 ) -> None:
     """Beside a join for which a look is due before each row: sources fall silent, and hold rows back or not."""
     rng = np.random.default_rng(seed)
@@ -137,10 +234,8 @@ def test_a_look_at_sources_that_is_left_out_would_have_found_nothing(
     batch = Batch.of(rng.integers(0, 2, 240), event, arrival_us=arrival, source=source)
     batch = batch[(silent_until == event) | holds_back[source]]
     batch = batch[np.argsort(batch.arrival_us, kind="stable")]
-    saving, looking = (
-        QJoin(Equality(), 6, PerSource(0.8, 16, 4, granularity_us=1, gaps=1.0, seen=2, gone_us=gone_us))
-        for _ in range(2)
-    )
+    how: dict[str, Any] = {"gaps": 1.0, "seen": 2, "gone_us": gone_us, "spared": spared, "few": 0}
+    saving, looking = (QJoin(Equality(), 6, PerSource(0.8, 16, 4, granularity_us=1, **how)) for _ in range(2))
 
     for row in parts(batch, range(len(batch))):
         looking.policy.watch[4][DUE] = NO_TIME
@@ -149,7 +244,9 @@ def test_a_look_at_sources_that_is_left_out_would_have_found_nothing(
     assert saving.snapshot() == looking.snapshot()
 
 
-@pytest.mark.parametrize("wrong", [{"gaps": -1.0}, {"seen": -1}, {"gone_us": -1}, {"recall": 1.0}])
+@pytest.mark.parametrize(
+    "wrong", [{"gaps": -1.0}, {"seen": -1}, {"gone_us": -1}, {"spared": -0.1}, {"few": -1}, {"recall": 1.0}]
+)
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="expected"):
         PerSource(**{"recall": 0.9, "period_us": 100, **wrong})  # type: ignore[arg-type]

@@ -31,6 +31,7 @@ RECALLS, WINDOW_S, AT_MOST = (0.95, 0.99), 0.2, 1.2
 TWENTIETH = 0.05
 OTHERWISE: dict[str, tuple[type[NeededSlack], dict[str, Any]]] = {
     "needed slack, twice the margin, a twentieth logged": (NeededSlack, {"margin": 0.5, "logged": TWENTIETH}),
+    "per source, waiting for every silent source": (PerSource, {"spared": 0.0}),
     "per source, a tenth logged": (PerSource, {"logged": 0.1}),
     "per source, a fifth logged": (PerSource, {"logged": 0.2}),
     "per source, silences drain in a sixteenth": (PerSource, {"drain": 0.0625}),
