@@ -9,7 +9,9 @@ thousands of nodes, and those whose cut nodes are refined use the whole macro; t
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -33,8 +35,17 @@ _MOST_SERIES = 10_000
 # DuckDB folds more nodes than these in less time.
 _MOST_NODES = 4_096
 _Series = tuple[int, tuple[str | None, ...]]
-# The numbers of the series that a connection has looked up; there may be millions.
-_RANKS: WeakKeyDictionary[duckdb.DuckDBPyConnection, dict[_Series, list[int]]] = WeakKeyDictionary()
+
+
+@dataclass
+class _Known:
+    """The numbers of the series that a connection has looked up, and how many it has per grouping."""
+
+    ranks: dict[_Series, list[int]] = field(default_factory=dict)
+    looked_up: Counter[int] = field(default_factory=Counter)
+
+
+_KNOWN: WeakKeyDictionary[duckdb.DuckDBPyConnection, _Known] = WeakKeyDictionary()
 # A parameter in a filter has DuckDB plan the statement anew for each question. As rows of a list they only filter.
 _SERIES = """
     PREPARE point_series AS SELECT series_rank
@@ -143,14 +154,33 @@ def asked(connection: duckdb.DuckDBPyConnection, question: Question) -> Point | 
 
 
 def _ranks(connection: duckdb.DuckDBPyConnection, question: Question, chosen: Grouping) -> list[int]:
-    """Return the number of the series asked for, or none."""
-    known = _RANKS.setdefault(connection, {})
+    """Return the number of the series asked for, or none.
+
+    The second series of a grouping that a connection asks for brings all of them, unless they are too many: a lookup
+    takes as long as the nodes do, and a process that asks about two series asks about more.
+    """
+    known = _KNOWN.setdefault(connection, _Known())
     series = (chosen.number, tuple(question.where[name] for name in chosen.names))
-    if series not in known:
-        if len(known) == _MOST_SERIES:
-            known.clear()
-        known[series] = _find(connection, *series)
-    return known[series]
+    if series not in known.ranks:
+        known.looked_up[chosen.number] += 1
+        if len(known.ranks) >= _MOST_SERIES:
+            known.ranks.clear()
+        if known.looked_up[chosen.number] == 2:
+            known.ranks |= _all_series(connection, chosen.number)
+        if series not in known.ranks:
+            known.ranks[series] = _find(connection, *series)
+    return known.ranks[series]
+
+
+def _all_series(connection: duckdb.DuckDBPyConnection, grouping: int) -> dict[_Series, list[int]]:
+    """Return the numbers of all series of a grouping; of none if they are too many."""
+    rows = connection.execute(
+        f"SELECT key_values, series_rank FROM series WHERE grouping_id = {grouping} LIMIT {_MOST_SERIES + 1}"
+    ).fetchall()
+    found: dict[_Series, list[int]] = {}
+    for key_values, rank in rows if len(rows) <= _MOST_SERIES else []:
+        found.setdefault((grouping, tuple(key_values)), []).append(rank)
+    return found
 
 
 def _find(

@@ -82,3 +82,18 @@ def test_values_too_large_to_add_and_more_nodes_than_are_folded_here_have_the_an
                 ways = (answer(reader.connection, question), whole(reader.connection, question))
                 # A sum of infinities is no number, which equals nothing.
                 assert repr(ways[0]) == repr(ways[1])
+
+
+@pytest.mark.parametrize("most", [1, 10_000])
+def test_all_series_are_looked_up_at_once_unless_they_are_too_many(
+    lakehouse: Lakehouse, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(point, "_MOST_SERIES", most)
+    with open_published(lakehouse.home) as reader:
+        for device in ("a", "b", None, "a", "nobody"):
+            question = Question("deep", "temp", "sum", 0, 900, {"device": device}, ())
+
+            assert answer(reader.connection, question) == whole(reader.connection, question)
+
+        kept = point._KNOWN[reader.connection].ranks
+    assert (len(kept) > 4) == (most > 1)
