@@ -5,8 +5,8 @@
 Both are real runs over a few rows, in a home of their own, with a warm Spark session. A profile function is told of
 every call, in this process, its threads and Spark's Python workers. A file is *passed* when one of its functions is
 called. A *return* is a file that the walk calls again after it had left it for files that it had not seen before.
-Code that runs while a module is imported does not count, nor what it calls. ``--files`` names the files, in the order
-of the walk.
+Code that runs while a module is imported does not count, nor what it calls. ``lines`` are all lines of the files that
+are passed. ``--files`` names the files, in the order of the walk.
 """
 
 from __future__ import annotations
@@ -153,6 +153,7 @@ def _counted(name: str, walk: Walk, notes: Path) -> dict[str, Any]:
     shared = [file for file in walk.returns if file.startswith(SHARED)]
     counts: dict[str, Any] = {"walk": name, "files": len(walk.passed), "returns": len(walk.returns)}
     counts |= {"returns_to_shared": len(shared), "folders": len({Path(file).parent for file in walk.passed})}
+    counts["lines"] = sum((ROOT / file).read_text(encoding="utf-8").count("\n") for file in walk.passed)
     return counts | {"passed": walk.passed, "returned_to": walk.returns}
 
 
