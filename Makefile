@@ -38,10 +38,11 @@ demo-live: setup ## The same with a real stream: this machine's own sensors
 	@infra/demo.sh --live
 
 .PHONY: demo-cluster
-demo-cluster: setup ## The tour of make demo with Spark on a master and two workers, its leases in a Postgres, on this machine
+demo-cluster: setup ## The tour of make demo with Spark on a master and two workers, tables on S3, leases in a Postgres, on this machine
 	@rm -rf demo-cluster
-	@$(BIN)/python -m tests.home.control.postgres $(BIN)/python -m infra.loopback_cluster --workers 2 --folder demo-cluster -- \
-		infra/demo.sh --cluster
+	@$(BIN)/python -m lakehouse.spark.jars --s3 | tail -n 1
+	@$(BIN)/python -m tests.home.control.postgres $(BIN)/python -m tests.stores.s3 \
+		$(BIN)/python -m infra.loopback_cluster --workers 2 --folder demo-cluster -- infra/demo.sh --cluster
 
 .PHONY: test
 test: setup ## Run the test suite; how long each test took is in build/tests.xml

@@ -72,7 +72,8 @@ live() {
 clustered() {
     printf '\n$ tidemark doctor      (what it says of Spark)\n'
     step init >/dev/null
-    "$tidemark" doctor | grep -E '^(check|spark)'
+    # It also refuses moto's server, which lets two writers of one commit win; the tour has one writer at a time.
+    { "$tidemark" doctor || true; } | grep -E '^(check|spark)'
     simulated
     if [ -f demo/answers.txt ]; then
         # Lines that say how long an answer took differ.

@@ -1,12 +1,15 @@
 """A real S3 server that tests start, stop and kill, on the loopback: moto's, or the one of ``TIDEMARK_VERSITYGW``.
 
 moto keeps objects in memory and takes any credentials; versitygw keeps them as files and checks signatures.
+
+    python -m tests.stores.s3 COMMAND ...    run a command whose tables are on such a server, until the command ends
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -106,3 +109,21 @@ def named() -> Iterator[S3]:
     with running() as server, pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ENDPOINT_URL", server.endpoint)
         yield server
+
+
+def main() -> int:
+    """Run the command and return its exit code."""
+    try:
+        require_jars()
+        with named() as server:
+            tables = f"s3://{BUCKET}/lake"
+            print(f"tables are at {tables} of an S3 server on port {server.port} of the loopback", flush=True)
+            told = os.environ | {"TIDEMARK_TABLES__PATH": tables}
+            return subprocess.run(sys.argv[1:], env=told, check=False).returncode
+    except pytest.skip.Exception as reason:
+        print(f"{reason}; tables are in the home", flush=True)
+    return subprocess.run(sys.argv[1:], check=False).returncode
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
