@@ -92,6 +92,10 @@ case "${1:-}" in
 --cluster) clustered ;;
 *) simulated ;;
 esac
+if [ "${1:-}" = --cluster ]; then
+    printf '\nThe demo took %s s. Master, workers, S3 server and Postgres end with it.\n' "$((SECONDS - started))"
+    exit
+fi
 printf '\nThe demo took %s s. Go on with:\n' "$((SECONDS - started))"
 printf '  export TIDEMARK_CONFIG=%s TIDEMARK_HOME=%s\n' "$TIDEMARK_CONFIG" "$TIDEMARK_HOME"
 printf '  .venv/bin/tidemark web       then open http://127.0.0.1:8417/\n'
