@@ -87,7 +87,7 @@ def test_a_check_writes_what_is_new_and_the_index(store: S3, tmp_path: Path) -> 
 
     def before() -> dict[str, object]:
         found = store.client.list_objects_v2(Bucket=BUCKET, Prefix="few/reports/")["Contents"]
-        return {each["Key"]: each["LastModified"] for each in found}
+        return {each["Key"]: (each["LastModified"], each["ETag"]) for each in found}
 
     known = before()
     judge(home, "telemetry", [_totals()])
