@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 _TO_START_S, _TO_END_S = 60, 30
 
@@ -24,6 +29,20 @@ def answers(port: int) -> bool:
     """Return whether somebody takes connections at a port."""
     with socket.socket() as tried:
         return tried.connect_ex(("127.0.0.1", port)) == 0
+
+
+def run_beside(server: AbstractContextManager[dict[str, str]], without: str) -> int:
+    """Run the command that follows on the command line while a server runs; return the command's exit code.
+
+    The server is entered as the variables that it adds to the command's environment. Where it cannot be had, the
+    reason and ``without`` are printed, and the command runs without it.
+    """
+    try:
+        with server as told:
+            return subprocess.run(sys.argv[1:], env=os.environ | told, check=False).returncode
+    except pytest.skip.Exception as reason:
+        print(f"{reason}; {without}", flush=True)
+    return subprocess.run(sys.argv[1:], check=False).returncode
 
 
 class Server:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ import pytest
 
 from lakehouse.home import store_client
 from lakehouse.spark.jars import missing_jars
-from tests.servers import Server
+from tests.servers import Server, run_beside
 from tests.stores.bucket import serving
 
 KEY, SECRET = "AKIATESTTESTTESTTEST", "never/to/be/said/by/anyone/at/all/anywhere"
@@ -111,19 +110,15 @@ def named() -> Iterator[S3]:
         yield server
 
 
-def main() -> int:
-    """Run the command and return its exit code."""
-    try:
-        require_jars()
-        with named() as server:
-            tables = f"s3://{BUCKET}/lake"
-            print(f"tables are at {tables} of an S3 server on port {server.port} of the loopback", flush=True)
-            told = os.environ | {"TIDEMARK_TABLES__PATH": tables}
-            return subprocess.run(sys.argv[1:], env=told, check=False).returncode
-    except pytest.skip.Exception as reason:
-        print(f"{reason}; tables are in the home", flush=True)
-    return subprocess.run(sys.argv[1:], check=False).returncode
+@contextmanager
+def tables() -> Iterator[dict[str, str]]:
+    """Start a server, and return the variable that puts tables there."""
+    require_jars()
+    with named() as server:
+        path = f"s3://{BUCKET}/lake"
+        print(f"tables are at {path} of an S3 server on port {server.port} of the loopback", flush=True)
+        yield {"TIDEMARK_TABLES__PATH": path}
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_beside(tables(), "tables are in the home"))

@@ -11,7 +11,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.servers import Server
+from tests.servers import Server, run_beside
 
 PASSWORD = "never-to-be-said"
 _USERS = ("postgres", "nobody")
@@ -105,17 +104,13 @@ def running() -> Iterator[Postgres]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def main() -> int:
-    """Run the command and return its exit code."""
-    try:
-        with running() as server:
-            print(f"leases are locks in a Postgres on port {server.port} of the loopback", flush=True)
-            told = os.environ | {"TIDEMARK_CONTROL": server.url}
-            return subprocess.run(sys.argv[1:], env=told, check=False).returncode
-    except pytest.skip.Exception as reason:
-        print(f"{reason}; leases are the kernel's", flush=True)
-    return subprocess.run(sys.argv[1:], check=False).returncode
+@contextmanager
+def leases() -> Iterator[dict[str, str]]:
+    """Start a server, and return the variable that puts leases there."""
+    with running() as server:
+        print(f"leases are locks in a Postgres on port {server.port} of the loopback", flush=True)
+        yield {"TIDEMARK_CONTROL": server.url}
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_beside(leases(), "leases are the kernel's"))
