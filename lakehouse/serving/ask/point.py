@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     import duckdb
 
 _TOP_US = -(2**62)
+# Slot, start and segment of a row that was read.
+_PLACE = itemgetter(0, 1, 2)
 _MOST_SERIES = 10_000
 # DuckDB folds more nodes than these in less time.
 _MOST_NODES = 4_096
@@ -209,21 +212,19 @@ def _met(rows: list[tuple[Any, ...]], pieces: list[Piece], question: Question) -
     """Yield the nodes that the macro ``nodes_inside`` would, in order of slot and start, each with its width."""
     start, end = question.start_us, question.end_us
     by_place = {piece[:2]: piece[2:] for piece in pieces}
-    for row in {row[:2]: row for row in sorted(rows, key=_place)}.values():
+    for row in {row[:2]: row for row in sorted(rows, key=_PLACE)}.values():
         slot, at, _, parent, n, total, exact, lowest, highest, magnitude, first_us, last_us = row
         width, parent_width, finer, horizon = by_place[slot, parent]
-        if not max(start - width + 1, horizon) <= at < end:
+        if at < horizon:
             continue
-        is_whole = start <= at <= end - width
-        if not (parent < start or parent > end - parent_width if is_whole else at < finer):
-            continue
-        between = rows_inside(n, first_us, last_us, start, end)
-        share = (min(end, at + width) - max(start, at)) / width
-        yield Node(n, total, exact, lowest, highest, magnitude, *between, share), width
-
-
-def _place(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    return row[:3]
+        values = n, total, exact, lowest, highest, magnitude
+        if start <= at <= end - width:
+            # If its parent is whole too, that stands for it.
+            if parent < start or parent > end - parent_width:
+                yield Node(*values, n, n, 1.0), width
+        elif start - width < at < end and at < finer:
+            share = (min(end, at + width) - max(start, at)) / width
+            yield Node(*values, *rows_inside(n, first_us, last_us, start, end), share), width
 
 
 def _rounded(value: float) -> int:

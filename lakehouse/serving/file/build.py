@@ -19,7 +19,7 @@ from lakehouse.algorithms.rollup.refinement import MOST_SERIES, refinements
 from lakehouse.declare.durations import format_duration
 from lakehouse.serving.file.changes import combined_of, write_changed
 from lakehouse.serving.file.macros import create_macros, tables, views
-from lakehouse.serving.file.merge import ROW_GROUP, Stored, open_fresh, settle
+from lakehouse.serving.file.merge import SMALL_ROW_GROUP, Stored, open_fresh, settle
 from lakehouse.serving.file.node_rows import Numbered, load_wide, write_rows
 from lakehouse.serving.file.previous import Previous
 from lakehouse.serving.file.query_snapshot import QuerySnapshot, take_queries, write_queries
@@ -42,7 +42,7 @@ def drafted(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     try:
         # The session's zone would shift text times without an offset while macros are bound.
         connection.execute("SET TimeZone = 'UTC'")
-        connection.execute(f"ATTACH {text(str(path))} AS draft (ROW_GROUP_SIZE {ROW_GROUP})")
+        connection.execute(f"ATTACH {text(str(path))} AS draft (ROW_GROUP_SIZE {SMALL_ROW_GROUP})")
         connection.execute("USE draft")
         yield connection
         connection.execute("CHECKPOINT draft")

@@ -20,9 +20,11 @@ from sql import statement
 if TYPE_CHECKING:
     import duckdb
 
-# Eight vectors, one of which is unpacked for a node. A question looks at the bounds of each row group, and opens each
-# column of those that may have its nodes: of tens of millions that takes longer the smaller they are.
+# Rows in a row group. A question looks at the bounds of each row group, and reads each column of those that may have its
+# nodes: small ones are best for few nodes, and for tens of millions there would be too many bounds.
+SMALL_ROW_GROUP = 4_096
 ROW_GROUP = 16_384
+_FEW_NODES = 2_000_000
 OWN_NODES = 250_000
 MOST_SEGMENTS = 3
 _RATIO = 8
@@ -136,7 +138,9 @@ def _new_segment(
         connection.execute(f"ATTACH {text(str(draft))} AS {catalog(segment)} (READ_ONLY)")
         return Stored((*kept, segment), f"{catalog(segment)}.segment", draft)
     written = draft_path(folder / "segments", f"{segment}-merged")
-    connection.execute(f"ATTACH {text(str(written))} AS {catalog(segment)} (ROW_GROUP_SIZE {ROW_GROUP})")
+    nodes = sum(_count(connection, f"{source}.nodes") for source in sources)
+    rows = SMALL_ROW_GROUP if nodes <= _FEW_NODES else ROW_GROUP
+    connection.execute(f"ATTACH {text(str(written))} AS {catalog(segment)} (ROW_GROUP_SIZE {rows})")
     connection.execute(_tables_of(catalog(segment)))
     _copy(connection, sources, f"{catalog(segment)}.segment")
     connection.execute(f"CHECKPOINT {catalog(segment)}")

@@ -79,7 +79,7 @@ def measure(rows: int, questions: int) -> dict[str, Any]:
         asked = ranges(rows, questions)
         found: dict[str, Any] = {"rows": rows, "nodes": nodes, "publish_nodes_per_s": round(nodes / seconds)}
         with open_published(folder / "home") as reader, duckdb.connect(config={"threads": 2}) as scan:
-            ways = [_ours(reader.connection), _typed(reader.connection), _raw_scan(scan, raw)]
+            ways = [ours(reader.connection), _typed(reader.connection), _raw_scan(scan, raw)]
             taken, used, read = timed(ways, asked)
         for way, times in zip(("range_sum", "typed", "raw_scan"), taken, strict=True):
             found |= _quantiles(way, times)
@@ -170,11 +170,11 @@ Way = Callable[[Range], int]
 
 
 def timed(
-    ways: Sequence[Way], asked: Sequence[Range]
+    ways: Sequence[Way], asked: Sequence[Range], turn: int = TURN
 ) -> tuple[list[list[float]], list[list[float]], list[float]]:
     """Return milliseconds per way and question, by the clock and of processors, and the nodes the first way read.
 
-    Ways take turns of ``TURN`` questions, so that nearly each follows one of its own way, as where a process asks many.
+    Ways take turns of ``turn`` questions, so that nearly each follows one of its own way, as where a process asks many.
     A question of another way in between leaves the processor's caches to that one: right after a typed macro, whose
     planning takes long, a prepared question takes longer.
     """
@@ -183,9 +183,9 @@ def timed(
     taken: list[list[float]] = [[] for _ in ways]
     used: list[list[float]] = [[] for _ in ways]
     read = []
-    for first in range(0, len(asked), TURN):
+    for first in range(0, len(asked), turn):
         for place, way in enumerate(ways):
-            for one in asked[first : first + TURN]:
+            for one in asked[first : first + turn]:
                 started, used_before = time.perf_counter(), time.process_time()
                 nodes = way(one)
                 taken[place].append((time.perf_counter() - started) * 1000)
@@ -195,7 +195,9 @@ def timed(
     return taken, used, read
 
 
-def _ours(connection: duckdb.DuckDBPyConnection) -> Way:
+def ours(connection: duckdb.DuckDBPyConnection) -> Way:
+    """Return the way that `tidemark ask` answers."""
+
     def ask(one: Range) -> int:
         where: dict[str, str | None] = {"device": f"device-{one.device}"}
         question = Question("readings", "temp", "sum", one.start_us, one.end_us, where, ())
