@@ -115,9 +115,12 @@ def results_of(rows: DataFrame, query: MultiwayQuery, found: str) -> DataFrame:
 
 
 def shown_of(rows: DataFrame, query: MultiwayQuery, side: int, *more: str) -> DataFrame:
-    """Return what of a side's rows travels: key, own outputs, and times, ids and more under names of their own."""
+    """Return what of a side's rows travels: key, own outputs, and ids, times and more under names of their own.
+
+    Ids follow keys: both are hashes, and a shuffle compresses what is not random better if it is not in between.
+    """
     own = [F.col(f"o_{output.name}") for output in query.outputs if output.side == side]
-    told = [F.col(name).alias(f"{name}_{side}") for name in ("event_us", "row", *more)]
+    told = [F.col(name).alias(f"{name}_{side}") for name in ("row", "event_us", *more)]
     return rows.select("key", *told, *own)
 
 
