@@ -89,6 +89,18 @@ class PairsQuery(Query):
         spare = "" if self.spare_rows == SPARE_ROWS else f" SPARE {self.spare_rows}"
         return f"POLICY {self.policy}{by}{spare}"
 
+    @property
+    def is_divided(self) -> bool:
+        """Whether rows are divided into buckets.
+
+        They are not where a watched source could send rows to several: in each it would look silent while it sends to
+        another.
+        """
+        if self.sources is None:
+            return True
+        stay = [set(side.keys) <= set(own) for side, own in zip(self.sides, self.sources, strict=True)]
+        return isinstance(self.condition, Equality) and all(stay)
+
     def columns_of(self, side: int) -> set[str]:
         """Return the columns of the condition, of the sources and of the outputs."""
         own, sources = self.sides[side], self.sources or ((), ())
@@ -139,6 +151,8 @@ def _number(side: PairSide, column: int) -> str:
 
 def buckets_in_words(query: PairsQuery, number: str) -> str:
     """Return how rows are spread over buckets, of which there is a ``number`` in words."""
+    if not query.is_divided:
+        return f"{number}, as sources may send rows of any key"
     spread = {
         "Equality": "by hash of the keys",
         "Band": "by cell as wide as the band; a right row is used in up to 3",

@@ -16,7 +16,7 @@ from lakehouse.queries.pairs.bucket import PAIR, BucketJoin, Newest
 from lakehouse.queries.pairs.needed_slack import missed_by_bucket
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.rows import in_buckets, raw_rows, raw_rows_here
-from lakehouse.queries.runtime.batch_manifest import BatchManifest, last_repair
+from lakehouse.queries.runtime.batch_manifest import ONE, BatchManifest, Wanted, last_repair
 from lakehouse.queries.runtime.bucket import LOG
 from lakehouse.queries.runtime.bucket_answers import (
     Rows,
@@ -48,6 +48,11 @@ class PairsRun(QueryRun[PairsQuery]):
     """A registered window join and where it runs."""
 
     counts = ("rows", "pairs", "missed", "refused", "unusable")
+
+    @property
+    def cut(self) -> Wanted:
+        """The number of buckets of a new batch: one if a watched source could send rows to several."""
+        return self.wanted if self.query.is_divided else ONE
 
     def through_repair(self) -> int:
         """Return the last finished repair: what it found had been missed tells how much slack is needed."""

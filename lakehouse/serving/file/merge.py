@@ -20,8 +20,8 @@ from sql import statement
 if TYPE_CHECKING:
     import duckdb
 
-# Rows in a row group. A question looks at the bounds of each row group, and reads each column of those that may have its
-# nodes: small ones are best for few nodes, and for tens of millions there would be too many bounds.
+# Rows in a row group. A question looks at the bounds of each row group, and reads each column of those that may have
+# its nodes: small ones are best for few nodes, and for tens of millions there would be too many bounds.
 SMALL_ROW_GROUP = 4_096
 ROW_GROUP = 16_384
 _FEW_NODES = 2_000_000

@@ -22,6 +22,7 @@ if __name__ == "__main__":
             "paper_settings",
             "real",
             "short_windows",
+            "registered",
             "speed",
             "repair",
             "state",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from lakehouse.algorithms.late_join.audit import Periods
+from lakehouse.algorithms.late_join.bucketing import place_in_buckets
 from lakehouse.algorithms.late_join.conditions import Condition
 from lakehouse.algorithms.late_join.contract import Batch, Pairs
+from lakehouse.algorithms.late_join.policy import SlackPolicy
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.algorithms.late_join.policy_paper import PaperSlack, Reading
 from lakehouse.algorithms.late_join.policy_per_source import PerSource
@@ -129,6 +131,24 @@ def run(case: Case, join: Join) -> Run:
         logged_share=logged,
         cpu_s=cpu_s,
     )
+
+
+def run_in_buckets(case: Case, policies: Sequence[SlackPolicy], batch_rows: int) -> Run:
+    """Run a case as a registered query with a bucket for each policy; rows held are those after each batch."""
+    joins = [qjoin(case, policy) for policy in policies]
+    first, steps = case.span
+    online, held, newest = np.zeros(steps, np.int64), [], np.full(2, case.batch.event_us[0])
+    for at in range(0, len(case.batch), batch_rows):
+        batch = case.batch[at : at + batch_rows]
+        position, bucket = place_in_buckets(case.condition, batch, len(joins))
+        for number, join in enumerate(joins):
+            join.advance((int(newest[0]), int(newest[1])) if at else (None, None))
+            pairs = join.process(batch[position[bucket == number]]).pairs
+            online += np.bincount(pairs.event_us // case.step_us - first, minlength=steps)
+        np.maximum.at(newest, batch.side, batch.event_us)
+        held.append(sum(join.held for join in joins))
+    logged = sum(join.counts["logged"] for join in joins) / len(case.batch)
+    return Run(online, 0.0, 0.0, float(np.mean(held)), max(held), logged, 0.0)
 
 
 def periods(case: Case, found: Run) -> Periods:

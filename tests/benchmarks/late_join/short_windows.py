@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lakehouse.algorithms.late_join.bucketing import place_in_buckets
 from lakehouse.algorithms.late_join.conditions import Comparison, Equality
 from lakehouse.algorithms.late_join.contract import Batch
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
@@ -28,7 +27,7 @@ from lakehouse.algorithms.late_join.policy_per_source import PerSource
 from lakehouse.queries.pairs.query import SPARE_ROWS
 from tests.benchmarks import page
 from tests.benchmarks.late_join.real import REAL
-from tests.benchmarks.late_join.run import Case, Run, case_of, periods, qjoin
+from tests.benchmarks.late_join.run import Case, case_of, periods, run_in_buckets
 from tests.benchmarks.late_join.streams import SECOND
 
 RECALL, BUCKETS, BATCH_ROWS = 0.95, 8, 500
@@ -99,7 +98,8 @@ def _case(name: str, window_s: int) -> Case:
 
 
 def _judged(case: Case, kind: type[NeededSlack], spare: int) -> list[Any]:
-    found = _run(case, kind, spare)
+    policies = [kind(RECALL, case.period_us, case.step_us, spare=spare) for _ in range(BUCKETS)]
+    found = run_in_buckets(case, policies, BATCH_ROWS)
     judged = periods(case, found)
     met, scored = judged.met(RECALL)
     recall, worst = found.online.sum() / case.truth.sum(), judged.recall[judged.is_scored].min()
@@ -112,24 +112,6 @@ def _judged(case: Case, kind: type[NeededSlack], spare: int) -> list[Any]:
         found.peak_held,
         found.logged_share,
     ]
-
-
-def _run(case: Case, kind: type[NeededSlack], spare: int) -> Run:
-    """Run a case as a registered query; rows held are those after each batch."""
-    joins = [qjoin(case, kind(RECALL, case.period_us, case.step_us, spare=spare)) for _ in range(BUCKETS)]
-    first, steps = case.span
-    online, held, newest = np.zeros(steps, np.int64), [], np.full(2, case.batch.event_us[0])
-    for at in range(0, len(case.batch), BATCH_ROWS):
-        batch = case.batch[at : at + BATCH_ROWS]
-        position, bucket = place_in_buckets(case.condition, batch, BUCKETS)
-        for number, join in enumerate(joins):
-            join.advance((int(newest[0]), int(newest[1])) if at else (None, None))
-            pairs = join.process(batch[position[bucket == number]]).pairs
-            online += np.bincount(pairs.event_us // case.step_us - first, minlength=steps)
-        np.maximum.at(newest, batch.side, batch.event_us)
-        held.append(sum(join.held for join in joins))
-    logged = sum(join.counts["logged"] for join in joins) / len(case.batch)
-    return Run(online, 0.0, 0.0, float(np.mean(held)), max(held), logged, 0.0)
 
 
 def _write(rows: list[list[Any]]) -> None:

@@ -48,6 +48,30 @@ def test_buckets_are_told_by_what_meets_in_them() -> None:
     assert "up to 9" in buckets_in_words(_query("DISTANCE(a.x, a.y, right_one.x, right_one.y) <= 1"), "8")
 
 
+@pytest.mark.parametrize(
+    ("on", "policy", "is_divided"),
+    [
+        ("a.device = right_one.device", "POLICY PER_SOURCE", True),
+        ("a.device = right_one.device AND a.room = right_one.room", "POLICY PER_SOURCE", True),
+        ("a.device = right_one.device", "POLICY PER_SOURCE BY device", True),
+        ("a.device = right_one.device", "POLICY PER_SOURCE BY room", False),
+        ("a.device = right_one.device", "POLICY PER_SOURCE BY a.room", False),
+        ("a.x = right_one.x", "POLICY PER_SOURCE", False),
+        ("a.x = right_one.x", "", True),
+        ("a.device = right_one.device AND ABS(a.x - right_one.x) <= 1", "POLICY PER_SOURCE", True),
+        ("ABS(a.x - right_one.x) <= 1", "POLICY PER_SOURCE", False),
+        ("DISTANCE(a.x, a.y, right_one.x, right_one.y) <= 1", "POLICY PER_SOURCE", False),
+        ("DISTANCE(a.x, a.y, right_one.x, right_one.y) <= 1", "", True),
+    ],
+)
+def test_rows_are_not_divided_if_a_watched_source_could_send_to_several_buckets(
+    on: str, policy: str, is_divided: bool
+) -> None:
+    asked = _query(on, policy)
+    assert asked.is_divided == is_divided
+    assert (buckets_in_words(asked, "1") == "1, as sources may send rows of any key") != is_divided
+
+
 def test_a_policy_is_told_with_what_it_aims_at() -> None:
     assert policy_in_words(_query("a.x = right_one.x")).endswith(
         "each past 1m would have reached 0.9875, or more while a bucket holds at most 1,024 rows"
