@@ -5,10 +5,11 @@ Pairs and log of a batch that is not finished may be there already; they are tho
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from lakehouse.algorithms.late_join.conditions import Equality
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import bounds
@@ -51,8 +52,14 @@ class PairsRun(QueryRun[PairsQuery]):
 
     @property
     def cut(self) -> Wanted:
-        """The number of buckets of a new batch: one if a watched source could send rows to several."""
-        return self.wanted if self.query.is_divided else ONE
+        """The number of buckets of a new batch.
+
+        One if a watched source could send rows to several. By a band or a distance a right row is held by each bucket
+        in which it may have partners, so such a query is divided only for the cores of tasks.
+        """
+        if not self.query.is_divided:
+            return ONE
+        return self.wanted if isinstance(self.query.condition, Equality) else replace(self.wanted, least=1)
 
     def through_repair(self) -> int:
         """Return the last finished repair: what it found had been missed tells how much slack is needed."""

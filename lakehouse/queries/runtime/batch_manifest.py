@@ -64,13 +64,14 @@ Scales = tuple[Scale, ...]
 class Wanted:
     """The number of buckets that batches should have: ``exactly`` this many, or enough for the cores that tasks run on.
 
-    ``cores`` is asked only when tasks make a batch, because the process that handles small ones runs buckets one by
-    one. A number that follows cores never shrinks: machines and executors come and go, and each change writes the
-    state anew once.
+    ``least``: how many the first batch has. ``cores`` is asked only when tasks make a batch, because the process that
+    handles small ones runs buckets one by one. A number that follows cores never shrinks: machines and executors come
+    and go, and each change writes the state anew once.
     """
 
     exactly: int | None = None
     cores: Callable[[], int] = lambda: 1
+    least: int = LEAST
 
     def after(self, now: int | None, by_tasks: bool) -> int:
         """Return the number of buckets after ``now``, which is None before the first batch."""
@@ -78,7 +79,7 @@ class Wanted:
             return self.exactly
         # A power of two, so that after an increase each bucket takes its rows from one old bucket.
         enough = 1 << (self.cores() - 1).bit_length() if by_tasks else 0
-        return max(now or LEAST, enough)
+        return max(now or self.least, enough)
 
 
 # For a kind without buckets, and for a query in which all rows must meet.

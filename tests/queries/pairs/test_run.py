@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from lakehouse.queries.pairs.held_join import policy_of
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.run import PairsRun
 from lakehouse.queries.runtime.batch_manifest import (
+    ONE,
     BatchManifest,
     Scale,
     Wanted,
@@ -158,6 +159,14 @@ def have_one_id(left: Row, right: Row) -> bool:
     if None in (left["id"], left["temp"], right["temp"]):
         return False
     return bool(left["id"] == right["id"] and right["temp"] >= left["temp"] + 1 and right["temp"] < 9)
+
+
+@pytest.mark.parametrize("wanted", [Wanted(), Wanted(4)])
+def test_a_join_is_divided_only_where_that_does_not_hold_rows_twice(streams: Streams, wanted: Wanted) -> None:
+    by_key, by_source = (replace(streams.run(name, 1), wanted=wanted) for name in ("ids", "near"))
+    by_distance = replace(by_source, query=replace(by_source.query, policy="needed_slack", sources=None))
+    assert (by_key.cut, by_source.cut) == (wanted, ONE)
+    assert by_distance.cut == replace(wanted, least=1)
 
 
 def are_near(left: Row, right: Row) -> bool:

@@ -180,6 +180,9 @@ def test_a_manifest_says_its_scales_and_one_that_does_not_has_the_one_that_its_v
     ("wanted", "by_tasks", "expected"),
     [
         (Wanted(), False, (Scale(1, LEAST),)),
+        (Wanted(least=1), False, (Scale(1, 1),)),
+        (Wanted(cores=lambda: 3, least=1), True, (Scale(1, 4),)),
+        (Wanted(3, least=1), True, (Scale(1, 3),)),
         (Wanted(cores=lambda: 2), True, (Scale(1, LEAST),)),
         (Wanted(cores=lambda: 12), False, (Scale(1, LEAST),)),
         (Wanted(cores=lambda: 12), True, (Scale(1, 16),)),
