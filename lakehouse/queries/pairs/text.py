@@ -73,6 +73,8 @@ def found_in_words(facts: Facts) -> Iterator[str]:
     )
     if enough := facts["enough_slack"]:
         yield f"all would have met it with {_slack_in_words(enough)} {_spare_in_words(facts)}"
+    if found["missed"] and facts["plan"]["policy"] == "needed_slack":
+        yield "if sources fall silent and then send what they held back, POLICY PER_SOURCE may meet more of them"
     if late := facts["late_slack"]:
         yield from _late_in_words(late, facts)
     if found["recall"] is not None:

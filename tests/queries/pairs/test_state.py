@@ -205,6 +205,7 @@ def test_where_periods_missed_their_recall_the_slack_that_all_needed_is_told(tmp
     enough = {"slack_us": 60 * SECOND + 1, "rows": held, "bytes": held * (88 + 8 + 16)}
     assert (facts["enough_slack"], facts["late_slack"]) == (enough, None)
     assert any("a slack of 1 min: about 1,498 rows held, 0.17 MB" in line for line in found_in_words(facts))
+    assert any("POLICY PER_SOURCE" in line for line in found_in_words(facts))
 
 
 def test_before_a_repair_it_is_told_how_late_rows_were_and_what_the_slack_for_them_would_hold(
@@ -230,6 +231,7 @@ def test_before_a_repair_it_is_told_how_late_rows_were_and_what_the_slack_for_th
     }
     assert [bucket["late_us"] for bucket in facts["buckets"]] == [slack, slack]
     assert any("5 rows came too late" in line and "1 min" in line for line in found_in_words(facts))
+    assert not any("POLICY PER_SOURCE" in line for line in found_in_words(facts))
 
     write_repairs(layout, "replies", [(1, 1, 5, 0, 0, 300)])
     assert _facts(settings)["late_slack"] is None
