@@ -36,6 +36,7 @@ from tests.benchmarks.rollup.serving import (
     DAY_US,
     DEVICES,
     START_US,
+    STEP_US,
     Range,
     published_in,
     quantile,
@@ -80,7 +81,7 @@ def figures(quick: bool) -> dict[str, Any]:
         folder = Path(name)
         raw = write_rows(folder, rows)
         published_in(folder, write_nodes(folder / "nodes", rows))
-        asked = ranges(rows, 20 if quick else 2_000)
+        asked = ranges(rows * STEP_US, 20 if quick else 2_000)
         found: dict[str, Any] = {"rows": rows, **_alone(folder, raw, asked)}
         with _served(folder / "home") as (server, started_s):
             found["start_s"] = round(started_s, 2)
@@ -221,7 +222,7 @@ def _charts(server: Server, rows: int, times: int) -> dict[str, float]:
 
 def _memory(server: Server, requests: int) -> dict[str, float]:
     """Ask for different ranges again and again; memory after a tenth of them, and at the end."""
-    asked = itertools.cycle(ranges(ROWS, 1_000))
+    asked = itertools.cycle(ranges(ROWS * STEP_US, 1_000))
     connection = server.connection()
     before, path, etag = 0.0, "", ""
     began = time.perf_counter()

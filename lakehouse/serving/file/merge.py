@@ -138,7 +138,7 @@ def _new_segment(
         connection.execute(f"ATTACH {text(str(draft))} AS {catalog(segment)} (READ_ONLY)")
         return Stored((*kept, segment), f"{catalog(segment)}.segment", draft)
     written = draft_path(folder / "segments", f"{segment}-merged")
-    nodes = sum(_count(connection, f"{source}.nodes") for source in sources)
+    nodes = _count(connection, *(f"{source}.nodes" for source in sources))
     rows = SMALL_ROW_GROUP if nodes <= _FEW_NODES else ROW_GROUP
     connection.execute(f"ATTACH {text(str(written))} AS {catalog(segment)} (ROW_GROUP_SIZE {rows})")
     connection.execute(_tables_of(catalog(segment)))
@@ -168,9 +168,9 @@ def _sizes(connection: duckdb.DuckDBPyConnection, previous: Previous | None) -> 
     return [found.get(segment, Size(segment, 0, 0)) for segment in (*previous.segments, "")]
 
 
-def _count(connection: duckdb.DuckDBPyConnection, table: str) -> int:
-    row = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
-    return int(row[0]) if row else 0
+def _count(connection: duckdb.DuckDBPyConnection, *tables: str) -> int:
+    rows = [connection.execute(f"SELECT count(*) FROM {table}").fetchone() for table in tables]
+    return sum(int(row[0]) for row in rows if row)
 
 
 def _copy(connection: duckdb.DuckDBPyConnection, sources: Sequence[str], into: str) -> None:
@@ -194,7 +194,7 @@ def _copy(connection: duckdb.DuckDBPyConnection, sources: Sequence[str], into: s
 
 def _ranges(connection: duckdb.DuckDBPyConnection, tables: Sequence[str]) -> list[str]:
     """Return conditions that divide the slots in their order, so that no sort is of all nodes at once."""
-    if sum(_count(connection, table) for table in tables) <= _SORTED_AT_ONCE:
+    if _count(connection, *tables) <= _SORTED_AT_ONCE:
         return ["true"]
     blocks = connection.execute("SELECT block FROM live ORDER BY block").fetchall()
     return [f"slot >= {block * BLOCK} AND slot < {(block + 1) * BLOCK}" for (block,) in blocks]

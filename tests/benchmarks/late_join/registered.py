@@ -16,33 +16,33 @@ from functools import partial
 from typing import Any
 
 from lakehouse.algorithms.late_join.conditions import Equality
-from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
-from lakehouse.algorithms.late_join.policy_per_source import PerSource
 from lakehouse.queries.pairs.query import SPARE_ROWS
 from tests.benchmarks import page
-from tests.benchmarks.late_join.figures import soccer
+from tests.benchmarks.late_join.aims import STREAMS as SOCCER
+from tests.benchmarks.late_join.aims import WINDOW_S
+from tests.benchmarks.late_join.figures import BY_SOURCE, OURS, soccer
 from tests.benchmarks.late_join.real import REAL, RECALLS, SETS
 from tests.benchmarks.late_join.run import Case, periods, run_in_buckets
+from tests.benchmarks.late_join.short_windows import BATCH_ROWS, BUCKETS, POLICIES
 
-BATCH_ROWS, BUCKETS = 500, 8
 STREAMS: dict[str, Callable[[], Case]] = {
-    "D1": partial(soccer, 0.2, False, "D1", 4),
-    "D1, one ball": partial(soccer, 0.2, False, "D1", 1),
-    "D2": partial(soccer, 0.2, False, "D2", 4),
+    **{stream: partial(soccer, WINDOW_S, False, *of) for stream, of in SOCCER.items()},
     **{name: SETS[name] for name in SETS if name != "lorawan-sensors"},
 }
-DEFAULT, BY_SOURCE = "needed slack", "per source"
-POLICIES: dict[str, type[NeededSlack]] = {DEFAULT: NeededSlack, BY_SOURCE: PerSource}
+QUICK = ("ooo-umts d-1",)
 
 
 def figures(quick: bool) -> dict[str, Any]:
     """Return, by set, recall, policy and spare rows: periods met and scored, mean and peak rows held."""
     absent = {name for name in SETS if not (REAL / name.split()[0]).is_dir()}
-    names = [name for name in STREAMS if name not in absent]
-    rows: list[list[Any]] = []
-    for name in ["ooo-umts d-1"] if quick and "ooo-umts d-1" not in absent else [] if quick else names:
-        case = STREAMS[name]()
-        rows += [[name, recall, *way] for recall in RECALLS for way in _judged(case, recall)]
+    rows = [
+        [name, recall, *way]
+        for name in (QUICK if quick else STREAMS)
+        if name not in absent
+        for case in [STREAMS[name]()]
+        for recall in RECALLS
+        for way in _judged(case, recall)
+    ]
     if not quick and not absent:
         _write(rows)
     return {
@@ -55,19 +55,15 @@ def figures(quick: bool) -> dict[str, Any]:
 
 
 def _judged(case: Case, recall: float) -> list[list[Any]]:
-    of_default = BUCKETS if isinstance(case.condition, Equality) else 1
-    ways = [
-        (name, n, spare) for name, n in ((DEFAULT, of_default), (BY_SOURCE, 1)) for spare in (0, SPARE_ROWS)
-    ]
-    ways += [
-        (name, BUCKETS, SPARE_ROWS) for name, n in ((DEFAULT, of_default), (BY_SOURCE, 1)) if n != BUCKETS
-    ]
-    return [[*way, *_told(case, recall, *way)] for way in ways]
+    as_registered = {OURS: BUCKETS if isinstance(case.condition, Equality) else 1, BY_SOURCE: 1}
+    ways = [(name, buckets, spare) for name, buckets in as_registered.items() for spare in (0, SPARE_ROWS)]
+    before = [(name, BUCKETS, SPARE_ROWS) for name, buckets in as_registered.items() if buckets != BUCKETS]
+    return [[*way, *_told(case, recall, *way)] for way in (*ways, *before)]
 
 
 def _told(case: Case, recall: float, name: str, buckets: int, spare: int) -> list[Any]:
-    made = partial(POLICIES[name], recall, case.period_us, case.step_us, spare=spare)
-    found = run_in_buckets(case, [made() for _ in range(buckets)], BATCH_ROWS)
+    policy = partial(POLICIES[name], recall, case.period_us, case.step_us, spare=spare)
+    found = run_in_buckets(case, policy, buckets, BATCH_ROWS)
     met, scored = periods(case, found).met(recall)
     return [scored, met, found.mean_held, found.peak_held, found.logged_share]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -133,14 +133,14 @@ def run(case: Case, join: Join) -> Run:
     )
 
 
-def run_in_buckets(case: Case, policies: Sequence[SlackPolicy], batch_rows: int) -> Run:
-    """Run a case as a registered query with a bucket for each policy; rows held are those after each batch."""
-    joins = [qjoin(case, policy) for policy in policies]
+def run_in_buckets(case: Case, policy: Callable[[], SlackPolicy], buckets: int, batch_rows: int) -> Run:
+    """Run a case as a registered query, with a policy for each bucket; rows held are those after each batch."""
+    joins = [qjoin(case, policy()) for _ in range(buckets)]
     first, steps = case.span
     online, held, newest = np.zeros(steps, np.int64), [], np.full(2, case.batch.event_us[0])
     for at in range(0, len(case.batch), batch_rows):
         batch = case.batch[at : at + batch_rows]
-        position, bucket = place_in_buckets(case.condition, batch, len(joins))
+        position, bucket = place_in_buckets(case.condition, batch, buckets)
         for number, join in enumerate(joins):
             join.advance((int(newest[0]), int(newest[1])) if at else (None, None))
             pairs = join.process(batch[position[bucket == number]]).pairs

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -98,8 +99,8 @@ def _case(name: str, window_s: int) -> Case:
 
 
 def _judged(case: Case, kind: type[NeededSlack], spare: int) -> list[Any]:
-    policies = [kind(RECALL, case.period_us, case.step_us, spare=spare) for _ in range(BUCKETS)]
-    found = run_in_buckets(case, policies, BATCH_ROWS)
+    policy = partial(kind, RECALL, case.period_us, case.step_us, spare=spare)
+    found = run_in_buckets(case, policy, BUCKETS, BATCH_ROWS)
     judged = periods(case, found)
     met, scored = judged.met(RECALL)
     recall, worst = found.online.sum() / case.truth.sum(), judged.recall[judged.is_scored].min()

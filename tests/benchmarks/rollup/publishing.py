@@ -23,7 +23,7 @@ from typing import Any
 
 import duckdb
 
-from lakehouse.algorithms.rollup.levels import Level, floor_to, horizons
+from lakehouse.algorithms.rollup.levels import Level, horizons
 from lakehouse.home.layout import Home
 from lakehouse.serving.file.publish import publish
 from lakehouse.serving.file.snapshot import ChangedNodes, PublishedMeasure, StreamSnapshot
@@ -35,9 +35,10 @@ from tests.benchmarks.rollup.serving import (
     HOUR_US,
     MINUTE_US,
     START_US,
-    Range,
     ours,
     quantile,
+    quantiles,
+    ranges,
     timed,
 )
 
@@ -192,17 +193,12 @@ def _write_nodes(path: Path, first: int, end: int) -> None:
 
 def _asked(shared: PublishedReader, anew: PublishedReader, minutes: int, questions: int) -> dict[str, Any]:
     """Return what a range's sum takes from a version of either kind, in milliseconds."""
-    dice, span = random.Random(7), minutes * MINUTE_US
-    asked = []
-    for _ in range(questions):
-        length = int(span * 10 ** dice.uniform(-3, 0))
-        start = START_US + dice.randrange(floor_to(1, span - length) + 1)
-        asked.append(Range(dice.randrange(DEVICES), start, start + max(1, length)))
+    asked = ranges(minutes * MINUTE_US, questions, DEVICES)
     taken, _, read = timed([ours(shared.connection), ours(anew.connection)], asked, turn=500)
     found: dict[str, float] = {"range_sum_nodes_read_p95": int(quantile(read, 0.95))}
     for kind, times in zip(("changed", "anew"), taken, strict=True):
-        for name, part in ((kind, times[FIRST:] or times), (f"{kind}_first", times[:FIRST])):
-            found |= {f"range_sum_{name}_p{n}_ms": round(quantile(part, n / 100), 2) for n in (50, 95)}
+        found |= quantiles(f"range_sum_{kind}", times[FIRST:] or times)
+        found |= quantiles(f"range_sum_{kind}_first", times[:FIRST])
     return found
 
 

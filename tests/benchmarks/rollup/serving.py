@@ -76,27 +76,27 @@ def measure(rows: int, questions: int) -> dict[str, Any]:
         raw = write_rows(folder, rows)
         facts = write_nodes(folder / "nodes", rows)
         seconds, nodes = published_in(folder, facts)
-        asked = ranges(rows, questions)
+        asked = ranges(rows * STEP_US, questions)
         found: dict[str, Any] = {"rows": rows, "nodes": nodes, "publish_nodes_per_s": round(nodes / seconds)}
         with open_published(folder / "home") as reader, duckdb.connect(config={"threads": 2}) as scan:
             ways = [ours(reader.connection), _typed(reader.connection), _raw_scan(scan, raw)]
             taken, used, read = timed(ways, asked)
         for way, times in zip(("range_sum", "typed", "raw_scan"), taken, strict=True):
-            found |= _quantiles(way, times)
-        found |= _quantiles("range_sum_cpu", used[0])
+            found |= quantiles(way, times)
+        found |= quantiles("range_sum_cpu", used[0])
         found["nodes_read_p95"] = int(quantile(read, 0.95))
         found["raw_scan_over_range_sum"] = round(statistics.median(taken[2]) / statistics.median(taken[0]), 1)
         return found | clickhouse(folder, raw, asked)
 
 
-def ranges(rows: int, count: int) -> list[Range]:
-    """Return random ranges of the history, from minutes to all of it, their ends anywhere."""
-    dice, span = random.Random(7), rows * STEP_US
+def ranges(span_us: int, count: int, devices: int = DEVICES) -> list[Range]:
+    """Return random ranges of a history of this length, from a thousandth to all of it, their ends anywhere."""
+    dice = random.Random(7)
     found = []
     for _ in range(count):
-        length = int(span * 10 ** dice.uniform(-3, 0))
-        start = START_US + dice.randrange(span - length + 1)
-        found.append(Range(dice.randrange(DEVICES), start, start + max(length, 1)))
+        length = int(span_us * 10 ** dice.uniform(-3, 0))
+        start = START_US + dice.randrange(span_us - length + 1)
+        found.append(Range(dice.randrange(devices), start, start + max(length, 1)))
     return found
 
 
@@ -255,7 +255,7 @@ def clickhouse(folder: Path, raw: str, asked: Sequence[Range]) -> dict[str, Any]
 
     taken, _, _ = timed([ask], asked)
     session.close()
-    return _quantiles("clickhouse", taken[0])
+    return quantiles("clickhouse", taken[0])
 
 
 def quantile(values: Sequence[float], share: float) -> float:
@@ -263,7 +263,8 @@ def quantile(values: Sequence[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
-def _quantiles(name: str, taken: Sequence[float]) -> dict[str, float]:
+def quantiles(name: str, taken: Sequence[float]) -> dict[str, float]:
+    """Return p50 and p95 of milliseconds as figures of this name."""
     return {f"{name}_p{n}_ms": round(quantile(taken, n / 100), 2) for n in (50, 95)}
 
 
