@@ -15,8 +15,9 @@ from pyspark.sql import SparkSession
 
 from jobs.command import run_for_queries
 from lakehouse.declare.settings import Settings
-from lakehouse.queries.kind import Query, kind_of
-from lakehouse.queries.runtime.batch_manifest import Wanted, definition_of, read_definition
+from lakehouse.home.query_meaning import read_definition
+from lakehouse.queries.kind import Query, definition_of, kind_of
+from lakehouse.queries.runtime.batch_manifest import Wanted
 from lakehouse.queries.runtime.failure import QueryFailed, read_failure
 from lakehouse.queries.runtime.run import QueryRun
 from lakehouse.queries.runtime.scan.readers import scan_group

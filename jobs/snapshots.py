@@ -11,10 +11,10 @@ from lakehouse.declare.settings import Settings
 from lakehouse.declare.stream import Stream
 from lakehouse.home.corrections import published_facts, read_corrections
 from lakehouse.home.ledger import read_extent
+from lakehouse.home.query_meaning import is_of
 from lakehouse.home.rollup_table import read_level_counts, read_marker
 from lakehouse.home.table_log import newest_version
 from lakehouse.queries.kind import Query, kind_of
-from lakehouse.queries.runtime.batch_manifest import is_of
 from lakehouse.serving.file.snapshot import StreamSnapshot, measures_of, totals_of
 
 if TYPE_CHECKING:

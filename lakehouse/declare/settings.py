@@ -23,9 +23,10 @@ from lakehouse.declare.stream import Kept, Microseconds, Source, Stream
 from lakehouse.home.control.move_in import move_in
 from lakehouse.home.control.place import use as use_control
 from lakehouse.home.layout import Home
+from lakehouse.home.query_meaning import read_definition
 from lakehouse.home.tables_place import moved_tables
 from lakehouse.home.tables_place import use as use_tables
-from lakehouse.queries.kind import Query, kinds
+from lakehouse.queries.kind import Query, definition_of, kinds
 from lakehouse.queries.registered import read_queries
 
 if TYPE_CHECKING:
@@ -261,6 +262,7 @@ def load_settings(config: Path | None = None, home: Path | None = None) -> Setti
     _use_home(path, where, settings)
     if lineage.file:
         lineage = lineage.model_copy(update={"file": _below(path.parent, lineage.file)})
+    registered = _as_begun(registered, Home(where))
     read = {"lineage": lineage, "home": where, "config": path, "streams": streams}
     return settings.model_copy(update=read | {"queries": queries, "registered": registered})
 
@@ -276,6 +278,16 @@ def _site_problems(
     for kind in filter(lambda kind: kind.has("sites"), kinds()):
         own = [query for query in registered.values() if query.kind == kind.name]
         yield from kind.file("sites").site_problems(sites, streams, own)
+
+
+def _as_begun(registered: Mapping[str, Query], home: Home) -> dict[str, Query]:
+    """Return queries as their tables were made: an earlier version may have understood a text differently."""
+    begun = dict(registered)
+    for name, query in registered.items():
+        if earlier := query.earlier_readings():
+            meant = read_definition(home.batch_manifests(name))
+            begun[name] = next((each for each in earlier if definition_of(each) == meant), query)
+    return begun
 
 
 def _use_home(path: Path, home: Path, settings: Settings) -> None:

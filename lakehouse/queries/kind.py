@@ -32,7 +32,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, Self
 
 from lakehouse.declare.durations import format_duration
 
@@ -187,6 +187,13 @@ class Query(ABC):
     def how(self) -> str:
         """How the results are found, as far as the state depends on it."""
 
+    def earlier_readings(self) -> tuple[Self, ...]:
+        """Return what earlier versions understood by the same text, if that was something else.
+
+        Tables that were made for one of these go on with it.
+        """
+        return ()
+
     def columns_of(self, side: int) -> set[str]:
         """Return the columns of a side's raw rows that the query reads, other than those of its conditions."""
         raise NotImplementedError(f"a query of kind {self.kind} reads no side row by row")
@@ -201,6 +208,16 @@ class Query(ABC):
 
 def _in_one_line(found: re.Match[str]) -> str:
     return " " if found["blank"] else found[0].replace("\n", "\\n")
+
+
+def definition_of(query: Query) -> str:
+    """Return what the tables of a query depend on, as one line."""
+    return f"{query.definition()} {query.how()}"
+
+
+def written_as(query: Query) -> str:
+    """Return a query as it was written, and how it runs, as one line for people."""
+    return f"{query.statement} {query.how()}"
 
 
 class HasKind(Protocol):

@@ -16,17 +16,11 @@ import pyarrow as pa
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
+from lakehouse.home.query_meaning import replace_definition
 from lakehouse.queries.aggregate.query import AggregateQuery
+from lakehouse.queries.kind import definition_of, written_as
 from lakehouse.queries.registered import parse_query
-from lakehouse.queries.runtime.batch_manifest import (
-    BatchManifest,
-    Scale,
-    Scales,
-    definition_of,
-    replace_definition,
-    write_manifest,
-    written_as,
-)
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, Scales, write_manifest
 from tests.queries.joined import write_ledger
 from tests.serving.streams import write_delta
 

@@ -10,13 +10,9 @@ import pyarrow as pa
 
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.layout import Home
-from lakehouse.queries.runtime.batch_manifest import (
-    BatchManifest,
-    definition_of,
-    replace_definition,
-    write_manifest,
-    written_as,
-)
+from lakehouse.home.query_meaning import replace_definition
+from lakehouse.queries.kind import definition_of, written_as
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, write_manifest
 from lakehouse.queries.runtime.failure import Failure, write_failure
 from lakehouse.queries.selection.query import SelectionQuery
 from tests.queries.joined import write_ledger

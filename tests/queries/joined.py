@@ -11,16 +11,10 @@ import pyarrow as pa
 
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.layout import Home
+from lakehouse.home.query_meaning import replace_definition
+from lakehouse.queries.kind import definition_of, written_as
 from lakehouse.queries.pairs.query import PairsQuery
-from lakehouse.queries.runtime.batch_manifest import (
-    BatchManifest,
-    Scale,
-    Scales,
-    definition_of,
-    replace_definition,
-    write_manifest,
-    written_as,
-)
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, Scales, write_manifest
 from tests.serving.streams import write_delta
 
 SECOND = 1_000_000

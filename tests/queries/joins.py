@@ -16,9 +16,9 @@ from lakehouse.algorithms.rollup.levels import Level
 from lakehouse.declare.columns import Column
 from lakehouse.declare.stream import Source, Stream, TimeColumn
 from lakehouse.home.layout import Home
-from lakehouse.queries.kind import Output
+from lakehouse.home.query_meaning import require_same
+from lakehouse.queries.kind import Output, definition_of, written_as
 from lakehouse.queries.pairs.query import PairSide, PairsQuery
-from lakehouse.queries.runtime.batch_manifest import definition_of, require_same, written_as
 from tests.serving.streams import write_delta
 
 SECOND = 1_000_000

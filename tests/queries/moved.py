@@ -13,14 +13,10 @@ import pyarrow as pa
 
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.layout import Home
+from lakehouse.home.query_meaning import replace_definition
+from lakehouse.queries.kind import definition_of, written_as
 from lakehouse.queries.multiway.query import MultiwayQuery
-from lakehouse.queries.runtime.batch_manifest import (
-    BatchManifest,
-    definition_of,
-    replace_definition,
-    write_manifest,
-    written_as,
-)
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, write_manifest
 from tests.queries.joined import write_late, write_ledger, write_repairs
 from tests.serving.streams import write_delta
 

@@ -8,17 +8,18 @@ back finds its partners when it comes. Beside that, slack need only cover what i
     edge_z     max over time of min(T, least time that a silent source of the other side reached) - w
     H_z        max(H_z, edge_z - d_z)          d_z: least slacks with which the past met the recall from the edges
 
-A source whose silences hold nothing back, such as one that has nothing to say at night, or that has sent its rows to
-another bucket, is not waited for after five of them, until one holds rows back. Nor are silent sources that together
-send no more rows, and find no more pairs, than the share that the recall allows to be missed: one sensor of forty at a
-recall of 0.95.
+A source whose silences hold nothing back, such as one that has nothing to say at night, is not waited for after five
+of them, until one holds rows back. One that has never held rows back is not waited for where few silences do: sources
+that come and go end so. No wait lasts longer than four times the longest silence that did, or, before one has, than
+``first_us``. Nor are silent sources waited for that together send no more rows, and find no more pairs, than the share
+that the recall allows to be missed: one sensor of forty at a recall of 0.95.
 
 Where the latest period has few pairs, neither what sources find nor what logged rows miss is known
 well: all silent sources are waited for, and no more rows are logged than by ``NeededSlack``.
 
 Guarantee: none for the future; a silence that is longer than ``gone_us`` is not waited for. Cost: that of
-``NeededSlack``, O(1) a row and O(sources) a choice. Memory: 88 bytes a source that is known, ``SLOTS`` a side at most;
-of more, those heard longest ago are forgotten.
+``NeededSlack``, O(1) a row and O(sources) a choice. Memory: 104 bytes a source that is watched, ``SLOTS`` a side at
+most; more of them are not watched until others are gone, and their rows have the slack of ``NeededSlack``.
 
 Source: ours.
 """
@@ -48,6 +49,8 @@ class PerSource(NeededSlack):
         seen: how many rows of a source tell its usual gap.
         drain: the share of a silence for which the source still counts as silent once it is heard.
         gone_us: stream time after which a silent source is not waited for any more; the period by default.
+        first_us: how long a silent source is waited for before any silence of its side has held rows back; a quarter
+            of ``gone_us`` by default.
         spared: the share of rows, and of pairs, up to which silent sources are not waited for; what the recall allows
             to be missed by default.
         few: with fewer pairs in the latest period, what sources find and what logged rows miss is not relied on.
@@ -66,17 +69,19 @@ class PerSource(NeededSlack):
         seen: int = 8,
         drain: float = 0.125,
         gone_us: int | None = None,
+        first_us: int | None = None,
         spared: float | None = None,
         few: int = FEW_PAIRS,
         **settings: Any,
     ) -> None:
         super().__init__(recall, period_us, step_us, **(_settings_for(recall) | settings))
         gone_us = period_us if gone_us is None else gone_us
+        first_us = gone_us // 4 if first_us is None else first_us
         self.spared = 1 - recall if spared is None else spared
-        if min(gaps, seen, drain, gone_us, self.spared, few) < 0:
-            found = gaps, seen, drain, gone_us, self.spared, few
+        found = gaps, seen, drain, gone_us, first_us, self.spared, few
+        if min(found) < 0:
             raise ValueError(f"expected settings from 0, found {found}")
-        self.watch = watch_of(SLOTS, gaps=gaps, seen=seen, drain=drain, gone_us=gone_us)
+        self.watch = watch_of(SLOTS, gaps=gaps, seen=seen, drain=drain, gone_us=gone_us, first_us=first_us)
         self._few = few
         if "logged" not in settings:
             self._logged_of_few = usual_logged(recall)

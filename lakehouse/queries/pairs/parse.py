@@ -110,7 +110,7 @@ def read(asked: Asked) -> PairsQuery | None:
     window_us = _window(tables, parts, faults)
     matching = _matching(tree, names, asked.predicates, offset_of(tables[1]))
     period_us, step_us = _timing(parts.clauses, faults)
-    policy, watched = _policy_of(parts.clauses, names, streams)
+    policy, watched = _policy_of(parts.clauses, names, streams, matching)
     if faults.found or window_us is None:
         return None
     condition, sides = _sides(sources, matching)
@@ -127,6 +127,7 @@ def read(asked: Asked) -> PairsQuery | None:
         policy=policy,
         sources=watched,
         spare_rows=int(parts.clauses.numbers.get("SPARE", SPARE_ROWS)),
+        is_policy_asked="POLICY" in parts.clauses.words,
     )
 
 
@@ -148,10 +149,15 @@ def _sides(sources: Sequence[Source], matching: Matching) -> tuple[Condition, tu
 
 
 def _policy_of(
-    clauses: Clauses, names: Names, streams: Mapping[str, Stream]
+    clauses: Clauses, names: Names, streams: Mapping[str, Stream], matching: Matching
 ) -> tuple[Policy, tuple[tuple[str, ...], tuple[str, ...]] | None]:
-    """Return the policy of slack, and the columns that tell sources apart where it watches them."""
-    policy = POLICIES[clauses.words.get("POLICY", "NEEDED_SLACK")]
+    """Return the policy of slack, and the columns that tell sources apart where it watches them.
+
+    By default a join by a band or a distance, which has one bucket anyway, watches the sources that ``keys`` tell.
+    """
+    has_sources = all(streams[source.stream].keys for source in names.sources)
+    usual = "PER_SOURCE" if has_sources and not matching.keys else "NEEDED_SLACK"
+    policy = POLICIES[clauses.words.get("POLICY", usual)]
     if policy == "paper" and "SPARE" in clauses.places:
         names.faults.add(clauses.places["SPARE"], "SPARE beside POLICY PAPER", "one of both")
     columns = clauses.columns.get("POLICY", ())

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from lakehouse.algorithms.late_join.conditions import Band, Comparison, Distance, Equality
 from lakehouse.algorithms.late_join.margin import judged_share, margin_seeing_silences, usual_margin
@@ -48,6 +48,7 @@ class PairsQuery(Query):
     ``recall`` of the pairs of any ``period_us`` are found at once; slack is chosen every ``step_us``. ``sources``: by
     side the columns that tell who sent a row, where the policy watches sources; no columns make a side one source.
     ``spare_rows``: what a bucket may hold whether past pairs needed it or not; the paper's policy spares none.
+    ``is_policy_asked``: whether the text names the policy.
     """
 
     kind: ClassVar[str] = "pairs"
@@ -62,6 +63,7 @@ class PairsQuery(Query):
     policy: Policy
     sources: tuple[tuple[str, ...], tuple[str, ...]] | None = None
     spare_rows: int = SPARE_ROWS
+    is_policy_asked: bool = True
 
     def definition(self) -> str:
         """What the results and the state depend on, as one line; texts that mean the same give the same line."""
@@ -88,6 +90,12 @@ class PairsQuery(Query):
         # Left out where it is the default: queries of versions that had no spare go on.
         spare = "" if self.spare_rows == SPARE_ROWS else f" SPARE {self.spare_rows}"
         return f"POLICY {self.policy}{by}{spare}"
+
+    def earlier_readings(self) -> tuple[Self, ...]:
+        """Return the query with needed slack, which was the default of every join, if its text names no policy."""
+        if self.is_policy_asked or self.policy == "needed_slack":
+            return ()
+        return (replace(self, policy="needed_slack", sources=None),)
 
     @property
     def is_divided(self) -> bool:
@@ -152,7 +160,7 @@ def _number(side: PairSide, column: int) -> str:
 def buckets_in_words(query: PairsQuery, number: str) -> str:
     """Return how rows are spread over buckets, of which there is a ``number`` in words."""
     if not query.is_divided:
-        return f"{number}, as sources may send rows of any key"
+        return f"{number}, as sources may send rows of any key; POLICY NEEDED_SLACK divides them"
     spread = {
         "Equality": "by hash of the keys",
         "Band": "by cell as wide as the band; a right row is used in up to 3",

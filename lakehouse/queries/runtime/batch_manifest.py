@@ -1,7 +1,5 @@
 """Manifests of a query's batches and repairs: what each reads, written first, so that a killed one runs again alike.
 
-batch_manifests/<query>/query            what the query means, in one line: its tables belong to that meaning
-batch_manifests/<query>/statement        the same for people: the query as it was written then, in one line
 batch_manifests/<query>/batch-00000001   the first and last ingest batch of each stream; the last repair known; scales
 batch_manifests/<query>/repair-00000001  the first and last batch of the query
 batch_manifests/<query>/folded.sqlite    the manifests of long finished batches and repairs
@@ -18,11 +16,10 @@ scales so far, so a batch that runs again is divided as before.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from lakehouse.home.atomic_files import read_once
 from lakehouse.home.crashpoint import crash_point
@@ -30,11 +27,9 @@ from lakehouse.home.damaged import RESTORE, naming
 from lakehouse.home.folded_file import RECENT, FoldedFile
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import Entry, read_extent
+from lakehouse.home.query_meaning import read_buckets
 from lakehouse.home.seal import is_shared, write_sealed
 from lakehouse.home.table_log import bounds
-
-if TYPE_CHECKING:
-    from lakehouse.queries.kind import Query
 
 # The initial number of buckets, unless the configuration sets it.
 LEAST = 8
@@ -44,8 +39,6 @@ CREATE TABLE IF NOT EXISTS manifests (
 ) WITHOUT ROWID;
 """
 Kind = Literal["batch", "repair"]
-# A version whose queries had one number of buckets for good wrote this at the end of their meaning.
-_IN_BUCKETS = re.compile(r" IN (\d+) BUCKETS$")
 Span = tuple[int, int]
 
 
@@ -109,10 +102,6 @@ def origin(bucket: int, scales: Scales, batch: int) -> int:
 
 class ManifestMissing(RuntimeError):
     """A manifest that later batches depend on is missing."""
-
-
-class QueryChanged(RuntimeError):
-    """A query means something other than what its tables were made for."""
 
 
 @dataclass(frozen=True)
@@ -217,77 +206,14 @@ def _read(folder: Path, text: str) -> BatchManifest:
 
 def _only_scale(folder: Path) -> Scales:
     """Return the scale of a batch whose manifest has none: its version had one number of buckets for good."""
-    path = folder / "query"
-    found = _IN_BUCKETS.search(path.read_text("utf-8")) if path.is_file() else None
-    return (Scale(1, int(found[1])),) if found else ()
+    buckets = read_buckets(folder)
+    return (Scale(1, buckets),) if buckets else ()
 
 
 def write_manifest(folder: Path, kind: Kind, manifest: BatchManifest) -> None:
     """Write a manifest atomically; if several machines may write, none overwrites the manifest of another."""
     text = json.dumps(asdict(manifest))
     write_sealed(_file(folder, kind, manifest.number), text, is_new=is_shared(folder))
-
-
-def definition_of(query: Query) -> str:
-    """Return what the tables of a query depend on, as one line."""
-    return f"{query.definition()} {query.how()}"
-
-
-def written_as(query: Query) -> str:
-    """Return a query as it was written, and how it runs, as one line for people."""
-    return f"{query.statement} {query.how()}"
-
-
-def read_definition(folder: Path) -> str | None:
-    """Return what the query meant when its first batch began, None before that."""
-    return _meaning(folder / "query")
-
-
-def _meaning(path: Path) -> str | None:
-    return _IN_BUCKETS.sub("", path.read_text("utf-8")) if path.is_file() else None
-
-
-def replace_definition(folder: Path, definition: str, statement: str) -> None:
-    """Record what the query's tables were made for, whatever was recorded before."""
-    write_sealed(folder / "query", definition)
-    write_sealed(folder / "statement", statement)
-
-
-def meanings(folder: Path, definition: str, statement: str) -> tuple[str, str] | None:
-    """Return what the query's tables were made for and what it means now, both for people; None if they are the same.
-
-    Both are the written texts. Definitions are returned if a text was not recorded, or if the texts do not differ
-    because only the declarations of streams do.
-    """
-    before = read_definition(folder)
-    if before in (None, definition):
-        return None
-    written = _meaning(folder / "statement") or ""
-    return (before or "", definition) if written in ("", statement) else (written, statement)
-
-
-def require_same(folder: Path, query: str, definition: str, statement: str) -> None:
-    """Refuse a query that means something other than when its first batch began.
-
-    Raises:
-        QueryChanged: with what to do.
-    """
-    if changed := meanings(folder, definition, statement):
-        before, now = changed
-        raise QueryChanged(
-            f"query {query} has pairs and state of another meaning: it was {before}, it is {now} now; give "
-            f"the new one a name of its own, or start over with `tidemark queries --forget {query}`"
-        )
-    if read_definition(folder) is None:
-        replace_definition(folder, definition, statement)
-    elif not (folder / "statement").is_file():
-        write_sealed(folder / "statement", statement)
-
-
-def is_of(folder: Path, definition: str) -> bool:
-    """Return whether a query's pairs are of this meaning; the choice of slack is not part of it."""
-    before = read_definition(folder)
-    return before is not None and f"{before} ".startswith(f"{definition} ")
 
 
 def next_spans(

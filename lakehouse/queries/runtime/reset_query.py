@@ -12,8 +12,8 @@ from lakehouse.home.control.copies import drop, shared_in
 from lakehouse.home.layout import Home
 from lakehouse.home.lease import lease
 from lakehouse.home.outcomes import forget_outcome
+from lakehouse.home.query_meaning import replace_definition
 from lakehouse.home.table_maintenance import remove_table
-from lakehouse.queries.runtime.batch_manifest import replace_definition
 
 JOBS = ("run_queries", "repair_late", "check_queries", "maintain_queries")
 _FORGOTTEN = "(being forgotten)"

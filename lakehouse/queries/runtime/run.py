@@ -19,17 +19,11 @@ import pyarrow.compute as pc
 
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.ledger import accepted_in
+from lakehouse.home.query_meaning import require_same
 from lakehouse.home.table_log import file_bounds
-from lakehouse.queries.kind import Query, kind_of
+from lakehouse.queries.kind import Query, definition_of, kind_of, written_as
 from lakehouse.queries.runtime.batch import MOST_ROWS, Through, next_batch
-from lakehouse.queries.runtime.batch_manifest import (
-    ONE,
-    Wanted,
-    changes_at,
-    definition_of,
-    require_same,
-    written_as,
-)
+from lakehouse.queries.runtime.batch_manifest import ONE, Wanted, changes_at
 from lakehouse.queries.runtime.bucket import STATE, SegmentFiles, StateBefore, StateFile
 from lakehouse.queries.runtime.bucket_answers import Rows, fit_here, in_new_buckets, of_kind, with_constants
 from lakehouse.queries.runtime.source import FromRaw, RowSource

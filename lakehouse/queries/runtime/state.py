@@ -23,16 +23,18 @@ from typing import Any, ClassVar
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_ledger
-from lakehouse.queries.kind import Query, Side, from_in_words, kind_of, scanned, where_of
-from lakehouse.queries.runtime.batch_manifest import (
-    BatchManifest,
-    Scale,
-    Span,
+from lakehouse.home.query_meaning import meanings
+from lakehouse.queries.kind import (
+    Query,
+    Side,
     definition_of,
-    meanings,
-    read_manifest,
+    from_in_words,
+    kind_of,
+    scanned,
+    where_of,
     written_as,
 )
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, Scale, Span, read_manifest
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, is_open, read_batch_metrics
 from lakehouse.queries.runtime.failure import Failure, read_failure
 from lakehouse.queries.runtime.operators import Scans, conditions_of, read_scans

@@ -23,6 +23,7 @@ if __name__ == "__main__":
             "real",
             "short_windows",
             "registered",
+            "silences",
             "speed",
             "repair",
             "state",

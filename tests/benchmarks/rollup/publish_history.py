@@ -27,9 +27,10 @@ from jobs import publish
 from jobs.snapshots import queries_to_publish, snapshot_of
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.layout import Home
+from lakehouse.home.query_meaning import require_same
 from lakehouse.home.table_commits import append_arrow, arrow_schema, fitted, open_table, write_arrow
+from lakehouse.queries.kind import definition_of, written_as
 from lakehouse.queries.pairs.tables import create_tables
-from lakehouse.queries.runtime.batch_manifest import definition_of, require_same, written_as
 from lakehouse.serving.file import macros
 from lakehouse.serving.file import publish as published_file
 from lakehouse.spark import tables

@@ -9,7 +9,7 @@ import pytest
 
 from lakehouse.home.layout import Home
 from lakehouse.home.lease import lease
-from lakehouse.queries.runtime.batch_manifest import replace_definition
+from lakehouse.home.query_meaning import replace_definition
 from tests.cli.conftest import Tidemark
 from tests.queries.joined import declare, run_by_hand, write_ledger
 

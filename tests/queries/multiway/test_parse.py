@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from lakehouse.queries.kind import Output
+from lakehouse.queries.kind import Output, definition_of
 from lakehouse.queries.multiway.query import MultiwayQuery, Windowed
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.registered import QueryError, parse_query
-from lakehouse.queries.runtime.batch_manifest import definition_of
 from tests.queries.declared_streams import HOUR, MINUTE, SECOND, multiway_of, stream_of
 
 COLUMNS = {"id": "int", "kind": "string", "x": "double"}

@@ -154,7 +154,7 @@ def test_a_source_that_is_silent_over_several_batches_is_waited_for_whoever_take
     It sends an eighth of the rows, more than a recall of 0.95 allows to be missed.
     """
     asked, other = (
-        query(policy=policy, recall=0.95, scale=100_000) for policy in ("per_source", "needed_slack")
+        query(policy=policy, recall=0.95, scale=300_000) for policy in ("per_source", "needed_slack")
     )
     rows, ends = rows_with_a_silence(), [0, 150, 310, 330, 370, 395, 600]
     cut = [rows.slice(start, end - start) for start, end in pairwise(ends)]
@@ -171,7 +171,7 @@ def test_a_source_that_is_silent_over_several_batches_is_waited_for_whoever_take
 
 
 def test_a_silent_source_that_the_recall_allows_to_be_missed_is_not_waited_for() -> None:
-    asked, other = (query(policy=policy, scale=100_000) for policy in ("per_source", "needed_slack"))
+    asked, other = (query(policy=policy, scale=300_000) for policy in ("per_source", "needed_slack"))
     logged, usual = (
         len(found([Steps(partial(task, each)).run(rows_with_a_silence(), 0)], "log"))
         for each in (asked, other)

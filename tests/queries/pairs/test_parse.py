@@ -83,6 +83,32 @@ def test_what_is_not_said_has_a_default() -> None:
     assert (query.description, [side.where for side in query.sides]) == ("", [None, None])
 
 
+@pytest.mark.parametrize(
+    ("on", "keys", "policy"),
+    [
+        ("r.id = s.id", ("device",), "needed_slack"),
+        ("r.id = s.id AND ABS(r.temp - s.temp) <= 1", ("device",), "needed_slack"),
+        ("ABS(r.temp - s.temp) <= 1", ("device",), "per_source"),
+        ("DISTANCE(r.x, r.y, s.x, s.y) <= 1", ("device",), "per_source"),
+        ("DISTANCE(r.x, r.y, s.x, s.y) <= 1", (), "needed_slack"),
+    ],
+)
+def test_by_default_a_join_that_is_not_divided_watches_the_sources_that_its_streams_declare(
+    on: str, keys: tuple[str, ...], policy: str
+) -> None:
+    streams = STREAMS | {"replies": STREAMS["replies"].model_copy(update={"keys": keys, "groupings": ()})}
+    usual, asked = (
+        join_of("late", f"{HEAD}ON {on}{TAIL}{clause}", streams) for clause in ("", f" POLICY {policy}")
+    )
+
+    assert (usual.policy, usual.sources is None) == (policy, policy == "needed_slack")
+    assert (usual.how(), usual.definition()) == (asked.how(), asked.definition())
+    assert asked.earlier_readings() == ()
+    assert [each.how() for each in usual.earlier_readings()] == (
+        ["POLICY needed_slack"] if policy == "per_source" else []
+    )
+
+
 def test_spare_rows_are_part_of_how_a_query_runs_where_they_are_not_the_default() -> None:
     usual, more = (_parsed(f"{HEAD}ON r.id = s.id{TAIL}{clause}") for clause in ("", " SPARE 20000 ROWS"))
 

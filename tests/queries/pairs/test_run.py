@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from jobs import build_rollups, maintain, maintain_queries, repair_late, run_queries
-from lakehouse.declare.settings import Settings
+from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.home.query_meaning import QueryChanged
 from lakehouse.queries.pairs.held_join import policy_of
 from lakehouse.queries.pairs.query import PairsQuery
 from lakehouse.queries.pairs.run import PairsRun
@@ -206,6 +207,31 @@ def test_online_and_repaired_pairs_are_all_pairs_each_once(streams: Streams) -> 
     assert online["ids"] > 0.8 * len(pairs)
     # Tasks of Spark have gone on with the sources that this process had heard.
     assert all(0 < rows < streams.heard("near")[bucket] for bucket, rows in heard.items())
+
+
+def test_a_join_whose_text_names_no_policy_goes_on_with_that_of_its_tables(streams: Streams) -> None:
+    """A join by a distance had needed slack by default; it has slack by source now."""
+    config, folder = streams.settings.config, streams.settings.queries.folder
+    usual = NEAR.replace("POLICY PER_SOURCE", "")
+    for name, text in (("before", f"{usual} POLICY NEEDED_SLACK"), ("begun", usual)):
+        (folder / f"{name}.sql").write_text(text)
+
+    def drained() -> dict[str, str]:
+        now = replace(streams, settings=load_settings(config))
+        for name in ("before", "begun"):
+            now.run(name, 1).drain()
+        return {name: now.settings.of_kind(PairsQuery)[name].policy for name in ("before", "begun")}
+
+    streams.land(0, some_rows(7, 0, 60))
+    at_first = drained()
+    (folder / "before.sql").write_text(usual)
+    streams.land(1, some_rows(7, 1, 60))
+    then = drained()
+    (folder / "before.sql").write_text(NEAR)
+
+    assert at_first == then == {"before": "needed_slack", "begun": "per_source"}
+    with pytest.raises(QueryChanged, match=r"POLICY needed_slack SPARE 0, it is .* POLICY per_source"):
+        drained()
 
 
 def test_a_batch_is_told_of_the_repairs_that_its_plan_names_and_chooses_slack_by_them(

@@ -12,26 +12,27 @@ from hypothesis import strategies as st
 from lakehouse.home.crashpoint import QUERY_FOLDING_POINTS
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import Entry
+from lakehouse.home.query_meaning import (
+    meanings,
+    read_definition,
+    replace_definition,
+    require_same,
+)
 from lakehouse.queries.runtime import batch_manifest
 from lakehouse.queries.runtime.batch_manifest import (
     LEAST,
     BatchManifest,
     Kind,
     ManifestMissing,
-    QueryChanged,
     Scale,
     Wanted,
     changes_at,
     last_manifest,
-    meanings,
     next_scales,
     next_spans,
     origin,
-    read_definition,
     read_manifest,
-    replace_definition,
     require_manifest,
-    require_same,
     write_manifest,
 )
 from lakehouse.queries.runtime.bucket_answers import in_new_buckets
@@ -92,28 +93,6 @@ def test_a_batch_takes_whole_ingest_batches_up_to_a_number_of_rows(
     expected: tuple[tuple[int, int], ...] | None,
 ) -> None:
     assert next_spans(taken, (left, right), most) == expected
-
-
-def test_another_meaning_is_refused_and_the_same_is_not(tmp_path: Path) -> None:
-    folder = tmp_path / "q"
-    require_same(folder, "q", "a JOIN b", "SELECT b")
-    require_same(folder, "q", "a JOIN b", "SELECT  b")
-
-    with pytest.raises(QueryChanged, match=r"it was SELECT b, it is SELECT c now; .*--forget q"):
-        require_same(folder, "q", "a JOIN c", "SELECT c")
-    with pytest.raises(QueryChanged, match=r"it was a JOIN b, it is a JOIN c now; .*--forget q"):
-        require_same(folder, "q", "a JOIN c", "SELECT b")
-    assert read_definition(folder) == "a JOIN b"
-
-
-def test_a_home_that_has_no_statements_yet_is_valid_and_gets_them(tmp_path: Path) -> None:
-    folder = tmp_path / "q"
-    replace_definition(folder, "a JOIN b", "SELECT b")
-    (folder / "statement").unlink()
-
-    assert meanings(folder, "a JOIN c", "SELECT c") == ("a JOIN b", "a JOIN c")
-    require_same(folder, "q", "a JOIN b", "SELECT b")
-    assert meanings(folder, "a JOIN c", "SELECT c") == ("SELECT b", "SELECT c")
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(1, 5), st.booleans())

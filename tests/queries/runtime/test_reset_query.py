@@ -9,15 +9,9 @@ import pytest
 from lakehouse.home.layout import Home
 from lakehouse.home.lease import LeaseHeld, lease
 from lakehouse.home.outcomes import read_all, record
+from lakehouse.home.query_meaning import QueryChanged, read_definition, replace_definition, require_same
 from lakehouse.queries.runtime import reset_query as forgetting
-from lakehouse.queries.runtime.batch_manifest import (
-    BatchManifest,
-    QueryChanged,
-    read_definition,
-    replace_definition,
-    require_same,
-    write_manifest,
-)
+from lakehouse.queries.runtime.batch_manifest import BatchManifest, write_manifest
 from lakehouse.queries.runtime.reset_query import forget, known_queries
 
 MEANING = "a JOIN b"

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from lakehouse.declare.problems import Problem
-from lakehouse.queries.kind import DEADLINE_US, Conjunct, Output, PythonCall
+from lakehouse.queries.kind import DEADLINE_US, Conjunct, Output, PythonCall, definition_of
 from lakehouse.queries.registered import QueryError, parse_query, read_queries
-from lakehouse.queries.runtime.batch_manifest import definition_of
 from lakehouse.queries.selection.query import Selected, SelectionQuery
 from tests.queries.declared_streams import stream_of
 

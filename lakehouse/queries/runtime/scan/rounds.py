@@ -35,8 +35,9 @@ from lakehouse.algorithms.scheduling.policies import DEFAULT
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.integrity import why_failed
 from lakehouse.home.ledger import accepted_in, read_extent
+from lakehouse.home.query_meaning import QueryChanged
 from lakehouse.queries.runtime.batch import MOST_ROWS
-from lakehouse.queries.runtime.batch_manifest import QueryChanged, finished
+from lakehouse.queries.runtime.batch_manifest import finished
 from lakehouse.queries.runtime.bucket_answers import Rows, computed_once, fit_here
 from lakehouse.queries.runtime.failure import Failure, clear_failure, read_failure, write_failure
 from lakehouse.queries.runtime.run import QueryRun, add
