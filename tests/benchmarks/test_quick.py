@@ -79,6 +79,7 @@ PRINTED: dict[str, dict[str, set[str]]] = {
         },
         "short_windows": {"short_windows", "short_windows_skipped"},
         "registered": {"registered"},
+        "silences": {"silences"},
         "speed": {"equality_tuples_per_s", "distance_times_real_time"},
         "repair": {"repair_cost_ratio"},
         "state": {"state_whole_s", "state_segments_s", "state_segments_bytes", "state_cold_s"},

@@ -18,7 +18,7 @@ Where the latest period has few pairs, neither what sources find nor what logged
 well: all silent sources are waited for, and no more rows are logged than by ``NeededSlack``.
 
 Guarantee: none for the future; a silence that is longer than ``gone_us`` is not waited for. Cost: that of
-``NeededSlack``, O(1) a row and O(sources) a choice. Memory: 104 bytes a source that is watched, ``SLOTS`` a side at
+``NeededSlack``, O(1) a row and O(sources) a choice. Memory: 112 bytes a source that is watched, ``SLOTS`` a side at
 most; more of them are not watched until others are gone, and their rows have the slack of ``NeededSlack``.
 
 Source: ours.

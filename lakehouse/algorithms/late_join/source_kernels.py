@@ -8,8 +8,8 @@ A silence *held rows back* if a row of it comes in that share behind it, older t
 it one. Whether to wait for a source is learnt from that:
 
 - not for one of which most of the last silences held nothing back, until one does;
-- of one that has never held rows back, not while few of the silences of its side's sources do. One that is gone held
-  nothing back, so nobody waits for sources that come and go;
+- of one that has never held rows back, not while few of the silences of its side's sources do. A silence that lasts
+  longer than it is waited for counts as one that held nothing back, so nobody waits for sources that come and go;
 - for ``LONGER`` times the longest silence of its side that held rows back, and ``FIRST`` at least.
 
 Silent sources of one side are not waited for either while all of them together send no more than the share ``SPARED``
@@ -42,6 +42,7 @@ SOURCE = np.dtype(
         ("backlog", np.float64),
         ("ended", np.int64),
         ("bursts", np.int64),
+        ("given_up", np.int64),
         ("rows", np.int64),
         ("pairs", np.int64),
         ("sent", np.float64),
@@ -67,7 +68,7 @@ FAR_AHEAD = 2**61
 # A silence takes one of so many parts of a source's backlog, rows held back make it 1; below a share nobody waits.
 WAITED_FOR, SILENCES = 0.3, 4
 # One silence is one of so many parts of what is known of all of a side; a wait lasts so many times the longest.
-POOLED, LONGER = 16, 4
+POOLED, LONGER = 8, 4
 # Rows and pairs of a source between two choices are the most of such times, which loses this share from each to the
 # next in which the source is heard: a silence that begins early in one leaves few rows in it.
 KEPT = 0.9
@@ -129,7 +130,7 @@ def watch_rows(
 def _begin(known: Any, source: int, event: int, time: int) -> None:
     """Note the first row of a source."""
     known.id, known.heard, known.reached, known.until, known.ended = source, time, event, NO_TIME, NO_TIME
-    known.gap, known.seen, known.backlog, known.bursts = 0.0, 1, 1.0, 0
+    known.gap, known.seen, known.backlog, known.bursts, known.given_up = 0.0, 1, 1.0, 0, 0
     known.rows, known.pairs, known.sent, known.found = 0, 0, 0.0, 0.0
 
 
@@ -145,7 +146,7 @@ def _hear(
         until, gap, is_changed = time + np.int64(drain * silence), limit, True
         known.until, known.ended = until, time
         known.backlog -= known.backlog / SILENCES
-        silences[SHARE] -= silences[SHARE] / POOLED
+        _note_silence(known, silences)
     if time >= until:
         known.reached = max(known.reached, event)
     elif known.reached < event < known.ended - limit:
@@ -153,8 +154,16 @@ def _hear(
     # The mean of the first rows, then of about the last sixteen.
     share = 1.0 / seen if seen < 16 else 1.0 / 16
     known.gap += share * (gap - known.gap)
-    known.heard, known.seen = time, seen + 1
+    known.heard, known.seen, known.given_up = time, seen + 1, 0
     return is_changed
+
+
+@njit(cache=True)
+def _note_silence(known: Any, silences: Any) -> None:
+    """Count a source's silence, once, as one that held nothing back; its first late row corrects that."""
+    if not known.given_up:
+        silences[SHARE] -= silences[SHARE] / POOLED
+    known.given_up = 1
 
 
 @njit(cache=True)
@@ -228,9 +237,13 @@ def _survey(watch: Any, side: int, time: int, slack: int) -> Any:
     sent, found, due, at = 0.0, 0.0, FAR_AHEAD, 0
     while at < totals[side, KNOWN]:
         known = records[side, listed[side, at]]
+        is_silent, wait = (
+            _is_silent(known, time, slack, gaps, judged),
+            _longest_wait(settings, silences[side]),
+        )
+        if is_silent and time - known.heard > min(wait, gone):
+            _note_silence(known, silences[side])
         if time - known.heard > gone:
-            if known.seen >= judged:
-                silences[side, SHARE] -= silences[side, SHARE] / POOLED
             known.seen = 0
             totals[side, KNOWN] -= 1
             listed[side, at] = listed[side, totals[side, KNOWN]]
@@ -238,11 +251,10 @@ def _survey(watch: Any, side: int, time: int, slack: int) -> Any:
         sent, found = sent + known.sent, found + known.found
         if time < known.until:
             due = min(due, known.until)
-        if _is_silent(known, time, slack, gaps, judged):
+        if is_silent:
             due = min(due, known.heard + np.int64(gone))
-            until = known.heard + _longest_wait(settings, silences[side])
-            if time <= until:
-                due = min(due, until + 1)
+            if time - known.heard <= wait:
+                due = min(due, known.heard + wait + 1)
         else:
             due = min(due, _next_change(known, slack, gaps, judged, gone))
         at += 1
