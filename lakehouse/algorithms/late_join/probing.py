@@ -11,6 +11,7 @@ costs time and never a pair.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,7 +61,7 @@ class Plan:
             raise ValueError(f"expected a width or radius of 0 or within 1e-100 and 1e100, found {reach}")
         return cls(np.array(shape), float(reach), offsets, _packed(condition.where))
 
-    @property
+    @cached_property
     def columns(self) -> int:
         """Return how many columns of numbers rows must have at least."""
         kind, first, second = self.shape.tolist()

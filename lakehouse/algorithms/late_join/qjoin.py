@@ -66,8 +66,6 @@ from lakehouse.algorithms.late_join.contract import (
 from lakehouse.algorithms.late_join.probing import Plan
 from lakehouse.algorithms.late_join.qjoin_kernels import BLOCK, join_rows
 from lakehouse.algorithms.late_join.ring_kernels import (
-    HEAD,
-    TAIL,
     count_living,
     empty_ring,
     expire,
@@ -289,7 +287,8 @@ class QJoin:
 
     def _living(self, side: int) -> tuple[Int64s, Any]:
         """Return number, time, cell and id of a side's living rows in processing order, and their numbers."""
-        most = self._filled[side]
+        tail, head = self._ring[4][side].tolist()
+        most = head - tail
         kept, numbers = np.empty((most, 4), np.int64), np.empty((most, self._plan.columns))
         living = list_living(self._sides, side, self._ring, kept, numbers)
         return kept[:living], numbers[:living]
@@ -336,19 +335,15 @@ class QJoin:
 
     def _make_room(self, rows: int) -> None:
         """See to it that so many rows of a side fit: make the rings anew, larger if they are full."""
-        if self._filled.max() + rows > self._room or self._ring[4].max() > LAST_POSITION:
+        (left, left_end), (right, right_end) = self._ring[4].tolist()
+        filled = max(left_end - left, right_end - right)
+        if filled + rows > self._room or max(left_end, right_end) > LAST_POSITION:
             expire(self._sides, self._ring[0], self._ring[4])
             living = max(len(self._living(side)[0]) for side in (0, 1))
             # With a quarter to spare: a ring that is nearly full would be made anew for every few rows.
             new = empty_ring(max(self._room, _power((living + rows) * 4 // 3 + 1)), self.columns)
             move_living(self._sides, self._ring, new)
             self._ring = new
-
-    @property
-    def _filled(self) -> Int64s:
-        """How many places of each side's ring are taken."""
-        ends: Int64s = self._ring[4]
-        return ends[:, HEAD] - ends[:, TAIL]
 
     @property
     def _room(self) -> int:

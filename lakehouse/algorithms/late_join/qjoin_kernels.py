@@ -110,7 +110,7 @@ def _ask(
     """Note the chains that each row has to walk, keep the row, and return how many chains there are."""
     _, _, _, row, cells, numbers, usable, _ = rows
     entries, order, values, heads, ends = ring
-    room, columns, asked = entries.shape[1], values.shape[2], np.uint64(0)
+    room, columns, slots, asked = entries.shape[1], values.shape[2], len(heads), np.uint64(0)
     for at in range(np.uint64(start), np.uint64(stop)):
         if refused[at]:
             continue
@@ -119,16 +119,18 @@ def _ask(
             mine = np.uint64(note.side)
             other = np.uint64(1) - mine
             low, high, tail = max(note.ts - window, note.horizon + 1), note.ts + window, ends[other, TAIL]
+            own = cells[at]
+            slot = slot_of(own, slots)
             for index in range(len(offsets)):
-                ask, cell = asks[asked], cells[at] + offsets[index]
+                ask, cell = asks[asked], own + offsets[index]
                 ask.cell, ask.low, ask.high, ask.edge, ask.row = cell, low, high, note.edge, row[at]
                 ask.at, ask.base, ask.tail, ask.matches = at, other * np.uint64(room), tail, 0
-                head = heads[slot_of(cell, len(heads)), other]
+                head = heads[slot if cell == own else slot_of(cell, slots), other]
                 chains[asked] = (asked << ASK_BITS) | (np.uint64(head) & POSITION)
                 # Most chains of a sparse join are empty: the next ask takes the place of one that is.
                 asked += np.uint64(head >= tail)
             if note.kept:
-                where = keep(entries, order, heads, ends, mine, note.ts, cells[at], row[at], number)
+                where = keep(entries, order, heads, ends, mine, note.ts, own, slot, row[at], number)
                 for column in range(columns):
                     values[mine, where, column] = numbers[at, column]
         number += 1

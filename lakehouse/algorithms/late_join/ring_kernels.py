@@ -46,10 +46,19 @@ def slot_of(cell: int, slots: int) -> Any:
 
 @njit(cache=True)
 def keep(
-    entries: Any, order: Any, heads: Any, ends: Any, mine: Any, event: int, cell: int, row: int, number: int
+    entries: Any,
+    order: Any,
+    heads: Any,
+    ends: Any,
+    mine: Any,
+    event: int,
+    cell: int,
+    slot: Any,
+    row: int,
+    number: int,
 ) -> Any:
-    """Put a row in front of its chain, and return where it lies; there is room for it."""
-    position, slot = ends[mine, HEAD], slot_of(cell, len(heads))
+    """Put a row in front of its chain, which is in ``slot``, and return where it lies; there is room for it."""
+    position = ends[mine, HEAD]
     where = np.uint64(position) & np.uint64(entries.shape[1] - 1)
     entry = entries[mine, where]
     entry.ts, entry.cell, entry.row, entry.next = event, cell, row, heads[slot, mine]
@@ -100,6 +109,7 @@ def move_living(sides: Any, old: Any, new: Any) -> None:
                     np.uint64(side),
                     entry.ts,
                     entry.cell,
+                    slot_of(entry.cell, len(new[3])),
                     entry.row,
                     order[side, where],
                 )
@@ -128,5 +138,6 @@ def put_back(side: int, ring: Any, kept: Any, numbers: Any) -> None:
     """Put listed rows of a side, in order of their number, into a ring that has room."""
     for index in range(len(kept)):
         number, event, cell, row = kept[index]
-        at = keep(ring[0], ring[1], ring[3], ring[4], np.uint64(side), event, cell, row, number)
+        slot = slot_of(cell, len(ring[3]))
+        at = keep(ring[0], ring[1], ring[3], ring[4], np.uint64(side), event, cell, slot, row, number)
         ring[2][side, at] = numbers[index]

@@ -54,7 +54,7 @@ def figures(quick: bool) -> dict[str, Any]:
             length_s / _best(soccer, Distance(5.0), int(window_s * SECOND), name, min(rounds, 5)), 1
         )
         for window_s in (2.0, 0.2)
-        for name in ("constant", "needed_slack")
+        for name in POLICIES
     }
     choice_us = round(_choices(4_000 if quick else 24_000, min(rounds, 5)))
     if not quick:
