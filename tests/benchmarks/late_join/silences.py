@@ -12,8 +12,8 @@ in fifty 300 ms.
 | at random | 1,500, whose rows have no rhythm: one in fifty looks silent at any time |
 | more than are watched | 5,000 of the same |
 
-Both run as registered queries do: one bucket, batches of 500 rows, without and with spare rows. The rules that slack by
-source learns silences by were chosen on the mobile network of ``real.py`` and on the second, third and sixth stream.
+Both run as registered queries do: one bucket, batches of 500 rows, without and with spare rows. What slack by source
+learns of silences was chosen with the mobile network of ``real.py`` and the third and fourth stream in view.
 """
 
 from __future__ import annotations

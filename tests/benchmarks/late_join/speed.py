@@ -2,7 +2,8 @@
 
 Seconds are of the processor's time that this process used. Keys are drawn evenly, three rows of ten are late. What
 decides the speed of equal keys is how many rows are held, in or beyond the processor's caches, and how many pairs
-come out; the number of keys does not. Rows come from 40 sources, which one of the policies watches. DuckDB joins the
+come out; the number of keys does not. Rows come from 40 sources, which one of the policies watches; it is also given
+rows of 100,000 sources, of which it watches those that have room. DuckDB joins the
 same rows at once and in no order, by key and by window of time (each right row in three windows); it has no rows to
 hold, and waits until the last row is there. A stream of few rows is bound by the choices of slack instead: of a row
 every 3.6 s, with a choice every 10 s, the microseconds a choice are told, its rows included.
@@ -28,7 +29,7 @@ from tests.oracles.late_join.constant_slack import ConstantSlack
 
 # Rows held by both sides, and partners of a row.
 SIZES = ((1400, 0.5), (1400, 5.0), (52_000, 0.5), (52_000, 5.0))
-SPACING_US, SLACK_US, SOURCES = 10, 5000, 40
+SPACING_US, SLACK_US, SOURCES, MANY_SOURCES = 10, 5000, 40, 100_000
 POLICIES = ("constant", "needed_slack", "per_source")
 DISTANCE_S = 30.0
 PEER = """
@@ -47,6 +48,10 @@ def figures(quick: bool) -> dict[str, Any]:
         for held, partners in SIZES
         for name, seconds in _equal_keys(rows, held, partners, rounds).items()
     }
+    held, partners = SIZES[0]
+    many = keyed(rows, _keys(held, partners), MANY_SOURCES)
+    seconds = _best(many, Equality(), _window_us(held), "per_source", min(rounds, 5))
+    equality[f"{held}_{partners:g}_per_source_of_{MANY_SOURCES}"] = round(rows / seconds)
     length_s = 10.0 if quick else DISTANCE_S
     soccer = recording("D1", length_s, 1.0)
     distance = {
@@ -99,14 +104,21 @@ def sparse(rows: int) -> Batch:
 
 def _equal_keys(rows: int, held: int, partners: float, rounds: int) -> dict[str, float]:
     """Return the seconds of each policy, and of DuckDB, for a stream of which so many rows are held."""
-    window_us = held * SPACING_US - SLACK_US
-    batch = keyed(rows, round(window_us / (2 * SPACING_US) / partners))
+    window_us, batch = _window_us(held), keyed(rows, _keys(held, partners))
     # In turns, so that other work on the machine slows none alone; the first turn only warms up.
     turns = [
         {name: _seconds(batch, Equality(), window_us, name) for name in POLICIES} for _ in range(rounds + 1)
     ]
     taken = {name: min(turn[name] for turn in turns[1:]) for name in POLICIES}
     return taken | {"duckdb": _in_duckdb(batch, window_us, min(rounds, 2))}
+
+
+def _window_us(held: int) -> int:
+    return held * SPACING_US - SLACK_US
+
+
+def _keys(held: int, partners: float) -> int:
+    return round(_window_us(held) / (2 * SPACING_US) / partners)
 
 
 def _in_duckdb(batch: Batch, window_us: int, rounds: int) -> float:
@@ -127,12 +139,12 @@ def _in_duckdb(batch: Batch, window_us: int, rounds: int) -> float:
     return min(taken)
 
 
-def keyed(rows: int, keys: int) -> Batch:
+def keyed(rows: int, keys: int, sources: int = SOURCES) -> Batch:
     """Return rows 10 us apart, three of ten late by 2 ms on average."""
     rng = np.random.default_rng(8)
     late = np.where(rng.random(rows) < 0.3, rng.exponential(2000.0, rows), 0.0).astype(np.int64)
     event = np.arange(rows) * 10
-    side, key, source = (rng.integers(0, below, rows) for below in (2, keys, SOURCES))
+    side, key, source = (rng.integers(0, below, rows) for below in (2, keys, sources))
     return Batch.of(side, event - late, arrival_us=event, key=key, source=source)
 
 
