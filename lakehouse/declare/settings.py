@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
@@ -22,6 +23,7 @@ from lakehouse.declare.store_address import SUCH_AS, is_place, is_url
 from lakehouse.declare.stream import Kept, Microseconds, Source, Stream
 from lakehouse.home.control.move_in import move_in
 from lakehouse.home.control.place import use as use_control
+from lakehouse.home.damaged import DamagedFile
 from lakehouse.home.layout import Home
 from lakehouse.home.query_meaning import read_definition
 from lakehouse.home.tables_place import moved_tables
@@ -284,8 +286,10 @@ def _as_begun(registered: Mapping[str, Query], home: Home) -> dict[str, Query]:
     """Return queries as their tables were made: an earlier version may have understood a text differently."""
     begun = dict(registered)
     for name, query in registered.items():
-        if earlier := query.earlier_readings():
-            meant = read_definition(home.batch_manifests(name))
+        earlier = query.earlier_readings()
+        # What is damaged is told by the jobs of its query: others run, and this one can be forgotten.
+        with suppress(DamagedFile):
+            meant = read_definition(home.batch_manifests(name)) if earlier else None
             begun[name] = next((each for each in earlier if definition_of(each) == meant), query)
     return begun
 

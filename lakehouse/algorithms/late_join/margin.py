@@ -5,8 +5,10 @@ The rest of the loss is for what the past does not tell.
 
 from __future__ import annotations
 
-# With fewer pairs in a period, what its logged rows missed is known too badly to log many rows.
-FEW_PAIRS = 1000
+# Where fewer pairs of a period may be missed, one burst decides, and what logged rows missed is known badly.
+FEW_MISSED = 50
+# The share of the allowed loss for a policy that sees silences come: their bursts are no surprise.
+SEEING_SILENCES = 0.5
 
 
 def usual_margin(recall: float) -> float:
@@ -18,13 +20,22 @@ def usual_margin(recall: float) -> float:
     return min(0.25, 12.5 * (1 - recall))
 
 
-def margin_seeing_silences(recall: float) -> float:
-    """Return the share for a policy that sees silences come: twice as much, as their bursts are no surprise.
+def few_pairs(recall: float) -> float:
+    """Return with how many pairs a period no longer has few: so many that a few dozen may be missed.
 
-    >>> margin_seeing_silences(0.95), round(margin_seeing_silences(0.99), 9)
+    >>> round(few_pairs(0.95)), round(few_pairs(0.99))
+    (1000, 5000)
+    """
+    return FEW_MISSED / (1 - recall)
+
+
+def margin_of_few(recall: float) -> float:
+    """Return the share for a policy that sees silences come, where a period has few pairs.
+
+    >>> margin_of_few(0.95), round(margin_of_few(0.99), 9)
     (0.5, 0.25)
     """
-    return 2 * usual_margin(recall)
+    return min(SEEING_SILENCES, 2 * usual_margin(recall))
 
 
 def usual_logged(recall: float) -> float:

@@ -145,8 +145,8 @@ def choose_bins(settled: Any, newest: Any, rule: Any, spare: Any, grid: Any) -> 
     Args:
         settled: as ``sum_settled`` returns it; its last period is written over.
         newest: counted and estimated pairs and rows by lag of the newest quarter.
-        rule: the share of pairs that every period must reach, the share of rows that may be logged, and that share
-            where the latest period has few pairs, with how many pairs it no longer has.
+        rule: the share of pairs that every period must reach with the share of rows that may be logged, both where
+            the latest period has few pairs, and with how many pairs it no longer has.
         spare: how long a quarter lasted, the window, rows to spare.
         grid: the slacks.
     """
@@ -154,8 +154,9 @@ def choose_bins(settled: Any, newest: Any, rule: Any, spare: Any, grid: Any) -> 
     counted, estimated, behind = newest
     totals[-1] = _cover(open_pairs + counted + estimated, covered[-1])
     known = known + behind
-    share, logged, logged_of_few, few = rule
-    logged = logged_of_few if totals[-1] < few else logged
+    (share, logged), of_few, few = rule
+    if totals[-1] < few:
+        share, logged = of_few
     lasted, window, rows = spare
     least = spare_slack(known, max(most, behind.sum()), lasted, window, rows, grid)
     for side in range(2):

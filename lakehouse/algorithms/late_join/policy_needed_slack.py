@@ -89,8 +89,8 @@ class NeededSlack:
             )
         self.recall, self.period_us, self.step_us = recall, period_us, step_us
         self.margin, self.logged, self.spare = margin, logged, spare
-        # What differs where the latest period has fewer pairs: here nothing.
-        self._logged_of_few, self._few = logged, 0
+        # Margin and logged rows where the latest period has fewer pairs: here nothing differs.
+        self._of_few, self._few = (margin, logged), 0.0
         self.grid: Int64s = slack_grid(granularity_us)
         self.watch: Watch = NO_WATCH
         self._quarter_us = period_us // QUARTERS_PER_PERIOD
@@ -138,7 +138,9 @@ class NeededSlack:
         if self._settled[-1] == 0 and not newest[-1].any():
             self._since_us = time_us
         lasted_us = min(self._quarter_us, max(self.step_us, time_us - self._since_us))
-        rule = judged_share(self.recall, self.margin), self.logged, self._logged_of_few, self._few
+        margin_of_few, logged_of_few = self._of_few
+        of_all = judged_share(self.recall, self.margin), self.logged
+        rule = of_all, (judged_share(self.recall, margin_of_few), logged_of_few), self._few
         spare = lasted_us, self._window_us, self.spare
         left, right = choose_bins(self._settled, newest, rule, spare, self.grid)
         return int(self.grid[left]), int(self.grid[right])

@@ -14,8 +14,9 @@ that come and go end so. No wait lasts longer than four times the longest silenc
 ``first_us``. Nor are silent sources waited for that together send no more rows, and find no more pairs, than the share
 that the recall allows to be missed: one sensor of forty at a recall of 0.95.
 
-Where the latest period has few pairs, neither what sources find nor what logged rows miss is known
-well: all silent sources are waited for, and no more rows are logged than by ``NeededSlack``.
+Where the latest period has few pairs, neither what sources find nor what logged rows miss is known well: all silent
+sources are waited for, no more rows are logged than by ``NeededSlack``, and above a recall of 0.98 less of the allowed
+loss is used.
 
 Guarantee: none for the future; a silence that is longer than ``gone_us`` is not waited for. Cost: that of
 ``NeededSlack``, O(1) a row and O(sources) a choice. Memory: 112 bytes a source that is watched, ``SLOTS`` a side at
@@ -28,7 +29,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.algorithms.late_join.margin import FEW_PAIRS, margin_seeing_silences, usual_logged
+from lakehouse.algorithms.late_join.margin import SEEING_SILENCES, few_pairs, margin_of_few, usual_logged
 from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack, parts_of
 from lakehouse.algorithms.late_join.source_kernels import make_known
 from lakehouse.algorithms.late_join.sources import pack, unpack, watch_of
@@ -43,8 +44,8 @@ class PerSource(NeededSlack):
     """The slack policy that waits for silent sources.
 
     Args:
-        recall, period_us, step_us: as ``NeededSlack`` takes them, and its other settings by name. By default twice its
-            margin, as silences are seen and not guessed, and a twentieth of rows logged at any recall.
+        recall, period_us, step_us: as ``NeededSlack`` takes them, and its other settings by name. By default half of
+            the allowed loss as margin, as silences are seen and not guessed, and a twentieth of rows logged.
         gaps: how many of its usual gaps a source must be late to count as silent.
         seen: how many rows of a source tell its usual gap.
         drain: the share of a silence for which the source still counts as silent once it is heard.
@@ -53,7 +54,8 @@ class PerSource(NeededSlack):
             of ``gone_us`` by default.
         spared: the share of rows, and of pairs, up to which silent sources are not waited for; what the recall allows
             to be missed by default.
-        few: with fewer pairs in the latest period, what sources find and what logged rows miss is not relied on.
+        few: with fewer pairs in the latest period, what sources find and what logged rows miss is not relied on; by
+            default 50 over what the recall allows to be missed, 1,000 pairs at 0.95.
 
     Raises:
         ValueError: as ``NeededSlack``; or a setting here is below 0.
@@ -71,20 +73,24 @@ class PerSource(NeededSlack):
         gone_us: int | None = None,
         first_us: int | None = None,
         spared: float | None = None,
-        few: int = FEW_PAIRS,
+        few: float | None = None,
         **settings: Any,
     ) -> None:
-        super().__init__(recall, period_us, step_us, **(_settings_for(recall) | settings))
+        super().__init__(
+            recall, period_us, step_us, **({"margin": SEEING_SILENCES, "logged": 0.05} | settings)
+        )
         gone_us = period_us if gone_us is None else gone_us
         first_us = gone_us // 4 if first_us is None else first_us
         self.spared = 1 - recall if spared is None else spared
-        found = gaps, seen, drain, gone_us, first_us, self.spared, few
+        self._few = few_pairs(recall) if few is None else few
+        found = gaps, seen, drain, gone_us, first_us, self.spared, self._few
         if min(found) < 0:
             raise ValueError(f"expected settings from 0, found {found}")
         self.watch = watch_of(SLOTS, gaps=gaps, seen=seen, drain=drain, gone_us=gone_us, first_us=first_us)
-        self._few = few
-        if "logged" not in settings:
-            self._logged_of_few = usual_logged(recall)
+        self._of_few = (
+            settings.get("margin", margin_of_few(recall)),
+            settings.get("logged", usual_logged(recall)),
+        )
 
     def choose(self, time_us: int) -> Slacks:
         """Return the cheapest slacks, and let the watch know what sources sent and found since the last choice."""
@@ -100,7 +106,3 @@ class PerSource(NeededSlack):
         """Become the policy that the snapshot was taken of; all settings must be the same."""
         super().restore(packed)
         unpack(self.watch, parts_of(packed)[-1])
-
-
-def _settings_for(recall: float) -> dict[str, float]:
-    return {"margin": margin_seeing_silences(recall), "logged": 0.05}

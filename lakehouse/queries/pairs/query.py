@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from lakehouse.algorithms.late_join.conditions import Band, Comparison, Distance, Equality
-from lakehouse.algorithms.late_join.margin import judged_share, margin_seeing_silences, usual_margin
+from lakehouse.algorithms.late_join.margin import SEEING_SILENCES, judged_share, usual_margin
 from lakehouse.declare.durations import format_duration
 from lakehouse.queries.kind import Conjunct, Output, Query, where_text
 
@@ -170,8 +170,8 @@ def buckets_in_words(query: PairsQuery, number: str) -> str:
 
 
 def margin_of(query: PairsQuery) -> float:
-    """Return the share of the allowed loss that our policies may use."""
-    return (margin_seeing_silences if query.policy == "per_source" else usual_margin)(query.recall)
+    """Return the share of the allowed loss that our policies may use where periods have many pairs."""
+    return SEEING_SILENCES if query.policy == "per_source" else usual_margin(query.recall)
 
 
 def policy_in_words(query: PairsQuery) -> str:

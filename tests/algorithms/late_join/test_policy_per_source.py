@@ -271,6 +271,21 @@ def test_where_pairs_are_few_no_more_rows_are_logged_than_by_default() -> None:
     assert shares[0] < 0.03 < shares[1]
 
 
+def test_where_pairs_are_few_less_of_the_allowed_loss_is_used_at_high_recalls() -> None:
+    rng = np.random.default_rng(5)
+    arrival = np.arange(20_000) * 1_000
+    late = np.where(rng.random(20_000) < 0.2, rng.exponential(SECOND / 10, 20_000), 0.0).astype(np.int64)
+    side, source = rng.integers(0, 2, 20_000), rng.integers(0, 4, 20_000)
+    batch = Batch.of(side, arrival - late, arrival_us=arrival, key=side * 0, source=source)
+
+    def slack_us(recall: float, few: float) -> int:
+        policy = PerSource(recall, 10 * SECOND, few=few, logged=1.0, spared=0.0)
+        return max(joined(policy, batch)[0].slacks_us)
+
+    assert slack_us(0.95, few=0) == slack_us(0.95, few=1e9)
+    assert slack_us(0.99, few=0) < slack_us(0.99, few=1e9)
+
+
 def test_more_sources_than_slots_are_watched_alike_however_rows_are_divided(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -347,10 +362,10 @@ def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float]) -> Non
         PerSource(**{"recall": 0.9, "period_us": 100, **wrong})  # type: ignore[arg-type]
 
 
-def test_by_default_it_uses_twice_the_margin_and_logs_as_many_rows_at_any_recall() -> None:
+def test_by_default_it_uses_half_of_the_allowed_loss_and_logs_as_many_rows_at_any_recall() -> None:
     for recall in (0.5, 0.95, 0.99):
         ours, watching = NeededSlack(recall, 10 * SECOND), PerSource(recall, 10 * SECOND)
 
-        assert watching.margin == 2 * ours.margin
+        assert watching.margin == 0.5 >= 2 * ours.margin
         assert watching.logged == 0.05 >= ours.logged
     assert PerSource(0.9, 10 * SECOND, margin=0.1, logged=0.2).margin == 0.1
