@@ -49,7 +49,8 @@ class PerSource(NeededSlack):
         gaps: how many of its usual gaps a source must be late to count as silent.
         seen: how many rows of a source tell its usual gap.
         drain: the share of a silence for which the source still counts as silent once it is heard.
-        gone_us: stream time after which a silent source is not waited for any more; the period by default.
+        gone_us: stream time after which a silent source is not waited for any more, at least ``step_us``; the period
+            by default.
         first_us: how long a silent source is waited for before any silence of its side has held rows back; a quarter
             of ``gone_us`` by default.
         spared: the share of rows, and of pairs, up to which silent sources are not waited for; what the recall allows
@@ -58,7 +59,7 @@ class PerSource(NeededSlack):
             default 50 over what the recall allows to be missed, 1,000 pairs at 0.95.
 
     Raises:
-        ValueError: as ``NeededSlack``; or a setting here is below 0.
+        ValueError: as ``NeededSlack``; or a setting here is below 0, or ``gone_us`` below ``step_us``.
     """
 
     def __init__(
@@ -84,8 +85,8 @@ class PerSource(NeededSlack):
         self.spared = 1 - recall if spared is None else spared
         self._few = few_pairs(recall) if few is None else few
         found = gaps, seen, drain, gone_us, first_us, self.spared, self._few
-        if min(found) < 0:
-            raise ValueError(f"expected settings from 0, found {found}")
+        if min(found) < 0 or gone_us < step_us:
+            raise ValueError(f"expected settings from 0, and gone_us from step_us, {step_us}, found {found}")
         self.watch = watch_of(SLOTS, gaps=gaps, seen=seen, drain=drain, gone_us=gone_us, first_us=first_us)
         self._of_few = (
             settings.get("margin", margin_of_few(recall)),

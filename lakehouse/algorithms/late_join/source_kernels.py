@@ -190,7 +190,10 @@ def _next_change(known: Any, slack: int, gaps: float, judged: float, gone: float
 
 @njit(cache=True)
 def count_pairs(watch: Any, side: Any, start: int, stop: int, slots: Any, trace: Any) -> None:
-    """Count the pairs that rows found for their sources; ``slots`` as ``watch_rows`` wrote them."""
+    """Count the pairs that rows found for their sources; ``slots`` as ``watch_rows`` wrote them.
+
+    A slot has one source for all of them: since the last row of one that is forgotten, a choice of slack has been due.
+    """
     records = watch[0]
     for at in range(start, stop):
         slot = slots[at - start]
@@ -237,10 +240,8 @@ def _survey(watch: Any, side: int, time: int, slack: int) -> Any:
     sent, found, due, at = 0.0, 0.0, FAR_AHEAD, 0
     while at < totals[side, KNOWN]:
         known = records[side, listed[side, at]]
-        is_silent, wait = (
-            _is_silent(known, time, slack, gaps, judged),
-            _longest_wait(settings, silences[side]),
-        )
+        is_silent = _is_silent(known, time, slack, gaps, judged)
+        wait = _longest_wait(settings, silences[side])
         if is_silent and time - known.heard > min(wait, gone):
             _note_silence(known, silences[side])
         if time - known.heard > gone:
