@@ -58,10 +58,11 @@ def _judged(case: Case, recall: float) -> list[list[Any]]:
     as_registered = {OURS: BUCKETS if isinstance(case.condition, Equality) else 1, BY_SOURCE: 1}
     ways = [(name, buckets, spare) for name, buckets in as_registered.items() for spare in (0, SPARE_ROWS)]
     before = [(name, BUCKETS, SPARE_ROWS) for name, buckets in as_registered.items() if buckets != BUCKETS]
-    return [[*way, *_told(case, recall, *way)] for way in (*ways, *before)]
+    return [[*way, *told(case, recall, *way)] for way in (*ways, *before)]
 
 
-def _told(case: Case, recall: float, name: str, buckets: int, spare: int) -> list[Any]:
+def told(case: Case, recall: float, name: str, buckets: int, spare: int) -> list[Any]:
+    """Return periods scored and met, mean and peak rows held, and the share of rows logged."""
     policy = partial(POLICIES[name], recall, case.period_us, case.step_us, spare=spare)
     found = run_in_buckets(case, policy, buckets, BATCH_ROWS)
     met, scored = periods(case, found).met(recall)

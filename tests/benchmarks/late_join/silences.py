@@ -26,14 +26,15 @@ import numpy as np
 
 from lakehouse.algorithms.late_join.conditions import Distance
 from lakehouse.algorithms.late_join.contract import Batch
-from lakehouse.algorithms.late_join.policy_needed_slack import NeededSlack
 from lakehouse.queries.pairs.query import SPARE_ROWS
 from tests.benchmarks import page
-from tests.benchmarks.late_join.run import Case, case_of, periods, run_in_buckets
-from tests.benchmarks.late_join.short_windows import BATCH_ROWS, POLICIES
+from tests.benchmarks.late_join.real import RECALLS
+from tests.benchmarks.late_join.registered import told
+from tests.benchmarks.late_join.run import Case, case_of
+from tests.benchmarks.late_join.short_windows import POLICIES
 from tests.benchmarks.late_join.streams import LONGEST_SILENCE_S, SECOND
 
-RECALLS, SQUARE_M, LENGTH_S, QUICK_S = (0.95, 0.99), 60.0, 600.0, 90.0
+SQUARE_M, LENGTH_S, QUICK_S = 60.0, 600.0, 90.0
 Rows = tuple[Any, Any, Any]
 
 
@@ -101,7 +102,7 @@ QUICK = ("hold back", "come and go, 10 s")
 def figures(quick: bool) -> dict[str, Any]:
     """Return, by stream, recall, policy and spare rows: periods met and scored, mean and peak rows held."""
     rows = [
-        [stream, recall, name, spare, *_told(case, recall, POLICIES[name], spare)]
+        [stream, recall, name, spare, *told(case, recall, name, 1, spare)]
         for stream in (QUICK if quick else STREAMS)
         for case in [_case(stream, QUICK_S if quick else LENGTH_S)]
         for recall in RECALLS
@@ -143,13 +144,6 @@ def _case(stream: str, length_s: float) -> Case:
     columns = {"arrival_us": arrival_us, "row": order, "numbers": places[order], "source": source[order]}
     batch = Batch.of(source[order] % 2, event_us, **columns)
     return case_of(batch, Distance(5.0), SECOND // 5, 60 * SECOND, SECOND)
-
-
-def _told(case: Case, recall: float, kind: type[NeededSlack], spare: int) -> list[Any]:
-    policy = partial(kind, recall, case.period_us, case.step_us, spare=spare)
-    found = run_in_buckets(case, policy, 1, BATCH_ROWS)
-    met, scored = periods(case, found).met(recall)
-    return [scored, met, found.mean_held, found.peak_held, found.logged_share]
 
 
 def _in_order(parts: list[Rows]) -> Rows:
