@@ -26,10 +26,15 @@ def read_definition(folder: Path) -> str | None:
 
 
 def _meaning(path: Path) -> str | None:
+    text = _read(path)
+    return None if text is None else _IN_BUCKETS.sub("", text)
+
+
+def _read(path: Path) -> str | None:
     if not path.is_file():
         return None
     with naming(path, f"{RESTORE}, or start over with `tidemark queries --forget {path.parent.name}`"):
-        return _IN_BUCKETS.sub("", path.read_text("utf-8"))
+        return path.read_text("utf-8")
 
 
 def replace_definition(folder: Path, definition: str, statement: str) -> None:
@@ -77,6 +82,5 @@ def is_of(folder: Path, definition: str) -> bool:
 
 def read_buckets(folder: Path) -> int | None:
     """Return the number of buckets that an earlier version made part of the meaning; None of other versions."""
-    path = folder / "query"
-    found = _IN_BUCKETS.search(path.read_text("utf-8")) if path.is_file() else None
+    found = _IN_BUCKETS.search(_read(folder / "query") or "")
     return int(found[1]) if found else None

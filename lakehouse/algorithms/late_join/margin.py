@@ -35,7 +35,7 @@ def margin_of_few(recall: float) -> float:
     >>> margin_of_few(0.95), round(margin_of_few(0.99), 9)
     (0.5, 0.25)
     """
-    return min(SEEING_SILENCES, 2 * usual_margin(recall))
+    return 2 * usual_margin(recall)
 
 
 def usual_logged(recall: float) -> float:

@@ -237,11 +237,11 @@ def _survey(watch: Any, side: int, time: int, slack: int) -> Any:
     """Return what a side's sources send and find, and when other ones are waited for; forget those that are gone."""
     records, listed, totals, settings, silences, _ = watch
     gaps, judged, gone = settings[GAPS], settings[SEEN], settings[GONE]
+    wait = _longest_wait(settings, silences[side])
     sent, found, due, at = 0.0, 0.0, FAR_AHEAD, 0
     while at < totals[side, KNOWN]:
         known = records[side, listed[side, at]]
         is_silent = _is_silent(known, time, slack, gaps, judged)
-        wait = _longest_wait(settings, silences[side])
         if is_silent and time - known.heard > min(wait, gone):
             _note_silence(known, silences[side])
         if time - known.heard > gone:

@@ -291,7 +291,7 @@ def test_more_sources_than_slots_are_watched_alike_however_rows_are_divided(
 ) -> None:
     monkeypatch.setattr("lakehouse.algorithms.late_join.policy_per_source.SLOTS", 2)
     rng = np.random.default_rng(4)
-    # In a gap all sources are forgotten, and others take their slots inside the block.
+    # In a gap all sources are forgotten, and others take their slots behind it.
     event = np.arange(400) - rng.integers(0, 6, 400) + 100 * (np.arange(400) >= 130)
     batch = Batch.of(rng.integers(0, 2, 400), event, source=rng.integers(0, 5, 400))
     whole, single = (QJoin(Equality(), 6, PerSource(0.8, 40, 8, granularity_us=1, few=0)) for _ in range(2))
