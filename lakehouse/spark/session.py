@@ -266,7 +266,10 @@ def _options(settings: Settings) -> dict[str, str]:
     if own.is_local or own.shuffle_partitions:
         partitions = str(own.shuffle_partitions or _PARTITIONS)
         options |= {"spark.sql.shuffle.partitions": partitions, "spark.default.parallelism": partitions}
-    if not own.is_local:
+    if own.is_local:
+        # Workers of a cluster get the project's code with their first task, after their daemon has started.
+        options["spark.python.daemon.module"] = "lakehouse.spark.worker_daemon"
+    else:
         options |= cluster_options(own, store=settings.tables.scheme)
     if settings.tables.scheme is not None:
         options |= spark_options(settings.tables.scheme)

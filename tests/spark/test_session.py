@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import gc
 import subprocess
+import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.errors import PySparkValueError
+from pyspark.sql import SparkSession
 
 from lakehouse.spark import session
 from lakehouse.spark.session import EngineEnded, naming_death
@@ -47,3 +51,15 @@ def test_what_fails_because_the_jvm_has_ended_says_so(engine: str, error: Except
 def test_other_errors_stay(engine: str) -> None:
     with pytest.raises(KeyError), naming_death():
         raise KeyError("column")
+
+
+@pytest.mark.spark
+def test_a_task_does_not_read_the_archives_of_spark_again(spark: SparkSession) -> None:
+    def path_of_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        archives = [path for path in sys.path if path.endswith((".jar", "pyspark.zip", "-src.zip"))]
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"archives": [archives], "frozen": [gc.get_freeze_count() > 0]})
+
+    rows = spark.range(1).mapInArrow(path_of_worker, "archives array<string>, frozen boolean").collect()
+
+    assert {(tuple(row.archives), row.frozen) for row in rows} == {((), True)}
