@@ -26,7 +26,7 @@ def main() -> None:
     # What the daemon has imported stays as long as its workers do: no collection needs to look at it.
     gc.collect()
     gc.freeze()
-    daemon.manager()
+    daemon.manager()  # type: ignore[no-untyped-call]
 
 
 if __name__ == "__main__":

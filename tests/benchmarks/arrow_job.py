@@ -11,6 +11,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 
 JOBS = 30
 PROCESS = """
@@ -30,7 +31,7 @@ for job in range(2 * int(sys.argv[3])):
 half = len(seconds) // 2
 print(json.dumps([statistics.median(seconds[half:]), statistics.median(processor[half:])]))
 """
-OWN_OF_SPARK = {"options": {"spark.python.daemon.module": "pyspark.daemon"}}
+OWN_OF_SPARK: Mapping[str, object] = {"options": {"spark.python.daemon.module": "pyspark.daemon"}}
 
 
 def figures(quick: bool) -> dict[str, float]:
@@ -46,7 +47,7 @@ def figures(quick: bool) -> dict[str, float]:
     }
 
 
-def _job(own: dict[str, object], jobs: int) -> tuple[float, float]:
+def _job(own: Mapping[str, object], jobs: int) -> tuple[float, float]:
     with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as folder:
         called = [sys.executable, "-c", PROCESS, folder, json.dumps(own), str(jobs)]
         printed = subprocess.run(called, check=True, capture_output=True, text=True).stdout

@@ -3,7 +3,7 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -55,7 +55,7 @@ def test_other_errors_stay(engine: str) -> None:
 
 @pytest.mark.spark
 def test_a_task_does_not_read_the_archives_of_spark_again(spark: SparkSession) -> None:
-    def path_of_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def path_of_worker(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         archives = [path for path in sys.path if path.endswith((".jar", "pyspark.zip", "-src.zip"))]
         for _ in batches:
             yield pa.RecordBatch.from_pydict({"archives": [archives], "frozen": [gc.get_freeze_count() > 0]})
