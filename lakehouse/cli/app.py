@@ -35,6 +35,7 @@ from lakehouse.cli.commands import (
     run,
     serve,
     simulate,
+    spark,
     sql,
     status,
     token,
@@ -46,7 +47,7 @@ from lakehouse.home.ownership import keep_private
 
 # In the order in which the help lists them.
 COMMANDS = (
-    *(init, simulate, bridge, collect, run, serve, ask, plot, sql, web, status),
+    *(init, simulate, bridge, collect, run, serve, ask, plot, sql, spark, web, status),
     *(metrics, plan, queries, explain, doctor, requeue, accept_loss, rebuild, retract, token, airflow),
 )
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130

@@ -107,6 +107,8 @@ def send_words_to(log: int) -> None:
     """Let what the JVM says in its life go to the file of this descriptor, if it is started later."""
     # Py4J logs every connection that it closes, the last ones after the log is closed.
     logging.getLogger("py4j").setLevel(logging.WARNING)
+    # PySpark prints each refused statement with the JVM's whole stack, besides raising it.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     _LOG.append(log)
 
 

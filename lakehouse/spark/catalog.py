@@ -1,0 +1,92 @@
+"""Names of a home's tables in Spark's catalog, for Spark jobs that its users write: ``raw.telemetry``.
+
+A schema is a kind of table (``raw``, ``rollup``, ``pairs`` ...), a table a stream or registered query. Each name stands
+for the Delta table where the home has it, so ``VERSION AS OF`` works, and the newest version is read at each query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse.declare.settings import Settings
+from lakehouse.home.layout import Home
+from lakehouse.spark import tables
+from lakehouse.spark.session import started_session
+
+_CONNECT = "org.apache.spark.sql.connect.SparkConnectPlugin"
+
+
+class WrongStatement(ValueError):
+    """A statement that Spark refuses before it runs."""
+
+
+def named_tables(settings: Settings) -> dict[str, Path]:
+    """Return the tables that exist of the declared streams and registered queries, by schema and name."""
+    paths = [path for path in _paths(settings) if tables.exists(path)]
+    return {f"{path.parent.name}.{path.name}": path for path in paths}
+
+
+def _paths(settings: Settings) -> Iterator[Path]:
+    layout: Home = settings.layout
+    for stream in settings.streams:
+        yield from (layout.raw(stream), layout.quarantine(stream), layout.ledger(stream))
+        yield from (layout.rollup(stream), layout.corrections(stream))
+    for query in settings.registered:
+        yield from layout.tables_of(query)
+
+
+def open_session(settings: Settings) -> SparkSession:
+    """Start this process's session, in which the home's tables have names.
+
+    Cost: the start of the session, and some tenths of a second for each table.
+
+    Raises:
+        RuntimeError: when jars are missing, with the command that fetches them.
+        ClusterUnavailable: when no master answers.
+    """
+    return _named(started_session(settings), settings)
+
+
+def serve_sessions(settings: Settings, port: int, token: str) -> SparkSession:
+    """Start a session as ``open_session`` does that serves Spark Connect on the loopback to whoever has the token.
+
+    Raises:
+        RuntimeError, ClusterUnavailable: as ``open_session``.
+    """
+    options = {
+        **settings.spark.options,
+        "spark.plugins": _CONNECT,
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.connect.grpc.port.maxRetries": "0",
+        "spark.connect.authenticate.token": token,
+    }
+    own = settings.spark.model_copy(update={"options": options})
+    return open_session(settings.model_copy(update={"spark": own}))
+
+
+def result_of(spark: SparkSession, statement: str) -> DataFrame:
+    """Return the rows of a statement, which runs when they are asked for.
+
+    Raises:
+        WrongStatement: with Spark's first sentence, without its plan.
+    """
+    try:
+        return spark.sql(statement)
+    except AnalysisException as error:
+        raise WrongStatement(str(error).splitlines()[0]) from None
+
+
+def _named(spark: SparkSession, settings: Settings) -> SparkSession:
+    known = named_tables(settings)
+    for schema in sorted({name.partition(".")[0] for name in known}):
+        spark.sql(f"CREATE SCHEMA IF NOT EXISTS `{schema}`")
+    for name, path in known.items():
+        schema, _, table = name.partition(".")
+        location = str(path.absolute()).replace("\\", "\\\\").replace("'", "\\'")
+        spark.sql(f"CREATE TABLE IF NOT EXISTS `{schema}`.`{table}` USING DELTA LOCATION '{location}'")
+    return spark
