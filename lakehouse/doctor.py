@@ -13,21 +13,22 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib import metadata
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING
 
 from lakehouse.declare.config_paths import config_file, home_folder
 from lakehouse.declare.problems import ConfigError
 from lakehouse.home.integrity import damage_in, tables_of
 from lakehouse.home.layout import Home
 from lakehouse.home.ownership import is_private
-from lakehouse.home.set_aside import read_set_aside
 from lakehouse.home.tables_place import is_on_store
+from lakehouse.home_checks import NAMED, Finding, State, examine_home
 
-State = Literal["ok", "warning", "wrong"]
+if TYPE_CHECKING:
+    from lakehouse.declare.settings import Settings
+
 PYTHONS = ((3, 11), (3, 14))
 JAVAS = (17, 21)
 # Known to work together; Spark's patch releases have broken Delta before, and Spark 4.2 breaks Great Expectations.
@@ -45,19 +46,7 @@ EXACT = {
 AIRFLOW_PORT = 8080
 LITTLE_SPACE, NO_SPACE = 2 * 1024**3, 200 * 1024**2
 NETWORK_FILE_SYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs")
-# Of what is set aside, so much is named.
-_NAMED = 5
 _SETUP = "run `make setup`"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One check: what was found, and what to do when it is not ok."""
-
-    check: str
-    state: State
-    found: str
-    fix: str = ""
 
 
 def examine(config: Path | None = None, home: Path | None = None) -> list[Finding]:
@@ -65,10 +54,13 @@ def examine(config: Path | None = None, home: Path | None = None) -> list[Findin
 
     Where the configuration names a cluster, a session is started on it and its workers are looked at: longer.
     """
+    settings = _settings(config, home)
     findings = [_python(), _java(), *_versions(), _jars(), _class_archive()]
-    findings += [_port(AIRFLOW_PORT), _config(config, home), *_home(config, home)]
-    findings += [*_control(config, home), *_stores(config, home), *_store_of_tables(config, home)]
-    return [*findings, *_spark(config, home)]
+    findings += [_port(AIRFLOW_PORT), _config(config, home), *_home(config, home, settings)]
+    if settings is None:
+        return findings
+    findings += [*_control(settings), *_stores(settings), *_store_of_tables(settings)]
+    return [*findings, *_spark(settings)]
 
 
 def _python() -> Finding:
@@ -175,9 +167,8 @@ def _config(config: Path | None, home: Path | None) -> Finding:
     return Finding("configuration", "ok", f"{path}; streams: {streams}")
 
 
-def _control(config: Path | None, home: Path | None) -> Iterator[Finding]:
+def _control(settings: Settings) -> Iterator[Finding]:
     """Say where the control store is, and whether it answers; nothing where a home has none yet."""
-    from lakehouse.declare.settings import load_settings
     from lakehouse.home.control.database import ControlUnreachable
     from lakehouse.home.control.local import LocalStore
     from lakehouse.home.control.schema import ControlNewer, ControlOlder
@@ -185,10 +176,6 @@ def _control(config: Path | None, home: Path | None) -> Iterator[Finding]:
     from lakehouse.home.control.store import FILE
     from lakehouse.home.damaged import DamagedFile
 
-    try:
-        settings = load_settings(config, home)
-    except ConfigError:
-        return
     store = LocalStore(settings.home / FILE)
     fix = "start that database, or mend its URL in TIDEMARK_CONTROL" if settings.control else "as it says"
     try:
@@ -200,16 +187,11 @@ def _control(config: Path | None, home: Path | None) -> Iterator[Finding]:
         yield Finding("control", "wrong", str(error), fix)
 
 
-def _stores(config: Path | None, home: Path | None) -> Iterator[Finding]:
-    """Say of each stream that lands on an object store whether this answers; nothing where no settings can be read."""
-    from lakehouse.declare.settings import load_settings
+def _stores(settings: Settings) -> Iterator[Finding]:
+    """Say of each stream that lands on an object store whether this answers."""
     from lakehouse.declare.store_address import is_remote
 
-    try:
-        streams = load_settings(config, home).streams
-    except ConfigError:
-        return
-    remote = {name: each.source for name, each in streams.items() if is_remote(each.source.path)}
+    remote = {name: each.source for name, each in settings.streams.items() if is_remote(each.source.path)}
     if not remote:
         return
     from lakehouse.home.store_client import StoreUnavailable
@@ -228,14 +210,9 @@ def _stores(config: Path | None, home: Path | None) -> Iterator[Finding]:
         yield Finding(f"store of {name}", "ok", found)
 
 
-def _store_of_tables(config: Path | None, home: Path | None) -> Iterator[Finding]:
+def _store_of_tables(settings: Settings) -> Iterator[Finding]:
     """Race writers against the store that has the tables; nothing where they are in the home."""
-    from lakehouse.declare.settings import load_settings
-
-    try:
-        place = load_settings(config, home).layout.tables
-    except ConfigError:
-        return
+    place = settings.layout.tables
     if not is_on_store(place):
         return
     from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
@@ -273,14 +250,8 @@ def _store_of_tables(config: Path | None, home: Path | None) -> Iterator[Finding
         yield Finding("store of tables", "ok", f"{place}: one of {WRITERS} writers won, {ROUNDS} times")
 
 
-def _spark(config: Path | None, home: Path | None) -> Iterator[Finding]:
-    """Say where Spark runs, and whether its workers are as this driver is; nothing where no settings can be read."""
-    from lakehouse.declare.settings import load_settings
-
-    try:
-        settings = load_settings(config, home)
-    except ConfigError:
-        return
+def _spark(settings: Settings) -> Iterator[Finding]:
+    """Say where Spark runs, and whether its workers are as this driver is."""
     own = settings.spark
     if own.is_local:
         yield Finding("spark", "ok", f"{own.master}: inside each job's process")
@@ -304,7 +275,7 @@ def _spark(config: Path | None, home: Path | None) -> Iterator[Finding]:
     )
 
 
-def _home(config: Path | None, home: Path | None) -> Iterator[Finding]:
+def _home(config: Path | None, home: Path | None, settings: Settings | None) -> Iterator[Finding]:
     try:
         folder = home_folder(home, config)
     except ConfigError as error:
@@ -330,25 +301,26 @@ def _home(config: Path | None, home: Path | None) -> Iterator[Finding]:
         )
     yield _disk(present)
     yield _tables(Home(folder))
-    yield from _set_aside(folder)
+    yield from examine_home(Home(folder), settings)
+
+
+def _settings(config: Path | None, home: Path | None) -> Settings | None:
+    """Return the settings, None where they cannot be read."""
+    from lakehouse.declare.settings import load_settings
+
+    try:
+        return load_settings(config, home)
+    except ConfigError:
+        return None
 
 
 def _tables(layout: Home) -> Finding:
     """Compare every file of the tables with what their logs say of it."""
     tables = tables_of(layout)
-    damage = list(islice(damage_in(tables), _NAMED))
+    damage = list(islice(damage_in(tables), NAMED))
     if damage:
         return Finding("tables", "wrong", "; ".join(damage), "do what is said of each file")
     return Finding("tables", "ok", f"{len(tables)}, each file whole")
-
-
-def _set_aside(home: Path) -> Iterator[Finding]:
-    aside = read_set_aside(Home(home))
-    for stream in dict.fromkeys(each.stream for each in aside):
-        found = [f"{each.place} ({each.error})" for each in aside if each.stream == stream]
-        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-        fix = f"mend what the error says, then `tidemark requeue {stream} --reason set_aside`"
-        yield Finding(f"set aside of {stream}", "warning", "; ".join(found[:_NAMED]) + more, fix)
 
 
 def _disk(folder: Path) -> Finding:

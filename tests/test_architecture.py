@@ -57,7 +57,7 @@ MAY_IMPORT = {
     "sql": set(),
 }
 # Above the layers: the command line reaches everything, inside the command that needs it.
-FREE = ("lakehouse/cli", "lakehouse/doctor.py", "lakehouse/__init__.py")
+FREE = ("lakehouse/cli", "lakehouse/doctor.py", "lakehouse/home_checks.py", "lakehouse/__init__.py")
 ONLY_IN = {
     "pyspark": ("lakehouse/spark", "lakehouse/streams", "lakehouse/queries", "quality", "jobs"),
     "delta": ("lakehouse/spark", "lakehouse/streams"),

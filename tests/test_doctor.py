@@ -8,7 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakehouse.doctor import AIRFLOW_PORT, EXACT, Finding, examine
+from lakehouse.doctor import AIRFLOW_PORT, EXACT, examine
+from lakehouse.home_checks import Finding
 from lakehouse.spark.archived_classes import archive_file
 from lakehouse.spark.jars import locked_jars
 from tests.serving.streams import write_delta

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.doctor import Finding
 from lakehouse.home.schema_change import SchemaChange
+from lakehouse.home_checks import Finding
 from lakehouse.service.tasks import Tally
 from lakehouse.simulator.truth import Truth
 

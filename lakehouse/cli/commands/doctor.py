@@ -1,4 +1,4 @@
-"""``tidemark doctor``: check this machine, with a fix for each problem."""
+"""``tidemark doctor``: check this machine and the home, with a fix for each problem."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ EXAMPLES = (
 
 
 def doctor(context: typer.Context, as_json: AsJson = False) -> int:
-    """Check this machine and say how to fix each problem.
+    """Check this machine and the home, and say how to fix each problem.
 
-    Checks Java, versions that must match, jars, ports, configuration and home. Exit code 1 if something is wrong;
+    Checks Java, versions that must match, jars, ports and configuration; of the home last runs, quarantine and clocks. Exit code 1 if something is wrong;
     warnings do not count.
     """
     from dataclasses import asdict

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from lakehouse.home.heartbeats import Heartbeat, write_heartbeat
+from lakehouse.home.layout import Home
+from lakehouse.home.outcomes import record
+from lakehouse.home_checks import Finding, examine_home
+from lakehouse.streams.sources.manifest import LandedFile, Manifest
+from lakehouse.streams.sources.manifest_store import ManifestStore
+from tests.serving.conftest import Lakehouse
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def _found(layout: Home, now: datetime = NOW) -> dict[str, Finding]:
+    return {finding.check: finding for finding in examine_home(layout, None, now)}
+
+
+def _ended(layout: Home, job: str, ok: bool, at: datetime, error: str | None = None) -> None:
+    record(layout, job, "readings", ok, at, 1.0, {}, error)
+
+
+def test_a_home_whose_jobs_ended_well_is_fine(tmp_path: Path) -> None:
+    _ended(Home(tmp_path), "ingest", True, NOW - timedelta(hours=1))
+
+    assert [finding.state for finding in examine_home(Home(tmp_path), None, NOW)] == ["ok"]
+
+
+def test_a_job_whose_last_run_failed_is_wrong_with_its_error(tmp_path: Path) -> None:
+    _ended(Home(tmp_path), "publish", False, NOW - timedelta(hours=1), "no space left\nat a.py")
+    _ended(Home(tmp_path), "ingest", True, NOW - timedelta(hours=1))
+
+    found = _found(Home(tmp_path))
+
+    assert list(found) == ["publish of readings"]
+    assert found["publish of readings"].state == "wrong"
+    assert found["publish of readings"].found.endswith(": no space left")
+
+
+def test_a_home_without_a_run_for_days_stands_still(tmp_path: Path) -> None:
+    _ended(Home(tmp_path), "ingest", True, NOW - timedelta(days=9, hours=1))
+
+    found = _found(Home(tmp_path))["last run"]
+
+    assert (found.state, found.found) == ("warning", "no job has ended for 9 days")
+
+
+def test_a_clock_before_the_last_run_is_wrong(tmp_path: Path) -> None:
+    _ended(Home(tmp_path), "ingest", True, NOW + timedelta(days=1))
+
+    assert _found(Home(tmp_path))["clock"].state == "wrong"
+
+
+def test_a_bridge_that_says_nothing_more_is_wrong(tmp_path: Path) -> None:
+    at = NOW.isoformat(timespec="milliseconds")
+    write_heartbeat(Home(tmp_path), Heartbeat("bridge", "meters", "running", at, at, 1))
+
+    found = _found(Home(tmp_path))["bridge of meters"]
+
+    assert (found.state, found.found[:12]) == ("wrong", "silent since")
+    assert "`tidemark bridge`" in found.fix
+
+
+def test_landed_files_that_are_gone_before_they_were_read_are_named(tmp_path: Path) -> None:
+    layout, there = Home(tmp_path), tmp_path / "there.csv"
+    there.write_text("a")
+    files = (LandedFile(str(there), 1, 0), LandedFile(str(tmp_path / "gone.csv"), 1, 0))
+    ManifestStore(layout.manifests("readings")).put_in_place(Manifest(1, "data", files=files))
+
+    found = _found(layout)["files of readings"]
+
+    assert (found.state, found.found) == ("warning", f"gone before they were read: {tmp_path / 'gone.csv'}")
+
+
+def test_quarantine_shares_and_times_ahead_of_the_clock_are_told(lakehouse: Lakehouse) -> None:
+    found = _found(lakehouse.home, datetime(1970, 1, 1, tzinfo=UTC) - timedelta(days=3))
+
+    assert "bad_value 6" in found["quarantine of deep"].found
+    assert found["quarantine of deep"].state in ("warning", "wrong")
+    assert "3d ahead of this machine" in found["clock of deep"].found
