@@ -15,8 +15,8 @@ EXAMPLES = (
 def doctor(context: typer.Context, as_json: AsJson = False) -> int:
     """Check this machine and the home, and say how to fix each problem.
 
-    Checks Java, versions that must match, jars, ports and configuration; of the home last runs, quarantine and clocks. Exit code 1 if something is wrong;
-    warnings do not count.
+    Checks Java, versions that must match, jars, ports and configuration, and of the home last runs, quarantine and
+    clocks. Exit code 1 if something is wrong; warnings do not count.
     """
     from dataclasses import asdict
 

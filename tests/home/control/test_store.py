@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.doctor import Finding, examine
+from lakehouse.doctor import examine
 from lakehouse.home.control import local, place, schema
 from lakehouse.home.control.database import ControlUnreachable
 from lakehouse.home.control.schema import STEPS, ControlNewer, ControlOlder
 from lakehouse.home.control.store import FILE, store_of
 from lakehouse.home.damaged import DamagedFile
+from lakehouse.home_checks import Finding
 from tests.home.control.postgres import Postgres
 
 ROOT = Path(__file__).parents[3]
