@@ -9,25 +9,24 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
 from airflow.providers.cncf.kubernetes.utils.xcom_sidecar import PodDefaults
 from airflow.sdk.bases.decorator import DecoratedOperator, determine_kwargs, task_decorator_factory
 
+from dags._pod_failure import PERMANENT, SKIPPED, PodOperator
+
 RESULT = f"{PodDefaults.XCOM_MOUNT_PATH}/return.json"
-# Neither a signal nor an exit code that Python or the shell uses.
-SKIPPED = 99
 # A node may have to download an image of three gigabytes first.
 START_S = 900
 
 
-class PodTask(DecoratedOperator, KubernetesPodOperator):
+class PodTask(DecoratedOperator, PodOperator):
     """A function that a pod calls: its arguments are words of the pod's command, its result is a file there."""
 
     custom_operator_name = "@step"
     # The command consists of arguments that are already rendered.
     template_fields = (
         *DecoratedOperator.template_fields,
-        *(name for name in KubernetesPodOperator.template_fields if name not in ("cmds", "arguments")),
+        *(name for name in PodOperator.template_fields if name not in ("cmds", "arguments")),
     )
 
     def __init__(self, *, python_callable: Callable[..., Any], **options: Any) -> None:
@@ -52,8 +51,8 @@ class PodTask(DecoratedOperator, KubernetesPodOperator):
         asked = dict(determine_kwargs(self.python_callable, (), {**context, **self.op_kwargs}))
         if "params" in asked:
             asked["params"] = dict(asked["params"])
-        told = ("--arguments", json.dumps(asked), "--result", RESULT, "--skipped", str(SKIPPED))
-        return [self.dag_id, self.task_id, *told]
+        codes = ("--skipped", str(SKIPPED), "--permanent", str(PERMANENT))
+        return [self.dag_id, self.task_id, "--arguments", json.dumps(asked), "--result", RESULT, *codes]
 
     def build_pod_request_obj(self, context: Any = None, **options: Any) -> Any:
         """Return the pod; its sidecar, which passes the result on, is the same image with as few rights."""

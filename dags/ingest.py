@@ -3,7 +3,7 @@
 - **Job** `jobs/ingest.py`, one task per stream
 - **Reads** each stream's landing folder or topics
 - **Writes** `raw`, `quarantine` and `ledger`; a finished run starts `rollups`
-- **If a stream cannot be read** its task fails, and the others continue
+- **If a stream cannot be read** its task fails and the run is red; the others continue
 - **If it is late** answers are as old as the last run; nothing is lost, the next run ingests everything that has
   landed
 - **While `tidemark serve` runs** it skips the service's streams, with the reason
@@ -17,7 +17,7 @@ from airflow.sdk import dag, task
 
 from dags._defaults import INGEST_SCHEDULE, RAW, dag_defaults
 from dags._service_skip import unserved
-from dags._step import step
+from dags._step import fail_run_of, step
 
 
 @dag(dag_id="ingest", schedule=INGEST_SCHEDULE, doc_md=__doc__, tags=["tidemark", "tables"], **dag_defaults())
@@ -40,7 +40,9 @@ def ingest() -> None:
     def landed(figures: Any) -> int:
         return len(figures)
 
-    landed(take.expand(stream=choose()))
+    taken = take.expand(stream=choose())
+    landed(taken)
+    fail_run_of(taken)
 
 
 ingest()

@@ -39,7 +39,7 @@ def repair() -> None:
 
         return run_one(repair_late.run, query, params)
 
-    @step(multiple_outputs=False, map_index_template="{{ task.op_kwargs['query'] }}", retries=0)
+    @step(multiple_outputs=False, map_index_template="{{ task.op_kwargs['query'] }}")
     def judge(query: str, params: Any = None) -> dict[str, Any]:
         from jobs import check_queries
         from jobs.scheduled import run_one

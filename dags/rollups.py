@@ -5,6 +5,7 @@
 - **Writes** `rollup`, one commit per stream; a finished run starts `quality`
 - **Backfill** trigger it with `from` and `to`: the nodes of that range, widened to whole nodes of the last level, are
   built again from raw in one commit; this is refused if raw rows are deleted
+- **If a stream fails** the run is red; the others are checked and published
 - **If it is late** recent rows wait in raw; published answers stay right for the time they cover
 - **While `tidemark serve` runs** it skips the service's streams, with the reason
 """
@@ -17,7 +18,7 @@ from airflow.sdk import dag, task
 
 from dags._defaults import RAW, ROLLUP, dag_defaults, range_end
 from dags._service_skip import unserved
-from dags._step import step
+from dags._step import fail_run_of, step
 
 
 @dag(
@@ -49,11 +50,14 @@ def rollups() -> None:
 
         return run_one(build_rollups.run_or_rebuild(params), stream, params)
 
-    @task(outlets=[ROLLUP])
+    # A stream whose rollups cannot be built fails alone: the others are checked and published.
+    @task(outlets=[ROLLUP], trigger_rule="all_done_min_one_success")
     def built(figures: Any) -> int:
         return len(figures)
 
-    built(build.expand(stream=choose()))
+    made = build.expand(stream=choose())
+    built(made)
+    fail_run_of(made)
 
 
 rollups()

@@ -9,14 +9,17 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 
 from lakehouse.declare.settings import Settings
 from lakehouse.home.atomic_files import write_text
+from lakehouse.home.lease import lease
 
 DAGS = Path(__file__).resolve().parent.parent / "dags"
+# Making the metadata takes some 15 s on an idle machine.
+PREPARED_WITHIN_S = 180.0
 
 
 def environment(settings: Settings) -> dict[str, str]:
@@ -70,20 +73,34 @@ def _configure(settings: Settings) -> None:
         airflow.dispose_orm(do_log=False)
         airflow.configure_vars()
         airflow.configure_orm()
-    mark = migrated_mark(settings)
-    if not mark.exists():
-        db.initdb()
-        mark.touch()
+    with preparing_metadata(settings) as is_needed:
+        if is_needed:
+            db.initdb()
 
 
-def migrated_mark(settings: Settings) -> Path:
-    """Return the file that says that the home's metadata fit the installed Airflow."""
-    return settings.layout.airflow / f"migrated-{version('apache-airflow')}"
+@contextmanager
+def preparing_metadata(settings: Settings) -> Iterator[bool]:
+    """Tell whether the home's metadata are still to be made to fit the installed Airflow, which the block then does.
+
+    Another process that needs them waits for it.
+    """
+    home = settings.layout.airflow
+    mark = home / f"migrated-{version('apache-airflow')}"
+    if mark.exists():
+        yield False
+        return
+    with lease(home, PREPARED_WITHIN_S):
+        is_needed = not mark.exists()
+        yield is_needed
+        if is_needed:
+            mark.touch()
 
 
 def _secret(home: Path) -> str:
     """Return the home's own random secret, readable by its owner alone."""
     path = home / "secret"
     if not path.exists():
-        write_text(path, secrets.token_hex(32), mode=0o600)
+        # Another process may have made it meanwhile; all use that one.
+        with suppress(FileExistsError):
+            write_text(path, secrets.token_hex(32), mode=0o600, is_new=True)
     return path.read_text(encoding="ascii")

@@ -22,7 +22,7 @@ from urllib.request import urlopen
 
 import psutil
 
-from infra.airflow_home import environment, migrated_mark
+from infra.airflow_home import environment, preparing_metadata
 from lakehouse.declare.settings import Settings
 
 HEALTHY_WITHIN_S = 180
@@ -83,12 +83,9 @@ def serving(settings: Settings, port: int) -> Iterator[Service]:
 
 
 def _migrate(settings: Settings, port: int, log: Path) -> None:
-    mark = migrated_mark(settings)
-    if mark.exists():
-        return
-    if _started(["db", "migrate"], _variables(settings, port), log).wait():
-        raise AirflowDidNotStart(f"Airflow could not prepare its metadata; see {log}")
-    mark.touch()
+    with preparing_metadata(settings) as is_needed:
+        if is_needed and _started(["db", "migrate"], _variables(settings, port), log).wait():
+            raise AirflowDidNotStart(f"Airflow could not prepare its metadata; see {log}")
 
 
 def _components(port: int) -> dict[str, list[str]]:

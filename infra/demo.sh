@@ -32,7 +32,7 @@ step() {
 }
 
 run() {
-    printf '\n$ tidemark run      (Airflow and Spark log to %s)\n' "$TIDEMARK_HOME/airflow/logs/run.log"
+    printf '\n$ tidemark run      (log: %s)\n' "$TIDEMARK_HOME/airflow/logs/run.log"
     $run run >"$folder/run.txt"
     printf 'all figures: %s\n' "$folder/run.txt"
 }

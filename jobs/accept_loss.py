@@ -10,6 +10,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from lakehouse.declare.problems import Permanent
 from lakehouse.declare.settings import Settings
 from lakehouse.home.heartbeats import lease_timeout_s
 from lakehouse.streams.batch_records import StreamTables
@@ -21,7 +22,7 @@ from lakehouse.streams.topics import Topics
 Lost = tuple[OffsetRange, ...]
 
 
-class NoTopics(ValueError):
+class NoTopics(Permanent, ValueError):
     """A stream that reads no topic cannot lose messages."""
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from jobs.command import run_for_streams
+from lakehouse.declare.problems import Permanent
 from lakehouse.declare.settings import Settings
 from lakehouse.declare.stream import instant_us
 from lakehouse.home.corrections import read_corrections
@@ -22,7 +23,7 @@ from lakehouse.streams import corrections, rollup
 from lakehouse.streams.rebuild import plan_all
 
 
-class NothingIngested(RuntimeError):
+class NothingIngested(Permanent, RuntimeError):
     """There are no raw rows to build from."""
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from jobs.outcome import job_of, recorded
-from lakehouse.declare.problems import ConfigError
+from lakehouse.declare.problems import ConfigError, NotDeclared
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.outcomes import error_text
 from lakehouse.home.ownership import keep_private
@@ -57,7 +57,7 @@ def _run_for(kind: Kind, run: Callable[..., dict[str, Any]], argv: Sequence[str]
         settings = load_settings(asked.config, asked.home)
         known, find = _known(settings, kind)
         names = [find(name).name for name in asked.names] or list(known)
-    except (ConfigError, KeyError) as error:
+    except (ConfigError, NotDeclared) as error:
         print(error, file=sys.stderr)
         return 2
     from lakehouse.spark.session import build_session

@@ -1,4 +1,4 @@
-"""Run every DAG once over the landed files, in this process, with one Spark session and nothing to install.
+"""Run every DAG once over the landed files, in this process, with nothing to install and at most one Spark session.
 
 The order is fixed here, not by assets: ``dag.test()`` runs one DAG, and an asset event starts nothing here. Airflow's
 own messages go to ``<home>/airflow/logs/run.log``. A failure stops the DAGs after it, with two exceptions: a stream
@@ -46,7 +46,7 @@ def run(
 
     ``streams`` names the streams to run, all by default; a publish always holds them all. ``queries`` names the
     queries to run, by default all over these streams alone. ``progress`` gets one line per job. Airflow adds about 10
-    s to the time of the jobs, most of it for its imports, while Spark starts beside it.
+    s to the time of the jobs, most of it for its imports.
 
     Raises:
         KeyError: if a stream is not declared, or a query not registered.
@@ -129,7 +129,9 @@ def _words_to(log: Path) -> Iterator[Aloud]:
 def _opened(log: Path) -> IO[str]:
     # Airflow's loggers keep their first stream, so it stays open as long as this process.
     log.parent.mkdir(parents=True, exist_ok=True)
-    return log.open("w", encoding="utf-8", buffering=1)
+    log.write_bytes(b"")
+    # To its end, wherever that is: another run on this home may write to it, too.
+    return log.open("a", encoding="utf-8", buffering=1)
 
 
 def _tell(outcome: Outcome, progress: Progress, aloud: Aloud) -> None:

@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from jobs.run_dags import ORDER, WATCHING
 from lakehouse.home.outcomes import error_text
@@ -37,19 +37,25 @@ def function_of(dag: str, task: str) -> Callable[..., Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the task that the command line names; return 0, 1 if it failed, or ``--skipped`` if it was skipped."""
+    """Run the task that the command line names; return 0, 1 if it failed, or what the options say."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("dag")
     parser.add_argument("task")
     parser.add_argument("--arguments", type=json.loads, default={}, help="what it is called with, as JSON")
     parser.add_argument("--result", type=Path, help="where what it returns is written, as JSON")
     parser.add_argument("--skipped", type=int, default=0, help="exit code where there was nothing to do")
+    parser.add_argument(
+        "--permanent", type=int, default=1, help="exit code of an error that a retry meets again"
+    )
     asked = parser.parse_args(argv)
     try:
         answer = json.dumps(function_of(asked.dag, asked.task)(**asked.arguments))
     except AirflowSkipException as reason:
         print(f"skipped: {reason}", flush=True)
         return int(asked.skipped)
+    except AirflowFailException as error:
+        print(f"{asked.dag} {asked.task}: {error}", file=sys.stderr)
+        return int(asked.permanent)
     except Exception as error:
         print(f"{asked.dag} {asked.task}: {error_text(error)}", file=sys.stderr)
         return 1

@@ -12,8 +12,10 @@ from typing import Any, Literal
 
 from jobs.outcome import ALL_STREAMS, job_of, recorded
 from lakehouse.declare.config_paths import config_file, given_home
+from lakehouse.declare.problems import Permanent as Permanent
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.heartbeats import served_by, service_heartbeat
+from lakehouse.home.outcomes import error_text as error_text
 from lakehouse.home.ownership import keep_private
 
 ALL_QUERIES = "all"

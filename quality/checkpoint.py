@@ -5,23 +5,25 @@
 
 Where tables are on a store, results and pages are there too (``shared_reports.py``).
 
-Importing Great Expectations takes 8 s; the context is built once per process and home. Nothing leaves the machine:
-analytics are off, and pages load nothing from elsewhere (``pages.py``). Results keep counts and extremes of metrics,
-no sample values.
+Importing Great Expectations takes 8 s; the context is built once per process and home, and again after another process
+has changed the project. One process at a time works on it, under a lease: its files are read, changed and written back
+as a whole. Nothing leaves the machine: analytics are off, and pages load nothing from elsewhere (``pages.py``). Results
+keep counts and extremes of metrics, no sample values.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.declare.settings import QualitySettings, Settings
 from lakehouse.home.layout import Home
+from lakehouse.home.lease import lease
 from quality.gate import Verdict
 from quality.rules import Rule, load_rules
 from quality.shared_reports import shared_reports
@@ -36,6 +38,11 @@ if TYPE_CHECKING:
 
 SITE = "local_site"
 RESULT_FORMAT = {"result_format": "BASIC", "partial_unexpected_count": 0}
+# A check holds the project for a second or two: this is enough for the checks of a hundred streams at once.
+TIMEOUT_S = 300.0
+
+
+OPENED: list[Project] = []
 
 
 def judge(settings: Settings, stream: str, frames: Sequence[Frame]) -> list[Verdict]:
@@ -43,9 +50,17 @@ def judge(settings: Settings, stream: str, frames: Sequence[Frame]) -> list[Verd
 
     Raises:
         KeyError: when a frame lacks a metric that a rule is about.
+        LeaseHeld: when other checks have held the reports for long.
     """
+    # Imported before the lease: other processes would wait for it.
+    import great_expectations  # noqa: F401
+
+    with lease(settings.layout.reports, TIMEOUT_S), opened_project(settings) as project:
+        return _judged(project, settings, stream, frames)
+
+
+def _judged(project: Project, settings: Settings, stream: str, frames: Sequence[Frame]) -> list[Verdict]:
     reports, quality = settings.layout.reports, settings.quality
-    project = open_project(reports, quality)
     verdicts: list[Verdict] = []
     judged: list[Any] = []
     with shared_reports(settings.layout) as forgotten:
@@ -70,15 +85,29 @@ def _is_ours(page: Path) -> bool:
     return page.exists() and "Content-Security-Policy" in page.read_text(encoding="utf-8")[:1000]
 
 
+def stamp_of(reports: Path) -> tuple[tuple[str, int, int], ...]:
+    """Return what changes when a process writes the project's file or a suite; nothing where there is none."""
+    project = reports / "gx"
+    stats = {path.name: path.stat() for path in project.glob("*.yml")}
+    stats |= {path.name: path.stat() for path in project.glob("expectations/*.json")}
+    return tuple(sorted((name, found.st_ino, found.st_mtime_ns) for name, found in stats.items()))
+
+
 @dataclass
 class Project:
     """This process's context for one home and its limits, and what was made in it: made again, it would be refused."""
 
     context: FileDataContext
+    reports: Path
     limits: QualitySettings
+    stamp: tuple[tuple[str, int, int], ...] = ()
     suites: dict[str, gx.ExpectationSuite] = field(default_factory=dict)
     sources: dict[str, Any] = field(default_factory=dict)
     checkpoints: dict[tuple[str, str], gx.Checkpoint] = field(default_factory=dict)
+
+    def is_of(self, reports: Path, limits: QualitySettings) -> bool:
+        """Whether it is of this folder and these limits, and no other process has changed it."""
+        return (self.reports, self.limits, self.stamp) == (reports, limits, stamp_of(reports))
 
     def checkpoint(self, stream: str, table: str) -> gx.Checkpoint:
         """Return what judges the frames of a stream's table, made on first use."""
@@ -126,12 +155,22 @@ def _expectation(rule: Rule, settings: QualitySettings) -> Expectation:
     )
 
 
-@lru_cache(maxsize=1)
-def open_project(reports: Path, limits: QualitySettings) -> Project:
-    """Return the context below a folder, made on first use; about 8 s, most of it imports.
+@contextmanager
+def opened_project(settings: Settings) -> Iterator[Project]:
+    """Give the project of a home's reports: the last one of this process, or one opened again; the lease is held.
 
-    The last one alone is kept: with other limits its suites are others.
+    It is opened again for another home or other limits, whose suites are others, and if another process has changed
+    its file, which this one would write back as it was. Opening takes about 8 s the first time, most of it imports.
     """
+    reports, limits = settings.layout.reports, settings.quality
+    kept = OPENED.pop() if OPENED else None
+    project = kept if kept and kept.is_of(reports, limits) else _open(reports, limits)
+    yield project
+    project.stamp = stamp_of(reports)
+    OPENED.append(project)
+
+
+def _open(reports: Path, limits: QualitySettings) -> Project:
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     import great_expectations as gx
     from great_expectations.data_context.types.base import ProgressBarsConfig
@@ -140,7 +179,7 @@ def open_project(reports: Path, limits: QualitySettings) -> Project:
     context = gx.get_context(mode="file", project_root_dir=reports)
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
     context.update_data_docs_site(SITE, _site(reports))
-    return Project(context, limits)
+    return Project(context, reports, limits)
 
 
 def _site(reports: Path) -> Any:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lakehouse.declare.problems import Permanent
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -26,7 +28,7 @@ class Verdict:
         return f"{self.table}.{self.metric} is {found}{place}, expected {self.expected}: {self.says}"
 
 
-class GateFailed(RuntimeError):
+class GateFailed(Permanent, RuntimeError):
     """Checks failed; where they are about a stream, nothing may be published.
 
     The message says which checks, what they found and expected, and where the report is. ``kind`` is stream or query.

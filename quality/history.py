@@ -12,6 +12,8 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from lakehouse.home.heartbeats import TIMEOUT_S
+from lakehouse.home.lease import lease
 from lakehouse.home.table_commits import append as append_rows
 from lakehouse.home.table_commits import create_table
 from lakehouse.home.table_files import dataset
@@ -51,7 +53,9 @@ def append(table: Path, stream: str, batch: int, verdicts: Sequence[Verdict]) ->
         for verdict in verdicts
     ]
     if read_log(table) is None:
-        create_table(table, schema_of(SCHEMA).json())
+        # Of two that create a table at once, one would change the other's and make its append fail.
+        with lease(table, TIMEOUT_S):
+            create_table(table, schema_of(SCHEMA).json())
     append_rows(table, rows)
     return run_id
 

@@ -243,6 +243,8 @@ def test_dags_name_no_framework_but_airflow_and_import_jobs_inside_tasks_only() 
             "collections",
             "dags",
             "datetime",
+            "functools",
+            "logging",
             "json",
             "os",
             "typing",

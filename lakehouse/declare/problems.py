@@ -26,7 +26,21 @@ def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}... ({len(text):,} characters)"
 
 
-class ConfigError(ValueError):
+class Permanent(Exception):
+    """Base of errors that stay until somebody changes something, so that a retry alone would fail again.
+
+    Schedulers retry every other error: a lease that another process holds, a store, broker or database that is away.
+    """
+
+
+class NotDeclared(Permanent, KeyError):
+    """A stream or query of this name is not declared; the message lists those that are."""
+
+    # A KeyError would show its message in quotes.
+    __str__ = Exception.__str__
+
+
+class ConfigError(Permanent, ValueError):
     """Every problem of one configuration at once."""
 
     def __init__(self, source: str, problems: list[Problem]) -> None:

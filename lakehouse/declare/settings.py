@@ -17,7 +17,7 @@ from lakehouse.declare.checks import problems_of, stream_problems, stream_refusa
 from lakehouse.declare.config_paths import config_file, given_home, located, read_toml, store_url
 from lakehouse.declare.durations import format_duration, parse_duration
 from lakehouse.declare.presets import preset_problem, with_landing, with_preset
-from lakehouse.declare.problems import ConfigError, Problem
+from lakehouse.declare.problems import ConfigError, NotDeclared, Problem
 from lakehouse.declare.spark_settings import SparkSettings as SparkSettings
 from lakehouse.declare.store_address import SUCH_AS, is_place, is_url
 from lakehouse.declare.stream import Kept, Microseconds, Source, Stream
@@ -215,10 +215,10 @@ class Settings(BaseSettings):
         """Return a declared stream.
 
         Raises:
-            KeyError: with the declared names, when there is none of this name.
+            NotDeclared: with the declared names, when there is none of this name.
         """
         if name not in self.streams:
-            raise KeyError(f"no stream {name!r}; declared: {', '.join(sorted(self.streams)) or 'none'}")
+            raise NotDeclared(f"no stream {name!r}; declared: {', '.join(sorted(self.streams)) or 'none'}")
         return self.streams[name]
 
     def of_kind(self, kind: type[Q]) -> dict[str, Q]:
@@ -229,10 +229,10 @@ class Settings(BaseSettings):
         """Return a registered query.
 
         Raises:
-            KeyError: with the registered names, when there is none of this name.
+            NotDeclared: with the registered names, when there is none of this name.
         """
         if name not in self.registered:
-            raise KeyError(f"no query {name!r}; registered: {', '.join(self.registered) or 'none'}")
+            raise NotDeclared(f"no query {name!r}; registered: {', '.join(self.registered) or 'none'}")
         return self.registered[name]
 
 

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from lakehouse.declare.problems import Permanent
+
 RESTORE = "restore it from a copy of the home"
 
 
-class DamagedFile(ValueError):
+class DamagedFile(Permanent, ValueError):
     """A file is emptied, cut off or overwritten; the message names it and says what to do."""
 
 

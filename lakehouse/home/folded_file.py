@@ -12,13 +12,15 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from lakehouse.declare.problems import Permanent
+
 NAME = "folded.sqlite"
 # A batch makes one small file; those of so many finished ones are left to be looked at.
 RECENT = 100
 _TIMEOUT_S = 60
 
 
-class FoldedDamaged(RuntimeError):
+class FoldedDamaged(Permanent, RuntimeError):
     """The file of what was folded cannot be read."""
 
 

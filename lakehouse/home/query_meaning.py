@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from lakehouse.declare.problems import Permanent
 from lakehouse.home.damaged import RESTORE, naming
 from lakehouse.home.seal import write_sealed
 
@@ -16,7 +17,7 @@ from lakehouse.home.seal import write_sealed
 _IN_BUCKETS = re.compile(r" IN (\d+) BUCKETS$")
 
 
-class QueryChanged(RuntimeError):
+class QueryChanged(Permanent, RuntimeError):
     """A query means something other than what its tables were made for."""
 
 

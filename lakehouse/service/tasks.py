@@ -1,5 +1,7 @@
 """One task of a service: a probe tells whether something is new, a job runs when it is, and failures are retried later.
 
+A permanent error (``Permanent``) is logged once, and retried like others, as people correct it beside the service.
+
 While a probe returns the same value as before the last run that ended well, there is nothing to do. The value is taken
 before the run, so whatever comes in meanwhile is seen by the next probe.
 """
@@ -14,6 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from lakehouse.declare.problems import Permanent
 from lakehouse.home.lease import LeaseHeld
 from lakehouse.home.outcomes import error_text
 
@@ -71,6 +74,7 @@ class Task:
     seen: object = NOTHING_SEEN
     failures: int = 0
     error: str | None = None
+    is_permanent: bool = False
     not_before: float = 0.0
     running_since: float | None = None
     tally: Tally = field(default_factory=Tally)
@@ -108,6 +112,7 @@ class Task:
             "failures": self.failures,
             "again_in_s": round(max(0.0, self.not_before - now), 1) if self.failures else None,
             "error": self.error,
+            "is_permanent": self.is_permanent,
             "tally": asdict(self.tally),
         }
 
@@ -119,7 +124,7 @@ class Task:
                 # What came while it waited is part of this run.
                 shown = self.probe()
                 self._work()
-        self.seen, self.failures, self.error = shown, 0, None
+        self.seen, self.failures, self.error, self.is_permanent = shown, 0, None, False
         return is_new
 
     def _work(self) -> None:
@@ -130,10 +135,15 @@ class Task:
         self.tally.add(self.clock() - started)
 
     def _failed(self, error: Exception) -> None:
+        text = error_text(error)
+        # It stays until somebody changes something, who reads it once: the retries look whether that has happened.
+        is_known = isinstance(error, Permanent) and text == self.error
         self.failures += 1
         self.tally.failures += 1
-        self.error = error_text(error)
+        self.error, self.is_permanent = text, isinstance(error, Permanent)
         wait = wait_s(self.failures, self.every_s)
         self.not_before = self.clock() + wait
         facts = {"job": self.job, "stream": self.name, "failures": self.failures, "again_in_s": wait}
-        log.error("%s %s failed, again in %.0f s: %s", self.job, self.name, wait, self.error, extra=facts)
+        when = "until that is changed" if self.is_permanent else f"again in {wait:.0f} s"
+        level = logging.DEBUG if is_known else logging.ERROR
+        log.log(level, "%s %s failed, %s: %s", self.job, self.name, when, text, extra=facts)

@@ -17,6 +17,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext, java_gateway
 from pyspark.sql import SparkSession
 
+from lakehouse.declare.problems import Permanent
 from lakehouse.declare.settings import Settings, SparkSettings
 from lakehouse.home.store_access import spark_options
 from lakehouse.spark.archived_classes import archive_option
@@ -42,6 +43,10 @@ _DIES_WITHIN_S = 5.0
 _LOG: list[int] = []
 
 
+class EngineIncomplete(Permanent, RuntimeError):
+    """Spark cannot start or reach the tables: jars, or options of the configuration, are missing."""
+
+
 class EngineEnded(RuntimeError):
     """Spark's JVM ended in the midst of work that needed it."""
 
@@ -50,7 +55,7 @@ def build_session(settings: Settings) -> SparkSession:
     """Return this process's session, which starts Spark when something is first asked of it.
 
     Raises:
-        RuntimeError: when jars are missing, with the command that fetches them.
+        EngineIncomplete: when jars are missing, with the command that fetches them.
     """
     # The jars of other stores are asked for when Spark starts: small batches there do without.
     _require_jars("s3" if settings.tables.scheme == "s3" else None)
@@ -60,7 +65,7 @@ def build_session(settings: Settings) -> SparkSession:
 def _require_jars(store: str | None) -> None:
     if missing := missing_jars(store=store):
         more = f" --{store}" if store else ""
-        raise RuntimeError(f"missing jars: {', '.join(missing)}; run `python -m lakehouse.spark.jars{more}`")
+        raise EngineIncomplete(f"missing jars: {', '.join(missing)}; run `python -m lakehouse.spark.jars{more}`")
 
 
 class LazySession:
@@ -208,19 +213,19 @@ def _require_connector(settings: Settings) -> None:
     """Return if Spark can read and write the tables where they are.
 
     Raises:
-        RuntimeError: if the connector's jars are missing, or the options that it cannot do without.
+        EngineIncomplete: if the connector's jars are missing, or the options that it cannot do without.
     """
     scheme, options = settings.tables.scheme, settings.spark.options
     if scheme in (None, "s3") or (f"spark.hadoop.fs.{scheme}.impl" in options and not reaches(scheme)):
         return
     if not reaches(scheme):
-        raise RuntimeError(
+        raise EngineIncomplete(
             f"this needs Spark, which has no connector to tables at {scheme}://: name one in [spark.options], by "
             f"spark.jars and spark.hadoop.fs.{scheme}.impl"
         )
     _require_jars(scheme)
     if not any(name.startswith(_OF_AZURE) for name in options):
-        raise RuntimeError(
+        raise EngineIncomplete(
             f"this needs Spark, which finds no credentials for {scheme}:// itself: name them in [spark.options], by "
             f"{_OF_AZURE}auth.type and its like"
         )

@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
+from lakehouse.declare.problems import Permanent
 from lakehouse.home.attempts import Attempts, begin_attempt, end_attempt, read_attempts
 from lakehouse.home.control.database import ControlUnreachable
 from lakehouse.home.control.session import LeaseLost
@@ -51,7 +52,7 @@ _SAID_AROUND = (
 )
 
 
-class IngestRefused(RuntimeError):
+class IngestRefused(Permanent, RuntimeError):
     """The stream's own records of what was read do not fit together."""
 
 

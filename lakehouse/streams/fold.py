@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from lakehouse.declare.problems import Permanent
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.table_commits import arrow_schema, commit, data_files, open_table
 from lakehouse.home.table_files import dataset, sink, write
@@ -51,7 +52,7 @@ _ROW_GROUP = 65_536
 _SCRATCH = "_folding"
 
 
-class FoldUnbalanced(RuntimeError):
+class FoldUnbalanced(Permanent, RuntimeError):
     """A fold would have lost or added rows; nothing was committed."""
 
 

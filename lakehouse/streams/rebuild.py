@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, floor_to
 from lakehouse.declare.columns import sql_type
+from lakehouse.declare.problems import Permanent
 from lakehouse.declare.stream import Stream
 from lakehouse.declare.timestamps import format_timestamp
 from lakehouse.home.backfill import Backfill, new_columns, plan_backfill
@@ -38,7 +39,7 @@ from lakehouse.streams.nodes import combined_nodes, nodes_of
 ENDLESS_US = 2**62
 
 
-class RawIncomplete(RuntimeError):
+class RawIncomplete(Permanent, RuntimeError):
     """Nodes cannot be built again, because raw rows for them are gone."""
 
 

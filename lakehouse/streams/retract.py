@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
 from lakehouse.declare.columns import sql_type
+from lakehouse.declare.problems import Permanent
 from lakehouse.declare.stream import Stream
 from lakehouse.home.corrections import RETRACT, Correction
 from lakehouse.home.layout import Home
@@ -29,7 +30,7 @@ from lakehouse.streams.sources.manifest_store import ManifestStore
 from lakehouse.streams.sources.messages import SCHEME
 
 
-class RetractRefused(RuntimeError):
+class RetractRefused(Permanent, RuntimeError):
     """The rows cannot be taken back out as asked."""
 
 

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from lakehouse.declare.problems import Permanent
 from lakehouse.declare.stream import Stream
 from lakehouse.home.corrections import raw_from, read_corrections
 from lakehouse.home.crashpoint import crash_point
@@ -226,11 +227,11 @@ def _marker(newest_us: int | None, batch: int, rows: int) -> dict[str, int | Non
     return {"level": 0, "grouping": -1, "start_us": newest_us, "batch": batch, "rows": rows}
 
 
-class RollupOutdated(RuntimeError):
+class RollupOutdated(Permanent, RuntimeError):
     """The stream is declared differently from what its rollups were built for."""
 
 
-class HistoryErased(RuntimeError):
+class HistoryErased(Permanent, RuntimeError):
     """The last level would forget what no other level holds."""
 
 

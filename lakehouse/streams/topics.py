@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
+from lakehouse.declare.problems import Permanent
 from lakehouse.declare.stream import Stream
 from lakehouse.streams.sources.kafka import Broker, BrokerFailed, Held, without_secrets
 from lakehouse.streams.sources.manifest import Manifest, OffsetRange, Partition, ranges_of
@@ -100,7 +101,7 @@ def why_unread(
     return error if said == str(error) else BrokerFailed(said)
 
 
-class OffsetsGone(RuntimeError):
+class OffsetsGone(Permanent, RuntimeError):
     """Messages that were not read are no longer on the broker."""
 
     def __init__(self, stream: str, gone: Sequence[OffsetRange]) -> None:
@@ -112,7 +113,7 @@ class OffsetsGone(RuntimeError):
         )
 
 
-class TopicRecreated(RuntimeError):
+class TopicRecreated(Permanent, RuntimeError):
     """A topic is not the one that was read: its offsets begin anew."""
 
     def __init__(self, stream: str, topic: str, found: str) -> None:

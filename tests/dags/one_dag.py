@@ -7,13 +7,16 @@ from importlib import import_module
 from lakehouse.declare.settings import Settings
 
 
-def dag_run(name: str, settings: Settings) -> dict[str, str]:
-    """Run a DAG by itself; return the state of each of its tasks, and of the whole under no name."""
+def dag_run(name: str, settings: Settings, retries: int = 0, **asked: str) -> dict[str, str]:
+    """Run a DAG by itself; return the state of each of its tasks, and of the whole under no name.
+
+    ``asked``: parameters of the DAG. A task is tried once, and after an error up to ``retries`` times more.
+    """
     from infra.airflow_home import airflow_environment
 
     with airflow_environment(settings):
         dag = getattr(import_module(f"dags.{name}"), name)()
         for task in dag.tasks:
-            task.retries = 0
-        ended = dag.test(run_conf={})
+            task.retries = retries
+        ended = dag.test(run_conf=asked)
     return {each.task_id: str(each.state) for each in ended.get_task_instances()} | {"": str(ended.state)}

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,8 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, A
     from airflow.sdk.exceptions import AirflowException, AirflowSkipException
     from kubernetes.client import ApiClient
 
-    from dags._pods import RESULT, SKIPPED
+    from dags._pod_failure import SKIPPED
+    from dags._pods import RESULT
 
     found: list[dict[str, Any]] = []
 
@@ -133,7 +135,7 @@ def test_every_pod_s_command_finds_the_function_of_its_task(asked_for: dict[str,
         dag, task, _, arguments, *_ = pod["spec"]["containers"][0]["args"]
         function = run_task.function_of(dag, task)
         assert function.__name__ == name.rpartition(".")[2]
-        assert set(json.loads(arguments)) <= set(function.__code__.co_varnames)
+        assert set(json.loads(arguments)) <= set(signature(function).parameters)
 
 
 def test_pods_of_a_dag_make_the_tables_that_it_makes_in_its_own_process(
@@ -144,7 +146,8 @@ def test_pods_of_a_dag_make_the_tables_that_it_makes_in_its_own_process(
     states = dag_run("ingest", there)
     monkeypatch.delenv("TIDEMARK_POD_TEMPLATE")
 
-    assert states == dag_run("ingest", here) == dict.fromkeys(("choose", "take", "landed", ""), "success")
+    succeeded = dict.fromkeys(("choose", "take", "landed", ""), "success")
+    assert states == dag_run("ingest", here) == succeeded | {"report_failures": "skipped"}
     assert _tables(here) == _tables(there)
     assert len(_tables(there)["quarantine"]) > 1
     assert [pod["spec"]["containers"][0]["args"][:2] for pod in started] == [
@@ -189,7 +192,34 @@ def test_what_a_service_does_is_skipped_and_what_fails_says_why(
     assert "4711" in capsys.readouterr().out
     shutil.rmtree(tmp_path / "landing")
     (tmp_path / "tidemark.toml").unlink()
-    assert run_task.main(["ingest", "choose", *words]) == 1
+    assert run_task.main(["ingest", "choose", *words, "--permanent", "98"]) == 98
     assert "ingest choose: " in capsys.readouterr().err
     assert run_task.main(["ingest", "chose", *words]) == 1
     assert "there are choose, take, landed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("code", "ends"), [(98, "AirflowFailException"), (1, "AirflowException")])
+def test_a_pod_that_failed_in_a_way_that_stays_is_not_started_again(
+    code: int, ends: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
+    from airflow.sdk.exceptions import AirflowException
+    from kubernetes.client import models
+
+    from dags._pod_failure import PodOperator
+
+    def cleanup(*_: Any, **__: Any) -> None:
+        raise AirflowException("pod returned a failure")
+
+    # There is no cluster to delete the pod from.
+    monkeypatch.setattr(KubernetesPodOperator, "cleanup", cleanup)
+    state = models.V1ContainerState(terminated=models.V1ContainerStateTerminated(exit_code=code))
+    status = models.V1ContainerStatus(
+        name="base", state=state, image="x", image_id="x", ready=False, restart_count=0
+    )
+    pod = models.V1Pod(status=models.V1PodStatus(phase="Failed", container_statuses=[status]))
+
+    with pytest.raises(AirflowException, match="pod returned a failure") as failure:
+        PodOperator(task_id="take", name="take", image="x").cleanup(pod, pod)
+
+    assert type(failure.value).__name__ == ends

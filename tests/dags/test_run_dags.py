@@ -128,6 +128,39 @@ def test_an_unknown_stream_is_refused_before_anything_starts(settings: Settings)
     assert not settings.layout.airflow.exists()
 
 
+def test_a_run_in_which_a_stream_fails_is_red_and_the_others_go_on(
+    lakehouse_of: Callable[[str], Settings], tmp_path: Path
+) -> None:
+    (tmp_path / "landing").mkdir()
+    settings = lakehouse_of(CONFIG + CONFIG.replace("alpha", "gamma").replace("landing/*", "landing/gamma-*"))
+    for name in ("alpha.csv", "gamma-1.csv"):
+        _land(settings, name, "1600000000,x,20.5")
+
+    # The stream's tables are written by another process for as long as this one tries.
+    with lease(settings.layout.raw("gamma")):
+        ingested = dag_run("ingest", settings)
+    assert run_dags.run(settings, progress=lambda _: None)
+    with lease(settings.layout.rollup("gamma")):
+        built = dag_run("rollups", settings)
+
+    assert (ingested["landed"], ingested["report_failures"], ingested[""]) == ("success", "failed", "failed")
+    assert (built["built"], built["report_failures"], built[""]) == ("success", "failed", "failed")
+
+
+def test_an_unknown_stream_fails_at_once_and_its_message_begins_and_ends_the_log(
+    settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("ERROR")
+
+    states = dag_run("ingest", settings, retries=2, streams="alpha,nope")
+
+    assert (states["choose"], states[""]) == ("failed", "failed")
+    message = "no stream 'nope'; declared: alpha"
+    lines = [record.getMessage() for record in caplog.records if record.name == "dags._step"]
+    assert lines[:2] == [message, message]
+    assert message not in lines[2:]
+
+
 def test_a_repair_that_fails_keeps_no_other_query_from_being_checked(
     settings: Settings, tmp_path: Path
 ) -> None:

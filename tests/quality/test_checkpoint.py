@@ -7,6 +7,7 @@ import pytest
 
 from lakehouse.declare.settings import Settings
 from lakehouse.spark.deviations import Frame
+from quality import checkpoint
 from quality.checkpoint import judge, report_page
 from quality.gate import GateFailed
 
@@ -47,6 +48,20 @@ def test_a_failed_rule_says_what_was_found_where_and_what_was_expected(checked_h
     assert "totals.rejected_share is 0.75, expected at most 0.5: " in error
     assert "raw.gap_to_ledger is 3 (batch 2), expected at most 0: " in error
     assert f"report: {checked_home.home}/reports/site/index.html" in error
+
+
+def test_what_another_process_added_to_the_project_stays(checked_home: Settings) -> None:
+    judge(checked_home, "alpha", [_totals()])
+    own = checkpoint.OPENED.pop()
+    # A process of its own opens the project from its files.
+    judge(checked_home, "beta", [_totals()])
+    checkpoint.OPENED[:] = [own]
+
+    judge(checked_home, "gamma", [_totals()])
+
+    project = (checked_home.layout.reports / "gx" / "great_expectations.yml").read_text("utf-8")
+    assert all(f"  {name}:" in project for name in ("alpha", "beta", "gamma"))
+    assert checkpoint.OPENED[0] is not own
 
 
 def test_pages_show_the_sentence_of_a_failed_rule(checked_home: Settings) -> None:

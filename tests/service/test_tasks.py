@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakehouse.declare.problems import ConfigError
 from lakehouse.home.lease import LeaseHeld
 from lakehouse.service.tasks import LONGEST_WAIT_S, SECONDS, Task, wait_s
 
@@ -103,6 +104,25 @@ def test_a_lease_that_another_holds_is_no_failure_and_is_asked_for_again_at_once
     source.fails = None
     assert source.task.run_if_new()
     assert source.task.tally.failures == 0
+
+
+def test_an_error_that_stays_until_it_is_corrected_is_logged_once_and_looked_at_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    source = Source()
+    source.fails = ConfigError("tidemark.toml", [])
+    for _ in range(3):
+        source.task.run_if_new()
+        source.now = source.task.not_before
+
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert source.task.snapshot()["is_permanent"] is True
+    source.fails = ConfigError("other.toml", [])
+    source.task.run_if_new()
+    assert "until that is changed: other.toml" in caplog.text
+    source.now, source.fails = source.task.not_before, None
+    assert source.task.run_if_new()
+    assert source.task.snapshot()["is_permanent"] is False
 
 
 def test_works_start_at_most_every_so_often() -> None:

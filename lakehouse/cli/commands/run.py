@@ -49,7 +49,7 @@ def run(
     for name in stream or settings.streams:
         for sentence in changes(storage_plan(settings.layout, settings.stream(name))):
             progress(f"{name}: {sentence}")
-    progress("starting Airflow and Spark in this process")
+    progress(f"running Airflow's DAGs in this process; log: {settings.layout.airflow / 'logs' / 'run.log'}")
     from jobs import run_dags
 
     outcomes = run_dags.run(settings, streams=stream, progress=progress, queries=query)

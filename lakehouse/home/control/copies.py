@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from lakehouse.declare.problems import Permanent
 from lakehouse.home.atomic_files import write_json, write_text
 from lakehouse.home.control.place import Place, place_of
 from lakehouse.home.tables_place import is_on_store, place_in
@@ -61,7 +62,7 @@ _SINCE = (
 )
 
 
-class CopyMissing(RuntimeError):
+class CopyMissing(Permanent, RuntimeError):
     """A file that was folded before homes shared rows is not in this home."""
 
 

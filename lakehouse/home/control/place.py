@@ -20,6 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lakehouse.declare.problems import Permanent
 from lakehouse.home.atomic_files import write_json
 from lakehouse.home.tables_place import in_home, is_on_store, place_in
 
@@ -33,7 +34,7 @@ _OWNER = "owner.json"
 _CHOSEN: dict[Path, str | None] = {}
 
 
-class ControlNotNamed(RuntimeError):
+class ControlNotNamed(Permanent, RuntimeError):
     """A database keeps the leases of this home, and this process was not told which."""
 
 

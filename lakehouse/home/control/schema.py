@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakehouse.declare.problems import Permanent
+
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
@@ -63,11 +65,11 @@ ROWS = {
 _CHANGING = 7_305_190_428_113_220_608
 
 
-class ControlNewer(RuntimeError):
+class ControlNewer(Permanent, RuntimeError):
     """The tables of the control store are of a later version than this one knows."""
 
 
-class ControlOlder(RuntimeError):
+class ControlOlder(Permanent, RuntimeError):
     """The tables of the control store are of an earlier version, and this process may not change them."""
 
 

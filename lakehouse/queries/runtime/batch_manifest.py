@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+from lakehouse.declare.problems import Permanent
 from lakehouse.home.atomic_files import read_once
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.damaged import RESTORE, naming
@@ -100,7 +101,7 @@ def origin(bucket: int, scales: Scales, batch: int) -> int:
     return bucket
 
 
-class ManifestMissing(RuntimeError):
+class ManifestMissing(Permanent, RuntimeError):
     """A manifest that later batches depend on is missing."""
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
+from lakehouse.declare.problems import Permanent
 from lakehouse.home.atomic_files import write_json
 from lakehouse.home.layout import Home
 
 
-class QueryFailed(RuntimeError):
+class QueryFailed(Permanent, RuntimeError):
     """A query is stopped until the error that one of its operators raises has been corrected."""
 
 

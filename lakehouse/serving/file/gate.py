@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import duckdb
 
+from lakehouse.declare.problems import Permanent
 from lakehouse.serving.file.changes import combined_of, totals_of_changes
 from lakehouse.serving.file.previous import published_streams
 from lakehouse.serving.file.segments import BLOCK
@@ -29,7 +30,7 @@ _TOTALS = """
 """
 
 
-class PublishRefused(RuntimeError):
+class PublishRefused(Permanent, RuntimeError):
     """The new file differs from the rollup; the pointer stays where it was."""
 
 

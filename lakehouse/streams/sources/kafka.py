@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 
 from pyspark.sql import SparkSession
 
+from lakehouse.declare.problems import Permanent
 from lakehouse.declare.stream import Source
 from lakehouse.streams.sources.manifest import Partition
 
@@ -35,7 +36,7 @@ class BrokerFailed(RuntimeError):
     """A broker does not answer, or refuses."""
 
 
-class VariableMissing(RuntimeError):
+class VariableMissing(Permanent, RuntimeError):
     """An option takes its value from a variable that the environment lacks."""
 
 

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lakehouse.declare.settings import Settings
+from lakehouse.home.outcomes import read_all
+from lakehouse.serving.status import status
+from tests.readings import write
+
+pytestmark = [pytest.mark.airflow, pytest.mark.slow, pytest.mark.timeout(300)]
+
+STREAMS = ("alpha", "beta", "delta", "gamma")
+STREAM = """
+[streams.{0}]
+event_time = {{ column = "ts", unit = "s" }}
+identity = ["device", "ts"]
+keys = ["device"]
+measures = ["temp"]
+groupings = [["device"], []]
+levels = ["1s for 1h", "1m forever"]
+[streams.{0}.source]
+path = "landing/{0}/*.csv"
+format = "csv"
+settle = 0
+[streams.{0}.columns]
+device = "string"
+ts = "int"
+"""
+
+
+def _tasks(dag: str, task: str, of: str, names: tuple[str, ...]) -> list[list[str]]:
+    asked = [json.dumps({of: name, "params": {"config": None}}) for name in names]
+    return [[dag, task, "--arguments", words] for words in asked]
+
+
+def test_mapped_tasks_of_all_streams_and_queries_begin_at_once_on_a_fresh_home(
+    lakehouse_of: Callable[[str], Settings], tmp_path: Path
+) -> None:
+    for name in STREAMS:
+        (tmp_path / "landing" / name).mkdir(parents=True)
+        (tmp_path / "landing" / name / "a.csv").write_text(
+            "ts,device,temp\n1600000000,x,20.5\n1600000001,y,21\n"
+        )
+    queries = tuple(f"hot_{name}" for name in STREAMS)
+    write(tmp_path, {f"hot_{name}": f"SELECT ts, temp FROM {name} WHERE temp > 20.7" for name in STREAMS})
+    settings = lakehouse_of("".join(STREAM.format(name) for name in STREAMS))
+    steps = [
+        _tasks("ingest", "take", "stream", STREAMS),
+        _tasks("rollups", "build", "stream", STREAMS) + _tasks("queries", "join", "query", queries),
+        _tasks("quality", "check", "stream", STREAMS) + _tasks("repair", "by_query.judge", "query", queries),
+        [["publish", "release", "--arguments", json.dumps({"params": {"config": None}})]],
+    ]
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.dags.at_once"],
+        input=json.dumps(steps),
+        env=os.environ | {"TIDEMARK_CONFIG": str(settings.config)},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    codes = [json.loads(line[6:]) for line in ended.stdout.splitlines() if line.startswith("codes ")]
+    assert codes == [[0] * 4, [0] * 8, [0] * 8, [0]], ended.stderr
+    assert all(outcome["ok"] for outcome in read_all(settings.layout))
+    assert [stream["accepted"] for stream in status(settings.layout)["streams"]] == [2] * 4
