@@ -10,9 +10,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 import tempfile
 import time
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +49,10 @@ class ArchivedKernels(_CacheLocator):
         found = _ARCHIVE.fullmatch(source)
         if found is None:
             return None
-        for root in _roots():
-            folder = root / found[1] / found[2].replace("/", ".")
-            with suppress(OSError):
-                _begin(folder.parent)
-                folder.mkdir(exist_ok=True)
-            if os.access(folder, os.W_OK):
-                return cls(kernel, folder)
-        return None
+        folder = _root() / found[1] / found[2].replace("/", ".")
+        _begin(folder.parent)
+        folder.mkdir(exist_ok=True)
+        return cls(kernel, folder)
 
 
 def _begin(version: Path) -> None:
@@ -71,7 +69,27 @@ def _begin(version: Path) -> None:
                 shutil.rmtree(other, ignore_errors=True)
 
 
-def _roots() -> list[Path]:
-    """Return where a worker may write, best first."""
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return [Path(cache, "tidemark", "kernels"), Path(tempfile.gettempdir(), "tidemark-kernels")]
+@cache
+def _root() -> Path:
+    """Return a folder that only this user can write to: numba unpickles what it finds there.
+
+    Where the user's cache is no such folder, this process has one of its own, and compiles everything once.
+    """
+    cache_home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    root = Path(cache_home, "tidemark", "kernels")
+    with suppress(OSError):
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if _is_own(root):
+            return root
+    return Path(tempfile.mkdtemp(prefix="tidemark-kernels-"))
+
+
+def _is_own(folder: Path) -> bool:
+    """Whether a folder is this user's, no link, and nobody else can write to it."""
+    known = folder.lstat()
+    return (
+        stat.S_ISDIR(known.st_mode)
+        and known.st_uid == os.geteuid()
+        and not known.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        and os.access(folder, os.W_OK)
+    )

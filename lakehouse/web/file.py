@@ -7,14 +7,17 @@ fetching those again. ``attach.sql`` has the statements that attach them all.
 from __future__ import annotations
 
 import re
+from contextlib import ExitStack
+from pathlib import Path
 
 from fastapi import APIRouter, Request
-from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, Response
+from starlette.types import Receive, Send
+from starlette.types import Scope as ScopeOf
 
 from lakehouse.serving.file.brought import hold_brought
 from lakehouse.serving.file.segments import catalog
-from lakehouse.serving.file.versions import database_path, segment_path, segments_of
+from lakehouse.serving.file.versions import Hold, database_path, segment_path, segments_of
 from lakehouse.web.access import check_all_streams
 from lakehouse.web.home_tables import layout_of
 from lakehouse.web.problems import Problem
@@ -58,19 +61,37 @@ async def attach(request: Request, at: At = Asked) -> Response:
     return Response("\n".join(lines) + "\n", headers=headers, media_type="application/sql")
 
 
+class _HeldFile(FileResponse):
+    """A file of a version, which is held until the response has ended in whichever way.
+
+    Starlette runs no background task after a range that it refuses, nor after a client that has gone.
+    """
+
+    def __init__(self, held: Hold, path: Path, headers: dict[str, str]) -> None:
+        super().__init__(path, headers=headers, media_type=_DUCKDB)
+        self._held = held
+
+    async def __call__(self, scope: ScopeOf, receive: Receive, send: Send) -> None:
+        with self._held:
+            await super().__call__(scope, receive, send)
+
+
 def _file(request: Request, at: At, segment: str | None) -> Response:
     """Return a file of a version, which stays until the last byte is sent."""
     check_all_streams(request, Scope.FILE)
     folder = layout_of(request).serving
-    held = hold_brought(folder, at.version)
-    if segment is not None and (not re.fullmatch(r"\d+r?", segment) or segment not in segments_of(held.path)):
-        held.close()
-        raise Problem(404, "Not found", f"version {at.version} has no such segment")
-    path = database_path(folder, at.version) if segment is None else segment_path(folder, segment)
     # A segment is the same in every version that names it.
     validator = etag(at, "file") if segment is None else f'"segment-{segment}"'
-    headers = headers_of(request, at, validator)
-    if is_known(request, validator):
-        held.close()
-        return Response(status_code=304, headers=headers)
-    return FileResponse(path, headers=headers, media_type=_DUCKDB, background=BackgroundTask(held.close))
+    with ExitStack() as held:
+        version = held.enter_context(hold_brought(folder, at.version))
+        if segment is not None and (
+            not re.fullmatch(r"\d+r?", segment) or segment not in segments_of(version.path)
+        ):
+            raise Problem(404, "Not found", f"version {at.version} has no such segment")
+        headers = headers_of(request, at, validator)
+        if is_known(request, validator):
+            return Response(status_code=304, headers=headers)
+        path = database_path(folder, at.version) if segment is None else segment_path(folder, segment)
+        response = _HeldFile(version, path, headers)
+        held.pop_all()
+        return response

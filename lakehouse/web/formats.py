@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ARROW_BATCH_ROWS = 10_000
-# A spreadsheet takes a text that begins so for a formula, and runs it.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# A spreadsheet takes a text for a formula, and runs it, if it begins so, behind blanks too and with full-width signs.
+_FORMULA = re.compile(r"\s*[=+\-@\uFF1D\uFF0B\uFF0D\uFF20]|[\t\r\n]")
+# Behind one of these a spreadsheet or another reader could begin a cell or a row: a text with one is quoted.
+_SEPARATORS = ";\t\r\n"
 
 
 class Format(StrEnum):
@@ -85,11 +88,15 @@ def json_value(value: Any) -> Any:
 
 
 def _csv(found: Rows) -> bytes:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([_cell(name) for name in found.columns])
-    writer.writerows([_cell(value) for value in row] for row in found.rows)
-    return text.getvalue().encode("utf-8", "replace")
+    line, lines = io.StringIO(), list[str]()
+    # The writer quotes what has a sign of the end of a line.
+    writer = csv.writer(line, lineterminator=_SEPARATORS)
+    for row in (found.columns, *found.rows):
+        writer.writerow([_cell(value) for value in row])
+        lines.append(line.getvalue().removesuffix(_SEPARATORS) + "\n")
+        line.seek(0)
+        line.truncate()
+    return "".join(lines).encode("utf-8", "replace")
 
 
 def _cell(value: Any) -> Any:
@@ -99,7 +106,7 @@ def _cell(value: Any) -> Any:
     if isinstance(value, dict | list | tuple):
         value = json.dumps(json_value(value), ensure_ascii=False)
     shown = plain(value)
-    return f"'{shown}" if isinstance(shown, str) and shown.startswith(_FORMULA) else shown
+    return f"'{shown}" if isinstance(shown, str) and _FORMULA.match(shown) else shown
 
 
 def _arrow(found: Rows) -> bytes:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lakehouse.spark import kernel_cache
 from lakehouse.spark.kernel_cache import KEPT_DAYS, ArchivedKernels
 
 DAY_S = 86_400
@@ -27,6 +28,7 @@ def _place(version: int) -> Path:
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(kernel_cache, "_root", kernel_cache._root.__wrapped__)
     return tmp_path / "tidemark" / "kernels"
 
 
@@ -60,3 +62,30 @@ def test_nothing_else_is_removed(cache: Path) -> None:
     _place(1)
 
     assert other.is_dir()
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])
+def test_a_folder_that_others_write_to_is_not_read(cache: Path, mode: int) -> None:
+    cache.mkdir(parents=True)
+    cache.chmod(mode)
+
+    assert cache not in _place(1).parents
+
+
+def test_a_link_to_another_folder_is_not_followed(cache: Path, tmp_path: Path) -> None:
+    planted = tmp_path / "planted"
+    planted.mkdir()
+    cache.parent.mkdir()
+    cache.symlink_to(planted)
+
+    assert planted not in _place(1).resolve().parents
+
+
+def test_what_stands_in_for_the_cache_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
+    monkeypatch.setattr(kernel_cache, "_root", kernel_cache._root.__wrapped__)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    root = _place(1).parents[1]
+
+    assert root.parent == tmp_path and root.stat().st_mode & 0o077 == 0

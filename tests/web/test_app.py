@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import csv
+import io
+import re
 import select
 import socket
 import time
@@ -7,7 +10,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import duckdb
 import httpx
+import pandas
 import pytest
 from starlette.testclient import TestClient
 
@@ -147,6 +152,34 @@ def test_a_formula_in_a_text_is_no_formula_in_csv(client: TestClient) -> None:
     found = client.get("/latest/sql.csv", params={"q": "SELECT '=1+1' AS \"@a\", -1 AS b, '-1' AS c"})
 
     assert found.text == "'@a,b,c\n'=1+1,-1,'-1\n"
+
+
+HOSTILE = ("a\r=1+1", "\n=1+1", " =1+1", "x;=1+1", "\uff1d1+1", 'say "=1"', "a\tb", "a,b", "plain", "")
+
+
+@pytest.mark.parametrize("reader", ["csv", "pandas", "duckdb"])
+def test_every_reader_of_csv_finds_each_text_in_a_cell_of_its_own(
+    client: TestClient, reader: str, tmp_path: Path
+) -> None:
+    texts = ", ".join(f"({number}, '{text}')" for number, text in enumerate(HOSTILE))
+    answer = client.get("/latest/sql.csv", params={"q": f"SELECT * FROM (VALUES {texts}) t(n, v) ORDER BY n"})
+    file = tmp_path / "answer.csv"
+    file.write_bytes(answer.content)
+
+    if reader == "csv":
+        rows = [row[1] for row in csv.reader(io.StringIO(answer.text, newline=""))][1:]
+    elif reader == "pandas":
+        rows = pandas.read_csv(file, keep_default_na=False)["v"].to_list()
+    else:
+        found = duckdb.execute(
+            "SELECT v FROM read_csv(?, header = true, delim = ',')", [str(file)]
+        ).fetchall()
+        rows = [row[0] or "" for row in found]
+
+    assert [row.removeprefix("'") for row in rows] == list(HOSTILE)
+    assert not [row for row in rows if row.lstrip()[:1] in tuple("=+-@\uff1d")]
+    # Where a semicolon separates, too, no cell begins with a formula.
+    assert not re.search(r'^[^"]*;\s*=', answer.text, re.MULTILINE)
 
 
 def test_doubles_that_json_does_not_know_are_null_and_arrow_has_them(client: TestClient) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from lakehouse.serving.file.publish import publish
 from lakehouse.serving.file.versions import segments_of
 from lakehouse.serving.sandbox.sandbox import open_published
 from tests.serving.conftest import STREAMS
-from tests.web.conftest import served
+from tests.web.conftest import client_of, served
 
 _SPEC = find_spec("duckdb_extension_httpfs")
 HTTPFS = (
@@ -89,3 +90,25 @@ def test_a_segment_has_the_same_validator_in_every_version(home: Home) -> None:
 
     assert found.headers["etag"] == f'"segment-{segment}"'
     assert missing.status_code == 404
+
+
+@pytest.mark.slow
+def test_a_refused_range_leaves_nothing_open(home: Home) -> None:
+    with client_of(home) as client:
+        size = int(client.head("/latest/tidemark.duckdb").headers["content-length"])
+        client.get("/latest/segments/999.duckdb")
+        before = _held_versions()
+        for asked in ("bytes=nonsense", f"bytes={size + 1}-", "bytes=5-1") * 5:
+            refused = client.get("/latest/tidemark.duckdb", headers={"Range": asked})
+            assert refused.status_code in (400, 416), asked
+            assert client.get("/latest/segments/999.duckdb").status_code == 404
+
+        assert _held_versions() == before
+
+
+def _held_versions() -> list[str]:
+    """Return the versions' locks that this process has open, one for each reader."""
+    links = (Path("/proc/self/fd", name) for name in os.listdir("/proc/self/fd"))
+    return sorted(
+        target for link in links if link.is_symlink() and (target := os.readlink(link)).endswith(".lock")
+    )

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from contextlib import suppress
+
 import duckdb
 import pytest
 
@@ -27,7 +29,8 @@ REFUSED_WORDS = """
     duckdb_log_contexts duckdb_logs duckdb_logs_parsed duckdb_memory duckdb_prepared_statements
     duckdb_profiling_settings duckdb_secret_types duckdb_secrets duckdb_sequences duckdb_settings
     duckdb_table_sample duckdb_temporary_files duckdb_variables enable_logging enable_profiling force_checkpoint
-    getvariable glob json_execute_serialized_sql list_resize lpad nextval pandas_scan parquet_bloom_probe
+    getvariable glob json_execute_serialized_sql json_serialize_plan list_resize lpad nextval pandas_scan
+    parquet_bloom_probe
     parquet_file_metadata parquet_full_metadata parquet_kv_metadata parquet_metadata parquet_scan parquet_schema
     parse_duckdb_log_message pg_conf_load_time pg_postmaster_start_time pg_sleep pragma_collations
     pragma_database_size pragma_metadata_info pragma_platform pragma_show pragma_storage_info pragma_table_info
@@ -50,6 +53,10 @@ REFUSED = frozenset(REFUSED_WORDS.split())
         ("SELECT 1 ORDER BY lpad('x', 3, 'y')", r"lpad\(\) is not allowed"),
         ("SELECT current_setting('home_directory')", r"current_setting\(\) is not allowed"),
         ("FROM enable_logging()", r"enable_logging\(\) is not allowed"),
+        (
+            "SELECT json_serialize_plan('SELECT 1', optimize := true)",
+            r"json_serialize_plan\(\) is not allowed",
+        ),
         ("FROM duckdb_databases()", r"duckdb_databases\(\) is not allowed"),
         ("FROM duckdb_databases", "duckdb_databases is not allowed"),
         ("SELECT (SELECT count(*) FROM pg_settings)", "pg_settings is not allowed"),
@@ -116,3 +123,25 @@ def test_every_view_of_duckdb_is_allowed_or_begins_as_those_that_are_refused() -
         *("main.pragma_database_list", "main.sqlite_master", "main.sqlite_schema"),
         *("main.sqlite_temp_master", "main.sqlite_temp_schema"),
     ]
+
+
+_OF_TEXT = """
+    SELECT DISTINCT function_name, len(parameter_types) FROM duckdb_functions()
+    WHERE function_type = 'scalar' AND len(parameter_types) BETWEEN 1 AND 3
+        AND len(list_filter(parameter_types, lambda kind: kind NOT IN ('VARCHAR', 'JSON', 'ANY'))) = 0
+"""
+
+
+def test_no_allowed_function_evaluates_its_text() -> None:
+    """A planner that folds constants calls whatever function a text names."""
+    evaluating = []
+    with duckdb.connect() as connection:
+        for name, count in connection.execute(_OF_TEXT).fetchall():
+            texts = ", ".join([r"'SELECT ''evalu'' || ''ated'''"] * count)
+            for more in ("", ", optimize := true"):
+                with suppress(duckdb.Error):
+                    row = connection.execute(f'SELECT "{name}"({texts}{more})').fetchone()
+                    evaluating += [name] if row and "evaluated" in str(row[0]) else []
+
+    assert not set(evaluating) & allowed_functions()
+    assert "json_serialize_plan" in evaluating
