@@ -48,7 +48,8 @@ class Column(BaseModel):
     column's own name. ``position`` counts fields from 0 and needs no header. ``file`` is a regular expression whose one
     group is looked for in the path of the file: all of its records have what it finds. ``decimals`` makes a number
     exact: the value is kept as a decimal with that many digits after the point, and so are its sums. ``optional``: a
-    file whose header lacks the field, or a value that is not of the type, is no reason to reject: the value is missing.
+    file whose header lacks the field is no reason to reject: the value is missing. ``unreadable``: a text that is not
+    of the type rejects the record, or counts as missing.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -59,6 +60,7 @@ class Column(BaseModel):
     file: str | None = None
     decimals: int | None = Field(default=None, ge=0, le=18)
     optional: bool = False
+    unreadable: Literal["rejected", "missing"] = "rejected"
 
     @model_validator(mode="before")
     @classmethod

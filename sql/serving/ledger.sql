@@ -31,6 +31,6 @@ COMMENT ON COLUMN {table}.newest_us IS 'Newest event time accepted up to and inc
 COMMENT ON COLUMN {table}.late IS 'Rows behind the newest event time when they came.';
 COMMENT ON COLUMN {table}.lateness IS 'Late rows per bin; bin i from 0 holds [2^i, 2^(i+1)) milliseconds.';
 COMMENT ON COLUMN {table}.max_lateness_us IS 'Lateness of the latest row, microseconds.';
-COMMENT ON COLUMN {table}.schema_changes IS 'Columns that its files gained, lost or retyped, one text each.';
+COMMENT ON COLUMN {table}.schema_changes IS 'Columns that its files gained, lost or retyped, and names that were changed, one text each.';
 COMMENT ON COLUMN {table}.lost IS 'Messages that were deleted before they were read, per topic/partition; at most so many.';
 COMMENT ON COLUMN {table}.committed_at IS 'When the batch was committed.';

@@ -63,6 +63,7 @@ COLUMNS = {
         "reasons",
     ),
 }
+LENIENT = '{ type = "double", unreadable = "missing" }'
 HEADERS = (
     ("at", "Temp 1", "Temp 2", "O2 A"),
     ("at", "note", "O2 A", "Temp 2", "site"),
@@ -134,10 +135,31 @@ def test_a_bad_value_is_rejected_alone_and_comes_back_alone(spark: SparkSession,
         ("bad_value", "value is 'hot', expected double", 1)
     ]
 
-    more = at(spark, tmp_path, "var", '["at", "channel"]', '{ type = "double", optional = true }').requeue()
+    more = at(spark, tmp_path, "var", '["at", "channel"]', LENIENT).requeue()
 
     assert (more["requeued"], more["accepted"]) == (1, 1)
     assert lake.rows("raw", "channel", "value") == [("O2 A", None), ("Temp 1", 1.0), ("Temp 2", None)]
+
+
+@pytest.mark.parametrize("most", [small_batch.SMALL_BYTES, -1])
+def test_fields_of_one_name_are_channels_of_their_own(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(small_batch, "SMALL_BYTES", most)
+    lake = at(spark, tmp_path, "var", '["at", "channel"]')
+    lines = (f"{T0 + n},40,60,{40 + n % 2}" for n in range(10))
+    lake.land("a.csv", "\n".join(["at,Temp 1,Temp 2,Temp 1", *lines]) + "\n")
+
+    counts = lake.ingest()
+
+    assert (counts["accepted"], counts["quarantined"], counts["duplicates"]) == (30, 0, 0)
+    sums = dict.fromkeys(("Temp 1", "Temp 2", "Temp 1_1"), 0.0)
+    for channel, value in lake.rows("raw", "channel", "value"):
+        sums[channel] += value
+    assert sums == {"Temp 1": 400, "Temp 2": 600, "Temp 1_1": 405}
+    assert lake.rows("ledger", "schema_changes") == [
+        (["a.csv: Temp 1_1 is text, another field named 'Temp 1'"],)
+    ]
 
 
 def test_channels_of_real_fires_are_those_that_their_files_hold(spark: SparkSession, tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ file_reader.py  how tasks read files
 parquet_rows.py  Parquet files -> the same
 messages.py  a manifest of offsets -> the same, and the parts of a message beside its value, of MQTT too
 avro.py      an Avro record -> JSON text
+json_members.py  members of a JSON record by path, as Spark expressions; what keeps them from being read
+verdicts.py  sentences about rejected records, the same by every way (no pyspark)
 fields.py    a line -> named texts, per format
 rows.py      named texts -> typed rows, with a reason for those that are rejected
 plain_lines.py  lines that are certainly valid -> the same typed rows in Arrow, without Spark

@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -22,6 +21,14 @@ from lakehouse.declare.columns import is_message_field, sql_type
 from lakehouse.declare.stream import Stream, Unpivot
 from lakehouse.spark.ddl import schema_of
 from lakehouse.streams.sources.avro import with_avro_text
+from lakehouse.streams.sources.json_members import (
+    at,
+    beside_paths,
+    parsed,
+    repeated_in,
+    repeated_member,
+    schema_of_paths,
+)
 from lakehouse.streams.sources.manifest import Layout
 from lakehouse.streams.sources.messages import (
     with_envelope_fields,
@@ -30,6 +37,7 @@ from lakehouse.streams.sources.messages import (
     with_payload,
 )
 from lakehouse.streams.sources.protocols import IP_PROTOCOLS, WITH_PORTS
+from lakehouse.streams.sources.verdicts import MISQUOTED, NO_OBJECT, expected_fields
 
 EVENT, ARRIVAL, PLUS = "_event", "_arrival", "_plus"
 # Formats whose records are cut at each tab, with no quotes.
@@ -156,8 +164,9 @@ def _from_delimited(
         # Zeek writes either form; which one is told by the line itself, so that a requeued record needs no file.
         json = [F.startswith("text", F.lit("{")).alias("is_json"), _flat_json(wanted).alias("json")]
         cut = F.when(F.col("is_json"), _json_members(wanted)).otherwise(cut)
-    parsed = text.select(*_KEPT, "layout", "valid", *(row.alias(name) for name, row in rows.items()), *json)
-    fields_cut = parsed.select(*_KEPT, "valid", F.lit(0).alias("source_item"), cut.alias("f"))
+    named = (row.alias(name) for name, row in rows.items())
+    parts = text.select(*_KEPT, "layout", "valid", "text", *named, *json)
+    fields_cut = parts.select(*_KEPT, "valid", F.lit(0).alias("source_item"), cut.alias("f"))
     if every.unpivot is not None:
         return _unpivoted(fields_cut, every)
     return fields_cut.select("*", F.col("f._malformed").alias("malformed"))
@@ -187,15 +196,17 @@ def no_items(wanted: FieldMap) -> str:
 def _flat_json(wanted: FieldMap) -> Column:
     """A JSON object without nesting, whose members may have dots in their names."""
     members = dict.fromkeys(wanted.path(name) for name in wanted.fields)
-    schema = T.ArrayType(T.StructType([T.StructField(member, T.StringType()) for member in members]))
-    objects = F.from_json(F.concat(F.lit("["), "text", F.lit("]")), schema)
-    return F.when(F.startswith("text", F.lit("{")) & (F.size(objects) == 1), F.get(objects, F.lit(0)))
+    schema = T.StructType([T.StructField(member, T.StringType()) for member in members])
+    return F.when(F.startswith("text", F.lit("{")), parsed(F.col("text"), schema))
 
 
 def _json_members(wanted: FieldMap) -> Column:
     texts = [F.trim(F.col("json")[wanted.path(name)]).alias(name) for name in wanted.fields]
-    malformed = F.when(F.col("json").isNull(), F.lit("malformed: expected one JSON object"))
-    return F.struct(*texts, malformed.alias("_malformed"))
+    malformed = F.when(F.col("json").isNull(), F.lit(NO_OBJECT))
+    # Names may have dots here, and lead nowhere.
+    names: dict[tuple[str, ...], list[str]] = {(): [*dict.fromkeys(map(wanted.path, wanted.fields))]}
+    repeats = repeated_member(F.col("text"), names)
+    return F.struct(*texts, F.coalesce(malformed, repeats).alias("_malformed"))
 
 
 def _cut(stream: Stream, layout: Layout) -> Column:
@@ -222,6 +233,14 @@ def _narrow(separator: str, fields: int) -> Column:
     return F.when(is_wide, F.lit(separator * (fields + 1))).otherwise(F.col("text"))
 
 
+def _count(separator: str, quote: str) -> Column:
+    """How many fields a line has, if its quotes are around whole fields."""
+    mark, sign = re.escape(quote), re.escape(separator)
+    text = F.replace(F.col("text"), F.lit(quote * 2), F.lit(""))
+    text = F.regexp_replace(text, rf"(^|{sign})[ \t]*{mark}[^{mark}]*{mark}", "$1")
+    return F.char_length(text) - F.char_length(F.replace(text, F.lit(separator), F.lit(""))) + 1
+
+
 def _delimited(stream: Stream, wanted: FieldMap, layout: Layout, row: Column) -> Column:
     """Fields of one header's lines: by position, or by the header's names."""
     if not layout:
@@ -236,16 +255,18 @@ def _delimited(stream: Stream, wanted: FieldMap, layout: Layout, row: Column) ->
         return _nothing(
             wanted, f"missing_column: {', '.join(map(repr, absent))} not among {', '.join(layout)[:500]}"
         )
-    expected = f"malformed: expected {len(layout)} fields"
+    before, behind = expected_fields(layout, stream.source)
+    name = F.substring_index("source_file", "/", -1)
+    expected = F.concat(F.lit(before), name, F.lit(behind))
     nothing = F.lit(None).cast("string")
     if stream.source.format in _BY_TAB:
         texts = {n: nothing if place is None else F.get(row, F.lit(place)) for n, place in places.items()}
-        fault = F.when(
-            F.size(row) != len(layout), F.concat(F.lit(f"{expected}, found "), F.size(row).cast("string"))
-        )
+        fault = F.when(F.size(row) != len(layout), F.concat(expected, F.size(row).cast("string")))
     else:
         texts = {n: nothing if place is None else row[f"_c{place}"] for n, place in places.items()}
-        fault = F.when(row["_all"].isNotNull(), F.lit(expected))
+        found = _count(stream.source.separator, stream.source.quote)
+        count = F.when(found == len(layout), F.lit(MISQUOTED)).otherwise(found.cast("string"))
+        fault = F.when(row["_all"].isNotNull(), F.concat(expected, count))
     if stream.source.format == "nfdump":
         texts |= {n: _as_seconds(text) for n, text in texts.items() if wanted.path(n) == "duration"}
     items = [_items(wanted, layout, row, fault)] if wanted.unpivot else []
@@ -281,65 +302,38 @@ def _from_json(text: DataFrame, stream: Stream, wanted: FieldMap) -> DataFrame:
     """Fields by dotted path. The record is parsed as the one element of a list: whatever follows it is then seen."""
     explode, is_payload = stream.source.explode, stream.source.kind == "mqtt"
     kept = [*_KEPT, "valid", *(["envelope"] if is_payload else [])]
-    schema = T.ArrayType(_json_schema([wanted.path(name) for name in wanted.fields], explode))
-    parsed = text.withColumn("json", F.from_json(F.concat(F.lit("["), "text", F.lit("]")), schema))
-    one = F.when(F.size("json") == 1, F.get("json", F.lit(0)))
-    parsed = parsed.select(*kept, one.alias("json"))
-    expected = "malformed: expected one JSON object" + (" as the payload" if is_payload else "")
+    paths = [wanted.path(name) for name in wanted.fields]
+    json = parsed(F.col("text"), schema_of_paths(paths, explode))
+    # Rows of Parquet and Avro have each member once.
+    is_text = stream.source.format == "ndjson" and paths
+    repeats = repeated_in(F.col("text"), paths, explode) if is_text else F.lit(None).cast("string")
+    read = text.select(*kept, "text", json.alias("json"), repeats.alias("repeated"))
+    expected = NO_OBJECT + (" as the payload" if is_payload else "")
     # A payload that nothing is read inside of may be anything.
     is_opaque = is_payload and not wanted.fields and not explode
     malformed = F.when(F.col("json").isNull() & F.lit(not is_opaque), F.lit(expected))
+    malformed = F.coalesce(malformed, F.col("repeated"))
     if explode:
-        items = _at(F.col("json"), explode.split("."))
-        parsed = parsed.select("*", F.posexplode_outer(items).alias("place", "item"))
+        items = at(F.col("json"), explode.split("."))
+        read = read.select("*", F.posexplode_outer(items).alias("place", "item"))
         no_items = F.when(F.col("place").isNull(), F.lit(f"no_items: no list, or an empty one, at {explode}"))
         malformed = F.coalesce(malformed, no_items)
     texts = [_json_text(wanted.path(name), explode).alias(name) for name in wanted.fields]
     place = F.coalesce("place", F.lit(0)) if explode else F.lit(0)
-    return parsed.select(
-        *kept, place.alias("source_item"), F.struct(*texts).alias("f"), malformed.alias("malformed")
+    faults = F.coalesce(malformed, beside_paths(F.col("text"), paths, explode))
+    return read.select(
+        *kept, place.alias("source_item"), F.struct(*texts).alias("f"), faults.alias("malformed")
     )
 
 
 def _json_text(path: str, explode: str | None) -> Column:
     if explode and path.startswith(f"{explode}."):
-        text = _at(F.col("item"), path.removeprefix(f"{explode}.").split("."))
+        text = at(F.col("item"), path.removeprefix(f"{explode}.").split("."))
     else:
-        text = _at(F.col("json"), path.split("."))
+        text = at(F.col("json"), path.split("."))
     # A bare NaN or Infinity comes through with quotes around it.
     quoted = text.isin('"NaN"', '"Infinity"', '"-Infinity"')
     return F.trim(F.when(quoted, F.replace(text, F.lit('"'), F.lit(""))).otherwise(text))
-
-
-def _at(value: Column, parts: list[str]) -> Column:
-    for part in parts:
-        value = value[part]
-    return value
-
-
-def _json_schema(paths: list[str], explode: str | None) -> T.StructType:
-    """Return the nested schema of strings that holds all paths; the exploded path is a list of structs."""
-    tree: dict[str, Any] = {}
-    for path in dict.fromkeys(paths):
-        node = tree
-        *parents, leaf = path.split(".")
-        for parent in parents:
-            node = node.setdefault(parent, {})
-        node.setdefault(leaf, {})
-    if explode:
-        node = tree
-        for part in explode.split("."):
-            node = node.setdefault(part, {})
-    return _struct(tree, "", explode)
-
-
-def _struct(tree: dict[str, Any], prefix: str, explode: str | None) -> T.StructType:
-    fields = []
-    for name, children in tree.items():
-        path = f"{prefix}{name}"
-        inner: T.DataType = _struct(children, f"{path}.", explode) if children else T.StringType()
-        fields.append(T.StructField(name, T.ArrayType(inner) if path == explode else inner))
-    return T.StructType(fields)
 
 
 def typed_type(stream: Stream) -> StructType:

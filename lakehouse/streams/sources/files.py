@@ -8,6 +8,7 @@ import gzip
 import logging
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -23,7 +24,7 @@ from lakehouse.home.envelope import Message
 from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
 from lakehouse.streams.sources import object_store
 from lakehouse.streams.sources.landed_content import on_disk, opened_head, told
-from lakehouse.streams.sources.manifest import Columns, LandedFile, Seen, json_columns
+from lakehouse.streams.sources.manifest import TEXT, Columns, LandedFile, Seen, json_columns
 from lakehouse.streams.sources.nfdump import field_names
 
 log = logging.getLogger(__name__)
@@ -34,6 +35,8 @@ _SAMPLE_BYTES = 1024 * 1024
 # Spark prepares for each of them.
 _MOST_FIELDS = 5_000
 _ZEEK_MARKS = {"#separator": "\\x09", "#unset_field": "-", "#empty_field": "(empty)"}
+# How bytes of a header that are not UTF-8 are written.
+_ESCAPED = re.compile(r"\\x[0-9a-f]{2}")
 _HIDDEN = (".", "_")
 _UNFINISHED = (".tmp", ".part", ".partial", ".inprogress", ".crdownload")
 
@@ -167,13 +170,42 @@ def _fields(path: str, source: Source) -> tuple[tuple[str, ...] | None, Columns]
     fields = next(csv.reader([line], delimiter=source.separator, quotechar=source.quote), [])
     _require_few(fields)
     if source.format == "nfdump":
-        names = field_names(fields)
-        return names, dict.fromkeys(names, "text")
+        return _named(field_names(fields))
     if source.header == "names":
-        names = tuple(name.strip() for name in fields)
-        return names, dict.fromkeys(names, "text")
+        return _named([name.strip() for name in fields])
     places = tuple(str(position) for position in range(len(fields)))
     return places, {f"field {place}": "text" for place in places}
+
+
+def _named(given: Sequence[str]) -> tuple[tuple[str, ...], Columns]:
+    """Return the fields of a header, and its columns, which say of a name what is not plain to see."""
+    names = distinct_names(given)
+    columns = dict.fromkeys(names, TEXT)
+    for name, own in zip(names, given, strict=True):
+        if name != own:
+            columns[name] = f"{TEXT}, another field named {own!r}"
+        elif _ESCAPED.search(name):
+            columns[name] = f"{TEXT}, a name with bytes that are not UTF-8"
+    return names, columns
+
+
+def distinct_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Number the repeats of names, as other readers do; no number makes a name that the header has already.
+
+    >>> distinct_names(["at", "Temp", "Temp", "Temp_1", "Temp"])
+    ('at', 'Temp', 'Temp_2', 'Temp_1', 'Temp_3')
+    """
+    given = list(names)
+    own, used, repeats = set(given), set[str](), Counter[str]()
+    distinct = list[str]()
+    for name in given:
+        chosen = name
+        while chosen in used or (chosen != name and chosen in own):
+            repeats[name] += 1
+            chosen = f"{name}_{repeats[name]}"
+        used.add(chosen)
+        distinct.append(chosen)
+    return tuple(distinct)
 
 
 def _require_few(fields: Sequence[str]) -> None:
@@ -191,7 +223,7 @@ def _zeek_fields(path: str, source: Source) -> tuple[tuple[str, ...] | None, Col
             break
         _require_usual(line)
         if line.startswith("#fields"):
-            fields = tuple(line.split("\t")[1:])
+            fields = distinct_names(line.split("\t")[1:])
             _require_few(fields)
         if line.startswith("#types") and fields:
             return fields, dict(zip(fields, line.split("\t")[1:], strict=False))
@@ -225,5 +257,6 @@ def _head(path: str, source: Source) -> Iterator[str]:
         file = gzip.GzipFile(fileobj=content) if path.endswith(".gz") else content
         lines = iter(partial(file.readline, _SAMPLE_BYTES), b"")
         for number, line in enumerate(lines):
-            text = line.decode("utf-8", "replace").rstrip("\r\n")
+            # What is no UTF-8 is escaped, so that two names that differ stay two.
+            text = line.decode("utf-8", "backslashreplace").rstrip("\r\n")
             yield text.removeprefix("\ufeff") if number == 0 else text

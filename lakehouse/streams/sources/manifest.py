@@ -21,6 +21,8 @@ Layout = tuple[str, ...] | None
 SPLIT, SET_ASIDE = "split", "set_aside"
 Columns = dict[str, str]
 NULL = "null"
+# The type of a field of text; whatever its header has that is not plain to see comes behind it.
+TEXT = "text"
 # A record may have any number of columns.
 _TOLD = 50
 _KINDS = {bool: "boolean", int: "number", float: "number", str: "string", list: "list", type(None): NULL}
@@ -186,16 +188,25 @@ def schema_changes(
 ) -> list[str]:
     """Return what changed from the file before to this one, named ``name``, one text a column; of many the first.
 
-    ``seen`` are the columns of all earlier files: one that comes back is no gain.
+    ``seen`` are the columns of all earlier files: one that comes back is no gain, and those of the first file are none.
+    A name that the header does not have, or not so, is told when it is first met.
     """
     known = set(seen)
-    changes = [f"{name}: gained {column}" for column in now if column not in known]
+    new = [column for column in now if column not in known]
+    changes = [f"{name}: {column} is {now[column]}" for column in new if now[column].startswith(f"{TEXT}, ")]
+    if not known:
+        return _few(name, changes)
+    changes += [f"{name}: gained {column}" for column in new]
     changes += [f"{name}: lost {column}" for column in before if column not in now]
     changes += [
         f"{name}: {column} was {before[column]}, is {kind}"
         for column, kind in now.items()
         if before.get(column, kind) != kind and NULL not in (before[column], kind)
     ]
+    return _few(name, changes)
+
+
+def _few(name: str, changes: list[str]) -> list[str]:
     more = len(changes) - _TOLD
     return changes if more <= 0 else [*changes[:_TOLD], f"{name}: {more} more columns changed"]
 

@@ -236,8 +236,7 @@ class ManifestStore:
         before, seen = earlier[-1] if earlier else before, seen.union(*earlier)
         for file in files:
             if file.columns:
-                if seen:
-                    changes += schema_changes(os.path.basename(file.path), before, file.columns, seen)
+                changes += schema_changes(os.path.basename(file.path), before, file.columns, seen)
                 seen |= set(file.columns)
                 before = file.columns
         return tuple(changes)

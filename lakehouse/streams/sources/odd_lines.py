@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
@@ -27,6 +28,7 @@ from lakehouse.streams.sources.fields import ARRIVAL, EVENT, PLUS, FieldMap, no_
 from lakehouse.streams.sources.manifest import Layout
 from lakehouse.streams.sources.plain_lines import record_hash
 from lakehouse.streams.sources.texts import Unsure, Value, is_long, is_special, scaled, time_of, value_of
+from lakehouse.streams.sources.verdicts import NO_OBJECT, expected_fields, out_of_bounds, repeated
 
 Texts = dict[str, str | None]
 # A JSON parser's own limits are far above these.
@@ -124,7 +126,7 @@ class _Reader:
         except UnicodeDecodeError:
             raise _Rejected("bad_utf8: the record is not UTF-8") from None
         is_csv = self.stream.source.format == "csv"
-        items = self._delimited(text, self.layouts[line["layout"]]) if is_csv else [self._json(text)]
+        items = self._delimited(text, line) if is_csv else [self._json(text)]
         columns = self.wanted.fields.items()
         told = {name: column.from_file(line["source_file"]) for name, column in columns if column.file}
         return [
@@ -132,8 +134,9 @@ class _Reader:
             for item in items
         ]
 
-    def _delimited(self, text: str, layout: Layout) -> list[Texts]:
+    def _delimited(self, text: str, line: Mapping[str, Any]) -> list[Texts]:
         """Return the wanted texts of each row of a delimited line."""
+        layout = self.layouts[line["layout"]]
         if not layout:
             raise _Rejected("missing_column: the file names no fields")
         wanted = self.wanted.of_records
@@ -147,7 +150,9 @@ class _Reader:
             raise Unsure
         cut = _cut(text, self.stream.source.separator, self.stream.source.quote)
         if len(cut) != len(layout):
-            raise _Rejected(f"malformed: expected {len(layout)} fields")
+            before, behind = expected_fields(layout, self.stream.source)
+            file = line["source_file"].rpartition("/")[2]
+            raise _Rejected(f"{before}{file}{behind}{len(cut)}")
         texts = {name: None if place is None else cut[place] for name, place in at.items()}
         return [texts] if self.wanted.unpivot is None else self._items(texts, cut, layout)
 
@@ -162,8 +167,12 @@ class _Reader:
         """Return the wanted texts of a JSON object."""
         members = _members(text)
         if members is None:
-            raise _Rejected("malformed: expected one JSON object")
+            raise _Rejected(NO_OBJECT)
         wanted = self.wanted.of_records
+        met = Counter(name for name, _ in members)
+        for path in map(wanted.path, wanted.fields):
+            if met[path] > 1:
+                raise _Rejected(repeated(path))
         return {name: _member(members, wanted.path(name), self._kind(name)) for name in wanted.fields}
 
     def _kind(self, name: str) -> str:
@@ -185,7 +194,9 @@ class _Reader:
         if event is None:
             raise _wrong("bad_event_time", time.column, text, f"expected unit {time.unit}")
         if not low <= event < high:
-            raise _wrong("out_of_bounds", time.column, text, "see bounds")
+            if isinstance(text, _Number):
+                raise Unsure
+            raise _Rejected(out_of_bounds(text, event, self.stream))
         return event
 
     def _arrival(self, texts: Texts, event: int) -> int | None:
@@ -226,7 +237,8 @@ def _wrong(reason: str, name: str, text: str, expected: str) -> _Rejected:
 def _judged(name: str, text: str | None, column: Column) -> Value:
     """Return a column's value, None where it is missing or not finite."""
     value = None if text is None else value_of(text, column)
-    if value is None and text is not None and not column.optional and column.type != "string":
+    is_judged = column.type != "string" and column.unreadable == "rejected"
+    if value is None and text is not None and is_judged:
         is_exact = column.type == "int" or sql_type(column).startswith("decimal")
         if not (is_exact and is_special(text)):
             raise _wrong("bad_value", name, text, f"expected {column.type}")
@@ -290,10 +302,9 @@ def _members(text: str) -> tuple[tuple[str, Any], ...] | None:
 
 
 def _member(members: tuple[tuple[str, Any], ...], path: str, kind: str) -> str | None:
-    found = [value for name, value in members if name == path]
-    value = found[0] if found else None
-    # Which of two members counts, and how Spark writes what is nested, is another matter.
-    if len(found) > 1 or isinstance(value, tuple | list):
+    value = next((value for name, value in members if name == path), None)
+    # How Spark writes what is nested is another matter.
+    if isinstance(value, tuple | list):
         raise Unsure
     if isinstance(value, bool):
         return "true" if value else "false"

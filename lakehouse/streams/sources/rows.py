@@ -15,6 +15,7 @@ from lakehouse.declare.durations import format_duration
 from lakehouse.declare.stream import Stream, TimeColumn
 from lakehouse.streams.sources.fields import ARRIVAL, EVENT, PLUS, typed_type
 from lakehouse.streams.sources.messages import said
+from lakehouse.streams.sources.verdicts import DAY_US, as_unit, expected_bounds, other_units, read_as
 
 _ORIGIN = ("source_file", "source_line", "source_item", "record", "message")
 
@@ -151,14 +152,44 @@ def _verdict(stream: Stream) -> Column:
                 "bad_event_time", stream.event_time.column, text, f"expected unit {stream.event_time.unit}"
             ),
         ),
-        F.when(
-            (event < low) | (event >= high),
-            _told("out_of_bounds", stream.event_time.column, text, "see bounds"),
-        ),
+        F.when((event < low) | (event >= high), _out_of_bounds(stream, event, text)),
         *_arrival_checks(stream),
         *(_bad_value(name, column) for name, column in stream.all_columns.items() if _is_judged(column)),
     ]
     return F.when(F.col("typed").isNull(), F.coalesce(*checks))
+
+
+def _out_of_bounds(stream: Stream, event: Column, text: Column) -> Column:
+    """The verdict of ``verdicts.out_of_bounds``."""
+    time, (low, high) = stream.event_time, stream.event_time_bounds
+    units = []
+    for unit, power in other_units(time):
+        factor = F.lit(1000 ** abs(power)).cast("bigint")
+        moved = F.try_multiply(event, factor) if power > 0 else _div(event, factor)
+        units.append(
+            F.when((moved >= low) & (moved < high), F.concat(F.lit(as_unit(unit)), _date_text(moved)))
+        )
+    begin, close = (F.lit(part) for part in read_as(time, "\0").split("\0"))
+    return F.concat(
+        *(begin, F.substring(text, 1, 100), close, _date_text(event)),
+        F.lit(expected_bounds(stream)),
+        F.coalesce(*units, F.lit("")),
+    )
+
+
+def _div(number: Column, factor: Column) -> Column:
+    """A whole number divided by another, rounded towards zero."""
+    return F.call_function("div", number, factor)
+
+
+def _date_text(event: Column) -> Column:
+    """The date of ``verdicts.date_text``."""
+    day = F.lit(DAY_US).cast("bigint")
+    # Rounded down, without leaving 64 bits.
+    days = F.when(event >= 0, _div(event, day)).otherwise(-_div(-(event + 1), day) - 1)
+    found = F.date_add(F.lit("1970-01-01").cast("date"), days.cast("int"))
+    parts = (F.lpad(part.cast("string"), 2, "0") for part in (F.month(found), F.day(found)))
+    return F.concat_ws("-", F.year(found).cast("string"), *parts)
 
 
 def _arrival_checks(stream: Stream) -> list[Column]:
@@ -185,7 +216,7 @@ def _arrival_checks(stream: Stream) -> list[Column]:
 
 
 def _is_judged(column: StreamColumn) -> bool:
-    return column.type != "string" and not column.optional
+    return column.type != "string" and column.unreadable == "rejected"
 
 
 def _bad_value(name: str, column: StreamColumn) -> Column:

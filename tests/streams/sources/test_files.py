@@ -158,3 +158,51 @@ def test_a_file_that_breaks_off_is_still_read_as_far_as_it_goes(tmp_path: Path) 
     store.add_files(source(tmp_path, format="ndjson"))
 
     assert store.manifests[0].files[0].unreadable is None
+
+
+@pytest.mark.parametrize(
+    ("header", "fields"),
+    [
+        ("at,Core Temp,GPU,Core Temp", ("at", "Core Temp", "GPU", "Core Temp_1")),
+        ("a,a,a_1,a", ("a", "a_2", "a_1", "a_3")),
+        ("a_1,a,a, a ", ("a_1", "a", "a_2", "a_3")),
+        # Names are the same only where every letter is.
+        ("Temp,temp,TEMP", ("Temp", "temp", "TEMP")),
+        ("at,x,,", ("at", "x", "", "_1")),
+        ('\ufeff"at","x, y","x, y"', ("at", "x, y", "x, y_1")),
+    ],
+)
+def test_names_that_a_header_repeats_are_numbered(
+    tmp_path: Path, header: str, fields: tuple[str, ...]
+) -> None:
+    (tmp_path / "a.csv").write_text(f"{header}\n1\n", encoding="utf-8")
+    store = ManifestStore(tmp_path / "landing")
+    store.add_files(source(tmp_path))
+    assert store.manifests[0].files[0].fields == fields
+
+
+def test_a_repeated_name_is_reported_with_the_batch_that_meets_it_first(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).write_text(f"at,Temp,Temp{',x' if name == 'c' else ''}\n1,2,3\n")
+    store = ManifestStore(tmp_path / "landing")
+
+    store.add_files(source(tmp_path, batch_files=1))
+
+    assert [manifest.schema_changes for manifest in store.manifests] == [
+        ("a: Temp_1 is text, another field named 'Temp'",),
+        (),
+        ("c: gained x",),
+    ]
+
+
+def test_names_that_are_not_utf8_stay_apart(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes("at,Temp [°C],Temp [µC]\n".encode("latin-1") + b"1,2,3\n")
+    store = ManifestStore(tmp_path / "landing")
+
+    store.add_files(source(tmp_path))
+
+    assert store.manifests[0].files[0].fields == ("at", r"Temp [\xb0C]", r"Temp [\xb5C]")
+    assert (
+        store.manifests[0].schema_changes[0]
+        == r"a: Temp [\xb0C] is text, a name with bytes that are not UTF-8"
+    )

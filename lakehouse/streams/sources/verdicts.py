@@ -1,0 +1,88 @@
+"""Sentences about rejected records, the same by every way through the ingest (no pyspark).
+
+A verdict is "reason: detail". Where it needs values of the record, its parts are given here.
+"""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+from lakehouse.declare.stream import Source, Stream, TimeColumn
+from lakehouse.declare.timestamps import format_timestamp
+from lakehouse.streams.sources.manifest import Layout
+
+DAY_US = 86_400_000_000
+# A unit of time has so many thousands of the next one.
+_UNITS = ("s", "ms", "us", "ns")
+# The calendar is the same again after so many years and days.
+_CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
+_EPOCH = date(1970, 1, 1)
+NO_OBJECT = "malformed: expected one JSON object"
+MISQUOTED = "quotes that do not end with their field"
+
+
+def repeated(path: str) -> str:
+    """Return the verdict on a JSON record that has a member more than once."""
+    return f"malformed: the record has the member {path!r} more than once"
+
+
+def expected_fields(layout: Layout, source: Source) -> tuple[str, str]:
+    """Return what stands before and behind the name of a record's file when it has another number of fields."""
+    count = f"malformed: expected {len(layout or ())} fields, as "
+    if source.kind == "kafka":
+        return f"{count}source.fields names for ", ", found "
+    return f"{count}in line 1 of ", ", found "
+
+
+def expected_bounds(stream: Stream) -> str:
+    """Return what is expected of an event time that is out of bounds."""
+    low, high = (format_timestamp(each).removesuffix(" 00:00:00") for each in stream.event_time_bounds)
+    return f", expected {low} to {high} (event_time_bounds)"
+
+
+def other_units(time: TimeColumn) -> list[tuple[str, int]]:
+    """Return the units that a number may be of instead, each with the power of 1000 that its time is longer by."""
+    if time.unit == "iso":
+        return []
+    own = _UNITS.index(time.unit)
+    return [(unit, own - place) for place, unit in enumerate(_UNITS) if place != own]
+
+
+def in_unit(event_us: int, power: int) -> int:
+    """Return a time that was read in one unit as if read in another, rounded towards zero."""
+    factor: int = 1000 ** abs(power)
+    if power >= 0:
+        return event_us * factor
+    whole = abs(event_us) // factor
+    return whole if event_us >= 0 else -whole
+
+
+def date_text(event_us: int) -> str:
+    """Return the UTC date of any time of 64 bits.
+
+    >>> date_text(0), date_text(1767225600000000000)
+    ('1970-01-01', '57971-02-25')
+    """
+    cycles, days = divmod(event_us // DAY_US, _CYCLE_DAYS)
+    found = _EPOCH + timedelta(days=days)
+    return f"{found.year + cycles * _CYCLE_YEARS}-{found.month:02d}-{found.day:02d}"
+
+
+def out_of_bounds(text: str, event_us: int, stream: Stream) -> str:
+    """Return the verdict on a time that is read from a text, and not within the stream's bounds."""
+    time, (low, high) = stream.event_time, stream.event_time_bounds
+    verdict = f"{read_as(time, text)}{date_text(event_us)}{expected_bounds(stream)}"
+    for unit, power in other_units(time):
+        if low <= (moved := in_unit(event_us, power)) < high:
+            return f"{verdict}{as_unit(unit)}{date_text(moved)}"
+    return verdict
+
+
+def read_as(time: TimeColumn, text: str) -> str:
+    """Return the beginning of that verdict."""
+    return f"out_of_bounds: {time.column} is '{text[:100]}', read as {time.unit}: "
+
+
+def as_unit(unit: str) -> str:
+    """Return its end where the time would be within the bounds in another unit."""
+    return f"; the unit may be wrong: as {unit} it is "
