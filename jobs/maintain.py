@@ -24,7 +24,7 @@ from lakehouse.home.ledger import read_extent
 from lakehouse.queries.kind import kind_of
 from lakehouse.queries.runtime.batch_manifest import is_behind
 from lakehouse.spark import tables
-from lakehouse.streams import corrections, retention, rollup
+from lakehouse.streams import corrections, retention, rollup, unchecked
 from lakehouse.streams.sources.manifest_store import ManifestStore
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,8 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     """
     layout, history_us, figures = settings.layout, settings.tables.history, Counter[str]()
     raw, built, wait = layout.raw(stream), layout.rollup(stream), lease_timeout_s(layout)
-    by_ingest = (layout.quarantine(stream), layout.ledger(stream), layout.corrections(stream))
+    places = (layout.quarantine, layout.ledger, layout.corrections, layout.remembered, layout.unchecked)
+    by_ingest = [place(stream) for place in places]
     with tables.lease(raw, wait), tables.lease(built, wait):
         if tables.exists(built):
             figures.update(_dropped(settings, spark, stream))
@@ -49,6 +50,7 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
         )
         declared, streams = settings.stream(stream), settings.streams.values()
         figures["landed_files_deleted"] = retention.drop_old_files(layout, declared, streams)
+        unchecked.join_ranges(layout, declared)
         for path in filter(tables.exists, by_ingest):
             figures.update(table_maintenance.compact_and_vacuum(path, history_us))
         if tables.exists(built):

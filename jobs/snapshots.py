@@ -16,6 +16,7 @@ from lakehouse.home.rollup_table import read_level_counts, read_marker
 from lakehouse.home.table_log import newest_version
 from lakehouse.queries.kind import Query, kind_of
 from lakehouse.serving.file.snapshot import StreamSnapshot, measures_of, totals_of
+from lakehouse.serving.file.unchecked import ranges_through
 
 if TYPE_CHECKING:
     from lakehouse.home.layout import Home
@@ -45,6 +46,7 @@ def snapshot_of(settings: Settings, stream: Stream) -> StreamSnapshot:
         quarantine=quarantine.waiting_records(layout, stream) if contained.batch else {},
         entered=read_level_counts(layout.rollup(stream.name), len(stream.levels)) if contained.batch else (),
         since=schema.since,
+        unchecked=ranges_through(layout.unchecked(stream.name), contained.batch),
         **published_facts(read_corrections(layout, stream.name)),
     )
 

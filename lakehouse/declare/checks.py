@@ -61,7 +61,6 @@ def stream_problems(stream: Stream) -> list[Problem]:
         _counters,
         _groupings,
         _levels,
-        _raw,
         _bounds,
         source_problems,
     )
@@ -153,14 +152,6 @@ def _levels(stream: Stream) -> Iterator[Problem]:
         level, _, rest = readable.partition(": found ")
         found, _, expected = rest.partition("; expected ")
         yield Problem(f"levels, {level}", found, expected)
-
-
-def _raw(stream: Stream) -> Iterator[Problem]:
-    if stream.keep_raw is not None and stream.keep_raw < stream.duplicates_within:
-        found, least = map(format_duration, (stream.keep_raw, stream.duplicates_within))
-        yield Problem(
-            "keep_raw", found, f"at least duplicates_within, {least}: repeats are looked for in raw"
-        )
 
 
 def _bounds(stream: Stream) -> Iterator[Problem]:

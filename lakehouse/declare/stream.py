@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
@@ -13,6 +14,10 @@ from lakehouse.algorithms.rollup.levels import Level
 from lakehouse.declare.columns import Column
 from lakehouse.declare.durations import EXPECTED, format_duration, parse_duration
 
+# For how long identities are remembered that hold the event time, unless the declaration says otherwise.
+KNOWN_WITH_TIME = "90d"
+# More than any two time zones can differ.
+_ZONES_APART = parse_duration("2d")
 _LEVEL = re.compile(r"^\s*(\w+)\s+(?:for\s+(\w+)|(forever))\s*$")
 
 
@@ -70,6 +75,23 @@ def _pattern(value: str) -> str:
     except re.error as error:
         raise ValueError(f"expected a regular expression such as 'Temperature': {error}") from None
     return value
+
+
+def _is_time(name: str, column: Any, time: str) -> bool:
+    """Whether a column of an identity holds the event time; ``*``, all bytes of a record, does if the record has it."""
+    if name == "*":
+        return not time.startswith("$")
+    path = column.get("path") if isinstance(column, dict) else getattr(column, "path", None)
+    return time in (name, path)
+
+
+def _has_time(table: Mapping[str, Any]) -> bool:
+    """Whether the identity of a stream as it is written holds its event time."""
+    event, identity, columns = (table.get(name) for name in ("event_time", "identity", "columns"))
+    time = event.get("column") if isinstance(event, dict) else getattr(event, "column", None)
+    names = identity if isinstance(identity, list | tuple) else ()
+    known = columns if isinstance(columns, dict) else {}
+    return isinstance(time, str) and any(_is_time(str(name), known.get(name), time) for name in names)
 
 
 def _zone(value: str) -> str:
@@ -208,7 +230,9 @@ class Source(_Part):
 class Stream(_Part):
     """One stream. All durations and instants are microseconds; instants are UTC since the epoch.
 
-    Messages of a topic carry a time of their own: it is their arrival time unless another one is declared.
+    Messages of a topic carry a time of their own: it is their arrival time unless another one is declared. Identities
+    are remembered for ``duplicates_within``: by default long where they hold the event time, as nothing else can be
+    taken for a repeat then, and a day where they do not, as counters and texts come again.
     """
 
     name: str
@@ -247,6 +271,27 @@ class Stream(_Part):
         if isinstance(arrival, dict) and set(arrival) == {"plus"} and isinstance(event, dict):
             return table | {"arrival_time": event | arrival}
         return table
+
+    @model_validator(mode="before")
+    @classmethod
+    def _identities_with_a_time_are_known_for_long(cls, table: Any) -> Any:
+        if isinstance(table, dict) and "duplicates_within" not in table and _has_time(table):
+            return table | {"duplicates_within": KNOWN_WITH_TIME}
+        return table
+
+    @property
+    def repeat_distance_us(self) -> int:
+        """How far apart in event time two rows of one identity can be, for one to repeat the other.
+
+        A whole number or a text of one in the identity says the time to the microsecond. Other types round it, and what
+        an ISO text without an offset says depends on the time zone that was declared when it came.
+        """
+        event, columns = self.event_time, self.all_columns
+        holding = [name for name in self.identity if _is_time(name, columns.get(name), event.column)]
+        if not holding:
+            return self.duplicates_within
+        is_whole = any(name == "*" or columns[name].type in ("string", "int") for name in holding)
+        return 0 if is_whole and event.unit != "iso" else min(self.duplicates_within, _ZONES_APART)
 
     @property
     def all_columns(self) -> dict[str, Column]:

@@ -7,7 +7,7 @@ of the same number). Killed between, it is carried out again. So raw rows = acce
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,8 @@ class Correction:
     """One correction; ``from_us`` and ``to_us`` bound the times it is about, None where nothing does.
 
     ``condition`` names the raw rows that go, as SQL, among those of batches up to ``through``; ``batches`` says how
-    many of each batch. ``unchecked`` rows came after raw rows of their time had gone: no repeat was looked for.
+    many of each batch. Where raw rows are dropped, identities of the definition ``identity`` are remembered from
+    ``known_from_us`` on.
     """
 
     number: int
@@ -38,9 +39,10 @@ class Correction:
     to_us: int | None
     through: int
     rows: int
-    unchecked: int
     batches: Mapping[int, int]
     at: datetime
+    known_from_us: int | None = None
+    identity: str | None = None
 
 
 def read_corrections(layout: Home, stream: str) -> list[Correction]:
@@ -63,7 +65,8 @@ def _at_commit(commit: Path) -> tuple[Correction, ...]:
 def _read(table: Path) -> tuple[Correction, ...]:
     latest: dict[int, Correction] = {}
     for row in sorted(read_rows(table), key=lambda row: (row["number"], row["done"])):
-        latest[row["number"]] = Correction(**(row | {"batches": dict(row["batches"])}))
+        known: dict[str, Any] = {each.name: row.get(each.name) for each in fields(Correction)}
+        latest[row["number"]] = Correction(**(known | {"batches": dict(row["batches"])}))
     return tuple(latest.values())
 
 
@@ -80,6 +83,20 @@ def raw_from(corrections: Iterable[Correction]) -> int | None:
     return max((found.to_us or 0 for found in corrections if found.kind == RETENTION), default=None)
 
 
+def known_from(corrections: Iterable[Correction], identity: str) -> int | None:
+    """Return since when the identities of all accepted rows are known, by their definition; None for ever.
+
+    What was remembered of another definition says nothing: then only raw rows are left. As ``raw_from``, it counts what
+    is only begun.
+    """
+    starts = (
+        (found.to_us if found.identity != identity else found.known_from_us) or 0
+        for found in corrections
+        if found.kind == RETENTION
+    )
+    return max(starts, default=None)
+
+
 def published_facts(corrections: Sequence[Correction]) -> dict[str, Any]:
     """Return what a published version holds of a stream's corrections."""
     return {
@@ -88,7 +105,6 @@ def published_facts(corrections: Sequence[Correction]) -> dict[str, Any]:
         "rebuilt": max((2 * c.number + c.done for c in corrections if c.kind != RETENTION), default=0),
         "raw_from_us": raw_from(corrections),
         "retracted": removed(corrections, [RETRACT]),
-        "unchecked": sum(found.unchecked for found in corrections if found.done),
     }
 
 

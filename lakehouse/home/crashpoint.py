@@ -17,6 +17,7 @@ CRASH_POINTS = (
     "ingest.batch-parsed",
     "ingest.raw-appended",
     "ingest.quarantine-appended",
+    "ingest.unchecked-appended",
     "ingest.ledger-appended",
     "rollup.before-append",
     "rollup.appended",
@@ -44,6 +45,8 @@ CORRECTION_POINTS = (
     "correction.ledger-corrected",
     "correction.done",
 )
+# Passed by the correction that drops raw rows for their age.
+RETENTION_POINTS = ("correction.begun", "correction.remembered", "correction.raw-deleted", "correction.done")
 # Passed by the jobs of registered joins.
 JOIN_POINTS = (
     "queries.planned",

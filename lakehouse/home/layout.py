@@ -4,6 +4,8 @@
     quarantine/<stream>   rejected records, Delta           jobs/ingest
     ledger/<stream>       one row per ingest batch, Delta   jobs/ingest
     rollup/<stream>       nodes of all levels, Delta        jobs/build_rollups, jobs/maintain
+    remembered/<stream>   identities whose raw rows were dropped, Delta     jobs/maintain
+    unchecked/<stream>    rows that came too late to be compared, Delta     jobs/ingest, jobs/maintain
     corrections/<stream>  later changes of history, Delta   jobs/maintain, jobs/retract, jobs/build_rollups
     quality/              history of check results, Delta   jobs/check_quality
     checked/              what has passed checks            jobs/check_quality, jobs/check_queries
@@ -70,7 +72,7 @@ class Home:
         return self.tables / "ledger" / stream
 
     def identities(self, stream: str) -> Path:
-        """Hashes of the identities in raw, by ingest batch: a cache."""
+        """Hashes of the known identities, by ingest batch: a cache of raw and of what is remembered beyond it."""
         return self.root / "identities" / stream
 
     def rollup(self, stream: str) -> Path:
@@ -80,6 +82,14 @@ class Home:
     def corrections(self, stream: str) -> Path:
         """Later changes of a stream's history."""
         return self.tables / "corrections" / stream
+
+    def remembered(self, stream: str) -> Path:
+        """Identities of accepted rows that raw no longer has, as hashes."""
+        return self.tables / "remembered" / stream
+
+    def unchecked(self, stream: str) -> Path:
+        """Accepted rows that could not be compared with all earlier ones, by range of time and measure."""
+        return self.tables / "unchecked" / stream
 
     def pairs(self, query: str) -> Path:
         """Pairs of a window join, found online and by repair."""

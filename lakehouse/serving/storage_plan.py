@@ -42,6 +42,7 @@ def storage_plan(layout: Home, stream: Stream) -> Fields:
         "earliest_us": first,
         "levels": list(_levels(schema, newest, placed, share)),
         "raw": _raw(layout, stream, newest, raw_us),
+        "identities": _identities(layout, stream),
         "lacks_now": schema.lacks(newest),
         "change": asdict(change),
     }
@@ -96,6 +97,22 @@ def _raw(layout: Home, stream: Stream, newest_us: int | None, raw_us: int | None
         "rows": log.rows if log else 0,
         "bytes": log.bytes if log else 0,
         "files": len(log.files) if log else 0,
+    }
+
+
+def _identities(layout: Home, stream: Stream) -> Fields | None:
+    """Return how many identities are known, in raw or beyond it, and in how many bytes; None for a stream without."""
+    if not stream.identity:
+        return None
+    raw, beyond = read_log(layout.raw(stream.name)), read_log(layout.remembered(stream.name))
+    folder = layout.identities(stream.name)
+    index = sum(path.stat().st_size for path in folder.iterdir()) if folder.is_dir() else 0
+    remembered = (beyond.rows or 0) if beyond else 0
+    return {
+        "keep_us": stream.duplicates_within,
+        "rows": remembered + ((raw.rows or 0) if raw else 0),
+        "remembered": remembered,
+        "bytes": index + (beyond.bytes if beyond else 0),
     }
 
 

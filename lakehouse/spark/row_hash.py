@@ -14,29 +14,32 @@ from lakehouse.algorithms.ingest import identity_hash
 from lakehouse.algorithms.ingest.identity_hash import Hashes
 
 
-def xxhash64(columns: Sequence[pa.Array], rows: int) -> npt.NDArray[np.int64]:
-    """Return a hash of each row; a null adds nothing to it.
+def xxhash64(
+    columns: Sequence[pa.Array], rows: int, seed: np.uint64 = identity_hash.SEED
+) -> npt.NDArray[np.int64]:
+    """Return a hash of each row; a null adds nothing to it. With another seed than Spark's, it is another hash.
 
     Columns: whole numbers, doubles, booleans, texts, also as dictionaries, and decimals of more than 18 digits, as
     tables have them. Cost: O(bytes); of a first column with few values each value is hashed once.
     """
-    found = np.full(rows, identity_hash.SEED)
+    found = np.full(rows, seed)
     for place, column in enumerate(columns):
         one = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        added = _with_values(one, found, is_first=place == 0)
+        added = _with_values(one, found, seed if place == 0 else None)
         is_valid = one.is_valid().to_numpy(zero_copy_only=False) if one.null_count else True
         found = np.where(is_valid, added, found)
     return found.view(np.int64)
 
 
-def _with_values(column: pa.Array, before: Hashes, is_first: bool) -> Hashes:
-    if is_first and pa.types.is_string(column.type):
+def _with_values(column: pa.Array, before: Hashes, seed: np.uint64 | None) -> Hashes:
+    """Add a column, the first one where a seed is given."""
+    if seed is not None and pa.types.is_string(column.type):
         column = column.dictionary_encode()
     if not pa.types.is_dictionary(column.type):
         return _with_column(column, before)
-    if not is_first:
+    if seed is None:
         return _with_column(column.dictionary_decode(), before)
-    of_values = _with_column(column.dictionary, np.full(len(column.dictionary), identity_hash.SEED))
+    of_values = _with_column(column.dictionary, np.full(len(column.dictionary), seed))
     if not len(of_values):
         return before
     return np.asarray(of_values[pc.fill_null(column.indices, 0).to_numpy(zero_copy_only=False)])

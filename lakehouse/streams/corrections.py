@@ -1,7 +1,8 @@
 """Corrections: begun, carried out, done; killed anywhere and carried out again, the content is the same.
 
     begun      a row says which raw rows go and which times are built again; from here on it will happen
-    carried    raw rows deleted, nodes of those times built again, the ledger's times mended: each one commit
+    carried    identities remembered, raw rows deleted, nodes of those times built again, the ledger's times mended:
+               each one commit
     done       a second row; only now does the balance of raw rows count what left
 
 Every step leaves alone what it already did. Whoever calls holds the leases of raw and rollup.
@@ -53,6 +54,7 @@ from lakehouse.home.table_files import source
 from lakehouse.home.table_log import FileFacts, file_facts, read_parts
 from lakehouse.spark import tables
 from lakehouse.streams.rebuild import ENDLESS_US, check_range, plan_all, rebuild_all, rebuild_range, widened
+from lakehouse.streams.remembered import forget, remember
 from lakehouse.streams.rollup import require_current, set_schema
 
 if TYPE_CHECKING:
@@ -94,7 +96,10 @@ def begin(layout: Home, stream: Stream, asked: Correction) -> Correction:
 def carry_out(spark: SparkSession, layout: Home, stream: Stream, begun: Correction) -> None:
     """Do what a correction says, whatever of it was already done."""
     if begun.kind == RETENTION and begun.to_us is not None:
+        remember(layout, stream, begun)
+        crash_point("correction.remembered")
         _remove_before(spark, layout.raw(stream.name), begun.to_us, begun.through)
+        forget(layout, stream, LEAST_US if begun.known_from_us is None else begun.known_from_us)
     elif begun.condition:
         condition = f"({begun.condition}) AND batch <= {begun.through}"
         tables.remove(spark, layout.raw(stream.name), condition)
@@ -128,7 +133,7 @@ def rebuild(
         what = f"nodes from {low} to {high} us"
     through = read_marker(layout.rollup(stream.name)).batch
     asked = Correction(
-        *(0, REBUILD, False, "rebuild", "", what, "", low, high, through, 0, 0, {}, datetime.now(UTC))
+        *(0, REBUILD, False, "rebuild", "", what, "", low, high, through, 0, {}, datetime.now(UTC))
     )
     begun = begin(layout, stream, asked)
     carry_out(spark, layout, stream, begun)
@@ -154,7 +159,7 @@ def _append(layout: Home, stream: Stream, correction: Correction) -> None:
     path = layout.corrections(stream.name)
     row = asdict(replace(correction, at=datetime.now(UTC)))
     version = 2 * correction.number + int(correction.done)
-    tables.append_row(row, path, f"correct-{stream.name}", version)
+    tables.append_row(row, path, f"correct-{stream.name}", version, "corrections")
 
 
 def _apply_retract_effects(spark: SparkSession, layout: Home, stream: Stream, begun: Correction) -> None:
@@ -252,15 +257,14 @@ def _corrected(
             yield batch, first, last, newest
 
 
-def count_before(raw: Path, end_us: int, through: int, earlier_us: int) -> tuple[dict[int, int], int]:
-    """Return how many rows before a time each batch up to ``through`` has, and how many are before an earlier one."""
-    batches, earlier = Counter[int](), 0
+def count_before(raw: Path, end_us: int, through: int) -> dict[int, int]:
+    """Return how many rows before a time each batch up to ``through`` has."""
+    batches = Counter[int]()
     for part in read_parts(raw, ("event_us", "batch"), ("event_us", LEAST_US, end_us - 1)):
         old = part.filter(pc.less_equal(part["batch"], through))
-        earlier += pc.sum(pc.less(old["event_us"], earlier_us)).as_py() or 0
         for found in pc.value_counts(old["batch"]).to_pylist():
             batches[found["values"]] += found["counts"]
-    return dict(batches), earlier
+    return dict(batches)
 
 
 def _remove_before(spark: SparkSession, raw: Path, end_us: int, through: int) -> None:

@@ -2,38 +2,43 @@
 
     hashes of the batch's identities -> those that occur twice, or in the index of earlier batches -> suspects
     suspects, and the rows of raw with their hash -> identities and contents compared -> verdicts
+    suspects, and what is remembered of rows that raw no longer has -> hashes compared -> verdicts
 
-Spark and Arrow hash an identity alike. Batches that the index lacks are added to it from raw.
+Batches that the index lacks are added to it from raw and from what is remembered.
 
-The cost is that of the batch, of a search in the index, and of the files of raw that hold a suspect's hash.
+The cost is that of the batch, of a search in the index, and of the files that hold a suspect's hash.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import Column
-from pyspark.sql import functions as F
 
 from lakehouse.algorithms.ingest.duplicates import CONFLICT, DUPLICATE, verdicts
-from lakehouse.declare.columns import sql_type
 from lakehouse.declare.stream import Stream
 from lakehouse.home.identity_index import LARGE, Batches, Hashes, IdentityIndex
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_ledger
 from lakehouse.home.table_files import source
-from lakehouse.home.table_log import files_with, read_parts
-from lakehouse.spark.row_hash import xxhash64
-from lakehouse.streams.batch_records import ORIGIN, StreamTables, processing_order
+from lakehouse.home.table_log import Between, files_with, newest_version, read_parts
+from lakehouse.streams.batch_records import StreamTables, processing_order
+from lakehouse.streams.identities import (
+    REMEMBERED,
+    compared,
+    definition,
+    fingerprints,
+    hashes_of,
+    identity_columns,
+    payload_columns,
+)
 
 # Suspects are compared this many at a time: each takes about 200 bytes of memory.
 _AT_ONCE = 1_000_000
@@ -60,8 +65,8 @@ def find_repeats(
     """
     index = _open_index(target, hashed.batch)
     unique, counts = np.unique(hashed.hashes, return_counts=True)
-    within = target.stream.duplicates_within
-    known, batches = index.find(unique, hashed.low - within, hashed.high + within)
+    apart = target.stream.repeat_distance_us
+    known, batches = index.find(unique, hashed.low - apart, hashed.high + apart)
     index.add(
         *(hashed.batch, hashed.batch, unique, np.full(len(unique), hashed.batch, np.uint32)),
         (hashed.low, hashed.high),
@@ -72,8 +77,9 @@ def find_repeats(
     found = []
     for part in np.array_split(suspects, -(-len(suspects) // _AT_ONCE)):
         rows, is_known = rows_of(part), np.isin(known, part)
-        earlier = _earlier(target, hashed.batch, rows, known[is_known], batches[is_known])
-        found.append(judged(rows, earlier, target.stream))
+        wanted = _wanted(target.stream, hashed.batch, rows, known[is_known], batches[is_known])
+        earlier, remembered = (None, None) if wanted is None else _known(target, wanted, rows)
+        found.append(judged(rows, earlier, target.stream, remembered))
     repeats = pa.concat_tables(found)
     return repeats if repeats.num_rows else None
 
@@ -91,40 +97,103 @@ def conflict_detail(stream: Stream) -> str:
     return f"same identity ({', '.join(stream.identity)}) as an accepted row, other content"
 
 
-def _earlier(
-    target: StreamTables, batch: int, rows: pa.Table, hashes: Hashes, batches: Batches
-) -> pa.Table | None:
-    """Return the accepted rows with some hashes, in some batches, that are close enough in time to be duplicates."""
+def _wanted(stream: Stream, batch: int, rows: pa.Table, hashes: Hashes, batches: Batches) -> _Wanted | None:
+    """Return which accepted rows, with some hashes, in some batches, are close enough in time to be repeated."""
     if not len(hashes) or not rows.num_rows:
         return None
-    stream, times = target.stream, pc.min_max(rows["event_us"]).as_py()
-    low, high = times["min"] - stream.duplicates_within, times["max"] + stream.duplicates_within
-    exact = np.unique(rows["event_us"].to_numpy()) if _identity_has_time(stream) else None
+    times, apart = pc.min_max(rows["event_us"]).as_py(), stream.repeat_distance_us
+    exact = None if apart else np.unique(rows["event_us"].to_numpy())
     numbers = np.unique(batches[batches < batch])
-    wanted = _Wanted(np.unique(hashes), numbers, low, high, exact)
-    raw = target.layout.raw(stream.name)
-    files = files_with(raw, "batch", numbers.tolist(), ("event_us", low, high)) if len(numbers) else []
-    return _rows_in(files, wanted, stream, rows.select(compared(stream)).schema)
+    return _Wanted(np.unique(hashes), numbers, times["min"] - apart, times["max"] + apart, exact)
 
 
-def judged(rows: pa.Table, earlier: pa.Table | None, stream: Stream) -> pa.Table:
-    """Return the rows of a batch that repeat another of its rows or an accepted ``earlier`` one, with a ``verdict``."""
+def _known(target: StreamTables, wanted: _Wanted, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Return the accepted rows that are wanted, and what is remembered of those that raw no longer has."""
+    stream, layout = target.stream, target.layout
+    schema = rows.select(compared(stream)).schema
+    earlier = _rows_in(wanted.files(layout.raw(stream.name)), wanted, stream, schema)
+    return earlier, _remembered_in(wanted.files(layout.remembered(stream.name)), wanted)
+
+
+def judged(
+    rows: pa.Table, earlier: pa.Table | None, stream: Stream, remembered: pa.Table | None = None
+) -> pa.Table:
+    """Return the rows of a batch that repeat another of its rows or an accepted one, with a ``verdict``.
+
+    Accepted are ``earlier`` rows, which are compared by their values, and ``remembered`` ones, by their hashes.
+    """
     names = compared(stream)
     both = rows.select(names)
     if earlier is not None:
         both = pa.concat_tables([both, earlier.select(names).cast(both.schema)])
     known = np.arange(both.num_rows) >= rows.num_rows
-    identity, payload = _codes(both, _identity_columns(stream)), _codes(both, _payload_columns(stream))
+    identity, payload = _codes(both, identity_columns(stream)), _codes(both, payload_columns(stream))
     order = processing_order(both, True, ~known, identity)
-    has_identity = np.all([both[name].is_valid().to_numpy() for name in _identity_columns(stream)], axis=0)
-    order = order[has_identity[order]]
+    has_identity = np.all([both[name].is_valid().to_numpy() for name in identity_columns(stream)], axis=0)
+    order, event = order[has_identity[order]], both["event_us"].to_numpy()
+    sorted_rows = _Sorted(identity[order], payload[order], event[order], known[order])
+    if remembered is not None and remembered.num_rows:
+        sorted_rows, order = _with_remembered(sorted_rows, order, rows, stream, remembered)
     found = np.zeros(both.num_rows, np.int8)
-    found[order] = verdicts(
-        *(identity[order].reshape(-1, 1), payload[order], both["event_us"].to_numpy()[order], known[order]),
+    verdict = verdicts(
+        *(sorted_rows.identity.reshape(-1, 1), sorted_rows.payload, sorted_rows.event_us, sorted_rows.known),
         stream.duplicates_within,
     )
-    verdict = found[: rows.num_rows]
-    return rows.append_column("verdict", pa.array(verdict)).filter(pa.array(verdict != 0))
+    found[order[order >= 0]] = verdict[order >= 0]
+    mine = found[: rows.num_rows]
+    return rows.append_column("verdict", pa.array(mine)).filter(pa.array(mine != 0))
+
+
+class _Sorted(NamedTuple):
+    """Rows as the kernel of verdicts takes them: by identity, inside one known ones first, then processing order."""
+
+    identity: npt.NDArray[np.int64]
+    payload: npt.NDArray[np.int64]
+    event_us: npt.NDArray[np.int64]
+    known: npt.NDArray[np.bool_]
+
+
+def _with_remembered(
+    found: _Sorted, order: npt.NDArray[np.intp], rows: pa.Table, stream: Stream, remembered: pa.Table
+) -> tuple[_Sorted, npt.NDArray[np.intp]]:
+    """Add what is remembered of accepted rows; their place in the order is -1.
+
+    An identity or content that has the hashes of one of the batch's gets its number, others are of no interest.
+    """
+    places = order[order < rows.num_rows]
+    mine = fingerprints(rows.take(pa.array(places)), stream)
+    is_mine = order < rows.num_rows
+    hashes = [[part[name].to_numpy() for part in (mine, remembered)] for name in REMEMBERED[2:]]
+    identity = _matched(hashes[:2], found.identity[is_mine])
+    payload = _matched([*hashes[:2], hashes[2]], found.payload[is_mine])
+    # The content of an accepted row that none of the batch repeats is another than all of theirs.
+    payload = np.where(payload < 0, found.payload.max(initial=0) + 1, payload)
+    met = identity >= 0
+    parts = (
+        identity[met],
+        payload[met],
+        remembered["event_us"].to_numpy()[met],
+        np.ones(met.sum(), np.bool_),
+    )
+    joined = [np.concatenate([more, part]) for more, part in zip(parts, found, strict=True)]
+    both = np.concatenate([np.full(met.sum(), -1), order])
+    by_identity = np.lexsort((~joined[3], joined[0]))
+    return _Sorted(*(part[by_identity] for part in joined)), both[by_identity]
+
+
+def _matched(
+    hashes: Sequence[Sequence[npt.NDArray[np.int64]]], codes: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Return the code of the row that has the same hashes, for each of the others; -1 where there is none.
+
+    ``hashes``: of each kind those of the rows with these codes, and those of the others.
+    """
+    stacked = np.stack([np.concatenate(kind) for kind in hashes], axis=1)
+    _, place = np.unique(stacked, axis=0, return_inverse=True)
+    place = place.reshape(-1)
+    of_place = np.full(place.max(initial=0) + 1, -1)
+    of_place[place[: len(codes)]] = codes
+    return np.asarray(of_place[place[len(codes) :]])
 
 
 def _codes(rows: pa.Table, names: Sequence[str]) -> npt.NDArray[np.int64]:
@@ -140,52 +209,9 @@ def _codes(rows: pa.Table, names: Sequence[str]) -> npt.NDArray[np.int64]:
     return codes
 
 
-def _identity_columns(stream: Stream) -> list[str]:
-    """Return the columns of raw that make rows the same row."""
-    return ["record_hash"] if stream.identity_is_record else list(stream.identity)
-
-
-def _payload_columns(stream: Stream) -> list[str]:
-    """Return what a record says; when it was received is not part of that."""
-    arrival = stream.arrival_time.column if stream.arrival_time else None
-    stored = () if stream.identity_is_record else stream.all_columns
-    return ["event_us", *(name for name in stored if name != arrival)]
-
-
-def compared(stream: Stream) -> list[str]:
-    """Return the columns that decide which rows are the same and which of them came first."""
-    names = [*_identity_columns(stream), *_payload_columns(stream), "event_us", "arrival_us", *ORIGIN]
-    return list(dict.fromkeys(names))
-
-
-def _identity_has_time(stream: Stream) -> bool:
-    """Whether rows of the same identity have the same event time, to the microsecond."""
-    time = stream.event_time
-    if time.unit == "iso" or time.column not in stream.identity:
-        # What an ISO text without an offset says depends on the time zone that was declared when it came.
-        return False
-    return sql_type(stream.all_columns[time.column]) in ("string", "bigint")
-
-
-def hash_column(stream: Stream) -> Column:
-    """Return the hash of a row's identity; null where it lacks a part: such a row is never compared."""
-    names = _identity_columns(stream)
-    is_complete = reduce(lambda a, b: a & b, (F.col(name).isNotNull() for name in names))
-    return F.when(is_complete, F.xxhash64(*names))
-
-
-def hashes_of(rows: pa.Table, stream: Stream) -> tuple[Hashes, npt.NDArray[np.bool_]]:
-    """Return the same hashes of rows in Arrow, and which rows have one."""
-    columns = [rows[name].combine_chunks() for name in _identity_columns(stream)]
-    has_all = np.ones(rows.num_rows, np.bool_)
-    for column in columns:
-        has_all &= column.is_valid().to_numpy(zero_copy_only=False)
-    return xxhash64(columns, rows.num_rows).view(np.uint64), has_all
-
-
 def index_before(layout: Home, stream: Stream, batch: int) -> IdentityIndex:
     """Return the index as it is, of what batches before one accepted."""
-    return IdentityIndex(layout.identities(stream.name), _definition(stream), batch)
+    return IdentityIndex(layout.identities(stream.name), definition(stream), batch)
 
 
 def _open_index(target: StreamTables, batch: int) -> IdentityIndex:
@@ -199,9 +225,12 @@ def _open_index(target: StreamTables, batch: int) -> IdentityIndex:
 
 
 def index_stored(target: StreamTables, first: int, last: int) -> None:
-    """Make what the index has of some batches of what raw holds. Memory: hashes, and the identities in a file."""
+    """Make what the index has of some batches of what raw holds, and of what is remembered of them beyond it.
+
+    Memory: hashes, and the identities in a file.
+    """
     stream = target.stream
-    names = ("event_us", "batch", *_identity_columns(stream))
+    names = ("event_us", "batch", *identity_columns(stream))
     hashes, numbers, times = [np.empty(0, np.uint64)], [np.empty(0, np.uint32)], [np.empty(0, np.int64)]
     for rows in read_parts(target.layout.raw(stream.name), names, ("batch", first, last)):
         # Rows of a file from before a column was declared have no identity.
@@ -210,16 +239,14 @@ def index_stored(target: StreamTables, first: int, last: int) -> None:
             hashes.append(found[has_all])
             numbers.append(rows["batch"].to_numpy()[has_all].astype(np.uint32))
             times.append(rows["event_us"].to_numpy()[has_all])
+    for rows in _remembered_parts(target, ("batch", first, last)):
+        hashes.append(rows["identity"].to_numpy().view(np.uint64))
+        numbers.append(rows["batch"].to_numpy().astype(np.uint32))
+        times.append(rows["event_us"].to_numpy())
     moments = np.concatenate(times)
     ends = (int(moments.min()), int(moments.max())) if len(moments) else (0, 0)
     index = index_before(target.layout, stream, last)
     index.add(first, last, np.concatenate(hashes), np.concatenate(numbers), ends)
-
-
-def _definition(stream: Stream) -> str:
-    types = {name: sql_type(column) for name, column in stream.all_columns.items()}
-    text = ", ".join(f"{name} {types.get(name)}" for name in _identity_columns(stream))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _parts(target: StreamTables, first: int, last: int) -> Iterator[tuple[int, int]]:
@@ -243,6 +270,12 @@ class _Wanted:
     high: int
     exact: npt.NDArray[np.int64] | None
 
+    def files(self, table: Path) -> list[Path]:
+        """Return the files of a table that may have such a row, none where there is no table."""
+        if not len(self.batches) or newest_version(table) is None:
+            return []
+        return files_with(table, "batch", self.batches.tolist(), ("event_us", self.low, self.high))
+
     def near(self, rows: pa.Table) -> npt.NDArray[np.bool_]:
         """Return which rows have such a batch and time."""
         times = rows["event_us"].to_numpy()
@@ -263,7 +296,7 @@ def _rows_in(files: Sequence[Path], wanted: _Wanted, stream: Stream, schema: pa.
         with pq.ParquetFile(source(path)) as file:
             there = set(file.schema_arrow.names)
             # Rows that came before a part of the identity was declared are never compared.
-            if set(_identity_columns(stream)) <= there:
+            if set(identity_columns(stream)) <= there:
                 found += (_rows_of(file, n, wanted, stream, schema) for n in range(file.num_row_groups))
     return pa.concat_tables(found)
 
@@ -275,7 +308,7 @@ def _rows_of(
     if not is_near.any():
         return schema.empty_table()
     places = np.flatnonzero(is_near)
-    identities = file.read_row_group(group, columns=_identity_columns(stream)).take(pa.array(places))
+    identities = file.read_row_group(group, columns=identity_columns(stream)).take(pa.array(places))
     hashes, has_one = hashes_of(identities, stream)
     places = places[has_one & np.isin(hashes, wanted.hashes)]
     if not len(places):
@@ -285,3 +318,22 @@ def _rows_of(
     for name in set(schema.names) - set(there):
         rows = rows.append_column(name, pa.nulls(len(places), schema.field(name).type))
     return rows.select(schema.names).cast(schema)
+
+
+def _remembered_parts(target: StreamTables, between: Between) -> Iterator[pa.Table]:
+    table = target.layout.remembered(target.stream.name)
+    return read_parts(table, REMEMBERED, between) if newest_version(table) is not None else iter(())
+
+
+def _remembered_in(files: Sequence[Path], wanted: _Wanted) -> pa.Table:
+    """Return what files remember of the wanted rows; a row group is held at a time."""
+    found = [pa.schema([(name, pa.int64()) for name in REMEMBERED]).empty_table()]
+    for path in files:
+        with pq.ParquetFile(source(path)) as file:
+            for group in range(file.num_row_groups):
+                is_near = wanted.near(file.read_row_group(group, columns=list(_ROW)))
+                if is_near.any():
+                    rows = file.read_row_group(group, columns=list(REMEMBERED)).filter(pa.array(is_near))
+                    hashes = rows["identity"].to_numpy().view(np.uint64)
+                    found.append(rows.filter(pa.array(np.isin(hashes, wanted.hashes))))
+    return pa.concat_tables(found)

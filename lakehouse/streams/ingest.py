@@ -10,6 +10,7 @@ simply run again; ``as_held`` counts the stored rows if its source has changed b
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -29,6 +30,7 @@ from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.identity_index import Hashes
 from lakehouse.home.table_commits import Parts
 from lakehouse.spark import tables
+from lakehouse.streams import unchecked
 from lakehouse.streams.batch_records import ORIGIN, PLACES, REJECTED, BatchRecords, StreamTables
 from lakehouse.streams.batch_stats import (
     BatchStats,
@@ -43,17 +45,17 @@ from lakehouse.streams.batch_stats import (
 )
 from lakehouse.streams.duplicates import (
     Hashed,
-    compared,
     conflict_detail,
     count_repeats,
     find_repeats,
-    hash_column,
 )
+from lakehouse.streams.identities import compared, hash_column
 from lakehouse.streams.small_batch import SmallBatch, judged_here
 from lakehouse.streams.sources.manifest import SET_ASIDE, SPLIT
 from lakehouse.streams.sources.messages import with_message
 from lakehouse.streams.sources.numbered import lines_in
 
+log = logging.getLogger(__name__)
 COUNTS = ("received", "requeued", "accepted", "quarantined", "duplicates", "late")
 _HASH = "identity_hash"
 
@@ -103,6 +105,7 @@ class BatchTables:
         layout, name = self.target.layout, self.target.stream.name
         for table in (layout.raw(name), layout.quarantine(name)):
             tables.remove(self.target.spark, table, f"batch = {self.batch}")
+        unchecked.take_back(layout, name, self.batch)
 
     def _append(self, rows: DataFrame | Parts | pa.Table, table: str) -> list[Path] | None:
         name = self.target.stream.name
@@ -125,8 +128,18 @@ def commit(records: BatchRecords) -> dict[str, Any]:
     """Append a batch's records to raw, quarantine and ledger; return the ledger row."""
     target = BatchTables(records.tables, records.manifest.batch)
     stats = _written(records, target)
-    entry = _ledger_row(records, as_held(records, stats) if target.had or not stats.is_balanced else stats)
+    stats = as_held(records, stats) if target.had or not stats.is_balanced else stats
+    entry = _ledger_row(records, stats)
+    doubtful = unchecked.note_unchecked(
+        records.tables.layout, records.stream, records.manifest.batch, stats.low
+    )
+    crash_point("ingest.unchecked-appended")
     target.append_ledger(entry)
+    if doubtful:
+        log.warning(
+            "stream %s: %d rows of batch %d are older than identities are known for, so they may repeat others",
+            *(records.stream.name, doubtful, records.manifest.batch),
+        )
     return entry
 
 

@@ -1,4 +1,4 @@
-"""Identities that stand again within ``duplicates_within``: what no raw table should hold.
+"""Identities that stand again as near as duplicates can: what no raw table should hold.
 
 Few rows are compared in this process; more are Spark's.
 """
@@ -41,7 +41,7 @@ def repeated_identities(
     low, high = _times(new, batches)
     if low is None or high is None:
         return {}
-    low, high = low - stream.duplicates_within, high + stream.duplicates_within
+    low, high = low - stream.repeat_distance_us, high + stream.repeat_distance_us
     around = raw.between("event_us", low, high)
     is_all = since < 0
     chosen = around if is_all or around.count <= FEW_ROWS else new
@@ -51,7 +51,7 @@ def repeated_identities(
     names = list(dict.fromkeys([*identity, "event_us", "batch"]))
     kept = (ds.field("batch") <= through) & (ds.field("event_us") >= low) & (ds.field("event_us") <= high)
     return repeats(
-        chosen.dataset().to_table(columns=names, filter=kept), identity, stream.duplicates_within, since
+        chosen.dataset().to_table(columns=names, filter=kept), identity, stream.repeat_distance_us, since
     )
 
 
@@ -102,7 +102,7 @@ def _by_spark(
     first, since, through = batches
     rows = read(spark, raw.table).where(f"batch > {first} AND batch <= {through}")
     found = spark_repeats(
-        rows.where(f"event_us BETWEEN {times[0]} AND {times[1]}"), identity, stream.duplicates_within
+        rows.where(f"event_us BETWEEN {times[0]} AND {times[1]}"), identity, stream.repeat_distance_us
     )
     return {row["batch"]: row["repeated"] for row in found.where(f"batch > {since}").collect()}
 

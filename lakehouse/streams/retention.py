@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
@@ -25,14 +26,15 @@ from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.declare.durations import format_duration
 from lakehouse.declare.stream import Stream
 from lakehouse.declare.timestamps import format_timestamp
-from lakehouse.home.corrections import RETENTION, Correction, raw_from, read_corrections
+from lakehouse.home.corrections import RETENTION, Correction, known_from, raw_from, read_corrections
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
-from lakehouse.home.rollup_table import read_marker
+from lakehouse.home.rollup_table import Marker, read_marker
 from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
 from lakehouse.spark import tables
-from lakehouse.streams.corrections import LEAST_US, begin, carry_out, count_before
+from lakehouse.streams.corrections import begin, carry_out, count_before
 from lakehouse.streams.duplicates import index_before
+from lakehouse.streams.identities import definition
 from lakehouse.streams.quarantine import partly_read
 from lakehouse.streams.sources.files import matching
 from lakehouse.streams.sources.landed_content import delete
@@ -49,10 +51,11 @@ def _cut_us(stream: Stream, newest_us: int | None) -> int | None:
 
 
 def drop_old_raw(spark: SparkSession, layout: Home, stream: Stream) -> dict[str, int]:
-    """Drop raw rows that the rollup contains and the stream keeps no longer; return how many, and how many unchecked.
+    """Drop raw rows that the rollup contains and the stream keeps no longer; return how many.
 
     Rows of batches that the rollup lacks stay. Nothing is dropped while a batch was begun and is not finished: run
-    again, it must find the same repeats. Whoever calls holds the leases of raw and rollup.
+    again, it must find the same repeats. Identities of what goes are remembered as long as ``duplicates_within``, so
+    that a repeat of it is still one. Whoever calls holds the leases of raw and rollup.
     """
     contained = read_marker(layout.rollup(stream.name))
     cut = _cut_us(stream, contained.newest_us)
@@ -62,17 +65,32 @@ def drop_old_raw(spark: SparkSession, layout: Home, stream: Stream) -> dict[str,
     before = raw_from(known)
     # Where a shorter `keep_raw` was declared once, rows that are gone stay gone.
     cut = max(cut, before or cut)
-    # Rows that came later than raw reaches back have been in no check.
-    checked_from = LEAST_US if before is None else before
-    batches, unchecked = count_before(layout.raw(stream.name), cut, contained.batch, checked_from)
+    batches = count_before(layout.raw(stream.name), cut, contained.batch)
     if not batches:
         return {"raw_dropped": 0}
-    asked = _asked(stream, cut, contained.batch, batches, unchecked)
-    carry_out(spark, layout, stream, begin(layout, stream, asked))
+    asked = _asked(stream, cut, contained.batch, batches)
     if stream.identity:
+        asked = replace(
+            asked, identity=definition(stream), known_from_us=_known_us(stream, contained, cut, known)
+        )
+    carry_out(spark, layout, stream, begin(layout, stream, asked))
+    if asked.known_from_us is not None:
         finished = read_extent(layout, stream.name).batch
-        index_before(layout, stream, finished + 1).forget(cut, contained.batch)
-    return {"raw_dropped": asked.rows, "raw_dropped_unchecked": unchecked}
+        index_before(layout, stream, finished + 1).forget(asked.known_from_us, contained.batch)
+    return {"raw_dropped": asked.rows}
+
+
+def _known_us(stream: Stream, contained: Marker, cut: int, known: Sequence[Correction]) -> int:
+    """Return since when identities stay known: so long that every row from the time on that is asked for is checked.
+
+    A row is checked against all that can be of its identity, which may be older by ``repeat_distance_us``. What was
+    forgotten stays so.
+    """
+    newest = cut if contained.newest_us is None else contained.newest_us
+    wanted = floor_to(stream.levels[-1].width_us, newest - stream.duplicates_within)
+    before = known_from(known, definition(stream))
+    least = min(cut, wanted) - stream.repeat_distance_us
+    return least if before is None else max(least, before)
 
 
 def _is_unfinished(layout: Home, stream: Stream) -> bool:
@@ -80,7 +98,7 @@ def _is_unfinished(layout: Home, stream: Stream) -> bool:
     return ManifestStore(layout.manifests(stream.name)).last_batch > last
 
 
-def _asked(stream: Stream, cut: int, through: int, batches: dict[int, int], unchecked: int) -> Correction:
+def _asked(stream: Stream, cut: int, through: int, batches: dict[int, int]) -> Correction:
     return Correction(
         number=0,
         kind=RETENTION,
@@ -93,7 +111,6 @@ def _asked(stream: Stream, cut: int, through: int, batches: dict[int, int], unch
         to_us=cut,
         through=through,
         rows=sum(batches.values()),
-        unchecked=unchecked,
         batches=batches,
         at=datetime.now(UTC),
     )

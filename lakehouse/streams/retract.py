@@ -101,7 +101,7 @@ def retract(
         end = None if high == newest else high + 1
         asked = Correction(
             *(0, RETRACT, False, by, why, condition, condition, low, end, through),
-            *(figures["rows"], 0, batches, datetime.now(UTC)),
+            *(figures["rows"], batches, datetime.now(UTC)),
         )
         begun = corrections.begin(layout, stream, asked)
         corrections.carry_out(spark, layout, stream, begun)

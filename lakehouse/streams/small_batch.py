@@ -30,13 +30,12 @@ from lakehouse.streams.batch_records import BatchRecords
 from lakehouse.streams.batch_stats import BatchStats, counted_stats, lateness_of, missing_in
 from lakehouse.streams.duplicates import (
     Hashed,
-    compared,
     conflict_detail,
     count_repeats,
     find_repeats,
-    hashes_of,
 )
 from lakehouse.streams.file_chunks import Chunk, FileChunks, TooMuch, no_rows
+from lakehouse.streams.identities import compared, hashes_of
 from lakehouse.streams.sources.fields import with_fields
 from lakehouse.streams.sources.lines import unreadable_lines
 from lakehouse.streams.sources.manifest import layouts_of

@@ -34,6 +34,7 @@ _ANSWER = {
     "as_of_version": "INTEGER",
     "grouping": "VARCHAR[]",
     "key": "MAP(VARCHAR, VARCHAR)",
+    "unchecked": "BIGINT",
 }
 _BUCKET = {
     "from_us": "BIGINT",

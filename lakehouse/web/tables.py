@@ -148,7 +148,7 @@ def _streams(reader: PublishedReader, seen: tuple[str, ...] | None) -> Rows:
             (SELECT list(width_us ORDER BY level) FROM levels WHERE stream = s.stream) AS widths_us,
             (SELECT list(coalesce(horizon_us, {-(2**62)}) ORDER BY level) FROM levels WHERE stream = s.stream)
                 AS horizons_us,
-            batch, series_count, nodes, raw_from_us, retracted, counts.* EXCLUDE (stream)
+            batch, series_count, nodes, raw_from_us, retracted, unchecked, counts.* EXCLUDE (stream)
         FROM streams s LEFT JOIN (
             SELECT stream, sum(received)::BIGINT AS received, sum(requeued)::BIGINT AS requeued,
                 sum(accepted)::BIGINT AS accepted, sum(quarantined)::BIGINT AS quarantined,

@@ -66,3 +66,22 @@ CASE WHEN NOT is_forgotten THEN avg_low END
 CASE WHEN NOT is_forgotten THEN avg_high END
 -- [exact]
 is_settled
+-- [beside]
+least_avg AS least_end, most_avg AS most_end
+-- [sure_low]
+-- The most that it falls is when all n rows in doubt are the greatest of them.
+CASE
+    WHEN doubt.greatest <= low THEN low
+    WHEN rows_low > doubt.n THEN greatest(
+        side_less(low, doubt.n * (doubt.greatest - low) / (rows_low - doubt.n)), least_end - {sum_rounding} * abs(least_end)
+    )
+    WHEN low IS NOT NULL THEN least_end - {sum_rounding} * abs(least_end)
+END
+-- [sure_high]
+CASE
+    WHEN doubt.least >= high THEN high
+    WHEN rows_low > doubt.n THEN least(
+        -side_less(-high, doubt.n * (high - doubt.least) / (rows_low - doubt.n)), most_end + {sum_rounding} * abs(most_end)
+    )
+    WHEN high IS NOT NULL THEN most_end + {sum_rounding} * abs(most_end)
+END

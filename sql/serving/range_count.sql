@@ -12,3 +12,7 @@ CAST(ifnull(rows_low, 0) AS DOUBLE)
 CASE WHEN NOT is_forgotten THEN CAST(ifnull(rows_high, 0) AS DOUBLE) END
 -- [exact]
 ifnull(rows_low = rows_high, true)
+-- [sure_low]
+greatest(low - doubt.n, 0)
+-- [sure_high]
+high

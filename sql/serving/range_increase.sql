@@ -88,3 +88,8 @@ CASE WHEN rows_high > 0 OR is_forgotten THEN greatest(ifnull(at_least - rounding
 CASE WHEN NOT is_forgotten THEN (at_most + rounding) / divisor END
 -- [exact]
 ifnull(is_point, true)
+-- [sure_low]
+-- Without a reading, the way from the one before it to the one after it is never longer; it may be none at all.
+CASE WHEN low > 0 THEN 0 ELSE low END
+-- [sure_high]
+high

@@ -7,7 +7,8 @@
 -- [folds]
 max(highest) FILTER (at_most > 0) AS extreme,
 max(CASE WHEN at_least = n THEN highest ELSE lowest END) FILTER (at_least > 0) AS certain,
-max(highest) FILTER (at_most > 0 AND share >= 0.5) AS likely
+max(highest) FILTER (at_most > 0 AND share >= 0.5) AS likely,
+min(lowest) FILTER (at_most > 0) AS opposite
 -- [value]
 needs_values(has_values, coalesce(greatest(likely, certain), extreme) / divisor)
 -- [low]
@@ -16,3 +17,10 @@ certain / divisor
 CASE WHEN NOT is_forgotten THEN extreme / divisor END
 -- [exact]
 extreme IS NOT DISTINCT FROM certain
+-- [beside]
+opposite / divisor AS least_end, NULL AS most_end
+-- [sure_low]
+-- A row beyond the side is not in doubt; else the extreme is one of the other rows, if there is any.
+CASE WHEN doubt.greatest < low THEN low WHEN rows_low > doubt.n THEN least_end END
+-- [sure_high]
+high

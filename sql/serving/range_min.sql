@@ -7,7 +7,8 @@
 -- [folds]
 min(lowest) FILTER (at_most > 0) AS extreme,
 min(CASE WHEN at_least = n THEN lowest ELSE highest END) FILTER (at_least > 0) AS certain,
-min(lowest) FILTER (at_most > 0 AND share >= 0.5) AS likely
+min(lowest) FILTER (at_most > 0 AND share >= 0.5) AS likely,
+max(highest) FILTER (at_most > 0) AS opposite
 -- [value]
 needs_values(has_values, coalesce(least(likely, certain), extreme) / divisor)
 -- [low]
@@ -16,3 +17,10 @@ CASE WHEN NOT is_forgotten THEN extreme / divisor END
 certain / divisor
 -- [exact]
 extreme IS NOT DISTINCT FROM certain
+-- [beside]
+NULL AS least_end, opposite / divisor AS most_end
+-- [sure_low]
+low
+-- [sure_high]
+-- A row beyond the side is not in doubt; else the extreme is one of the other rows, if there is any.
+CASE WHEN doubt.least > high THEN high WHEN rows_low > doubt.n THEN most_end END

@@ -41,6 +41,20 @@ CREATE MACRO leading_keys(key_names, wanted) AS key_names[1:ifnull(
     len(key_names)
 )];
 
+-- Of ranges of rows that may repeat others: all that can be taken away, see range_template. Null without any.
+CREATE MACRO doubt_of(met) AS CASE WHEN len(met) > 0 THEN {
+    n: CAST(list_sum(list_transform(met, lambda one: one.n)) AS BIGINT),
+    below: list_sum(list_transform(met, lambda one: one.below)),
+    above: list_sum(list_transform(met, lambda one: one.above)),
+    least: list_min(list_transform(met, lambda one: one.least)),
+    greatest: list_max(list_transform(met, lambda one: one.greatest))
+} END;
+
+-- A lower side without some amount, rounded outward unless both are whole.
+CREATE MACRO side_less(side, amount) AS
+    CASE WHEN side = floor(side) AND amount = floor(amount) AND abs(side) + amount < {whole_doubles} THEN side - amount
+    ELSE side - amount - {sum_rounding} * (abs(side) + amount) END;
+
 -- by_meter asks the grouping of all keys, whatever is asked by.
 CREATE MACRO bucket_asked(stream_name, measure_name, edges, keys, "by", by_meter := false) AS TABLE
     SELECT
@@ -65,7 +79,8 @@ CREATE MACRO bucket_asked(stream_name, measure_name, edges, keys, "by", by_meter
         chosen.refined_by AS refined_by,
         CASE WHEN ranges * chosen.refined_series <= {most_reads} THEN chosen.refined_rows END AS refined_rows,
         greatest(a_us, earliest_us) < least(b_us, kept_us) AS is_forgotten,
-        b_us <= final_before_us AS is_final
+        b_us <= final_before_us AS is_final,
+        doubt_of(list_filter(unchecked, lambda met: met.from_us < b_us AND met.to_us >= a_us)) AS doubt
     FROM (
         SELECT
             given.*, ladder.*, version, catalog,

@@ -37,3 +37,7 @@ CASE WHEN NOT is_forgotten THEN ifnull((certain + open_low - rounding) / divisor
 CASE WHEN NOT is_forgotten THEN ifnull((certain + open_high + rounding) / divisor, 0) END
 -- [exact]
 ifnull(open_low = open_high, true)
+-- [sure_low]
+side_less(low, doubt.above)
+-- [sure_high]
+-side_less(-high, -doubt.below)

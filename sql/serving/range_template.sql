@@ -5,9 +5,15 @@
 -- Parameters: filled in from range_<aggregate>.sql, whose parts begin with a line -- [name]:
 --             folds    what is folded of the nodes inside, beside how many they and their rows are; may be empty
 --             value, low, high, exact   the answer; exact only where nothing of the range is forgotten
---             nodes, inside, steps, by_meter, grouped   where an aggregate has none of its own, those below
+--             sure_low, sure_high   the sides of its interval where rows inside may repeat others (doubt, see below)
+--             nodes, inside, steps, by_meter, grouped, beside   where an aggregate has none of its own, those below
 --             stream_name, measure_name, range_start, range_end, edges, keys, by: see range_nodes
 -- Usage:      FROM range_sum('telemetry', 'temp', '2020-07-13T06:00', '2020-07-13T09:30', keys := {device: 'a'});
+--
+-- Rows that came when the identities of their time were no longer known may repeat others. They are in all nodes, so
+-- the truth is what is left when some of them are taken away. `doubt` bounds those of ranges of time that the question
+-- touches, whatever their keys: how many (n), what their values below and above zero sum to, their ends. The sides are
+-- moved to hold both, such an answer is neither exact nor final, and `unchecked` says how many rows it is about.
 --
 -- Doubles are added in one order, so that a range has one answer, however many are asked for at once.
 -- Words in braces that no part has are numbers of lakehouse/algorithms/rollup/rounding.py.
@@ -16,7 +22,7 @@
 -- lakehouse/algorithms/rollup/ranges.py folds the nodes of one series by the same rule, in the same order.
 --
 -- Answer: key, value, low, high, exact, rows (about so many), rows_low, rows_high (null where the last level has forgotten
--- some), nodes_read, finest_granularity_us, as_of_version, grouping, final (rows later than the stream's `latest` apart, no row can still change it).
+-- some), nodes_read, finest_granularity_us, as_of_version, grouping, final (rows later than the stream's `latest` apart, no row can still change it), unchecked.
 
 -- [folds]
 
@@ -48,6 +54,8 @@ ended AS (FROM joined)
 CAST(round(ifnull(rows_spread, 0)) AS BIGINT) AS rows, ifnull(rows_low, 0) AS rows_low,
 CASE WHEN NOT is_forgotten THEN ifnull(rows_high, 0) END AS rows_high, ifnull(nodes_read, 0) AS nodes_read,
 finest_granularity_us
+-- [beside]
+NULL AS least_end, NULL AS most_end
 -- [macros]
 CREATE MACRO {aggregate}_inside(asked, reads) AS TABLE FROM {inside};
 
@@ -57,11 +65,22 @@ CREATE MACRO {aggregate}_of(asked, inside) AS TABLE
         WHERE level = 1 AND (rows_high > 0 OR NOT is_by_key)
     ), {steps}
     SELECT
-        CAST(CAST(ifnull(key_json, '{}') AS JSON) AS MAP(VARCHAR, VARCHAR)) AS key,
-        {answer},
-        version AS as_of_version, CAST(grouping_text AS VARCHAR[]) AS grouping, is_final AS final,
-        bucket, a_us AS from_us, b_us AS to_us, least_cut
-    FROM ended;
+        key, value,
+        CASE WHEN doubt IS NULL THEN low ELSE {sure_low} END AS low,
+        CASE WHEN doubt IS NULL THEN high ELSE {sure_high} END AS high,
+        exact AND doubt IS NULL AS exact, rows, greatest(rows_low - ifnull(doubt.n, 0), 0) AS rows_low, rows_high,
+        nodes_read, finest_granularity_us, as_of_version, grouping, final AND doubt IS NULL AS final,
+        least(ifnull(doubt.n, 0), ifnull(rows_high, doubt.n)) AS unchecked,
+        bucket, from_us, to_us, least_cut
+    FROM (
+        SELECT
+            CAST(CAST(ifnull(key_json, '{}') AS JSON) AS MAP(VARCHAR, VARCHAR)) AS key,
+            {answer},
+            version AS as_of_version, CAST(grouping_text AS VARCHAR[]) AS grouping, is_final AS final,
+            bucket, a_us AS from_us, b_us AS to_us, least_cut,
+            CASE WHEN rows_high > 0 OR is_forgotten THEN doubt END AS doubt, {beside}
+        FROM ended
+    );
 
 CREATE MACRO bucket_{aggregate}(stream_name, measure_name, edges, keys := MAP {}, "by" := []) AS TABLE
     WITH asked AS MATERIALIZED (

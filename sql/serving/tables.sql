@@ -35,7 +35,7 @@ COMMENT ON COLUMN streams.nodes IS 'Rows of this stream in nodes.';
 COMMENT ON COLUMN streams.raw_from_us IS 'Since when all raw rows are kept; null when none was dropped for its age.';
 COMMENT ON COLUMN streams.retracted IS 'Accepted rows that were taken back out.';
 COMMENT ON COLUMN streams.basis IS 'Hash of what all of its nodes depend on; the next version shares nodes while it stays.';
-COMMENT ON COLUMN streams.unchecked IS 'Rows that came after raw rows of their time had gone: no repeat was looked for.';
+COMMENT ON COLUMN streams.unchecked IS 'Rows older than identities were known for when they came: they may repeat others.';
 
 CREATE TABLE measures (
     stream VARCHAR, measure VARCHAR, type VARCHAR, decimals INTEGER, slot_base BIGINT, is_counter BOOLEAN
@@ -70,7 +70,9 @@ CREATE TABLE ladder (
     finer_us BIGINT, horizon_us BIGINT, is_exact BOOLEAN, divisor DOUBLE, newest_us BIGINT, final_before_us BIGINT, earliest_us BIGINT,
     kept_us BIGINT, is_counter BOOLEAN, groupings STRUCT(
         id BIGINT, key_names VARCHAR[], is_meter BOOLEAN, refined_by BIGINT, refined_series BIGINT, refined_rows BIGINT
-    )[], declared VARCHAR
+    )[], declared VARCHAR, unchecked STRUCT(
+        from_us BIGINT, to_us BIGINT, n BIGINT, below DOUBLE, above DOUBLE, least DOUBLE, greatest DOUBLE
+    )[]
 );
 COMMENT ON TABLE ladder IS 'One row per stream, measure and level: all that a range macro must know before it reads nodes.';
 COMMENT ON COLUMN ladder.stream IS 'Stream.';
@@ -90,6 +92,7 @@ COMMENT ON COLUMN ladder.kept_us IS 'Where the coarsest level begins; older rows
 COMMENT ON COLUMN ladder.is_counter IS 'As in measures.';
 COMMENT ON COLUMN ladder.groupings IS 'Declared groupings, fewest keys first; id as in series; is_meter: holds all keys; refined_by: id of the grouping whose nodes replace a cut node of at most refined_rows rows, of refined_series series, null for none.';
 COMMENT ON COLUMN ladder.declared IS 'The groupings'' keys as text.';
+COMMENT ON COLUMN ladder.unchecked IS 'Rows with a value between two times, both included, that may repeat others: how many, their sums below and above zero, their ends.';
 
 CREATE TABLE quarantine (stream VARCHAR, reason VARCHAR, records BIGINT);
 COMMENT ON TABLE quarantine IS 'One row per stream and reason: records that wait in quarantine.';

@@ -12,8 +12,9 @@ CREATE TABLE IF NOT EXISTS delta.`{path}` (
     to_us BIGINT COMMENT 'first event time after it; null for no limit',
     through BIGINT COMMENT 'last ingest batch it is about',
     rows BIGINT COMMENT 'raw rows that go',
-    unchecked BIGINT COMMENT 'of these, rows that came after raw rows of their time had gone: not checked for repeats',
     batches MAP<BIGINT, BIGINT> COMMENT 'raw rows that go, per ingest batch',
-    at TIMESTAMP COMMENT 'when this row was written'
+    at TIMESTAMP COMMENT 'when this row was written',
+    known_from_us BIGINT COMMENT 'of kind retention: since when identities are known, whether or not raw has their rows',
+    identity STRING COMMENT 'of kind retention: the definition of the identities that are remembered; empty for none'
 ) USING DELTA
 COMMENT 'what was changed after it had been taken in'

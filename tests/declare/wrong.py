@@ -93,7 +93,6 @@ TOGETHER: list[tuple[dict[str, Any], tuple[str, str, str]]] = [
     ({"measures": ["Temp"]}, ("columns.Temp", "'Temp'", 'declare it as NAME = { path = "Temp" }')),
     ({"measures": ["batch"]}, ("columns.batch", "'batch'", "another name")),
     ({"measures": ["temp__n"]}, ("columns.temp__n", "'temp__n'", "another name")),
-    ({"keep_raw": "12h"}, ("keep_raw", "12h", "at least duplicates_within, 1d")),
     ({"identity": ["*", "ts"]}, ("identity", "['*', 'ts']", '["*"] alone')),
     (
         {"event_time_bounds": ["2100-01-01", "2000-01-01"]},

@@ -11,7 +11,7 @@ import pytest
 from jobs import build_rollups, ingest, publish
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.corrections import read_corrections
-from lakehouse.home.crashpoint import CORRECTION_POINTS
+from lakehouse.home.crashpoint import CORRECTION_POINTS, RETENTION_POINTS
 from tests import killing
 from tests.end_to_end import correcting, pipeline
 from tests.end_to_end.test_crashes import T0
@@ -83,7 +83,7 @@ def test_raw_rows_dropped_for_their_age_are_dropped_and_counted_once(
     calm = home(spark, tmp_path / "calm", False, keep_raw="5m")
     correcting.correct(spark, calm, "maintain")
 
-    for point in ("correction.begun", "correction.raw-deleted", "correction.done"):
+    for point in RETENTION_POINTS:
         kill(spark, disturbed, "maintain", point)
     # The next ingest finishes nothing twice, and finds nothing to do.
     ingest.run(disturbed, spark, "readings")

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from lakehouse.algorithms.ingest.duplicates import ACCEPTED, CONFLICT, DUPLICATE
 from lakehouse.declare.stream import Stream
-from lakehouse.streams.duplicates import hash_column, hashes_of, judged
+from lakehouse.streams.duplicates import judged
+from lakehouse.streams.identities import hash_column, hashes_of
 from tests.oracles.ingest import duplicates_scan
 from tests.readings_lake import Lake
 

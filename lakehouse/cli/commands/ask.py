@@ -124,6 +124,10 @@ def _print(
         rows.append((*(answer.key[name] for name in by), answer.value, interval, *counts, grouping))
     title = f"{question['agg']}({question['measure']}) of {question['stream']}"
     print_table(headers, rows, title=title)
-    print(
-        f"{elapsed_ms:g} ms{'' if all(a.final for a in answers) else '; not final: late rows may still come'}"
-    )
+    if doubtful := max((answer.unchecked for answer in answers), default=0):
+        print(
+            f"{doubtful:,} rows came when identities of their time were no longer known and may repeat others: the "
+            "interval holds the value without them and the one with them; see duplicates_within"
+        )
+    is_open = not all(answer.final or answer.unchecked for answer in answers)
+    print(f"{elapsed_ms:g} ms{'; not final: late rows may still come' if is_open else ''}")

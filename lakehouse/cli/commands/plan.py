@@ -22,9 +22,10 @@ def plan(
 ) -> None:
     """Show what each level keeps, and the effects of a change.
 
-    For each level: its width, from when on it has nodes, their number and bytes (a share of the table's). If
-    tidemark.toml differs from what the tables were built for: what is built again and from what, and what older times
-    will lack. Reads the tables as they are; no JVM is started.
+    For each level: its width, from when on it has nodes, their number and bytes (a share of the table's). Identities:
+    those that new rows are compared with, whether or not raw still has their rows. If tidemark.toml differs from what
+    the tables were built for: what is built again and from what, and what older times will lack.
+    Reads the tables as they are; no JVM is started.
     """
     from lakehouse.cli.output import print_json
     from lakehouse.serving.storage_plan import storage_plan
@@ -66,6 +67,8 @@ def _print(kept: Mapping[str, Any]) -> None:
     rows.append(
         ("raw", format_duration(raw["keep_us"]), time_text(raw["from_us"]), raw["rows"], raw["bytes"])
     )
+    if known := kept["identities"]:
+        rows.append(("identities", format_duration(known["keep_us"]), "-", known["rows"], known["bytes"]))
     title = f"{kept['stream']}: newest {time_text(kept['newest_us'])}, since {time_text(kept['earliest_us'])}"
     print_table(("granularity", "kept for", "kept since", "nodes or rows", "bytes"), rows, title=title)
     for sentence in kept["lacks_now"]:

@@ -25,6 +25,9 @@ def print_status(found: Facts) -> None:
     if aside := [(s["stream"], *a.values()) for s in streams for a in s["set_aside"]]:
         title = "set aside, in none of the counts; `tidemark requeue` takes it in again"
         print_table(("stream", "batch", "file or message", "error"), aside, title=title)
+    if doubtful := [(stream["stream"], stream["unchecked"]) for stream in streams if stream.get("unchecked")]:
+        title = "unchecked: too old to be compared when they came; answers over their times hold both cases"
+        print_table(("stream", "rows that may repeat others"), doubtful, title=title)
     for stream in streams:
         if stream.get("levels"):
             title = f"levels of {stream['stream']}"

@@ -36,7 +36,8 @@ class Grouping(NamedTuple):
 class Ladder:
     """A measure in the table ``ladder``.
 
-    Levels are (first_slot, width_us, parent_width_us, finer_us, horizon_us); groupings come fewest keys first.
+    Levels are (first_slot, width_us, parent_width_us, finer_us, horizon_us); groupings come fewest keys first;
+    ``unchecked``: the first and last times of rows that may repeat others.
     """
 
     levels: tuple[tuple[int, int, int, int, int], ...]
@@ -47,6 +48,11 @@ class Ladder:
     final_before_us: int
     earliest_us: int
     kept_us: int
+    unchecked: tuple[tuple[int, int], ...]
+
+    def in_doubt(self, start_us: int, end_us: int) -> bool:
+        """Whether a range touches times with rows that may repeat others."""
+        return any(first < end_us and last >= start_us for first, last in self.unchecked)
 
 
 _LADDER = """
@@ -55,7 +61,8 @@ _LADDER = """
             id: g.id, names: g.key_names, text: g.key_names::VARCHAR,
             rows: ifnull(g.refined_rows, 0), series: ifnull(g.refined_series, 0)
         }}),
-        is_exact, divisor, version, final_before_us, earliest_us, kept_us
+        is_exact, divisor, version, final_before_us, earliest_us, kept_us,
+        list_transform(unchecked, lambda met: [met.from_us, met.to_us])
     FROM ladder, publication WHERE stream = {stream} AND measure = {measure} ORDER BY level
 """
 _KNOWN: WeakKeyDictionary[duckdb.DuckDBPyConnection, dict[tuple[str, str], Ladder | None]] = (
@@ -107,4 +114,6 @@ def _read(connection: duckdb.DuckDBPyConnection, stream: str, measure: str) -> L
     named = tuple(
         Grouping(one["id"], tuple(one["names"]), one["text"], one["rows"], one["series"]) for one in groupings
     )
-    return Ladder(tuple(row[:5] for row in rows), named, *rows[0][6:])
+    *_, unchecked = rows[0]
+    facts = (*rows[0][6:-1], tuple((first, last) for first, last in unchecked))
+    return Ladder(tuple(row[:5] for row in rows), named, *facts)

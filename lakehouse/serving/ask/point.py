@@ -3,7 +3,8 @@
 Setting up the operators of a macro takes most of its time. Levels and groupings of a measure are kept with the
 connection (ladder.py), and so are the series found. One statement, which a connection plans once, reads the nodes; the
 fold is ``lakehouse/algorithms/rollup/ranges.py``. Questions by key, questions about several series, those with
-thousands of nodes, and those whose cut nodes are refined use the whole macro; tests compare the answers of both ways.
+thousands of nodes, those whose cut nodes are refined, and those over rows that may repeat others use the whole macro;
+tests compare the answers of both ways.
 """
 
 from __future__ import annotations
@@ -147,6 +148,8 @@ def asked(connection: duckdb.DuckDBPyConnection, question: Question) -> Point | 
     ladder = ladder_of(connection, question)
     chosen = chosen_grouping(connection, question)
     if ladder is None or chosen is None or question.by or question.start_us >= question.end_us:
+        return None
+    if ladder.in_doubt(question.start_us, question.end_us):
         return None
     if len(chosen.names) != len(question.where) or (
         question.measure == "*" and question.aggregate != "count"

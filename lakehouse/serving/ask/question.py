@@ -61,7 +61,9 @@ class Answer:
     ``exact``: the sides are equal, apart from the rounding of sums of doubles. ``rows``: about how many values it is
     made from, surely between ``rows_low`` and ``rows_high``, which is None if the last level has deleted some.
     ``final``: the range ends more than ``latest`` before the stream's newest time. ``key`` holds the values of the
-    keys asked by, as text.
+    keys asked by, as text. ``unchecked``: at most so many of the rows may repeat others, as they came when the
+    identities of their time were no longer known; the interval holds the value without them and the one with them,
+    and the answer is neither exact nor final.
     """
 
     value: float | None
@@ -77,6 +79,7 @@ class Answer:
     final: bool
     rows_low: int
     rows_high: int | None
+    unchecked: int = 0
 
 
 def order(found: Answer) -> list[tuple[bool, str]]:

@@ -26,7 +26,8 @@ from lakehouse.serving.file.query_snapshot import QuerySnapshot, take_queries, w
 from lakehouse.serving.file.row_store import RowStore, say, statements_of
 from lakehouse.serving.file.segments import BLOCK
 from lakehouse.serving.file.shared_rows import SharedRows
-from lakehouse.serving.file.snapshot import PublishedMeasure, StreamSnapshot, fingerprint
+from lakehouse.serving.file.snapshot import ROWS, PublishedMeasure, StreamSnapshot, fingerprint
+from lakehouse.serving.file.unchecked import in_ladder
 from lakehouse.serving.file.versions import draft_path
 from lakehouse.serving.literals import literal, parquet, row, text
 from lakehouse.serving.table_reader import connected
@@ -151,7 +152,8 @@ def _write_stream(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
     values = (
         *(one.number, stream.name, stream.definition, stream.newest_us, stream.earliest_us, stream.batch),
         *(stream.latest_us, stream.raw_path, stream.key_names, count, nodes),
-        *(stream.raw_from_us, stream.retracted, stream.unchecked, stream.basis()),
+        *(stream.raw_from_us, stream.retracted),
+        *(sum(one.n for one in stream.unchecked if one.measure == ROWS), stream.basis()),
     )
     connection.execute(f"INSERT INTO streams VALUES {row(values)}")
     for reason, records in sorted(stream.quarantine.items()):
@@ -219,6 +221,7 @@ def _write_ladder(
             stream.horizons[index] if stream.horizons else KEPT_FOREVER_US,
             *(measure.is_exact, 10.0 ** (decimals or 0), stream.newest_us, *_edges(stream, measure.name)),
             *(measure.is_counter, groupings, str([one["key_names"] for one in groupings])),
+            in_ladder(stream.unchecked, measure.name),
         )
         connection.execute(f"INSERT INTO ladder VALUES {row(values)}")
 

@@ -13,6 +13,7 @@ from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US, Level
 from lakehouse.declare.stream import Stream
 from lakehouse.serving.file.macros import ROW_FILES, macros, tables, views
 from lakehouse.serving.file.query_snapshot import QuerySnapshot
+from lakehouse.serving.file.unchecked import UncheckedRange
 from sql import statement
 
 ROWS = "*"
@@ -76,8 +77,8 @@ class StreamSnapshot:
     per level the rows for which it was the finest that kept their time when they came. ``since`` says from when on
     the values of measures that were added later are known. ``correction`` is the number of the last correction of its
     history, ``rebuilt`` that of the last one that changed nodes, and whether it is done; all raw rows from
-    ``raw_from_us`` on exist. If ``changed`` is given, ``nodes``, ``ledger`` and ``totals`` are not: these changes and
-    the current version are everything.
+    ``raw_from_us`` on exist. ``unchecked`` are the rows that may repeat others. If ``changed`` is given, ``nodes``,
+    ``ledger`` and ``totals`` are not: these changes and the current version are everything.
     """
 
     name: str
@@ -100,7 +101,7 @@ class StreamSnapshot:
     correction: int = 0
     raw_from_us: int | None = None
     retracted: int = 0
-    unchecked: int = 0
+    unchecked: Sequence[UncheckedRange] = ()
     rebuilt: int = 0
     changed: ChangedNodes | None = None
 
@@ -136,9 +137,8 @@ class StreamSnapshot:
             list(self.measures),
         )
         times = (list(self.levels), list(self.horizons), self.newest_us, self.earliest_us, self.latest_us)
-        return repr(
-            (*shown, *times, self.batch, self.raw_path, sorted(self.quarantine.items()), self.correction)
-        )
+        changing = (sorted(self.quarantine.items()), self.correction, list(self.unchecked))
+        return repr((*shown, *times, self.batch, self.raw_path, *changing))
 
 
 def totals_of(row: Mapping[str, Any], measures: Sequence[PublishedMeasure]) -> list[Total]:

@@ -67,7 +67,8 @@ function answer(whole) {
   return h("section", { class: "card", "aria-label": "Answer for the whole range" },
     h("div", { class: "answer" }, cell(one.value)),
     facts([["sure interval", `[${cell(one.low)}, ${cell(one.high)}]`], ["kind", kind],
-      ["final", one.final ? h("span", { class: "good" }, "yes") : h("span", { class: "warn" }, "not final: late rows may still come")],
+      ["final", one.final ? h("span", { class: "good" }, "yes") : h("span", { class: "warn" }, one.unchecked ? "not final" : "not final: late rows may still come")],
+      ...(one.unchecked ? [["unchecked", h("span", { class: "warn" }, `${number(one.unchecked)} rows may repeat others: the interval holds the value without them and with them`)]] : []),
       ["rows", number(one.rows)], ["nodes read", number(one.nodes_read)], ["version", h("a", { href: `/v/${whole.version}/ask.json?${encoded({ ...whole.question, from: `${whole.question.from_us}us`, to: `${whole.question.to_us}us`, where: Object.entries(whole.question.where).map(([k, v]) => `${k}=${v}`), from_us: null, to_us: null })}` }, whole.version)]]));
 }
 
