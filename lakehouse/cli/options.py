@@ -14,10 +14,28 @@ import typer
 if TYPE_CHECKING:
     from lakehouse.declare.settings import Settings
 
+
+def _aggregate(name: str | None) -> str | None:
+    """Refuse an aggregate that there is not, as a question would, before anything is opened."""
+    if name is None:
+        return None
+    from lakehouse.serving.ask.question import aggregate_named
+
+    return aggregate_named(name)
+
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Timeout = Annotated[float, typer.Option(help="The most seconds to run.", min=0.001)]
 Memory = Annotated[int, typer.Option(help="The most megabytes of DuckDB's memory.", min=32)]
 Timezone = Annotated[str, typer.Option(help="Time zone of --from and --to without an offset.")]
+Agg = Annotated[
+    str | None,
+    typer.Option(
+        metavar="AGGREGATE",
+        callback=_aggregate,
+        help="sum, count, avg, min, max or increase [default: increase of a counter, sum where declared, else avg].",
+    ),
+]
 RangeStart = Annotated[str, typer.Option("--from", help="Start of the range, ISO [default: the beginning].")]
 RangeEnd = Annotated[str, typer.Option("--to", help="End of the range, ISO, excluded [default: the end].")]
 WhereKeys = Annotated[list[str] | None, typer.Option(help="Select a series by KEY=VALUE; may be repeated.")]

@@ -59,6 +59,7 @@ def stream_problems(stream: Stream) -> list[Problem]:
         _keys,
         _measures,
         _counters,
+        _sums,
         _groupings,
         _levels,
         _bounds,
@@ -91,7 +92,7 @@ def _names(stream: Stream) -> Iterator[Problem]:
 
 def _repeated(stream: Stream) -> Iterator[Problem]:
     lists = {"keys": stream.keys, "measures": stream.measures, "counters": stream.counters}
-    lists["identity"] = stream.identity
+    lists |= {"sums": stream.sums, "identity": stream.identity}
     lists |= {f"groupings.{place}": grouping for place, grouping in enumerate(stream.groupings)}
     for key, names in lists.items():
         for name, times in Counter(names).items():
@@ -131,6 +132,16 @@ def _counters(stream: Stream) -> Iterator[Problem]:
     if stream.counters and not any(set(grouping) == set(keys) for grouping in stream.groupings):
         found = f"groupings {[list(grouping) for grouping in stream.groupings]}"
         yield Problem("counters", found, f"a grouping of all keys, {keys}: a counter is read meter by meter")
+
+
+def _sums(stream: Stream) -> Iterator[Problem]:
+    for name in dict.fromkeys(stream.sums):
+        if name in stream.counters:
+            yield Problem(
+                "sums", f"{name!r}, a counter", "a measure that adds up: of a counter ask the increase"
+            )
+        elif name not in stream.measures:
+            yield Problem("sums", repr(name), nearest(name, stream.measures))
 
 
 def _groupings(stream: Stream) -> Iterator[Problem]:

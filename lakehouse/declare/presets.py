@@ -1,8 +1,8 @@
 """Streams as they are declared in the field: ``preset = "zeek-conn"`` stands for what presets/zeek-conn.toml says.
 
 A preset is a piece of tidemark.toml. What a stream declares itself wins, value by value; lists, and times that name
-another column, are replaced as a whole; of its groupings those stay that the stream's own keys allow. A preset may
-rest on another one.
+another column, are replaced as a whole; of its groupings those stay that the stream's own keys allow, of its sums those
+that are among the stream's own measures and no counters. A preset may rest on another one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,17 @@ def with_preset(table: Table) -> Table:
         merged["groupings"] = [
             grouping for grouping in merged["groupings"] if all(key in keys for key in grouping)
         ]
+    if "sums" in merged and "sums" not in table:
+        merged["sums"] = _sums(merged)
     return merged
+
+
+def _sums(merged: Table) -> Any:
+    """Return the sums of a preset that the stream's own measures and counters leave."""
+    measures, counters = merged.get("measures", ()), merged.get("counters", ())
+    if not isinstance(measures, list) or not isinstance(counters, list | tuple):
+        return []
+    return [name for name in merged["sums"] if name in measures and name not in counters]
 
 
 def with_landing(name: str, table: Table) -> Table:

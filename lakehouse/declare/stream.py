@@ -246,6 +246,7 @@ class Stream(_Part):
     keys: tuple[str, ...] = ()
     measures: tuple[str, ...] = ()
     counters: tuple[str, ...] = ()
+    sums: tuple[str, ...] = ()
     groupings: tuple[tuple[str, ...], ...] = ((),)
     levels: tuple[StreamLevel, ...]
     keep_raw: Kept = None

@@ -84,7 +84,7 @@ def _stream(layout: Home, connection: duckdb.DuckDBPyConnection, fields: Fields)
         "ORDER BY records DESC, reason"
     ).fetchall()
     measures = (
-        f"SELECT measure, type, decimals, is_counter AS counter FROM measures WHERE stream = {text(name)} "
+        f"SELECT measure, type, decimals, is_counter AS counter, default_agg FROM measures WHERE stream = {text(name)} "
         "AND measure <> '*'"
     )
     return {

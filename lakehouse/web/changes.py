@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from lakehouse.serving.ask.ask import answers
-from lakehouse.serving.ask.question import Question, UnknownName
+from lakehouse.serving.ask.question import Question, UnknownName, with_default
 from lakehouse.serving.file.brought import kept_versions
 from lakehouse.serving.file.versions import VersionGone
 from lakehouse.serving.literals import text
@@ -84,11 +84,12 @@ async def changes(request: Request, format: Format, asked: Question = Depends(qu
         before: dict[str, Any] | None = None
         rows: list[list[Any]] = []
         unknown: UnknownName | None = None
+        question = _understood(request, asked, stop)
         for version in kept_versions(layout_of(request).serving):
             try:
                 with versions_of(request).reader(version) as reader:
                     stop.by(reader.interrupt)
-                    (found,) = answers(reader, asked)
+                    (found,) = answers(reader, question)
                     facts = _facts(reader, asked)[asked.stream]
             except VersionGone:
                 continue
@@ -101,12 +102,19 @@ async def changes(request: Request, format: Format, asked: Question = Depends(qu
             before = facts
         if unknown and not rows:
             raise unknown
-        about = {"question": question_document(asked), "truncated": False}
+        about = {"question": question_document(question), "truncated": False}
         return written(Rows(list(_ANSWER), list(_ANSWER.values()), rows, about), format)
 
     if asked.by:
         raise Problem(400, "Wrong parameter", "by: how an answer changed is shown for one answer at a time")
     return respond(await work_of(request).run(request, work), format, _FRESH)
+
+
+def _understood(request: Request, asked: Question, stop: Stop) -> Question:
+    """Return the question with its measure's own aggregate in the current version, for all versions alike."""
+    with versions_of(request).reader(versions_of(request).current()) as reader:
+        stop.by(reader.interrupt)
+        return with_default(reader.connection, asked)
 
 
 def _facts_at(request: Request, version: int, stop: Stop) -> dict[str, dict[str, Any]]:

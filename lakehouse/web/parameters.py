@@ -5,19 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated
 
 from fastapi import Query, Request
+from pydantic import AfterValidator
 
-from lakehouse.serving.ask.question import Question, microseconds
+from lakehouse.serving.ask.question import Question, aggregate_named, microseconds
 from lakehouse.serving.ask.series import MOST_KEYS, MOST_POINTS
 from lakehouse.web.access import check_stream
 from lakehouse.web.problems import Problem
 
-Aggregate = Literal["sum", "count", "avg", "min", "max", "increase"]
+Aggregate = Annotated[str, AfterValidator(aggregate_named)]
 # Wide enough for every event time that a stream may accept; years 1 to 9999.
 BEGINNING_US, END_US = microseconds("0001-01-02"), microseconds("9999-12-30")
 _NAME = 300
+_AGGREGATE = (
+    "sum, count, avg, min, max or increase. Default: increase of a counter, sum where declared, else avg."
+)
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ def question(
     request: Request,
     stream: str = Query(max_length=_NAME, description="A published stream."),
     measure: str = Query("*", max_length=_NAME, description="A measure, or * for rows."),
-    agg: Aggregate | None = Query(None, description="Default: sum; count for *."),
+    agg: Aggregate | None = Query(None, description=_AGGREGATE),
     start: str = Query("", alias="from", max_length=40, description="Start: ISO, or 1767225600000000us."),
     end: str = Query("", alias="to", max_length=40, description="End, excluded."),
     where: list[str] = Query([], max_length=50, description="KEY=VALUE; may be repeated."),
@@ -64,11 +68,10 @@ def question(
     """Return the question of a request, as ``tidemark ask`` would understand it."""
     check_stream(request, stream)
     start_us, end_us = microseconds_of(start, "from", BEGINNING_US), microseconds_of(end, "to", END_US)
-    asked = agg or ("count" if measure == "*" else "sum")
     most = limits_of(request).rows
     first = min(limit or most, most) if by else None
     return Question(
-        stream, measure, asked, start_us, end_us, keys(where), tuple(dict.fromkeys(by)), first, exact
+        stream, measure, agg or "", start_us, end_us, keys(where), tuple(dict.fromkeys(by)), first, exact
     )
 
 
@@ -76,7 +79,7 @@ def series_question(
     request: Request,
     stream: str = Query(max_length=_NAME, description="A published stream."),
     measure: str = Query("*", max_length=_NAME, description="A measure, or * for rows."),
-    agg: Aggregate | None = Query(None, description="Default: avg; count for *."),
+    agg: Aggregate | None = Query(None, description=_AGGREGATE),
     start: str = Query("", alias="from", max_length=40, description="Start; default: the oldest row."),
     end: str = Query(
         "", alias="to", max_length=40, description="End, excluded; default: after the newest row."
@@ -88,9 +91,10 @@ def series_question(
 ) -> SeriesQuestion:
     """Return the question of a request, as ``tidemark plot`` would understand it."""
     check_stream(request, stream)
-    asked = agg or ("count" if measure == "*" else "avg")
     start_us, end_us = microseconds_of(start, "from", BEGINNING_US), microseconds_of(end, "to", END_US)
-    found = Question(stream, measure, asked, start_us, end_us, keys(where), tuple(dict.fromkeys(by)), limit)
+    found = Question(
+        stream, measure, agg or "", start_us, end_us, keys(where), tuple(dict.fromkeys(by)), limit
+    )
     points = min(points, limits_of(request).points)
     return SeriesQuestion(found, start_us if start else None, end_us if end else None, points)
 

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from lakehouse.serving.ask.arrivals import arrivals
 from lakehouse.serving.ask.ask import answers
-from lakehouse.serving.ask.question import Question
+from lakehouse.serving.ask.question import Question, with_default
 from lakehouse.serving.ask.series import Series, series, series_by
 from lakehouse.serving.sandbox.guard import LONGEST_STATEMENT
 from lakehouse.serving.sandbox.sandbox import PublishedReader, run_sql
@@ -141,6 +141,7 @@ def _statement_s(timeout_s: float) -> float:
 
 def ask_rows(reader: PublishedReader, asked: Question) -> Rows:
     """Return the answers to a question, a row for each, in the order of their keys."""
+    asked = with_default(reader.connection, asked)
     found = answers(reader, one_more(asked))
     is_more = asked.limit is not None and len(found) > asked.limit
     rows = [[getattr(one, name) for name in _ANSWER] for one in found[: asked.limit]]
@@ -158,7 +159,9 @@ def series_rows(reader: PublishedReader, asked: SeriesQuestion) -> Rows:
     ]
     about = {
         "version": reader.version,
-        "question": question_document(found[0].question if found else asked.question),
+        "question": question_document(
+            found[0].question if found else with_default(reader.connection, asked.question)
+        ),
         "points": asked.points,
         "grouping": found[0].grouping if found else [],
         "nodes_read": found[0].nodes_read if found else 0,

@@ -144,6 +144,8 @@ def _streams(reader: PublishedReader, seen: tuple[str, ...] | None) -> Rows:
         SELECT stream, earliest_us, newest_us, newest_us - latest_us AS final_before_us, key_names,
             (SELECT list(measure ORDER BY measure) FROM measures WHERE stream = s.stream AND measure <> '*')
                 AS measures,
+            (SELECT list(default_agg ORDER BY measure) FROM measures WHERE stream = s.stream AND measure <> '*')
+                AS default_aggs,
             (SELECT list(measure ORDER BY measure) FROM measures WHERE stream = s.stream AND is_counter) AS counters,
             (SELECT list(width_us ORDER BY level) FROM levels WHERE stream = s.stream) AS widths_us,
             (SELECT list(coalesce(horizon_us, {-(2**62)}) ORDER BY level) FROM levels WHERE stream = s.stream)

@@ -36,6 +36,10 @@ CREATE MACRO needs_values(has_values, answer) AS
 CREATE MACRO needs_counter(is_counter, answer) AS
     CASE WHEN is_counter THEN answer ELSE error(concat('only a measure declared a counter has an increase', answer)) END;
 
+CREATE MACRO needs_no_counter(is_counter, answer) AS
+    CASE WHEN is_counter THEN error(concat(
+        'readings of a counter do not add up: ask for its increase (range_increase)', answer)) ELSE answer END;
+
 CREATE MACRO leading_keys(key_names, wanted) AS key_names[1:ifnull(
     list_position(list_transform(key_names, lambda name: list_contains(map_keys(wanted), name)), false) - 1,
     len(key_names)

@@ -30,7 +30,7 @@ ended AS (
     FROM joined
 )
 -- [value]
-needs_values(has_values, ifnull((certain + open_sum) / divisor, 0))
+needs_no_counter(is_counter, needs_values(has_values, ifnull((certain + open_sum) / divisor, 0)))
 -- [low]
 CASE WHEN NOT is_forgotten THEN ifnull((certain + open_low - rounding) / divisor, 0) END
 -- [high]

@@ -38,7 +38,8 @@ COMMENT ON COLUMN streams.basis IS 'Hash of what all of its nodes depend on; the
 COMMENT ON COLUMN streams.unchecked IS 'Rows older than identities were known for when they came: they may repeat others.';
 
 CREATE TABLE measures (
-    stream VARCHAR, measure VARCHAR, type VARCHAR, decimals INTEGER, slot_base BIGINT, is_counter BOOLEAN
+    stream VARCHAR, measure VARCHAR, type VARCHAR, decimals INTEGER, slot_base BIGINT, is_counter BOOLEAN,
+    default_agg VARCHAR
 );
 COMMENT ON TABLE measures IS 'One row per stream and measure; measure * counts rows.';
 COMMENT ON COLUMN measures.stream IS 'Stream.';
@@ -47,6 +48,7 @@ COMMENT ON COLUMN measures.type IS 'int, decimal, double, or rows for *.';
 COMMENT ON COLUMN measures.decimals IS 'Digits after the point of its exact sums; null for a double, whose sums are rounded.';
 COMMENT ON COLUMN measures.slot_base IS 'First slot of its nodes.';
 COMMENT ON COLUMN measures.is_counter IS 'A reading that only grows but for resets: range_increase answers it.';
+COMMENT ON COLUMN measures.default_agg IS 'What is asked for where no aggregate is given: increase of a counter, sum where declared, else avg; count of *.';
 
 CREATE TABLE levels (
     stream VARCHAR, level INTEGER, width VARCHAR, keep VARCHAR, width_us BIGINT, keep_us BIGINT, horizon_us BIGINT,

@@ -66,7 +66,8 @@ def test_help_lists_every_command_and_tells_the_exit_codes(capsys: pytest.Captur
     [
         (["tell"], "No such command 'tell'."),
         (["ask"], "Missing argument 'stream'."),
-        (["ask", "telemetry", "temp", "--agg", "median"], "'median' is not one of"),
+        (["ask", "telemetry", "temp", "--agg", "median"], "no aggregate 'median'. There are: sum,"),
+        (["plot", "telemetry", "temp", "--agg", "mean"], "no aggregate 'mean'; did you mean 'avg'?"),
         (["--json", "status"], "No such option: --json"),
         (["sql", "SELECT 1", "--limit", "0"], "'--limit': Input should be greater than or equal to 1"),
     ],

@@ -96,6 +96,22 @@ def test_fewer_keys_leave_the_groupings_that_they_allow() -> None:
     assert stream_of(preset="pcap", keys=["proto"], source={"path": "x"}).groupings == (("proto",), ())
 
 
+def test_bytes_and_packets_of_presets_add_up_and_readings_do_not(tmp_path: Path) -> None:
+    amounts = {"src_bytes", "dst_bytes", "src_packets", "dst_packets", "length"}
+    for name in [name for name in preset_names() if name not in BASES]:
+        settings = configured(tmp_path, f'[streams.s]\npreset = "{name}"\nsource.path = "x/*"\n')
+        stream = settings.streams["s"]
+        assert set(stream.sums) == amounts & set(stream.measures), name
+
+
+def test_other_measures_or_counters_leave_the_sums_that_they_allow() -> None:
+    fewer = stream_of(preset="nfdump", measures=["src_bytes", "duration"], source={"path": "x"})
+    meters = stream_of(preset="nfdump", counters=["src_bytes"], source={"path": "x"})
+
+    assert fewer.sums == ("src_bytes",)
+    assert meters.sums == ("dst_bytes", "src_packets", "dst_packets")
+
+
 def test_a_preset_that_is_not_there_is_the_only_problem_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         configured(tmp_path, '[streams.s]\npreset = "zeek_conn"\n')

@@ -90,6 +90,11 @@ TOGETHER: list[tuple[dict[str, Any], tuple[str, str, str]]] = [
     ({"measures": ["temp", "device"]}, ("measures", "'device' of type string", "an int, double or decimal")),
     ({"keys": ["device", "room", "temp"]}, ("keys", "'temp' of type double", "a string, int, boolean")),
     ({"keys": ["device", "room", "temp"]}, ("keys", "'temp'", "a column that is not also a measure")),
+    ({"sums": ["tmp"]}, ("sums", "'tmp'", "(did you mean temp?)")),
+    (
+        {"counters": ["temp"], "groupings": [["device", "room"]], "sums": ["temp"]},
+        ("sums", "'temp', a counter", "of a counter ask the increase"),
+    ),
     ({"measures": ["Temp"]}, ("columns.Temp", "'Temp'", 'declare it as NAME = { path = "Temp" }')),
     ({"measures": ["batch"]}, ("columns.batch", "'batch'", "another name")),
     ({"measures": ["temp__n"]}, ("columns.temp__n", "'temp__n'", "another name")),

@@ -23,7 +23,7 @@ from lakehouse.serving.file.sums import create_macros, pairs
 
 MEASURES = (
     PublishedMeasure("temp", "double"),
-    PublishedMeasure("hits", "int", 0),
+    PublishedMeasure("hits", "int", 0, is_sum=True),
     PublishedMeasure("price", "decimal", 2),
 )
 GROUPINGS = ((), ("device",), ("device", "zone"))

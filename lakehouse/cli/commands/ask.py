@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lakehouse.cli.options import (
+    Agg,
     AsJson,
     RangeEnd,
     RangeStart,
@@ -28,19 +28,8 @@ if TYPE_CHECKING:
 BEGINNING, END = "0001-01-02", "9999-12-30"
 
 
-class Aggregate(StrEnum):
-    """What is asked of the rows."""
-
-    SUM = "sum"
-    COUNT = "count"
-    AVG = "avg"
-    MIN = "min"
-    MAX = "max"
-    INCREASE = "increase"
-
-
 EXAMPLES = (
-    "tidemark ask telemetry temp --agg avg --from 2026-01-01T06:00 --to 2026-01-01T09:30",
+    "tidemark ask telemetry temp --from 2026-01-01T06:00 --to 2026-01-01T09:30",
     "tidemark ask telemetry temp --agg max --where device=sensor-007",
     "tidemark ask flows bytes --by proto --json",
     "tidemark ask water volume --agg increase     (of a counter)",
@@ -52,9 +41,7 @@ def ask(
     context: typer.Context,
     stream: Annotated[str, typer.Argument(help="A published stream.")],
     measure: Annotated[str, typer.Argument(help="A measure of the stream, or * for its rows.")] = "*",
-    agg: Annotated[
-        Aggregate | None, typer.Option(help="Aggregate [default: sum; count for *].", show_default=False)
-    ] = None,
+    agg: Agg = None,
     start: RangeStart = "",
     end: RangeEnd = "",
     where: WhereKeys = None,
@@ -74,7 +61,9 @@ def ask(
     """Ask for an aggregate over a time range, with an interval.
 
     The answer is a value over [from, to) and the interval [low, high] that is sure to hold the truth. It is read from
-    the published version; no JVM is started. --json prints one object, or an array with --by.
+    the published version; no JVM is started. Without --agg the measure's own aggregate is asked for: the increase of
+    a counter, the sum of what `sums` declares, else the average; without a measure the rows are counted. --json
+    prints one object, or an array with --by.
     """
     import sys
     import time
@@ -85,15 +74,19 @@ def ask(
     end_us = instant(end or END, timezone, "--to")
     if start_us >= end_us:
         raise WrongUsage(f"--from {start} is not before --to {end}")
-    chosen = str(agg or (Aggregate.COUNT if measure == "*" else Aggregate.SUM))
     keys = pairs(where or [], "--where")
     from lakehouse.serving.ask.ask import ask as answers_to
     from lakehouse.serving.ask.ask import unknown_keys
+    from lakehouse.serving.ask.question import default_aggregate
+    from lakehouse.serving.sandbox.sandbox import open_published
 
     home, began = globals_of(context).home_folder(), time.perf_counter()
-    answers = answers_to(
-        home, stream, measure, chosen, start_us, end_us, keys or None, by or None, exact, limit, timeout
-    )
+    with open_published(home) as published:
+        chosen = agg or default_aggregate(published.connection, stream, measure)
+        between = (start_us, end_us)
+        answers = answers_to(
+            published, stream, measure, chosen, *between, keys or None, by or None, exact, limit, timeout
+        )
     elapsed_ms = round(1000 * (time.perf_counter() - began), 1)
     if keys and not any(answer.rows for answer in answers):
         for sentence in unknown_keys(home, stream, measure, keys, timeout):

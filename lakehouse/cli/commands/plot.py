@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakehouse.cli.commands.ask import Aggregate
-from lakehouse.cli.options import AsJson, Timeout, Timezone, WhereKeys, WrongUsage, globals_of, instant, pairs
+from lakehouse.cli.options import (
+    Agg,
+    AsJson,
+    Timeout,
+    Timezone,
+    WhereKeys,
+    WrongUsage,
+    globals_of,
+    instant,
+    pairs,
+)
 
 if TYPE_CHECKING:
     from lakehouse.cli.pages.picture import Picture
@@ -32,9 +41,7 @@ def plot(
     context: typer.Context,
     stream: Annotated[str, typer.Argument(help="A published stream.", show_default=False)] = "",
     measure: Annotated[str, typer.Argument(help="A measure of the stream, or * for its rows.")] = "*",
-    agg: Annotated[
-        Aggregate | None, typer.Option(help="Aggregate [default: avg; count for *].", show_default=False)
-    ] = None,
+    agg: Agg = None,
     start: Annotated[str, typer.Option("--from", help="Start, ISO [default: the oldest row].")] = "",
     end: Annotated[str, typer.Option("--to", help="End, excluded [default: the newest row].")] = "",
     points: Annotated[
@@ -88,12 +95,11 @@ def plot(
         return
     from lakehouse.serving.ask.series import series, series_by
 
-    chosen = str(agg or (Aggregate.COUNT if measure == "*" else Aggregate.AVG))
     keys = pairs(where or [], "--where") or None
     if by:
-        found = series_by(home, stream, measure, chosen, by, start_us, end_us, count, keys, limit, timeout)
+        found = series_by(home, stream, measure, agg, by, start_us, end_us, count, keys, limit, timeout)
     else:
-        found = [series(home, stream, measure, chosen, start_us, end_us, count, keys, timeout)]
+        found = [series(home, stream, measure, agg, start_us, end_us, count, keys, timeout)]
     _show_series(found, html, as_json)
 
 

@@ -13,7 +13,15 @@ from lakehouse.home.layout import Home
 from lakehouse.serving.ask.ladder import chosen_grouping
 from lakehouse.serving.ask.limits import TIMEOUT_S, limited
 from lakehouse.serving.ask.macros import answer
-from lakehouse.serving.ask.question import Answer, Question, Timestamp, check, microseconds, values_as_text
+from lakehouse.serving.ask.question import (
+    Answer,
+    Question,
+    Timestamp,
+    check,
+    microseconds,
+    values_as_text,
+    with_default,
+)
 from lakehouse.serving.literals import text
 from lakehouse.serving.sandbox.sandbox import PublishedReader, reading
 
@@ -25,7 +33,7 @@ def ask(
     home: Path | Home | PublishedReader,
     stream: str,
     measure: str,
-    agg: str,
+    agg: str | None,
     start: Timestamp,
     end: Timestamp,
     where: Mapping[str, object] | None = None,
@@ -35,6 +43,8 @@ def ask(
     timeout_s: float | None = TIMEOUT_S,
 ) -> list[Answer]:
     """Answer an aggregate over ``[start, end)``: one answer, or one per combination of the keys in ``by``.
+
+    ``agg``: None asks for the measure's own: increase of a counter, sum where it is declared, else the average.
 
     Times are ISO text, dates, datetimes or microseconds since the epoch; UTC if they have no offset. Without a row in
     the range, sum and count are 0 and the others None; by keys, there is no answer at all. ``limit``: only the first
@@ -48,7 +58,9 @@ def ask(
             its time or memory.
     """
     times, keys = (microseconds(start), microseconds(end)), values_as_text(where)
-    question = Question(stream, measure, agg, *times, keys, tuple(dict.fromkeys(by or ())), limit, exact)
+    question = Question(
+        stream, measure, agg or "", *times, keys, tuple(dict.fromkeys(by or ())), limit, exact
+    )
     with reading(home) as published, limited(published, timeout_s):
         return answers(published, question)
 
@@ -59,6 +71,7 @@ def answers(published: PublishedReader, question: Question) -> list[Answer]:
     Raises:
         AskError: as ``ask``.
     """
+    question = with_default(published.connection, question)
     check(published.connection, question)
     if not question.exact:
         return answer(published.connection, question)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -16,6 +16,16 @@ if TYPE_CHECKING:
 
 INCREASE = "increase"
 AGGREGATES = ("sum", "count", "avg", "min", "max")
+# Names that other tools have for them.
+ALIASES = {"mean": "avg", "average": "avg", "total": "sum", "minimum": "min", "maximum": "max"}
+ALIASES |= {
+    "least": "min",
+    "greatest": "max",
+    "n": "count",
+    "rows": "count",
+    "delta": INCREASE,
+    "growth": INCREASE,
+}
 Timestamp = str | int | date | datetime
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Results from the catalogue of a version, kept with the connection.
@@ -34,7 +44,8 @@ class UnknownName(AskError):
 class Question:
     """A question; times in microseconds UTC, half-open.
 
-    ``where`` holds the keys' values as text. ``limit``: only the first answers in the order of their keys. ``exact``:
+    ``aggregate`` may be empty until ``with_default`` fills it in. ``where`` holds the keys' values as text. ``limit``:
+    only the first answers in the order of their keys. ``exact``:
     raw rows are read if the nodes alone leave an interval.
     """
 
@@ -130,6 +141,34 @@ def check_range(start_us: int, end_us: int) -> None:
         raise AskError(f"the range must begin before it ends: from {start} to {end} is empty")
 
 
+def aggregate_named(name: str) -> str:
+    """Return the name of an aggregate that there is.
+
+    Raises:
+        UnknownName: with the one that is probably meant.
+    """
+    if name not in (*AGGREGATES, INCREASE):
+        raise UnknownName(unknown("aggregate", name, (*AGGREGATES, INCREASE)))
+    return name
+
+
+def default_aggregate(connection: duckdb.DuckDBPyConnection, stream: str, measure: str) -> str:
+    """Return the aggregate of a measure that is asked for where none is named.
+
+    That is the increase of a counter, the sum of a measure that is declared to add up, else the average; of rows the
+    count. A measure that does not exist is for ``check`` to refuse.
+    """
+    found = _rows(connection, f"SELECT measure, default_agg FROM measures WHERE stream = {text(stream)}")
+    return str(dict(found).get(measure, "count"))
+
+
+def with_default(connection: duckdb.DuckDBPyConnection, question: Question) -> Question:
+    """Return the question with the default aggregate of its measure where it names none."""
+    if question.aggregate:
+        return question
+    return replace(question, aggregate=default_aggregate(connection, question.stream, question.measure))
+
+
 def check(connection: duckdb.DuckDBPyConnection, question: Question) -> None:
     """Refuse a question about something that is not published.
 
@@ -137,8 +176,7 @@ def check(connection: duckdb.DuckDBPyConnection, question: Question) -> None:
         UnknownName: naming what does not exist and what does.
         AskError: naming what is wrong and what was expected.
     """
-    if question.aggregate not in (*AGGREGATES, INCREASE):
-        raise UnknownName(unknown("aggregate", question.aggregate, (*AGGREGATES, INCREASE)))
+    aggregate_named(question.aggregate)
     streams = dict(_rows(connection, "SELECT stream, key_names FROM streams ORDER BY stream"))
     if question.stream not in streams:
         raise UnknownName(unknown("stream", question.stream, list(streams)))
@@ -150,6 +188,11 @@ def check(connection: duckdb.DuckDBPyConnection, question: Question) -> None:
         raise UnknownName(unknown(f"measure of {question.stream}", question.measure, measures))
     if question.measure == "*" and question.aggregate != "count":
         raise AskError(f"* counts rows: ask for its count, or for the {question.aggregate} of {measures[1:]}")
+    if question.aggregate == "sum" and question.measure in counters:
+        raise AskError(
+            f"{question.measure} of {question.stream} is a counter, whose readings do not add up: "
+            "ask for its increase, or for avg, min or max of the readings"
+        )
     if question.aggregate == INCREASE and question.measure not in counters:
         known = (
             f"the counters of {question.stream} are {counters}" if counters else "the stream declares none"
@@ -188,6 +231,7 @@ def unknown(what: str, name: str, among: Sequence[str]) -> str:
     """
     from difflib import get_close_matches
 
-    close = get_close_matches(name, among, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else "."
+    close = get_close_matches(name, among, n=1, cutoff=0.7)
+    meant = ALIASES.get(name) if ALIASES.get(name) in among else close[0] if close else None
+    hint = f"; did you mean {meant!r}?" if meant else "."
     return f"no {what} {name!r}{hint} There are: {', '.join(among) or 'none'}"

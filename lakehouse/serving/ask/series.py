@@ -26,6 +26,7 @@ from lakehouse.serving.ask.question import (
     check,
     microseconds,
     values_as_text,
+    with_default,
 )
 from lakehouse.serving.literals import text, text_map, texts
 from lakehouse.serving.sandbox.sandbox import PublishedReader, reading
@@ -75,7 +76,7 @@ def series(
     home: Path | Home | PublishedReader,
     stream: str,
     measure: str,
-    agg: str,
+    agg: str | None,
     start: Timestamp | None = None,
     end: Timestamp | None = None,
     points: int = 100,
@@ -92,7 +93,7 @@ def series(
             memory.
     """
     with reading(home) as published, limited(published, timeout_s):
-        asked = _question(published.connection, (stream, measure, agg), (start, end), where)
+        asked = _question(published.connection, (stream, measure, agg or ""), (start, end), where)
         check_size(points)
         check(published.connection, asked)
         return buckets(published.connection, asked, points)
@@ -102,7 +103,7 @@ def series_by(
     home: Path | Home | PublishedReader,
     stream: str,
     measure: str,
-    agg: str,
+    agg: str | None,
     by: Sequence[str],
     start: Timestamp | None = None,
     end: Timestamp | None = None,
@@ -122,7 +123,7 @@ def series_by(
     """
     check_size(points, limit)
     with reading(home) as published, limited(published, timeout_s):
-        asked = _question(published.connection, (stream, measure, agg), (start, end), where, by)
+        asked = _question(published.connection, (stream, measure, agg or ""), (start, end), where, by)
         check(published.connection, asked)
         return buckets_by(published.connection, replace(asked, limit=limit), points)
 
@@ -196,7 +197,8 @@ def _question(
     start_us, end_us = (
         whole[place] if end is None else microseconds(end) for place, end in enumerate(between)
     )
-    return Question(*what, start_us, end_us, values_as_text(where), tuple(dict.fromkeys(by)))
+    asked = Question(*what, start_us, end_us, values_as_text(where), tuple(dict.fromkeys(by)))
+    return with_default(connection, asked)
 
 
 def check_size(points: int, limit: int | None = None, lines: str = "keys") -> None:

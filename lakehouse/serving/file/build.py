@@ -203,7 +203,12 @@ def _write_ladder(
     decimals = measure.decimals if measure.is_exact else None
     connection.execute(
         "INSERT INTO measures VALUES "
-        + row((stream.name, measure.name, measure.type, decimals, one.first_slot(place), measure.is_counter))
+        + row(
+            (
+                *(stream.name, measure.name, measure.type, decimals, one.first_slot(place)),
+                *(measure.is_counter, measure.default_agg),
+            )
+        )
     )
     for index, level in enumerate(stream.levels):
         coarser = stream.levels[index + 1].width_us if index + 1 < len(stream.levels) else 0

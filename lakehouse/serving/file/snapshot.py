@@ -23,24 +23,36 @@ _STORED = 2
 
 @dataclass(frozen=True)
 class PublishedMeasure:
-    """A published measure; ``decimals`` is None for a double, whose sums are rounded."""
+    """A published measure; ``decimals`` is None for a double, whose sums are rounded.
+
+    ``is_sum``: its values are amounts that add up, such as bytes. No node depends on it, so it is no part of a basis.
+    """
 
     name: str
     type: str
     decimals: int | None = None
     is_counter: bool = False
+    is_sum: bool = field(default=False, repr=False)
 
     @property
     def is_exact(self) -> bool:
         """Whether its sums are exact."""
         return self.decimals is not None
 
+    @property
+    def default_agg(self) -> str:
+        """The aggregate that is asked for where none is given: a temperature or a meter's reading does not add up."""
+        if self.name == ROWS:
+            return "count"
+        return "increase" if self.is_counter else "sum" if self.is_sum else "avg"
+
 
 def measures_of(stream: Stream) -> list[PublishedMeasure]:
     """Return the published measures of a stream."""
     columns = stream.all_columns
     return [
-        PublishedMeasure(m, columns[m].type, columns[m].scale, m in stream.counters) for m in stream.measures
+        PublishedMeasure(m, columns[m].type, columns[m].scale, m in stream.counters, m in stream.sums)
+        for m in stream.measures
     ]
 
 
@@ -134,7 +146,7 @@ class StreamSnapshot:
             self.name,
             self.definition,
             [list(grouping) for grouping in self.groupings],
-            list(self.measures),
+            [(measure, measure.default_agg) for measure in self.measures],
         )
         times = (list(self.levels), list(self.horizons), self.newest_us, self.earliest_us, self.latest_us)
         changing = (sorted(self.quarantine.items()), self.correction, list(self.unchecked))

@@ -125,7 +125,8 @@ def _asked(tree: Any) -> Asked:
         if metric == ALERTS:
             return AlertsQuestion(matchers)
         raise PromqlRefused(
-            f"{metric or 'a selector'} alone has no range: ask for example avg_over_time({metric or 'metric'}[5m])"
+            f"{metric or 'a selector'} alone has no range: ask for example avg_over_time({metric or 'metric'}[5m]), "
+            "or increase of a counter"
         )
     raise PromqlRefused(f"{type(tree).__name__} is not answered here; {_known()}")
 

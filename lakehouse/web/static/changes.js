@@ -2,7 +2,7 @@
 
 import { encoded, get } from "./api.js";
 import { cell, h, number, table, time } from "./dom.js";
-import { asked, form } from "./explore.js";
+import { asked, defaultAgg, form } from "./explore.js";
 import { PARTS } from "./parts.js";
 
 export async function changes(sheet, parameters, go, later) {
@@ -11,7 +11,7 @@ export async function changes(sheet, parameters, go, later) {
   const question = { ...asked(parameters), by: [] };
   question.stream ||= streams[0].stream;
   const stream = streams.find((one) => one.stream === question.stream);
-  question.agg ||= question.measure === "*" ? "count" : "avg";
+  question.agg ||= defaultAgg(stream, question.measure);
   sheet.append(h("h1", {}, "How it changed"), form(question, streams, stream, "changes", go, false));
   const found = await get("/changes.json", question);
   const { rows } = found, label = "the answer in each kept version, with its interval";

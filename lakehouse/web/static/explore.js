@@ -20,7 +20,7 @@ export async function explore(sheet, parameters, go, later) {
   question.stream ||= streams[0].stream;
   const stream = streams.find((one) => one.stream === question.stream);
   if (stream && question.measure === "*" && !parameters.has("measure") && stream.measures?.length) question.measure = stream.measures[0];
-  question.agg ||= question.measure === "*" ? "count" : "avg";
+  question.agg ||= defaultAgg(stream, question.measure);
   sheet.append(h("h1", {}, "Explore"), form(question, streams, stream, "explore", go));
   if (!stream) throw new Error(`no stream ${question.stream} is published`);
   const [found, whole] = await Promise.all([series(at, question), get(`${at}/ask.json`, { ...question, by: [] })]);
@@ -40,6 +40,16 @@ export async function explore(sheet, parameters, go, later) {
 const iso = (us) => new Date(Math.floor(us / 1000)).toISOString().replace("Z", `${String(((us % 1000) + 1000) % 1000).padStart(3, "0")}`);
 const series = (at, question) => get(`${at}/series.json`, { ...question, points: POINTS, limit: question.by.length ? 12 : null });
 
+// A measure's own aggregate: what is asked for where nobody names another.
+export const defaultAgg = (stream, measure) => stream?.default_aggs?.[stream.measures.indexOf(measure)] ?? "count";
+
+// Readings of a counter do not add up, and nothing else has an increase.
+function aggregates(stream, measure) {
+  if (measure === "*") return ["count"];
+  const isCounter = stream?.counters?.includes(measure);
+  return AGGREGATES.filter((one) => one !== (isCounter ? "sum" : "increase"));
+}
+
 export function form(question, streams, stream, view, go, withBy = true) {
   const select = (name, values, chosen, label) => h("label", {}, label, h("select", { name }, values.map((one) => h("option", { value: one, selected: one === chosen }, one))));
   const input = (name, value, label, list) => h("label", {}, label, h("input", { name, value, list, autocomplete: "off" }));
@@ -47,13 +57,13 @@ export function form(question, streams, stream, view, go, withBy = true) {
     event.preventDefault();
     const data = new FormData(element);
     const several = (name) => (data.get(name) ?? "").split(",").map((one) => one.trim()).filter(Boolean);
-    const changed = data.get("stream") !== question.stream;
-    go({ view, stream: data.get("stream"), measure: changed ? null : data.get("measure"), agg: changed ? null : data.get("agg"), from: data.get("from"), to: data.get("to"), where: changed ? [] : several("where"), by: changed ? [] : several("by") });
+    const changed = data.get("stream") !== question.stream, isOther = changed || data.get("measure") !== question.measure;
+    go({ view, stream: data.get("stream"), measure: changed ? null : data.get("measure"), agg: isOther ? null : data.get("agg"), from: data.get("from"), to: data.get("to"), where: changed ? [] : several("where"), by: changed ? [] : several("by") });
   };
   const element = h("form", { onsubmit: submit, "aria-label": "Question" },
     select("stream", streams.map((one) => one.stream), question.stream, "Stream"),
     select("measure", ["*", ...(stream?.measures ?? [])], question.measure, "Measure (* for rows)"),
-    select("agg", AGGREGATES, question.agg, "Aggregate"),
+    select("agg", aggregates(stream, question.measure), question.agg, "Aggregate"),
     input("from", question.from, "From (UTC)"), input("to", question.to, "To (UTC)"),
     input("where", question.where.join(", "), `Where (${(stream?.key_names ?? []).join(", ") || "no keys"})`),
     withBy ? input("by", question.by.join(", "), "By") : null, h("button", { class: "main" }, "Show"));

@@ -33,7 +33,17 @@ def test_whole_nodes_give_the_exact_answer(called: Tidemark, published_home: Pat
 def test_a_range_that_cuts_nodes_holds_the_truth_inside_its_interval(
     tidemark: Tidemark, published_home: Path
 ) -> None:
-    words = ("ask", "telemetry", "temp", "--from", "2026-01-01T01:05:30", "--to", "2026-01-01T01:10:07")
+    words = (
+        "ask",
+        "telemetry",
+        "temp",
+        "--agg",
+        "sum",
+        "--from",
+        "2026-01-01T01:05:30",
+        "--to",
+        "2026-01-01T01:10:07",
+    )
 
     ended = tidemark("--home", published_home, *words, "--timezone", "Europe/Paris", "--json")
 
@@ -46,7 +56,9 @@ def test_a_range_that_cuts_nodes_holds_the_truth_inside_its_interval(
 
 
 def test_by_a_key_there_is_an_array_with_one_answer_each(called: Tidemark, published_home: Path) -> None:
-    ended = called("--home", published_home, "ask", "telemetry", "temp", "--by", "device", "--json")
+    ended = called(
+        "--home", published_home, "ask", "telemetry", "temp", "--agg", "sum", "--by", "device", "--json"
+    )
 
     answers = json.loads(ended.stdout)
     assert {answer["key"]["device"]: answer["value"] for answer in answers} == {
@@ -82,7 +94,7 @@ def test_a_key_that_no_row_has_is_said_to_be_unknown_with_those_that_there_are(
 
 
 def test_the_table_shows_the_interval_and_how_it_was_found(called: Tidemark, published_home: Path) -> None:
-    ended = called("--home", published_home, "ask", "telemetry", "temp", "--by", "device")
+    ended = called("--home", published_home, "ask", "telemetry", "temp", "--agg", "sum", "--by", "device")
 
     lines = [line.split() for line in ended.stdout.splitlines() if line.strip()]
     assert lines[0] == ["sum(temp)", "of", "telemetry"]

@@ -28,7 +28,7 @@ def test_a_macro_says_what_ask_says(called: Tidemark, published_home: Path) -> N
     rows = called(
         "--home", published_home, "sql", f"SELECT value, low, high FROM range_sum({words[0]})", "--json"
     )
-    range_ = ("--from", "2026-01-01T00:00:30", "--to", "2026-01-01T00:10")
+    range_ = ("--agg", "sum", "--from", "2026-01-01T00:00:30", "--to", "2026-01-01T00:10")
     asked = json.loads(called("--home", published_home, "ask", "telemetry", "temp", *range_, "--json").stdout)
 
     (row,) = json.loads(rows.stdout)

@@ -231,6 +231,26 @@ def test_nodes_read_stay_within_the_bound(lakehouse: Lakehouse) -> None:
     assert found.nodes_read <= sum(2 * (k - 1) for k in fan_out) + 3000 // levels[-1].width_us + 2
 
 
+@pytest.mark.parametrize(
+    ("measure", "agg"), [("temp", "avg"), ("hits", "sum"), ("price", "avg"), ("*", "count")]
+)
+def test_a_measure_is_asked_for_what_it_means_where_no_aggregate_is_named(
+    lakehouse: Lakehouse, measure: str, agg: str
+) -> None:
+    assert ask(lakehouse.reader, "deep", measure, None, 0, 3000) == ask(
+        lakehouse.reader, "deep", measure, agg, 0, 3000
+    )
+
+
+@pytest.mark.parametrize(
+    ("named", "meant"),
+    [("mean", "avg"), ("average", "avg"), ("total", "sum"), ("minimum", "min"), ("mx", "max")],
+)
+def test_an_aggregate_by_another_name_is_told_its_own(lakehouse: Lakehouse, named: str, meant: str) -> None:
+    with pytest.raises(AskError, match=f"did you mean '{meant}'"):
+        ask(lakehouse.reader, "deep", "temp", named, 0, 10)
+
+
 def test_the_coarsest_grouping_that_holds_the_keys_answers(lakehouse: Lakehouse) -> None:
     over_all = ask(lakehouse.reader, "deep", "*", "count", 0, 3000)
     by_device = ask(lakehouse.reader, "deep", "*", "count", 0, 3000, by=["device"])

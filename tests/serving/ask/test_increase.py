@@ -316,3 +316,16 @@ def test_only_counters_have_an_increase(published: Published) -> None:
         published.reader.connection.execute(
             "FROM range_increase('volume', '*', make_timestamp(1), make_timestamp(5))"
         ).fetchall()
+
+
+def test_a_counter_is_asked_for_its_increase_and_its_readings_are_not_added_up(published: Published) -> None:
+    assert ask(published.reader, "volume", "volume", None, 0, SPAN) == ask(
+        published.reader, "volume", "volume", "increase", 0, SPAN
+    )
+    assert series(published.reader, "volume", "volume", None).question.aggregate == "increase"
+    with pytest.raises(AskError, match="volume of volume is a counter, whose readings do not add up"):
+        ask(published.reader, "volume", "volume", "sum", 0, SPAN)
+    with pytest.raises(Exception, match="readings of a counter do not add up"):
+        published.reader.connection.execute(
+            "FROM range_sum('volume', 'volume', make_timestamp(1), make_timestamp(5))"
+        ).fetchall()
