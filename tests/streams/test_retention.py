@@ -20,6 +20,7 @@ from lakehouse.serving.status import status
 from lakehouse.streams import corrections
 from lakehouse.streams.checks import measure, open_tables
 from lakehouse.streams.rollup_checks import measure_rollup
+from lakehouse.streams.sources.manifest import Manifest
 from tests.folded import folded, rows_of
 from tests.readings import declared
 from tests.readings_lake import Lake
@@ -77,7 +78,7 @@ def test_old_raw_rows_go_in_whole_top_nodes_and_everything_still_balances(
     stream = forgetful(spark, lakehouse_of)
     before = nodes(stream)
     begun = stream.settings.layout.manifests("readings") / "00000002.json"
-    begun.write_text('{"batch": 2, "kind": "files", "files": [], "reasons": []}')
+    begun.write_text(Manifest(2, "files").to_json())
     assert maintain.run(stream.settings, spark, "readings")["raw_dropped"] == 0
     begun.unlink()
     # Of small files Spark is asked for nothing.

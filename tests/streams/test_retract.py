@@ -16,6 +16,7 @@ from lakehouse.home.rollup_table import read_marker
 from lakehouse.streams import rollup
 from lakehouse.streams.rebuild import RawIncomplete
 from lakehouse.streams.retract import RetractRefused, Wrong
+from lakehouse.streams.sources.manifest import Manifest
 from tests.readings_lake import Lake
 from tests.streams.test_retention import T0, deviations, forgetful, nodes, reading, take_in
 
@@ -141,7 +142,7 @@ def test_a_batch_that_waits_must_be_finished_first(
 ) -> None:
     stream = forgetful(spark, lakehouse_of)
     (stream.settings.layout.manifests("readings") / "00000002.json").write_text(
-        '{"batch": 2, "kind": "files", "files": [], "reasons": []}'
+        Manifest(2, "files").to_json()
     )
 
     with pytest.raises(RetractRefused, match="batch 2 was begun and is not finished"):

@@ -8,7 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.streams.sources.kafka import Held
-from lakehouse.streams.sources.manifest import Manifest, OffsetRange, Partition, furthest, ranges_of
+from lakehouse.streams.sources.manifest import (
+    Manifest,
+    OffsetRange,
+    Partition,
+    furthest,
+    ranges_of,
+)
 from lakehouse.streams.sources.manifest_store import ManifestStore
 from lakehouse.streams.topics import (
     OffsetsGone,
@@ -163,7 +169,7 @@ def test_manifests_with_ranges_are_read_back_as_they_were_written(tmp_path: Path
 
 
 def test_a_manifest_written_before_there_were_ranges_is_read(tmp_path: Path) -> None:
-    (tmp_path / "00000001.json").write_text('{"batch": 1, "kind": "files", "files": [], "reasons": []}')
+    (tmp_path / "00000001.json").write_text(Manifest(1, "files").to_json())
 
     assert ManifestStore(tmp_path).manifests == [Manifest(1, "files")]
 

@@ -8,6 +8,7 @@ names what changed.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
@@ -26,6 +27,14 @@ TEXT = "text"
 # A record may have any number of columns.
 _TOLD = 50
 _KINDS = {bool: "boolean", int: "number", float: "number", str: "string", list: "list", type(None): NULL}
+
+
+# The form of manifests; those of another are refused.
+FORM = 2
+
+
+class ManifestOlder(RuntimeError):
+    """A manifest has the form of another version of Tidemark."""
 
 
 class Seen(NamedTuple):
@@ -95,20 +104,30 @@ class Manifest:
     ranges: tuple[OffsetRange, ...] = field(default=())
     error: str = ""
     is_part: bool = False
+    # When its files were listed, or its offsets fixed: by this machine's clock.
+    listed_us: int = field(default_factory=lambda: time.time_ns() // 1000, compare=False)
 
     def to_json(self) -> str:
         """Return the manifest as one line of JSON."""
-        return json.dumps(asdict(self), ensure_ascii=False)
+        return json.dumps({"form": FORM, **asdict(self)}, ensure_ascii=False)
 
     @staticmethod
     def from_json(text: str) -> Manifest:
-        """Read a manifest back."""
+        """Read a manifest back.
+
+        Raises:
+            ManifestOlder: when an earlier version wrote it.
+        """
         content = json.loads(text)
+        if content.get("form", 1) != FORM:
+            raise ManifestOlder(
+                "expected the present form of manifests: ingest the landed files into a new home"
+            )
         files = tuple(_file(**each) for each in content["files"])
-        reasons, changes = tuple(content["reasons"]), tuple(content.get("schema_changes", ()))
-        ranges = tuple(OffsetRange(**each) for each in content.get("ranges", ()))
-        of_failures = content.get("error", ""), content.get("is_part", False)
-        return Manifest(content["batch"], content["kind"], files, reasons, changes, ranges, *of_failures)
+        reasons, changes = tuple(content["reasons"]), tuple(content["schema_changes"])
+        ranges = tuple(OffsetRange(**each) for each in content["ranges"])
+        last = content["error"], content["is_part"], content["listed_us"]
+        return Manifest(content["batch"], content["kind"], files, reasons, changes, ranges, *last)
 
 
 def layouts_of(files: tuple[LandedFile, ...]) -> tuple[Layout, ...]:

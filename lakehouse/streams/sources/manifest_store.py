@@ -37,6 +37,7 @@ from lakehouse.streams.sources.manifest import (
     Columns,
     LandedFile,
     Manifest,
+    ManifestOlder,
     OffsetRange,
     Partition,
     furthest,
@@ -294,7 +295,10 @@ def _manifests(folder: Path) -> list[Manifest]:
 def _manifest(path: Path) -> Manifest:
     """Return a manifest, read once a process: what stands under a name changes only when messages are given up."""
     with naming(path):
-        return Manifest.from_json(path.read_text("utf-8"))
+        try:
+            return Manifest.from_json(path.read_text("utf-8"))
+        except ManifestOlder as error:
+            raise ManifestOlder(f"{path}: {error}") from None
 
 
 class _FoldedManifests:
