@@ -65,7 +65,9 @@ def build_session(settings: Settings) -> SparkSession:
 def _require_jars(store: str | None) -> None:
     if missing := missing_jars(store=store):
         more = f" --{store}" if store else ""
-        raise EngineIncomplete(f"missing jars: {', '.join(missing)}; run `python -m lakehouse.spark.jars{more}`")
+        raise EngineIncomplete(
+            f"missing jars: {', '.join(missing)}; run `python -m lakehouse.spark.jars{more}`"
+        )
 
 
 class LazySession:

@@ -1,9 +1,9 @@
 """Who may ask: the Host asked for, the token, and one line of log for each question.
 
-Without tokens the server answers on the loopback only, and only to requests that name it so: a page of some other site
-cannot reach it through a name that it points here (DNS rebinding), nor have it work by asking in the background. With
-tokens each request carries one, as ``Authorization: Bearer`` or as the password of Basic, which browsers and Grafana
-can send.
+A home without tokens is shown on the loopback only, to requests that name it so and that no proxy passed on: a page of
+some other site cannot reach it through a name that it points here (DNS rebinding), nor have it work by asking in the
+background. Once a home has a token each request carries one, at any address: as ``Authorization: Bearer`` or as the
+password of Basic, which browsers and Grafana can send.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from lakehouse.web.tokens import LOCAL, Scope, Token, read_tokens, token_of
 log = logging.getLogger(__name__)
 audit = logging.getLogger("tidemark.audit")
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+# What proxies add to a request that came from elsewhere.
+_FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 # Without a token nobody learns anything; these hold no data.
 _OPEN_PATHS = ("/healthz",)
 _SECURITY = {
@@ -79,15 +81,13 @@ class Access:
         headers = Headers(scope=scope)
         if scope["path"] in _OPEN_PATHS:
             return None
+        tokens = await self._tokens()
+        # Who revokes the last token does not open the home to everybody.
+        self._needs_token = self._needs_token or bool(tokens)
         if not self._needs_token:
-            if re.sub(r":\d*$", "", headers.get("host", "")) not in LOOPBACK:
-                raise Problem(421, "Wrong host", "without tokens only localhost and 127.0.0.1 are answered")
-            if _is_of_another_site(scope["method"], headers):
-                raise Problem(
-                    403, "Wrong site", "a page of another site asked; without tokens it is not answered"
-                )
+            _require_local(scope["method"], headers)
             return LOCAL
-        token = token_of(await self._tokens(), _given(headers.get("authorization", "")))
+        token = token_of(tokens, _given(headers.get("authorization", "")))
         if token is None:
             raise Problem(
                 401,
@@ -105,6 +105,25 @@ class Access:
         except ControlUnreachable as error:
             log.error("%s", error)
             raise Problem(503, "No tokens", "the store of tokens does not answer; ask again later") from error
+
+
+def _require_local(method: str, headers: Headers) -> None:
+    """Refuse what did not come from this machine, where there are no tokens.
+
+    Raises:
+        Problem: with what to do.
+    """
+    if re.sub(r":\d*$", "", headers.get("host", "")) not in LOOPBACK:
+        raise Problem(421, "Wrong host", "without tokens only localhost and 127.0.0.1 are answered")
+    if passed_on := [name for name in _FORWARDED if name in headers]:
+        raise Problem(
+            403,
+            "No token",
+            f"a proxy passed this request on ({passed_on[0]}), and the home has no tokens: "
+            "make one with `tidemark token add NAME`, after which each request needs one",
+        )
+    if _is_of_another_site(method, headers):
+        raise Problem(403, "Wrong site", "a page of another site asked; without tokens it is not answered")
 
 
 def _is_of_another_site(method: str, headers: Headers) -> bool:

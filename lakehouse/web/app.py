@@ -45,7 +45,9 @@ Answers of a Tidemark home, each with the interval that is sure to hold the trut
 
 @dataclass(frozen=True)
 class WebOptions:
-    """How a server answers: ceilings, how many work and wait at once, and whether each request needs a token.
+    """How a server answers: ceilings, how many work and wait at once, and whether it answers nobody without a token.
+
+    Of a home that has tokens each request needs one, whatever ``needs_token`` is.
 
     ``alerts_url``: where changes of alarms are posted, signed with ``alerts_secret``.
     """
@@ -169,7 +171,7 @@ class BindRefused(ValueError):
 
 
 def build_server(layout: Home, bind: str, options: WebOptions) -> uvicorn.Server:
-    """Return a server of a home at ``HOST:PORT``; any address but the loopback asks each request for a token.
+    """Return a server of a home at ``HOST:PORT``; only on the loopback may a home be without tokens.
 
     Raises:
         BindRefused: when it is no address, or not the loopback and the home has no token; or when nobody can be

@@ -35,9 +35,15 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 
 @pytest.fixture
-def guarded(home: Home) -> Iterator[TestClient]:
+def tokenless(home: Home) -> Home:
+    """The home without the tokens of other tests."""
     (home.root / FILE).unlink(missing_ok=True)
-    with client_of(home, NEEDED) as found:
+    return home
+
+
+@pytest.fixture
+def guarded(tokenless: Home) -> Iterator[TestClient]:
+    with client_of(tokenless, NEEDED) as found:
         yield found
 
 
@@ -58,6 +64,26 @@ def test_without_a_token_nothing_is_answered(guarded: TestClient) -> None:
         assert (found.status_code, found.json()["title"]) == (401, "No token"), path
         assert found.headers["www-authenticate"].startswith("Basic")
     assert guarded.get("/healthz").status_code == 200
+
+
+def test_once_a_home_has_a_token_the_loopback_needs_it_too(tokenless: Home) -> None:
+    with client_of(tokenless) as client:
+        assert client.get("/latest/streams.json").status_code == 200
+        token = add_token(tokenless, "grafana", [Scope.READ], None)
+
+        assert client.get("/latest/streams.json").status_code == 401
+        assert client.get("/latest/streams.json", headers=_with(token)).status_code == 200
+        revoke_token(tokenless, "grafana")
+        assert client.get("/latest/streams.json").status_code == 401
+
+
+@pytest.mark.parametrize("name", ["Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP"])
+def test_without_tokens_nothing_is_answered_that_a_proxy_passed_on(tokenless: Home, name: str) -> None:
+    with client_of(tokenless) as client:
+        refused = client.get("/quarantine/pair.json", headers={name: "203.0.113.9"})
+
+    assert refused.status_code == 403
+    assert "`tidemark token add NAME`" in refused.json()["detail"]
 
 
 def test_a_token_is_taken_as_bearer_and_as_a_password_until_it_is_revoked(
@@ -189,19 +215,19 @@ def test_while_the_database_of_tokens_is_away_nobody_is_let_in_and_nobody_waits(
         (home.root / place.NAME).unlink()
 
 
-def test_without_tokens_only_names_of_the_loopback_are_answered(home: Home) -> None:
-    with client_of(home) as client:
+def test_without_tokens_only_names_of_the_loopback_are_answered(tokenless: Home) -> None:
+    with client_of(tokenless) as client:
         hosts = {"localhost:8417": 200, "127.0.0.1": 200, "[::1]:80": 200, "evil.example": 421, "": 421}
         for host, status in hosts.items():
             assert client.get("/latest/streams.json", headers={"Host": host}).status_code == status, host
 
 
-def test_a_page_of_another_site_has_the_server_do_no_work(home: Home) -> None:
+def test_a_page_of_another_site_has_the_server_do_no_work(tokenless: Home) -> None:
     other = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}
     link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
     own = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}
 
-    with client_of(home) as client:
+    with client_of(tokenless) as client:
         asked = [
             client.get("/latest/streams.json", headers=given).status_code for given in (other, link, own)
         ]
@@ -227,8 +253,8 @@ def test_each_question_leaves_a_line_without_the_token(
     assert token not in caplog.text
 
 
-def test_every_answer_has_the_headers_that_keep_a_browser_from_other_sites(home: Home) -> None:
-    with client_of(home) as client:
+def test_every_answer_has_the_headers_that_keep_a_browser_from_other_sites(tokenless: Home) -> None:
+    with client_of(tokenless) as client:
         for path in ("/page/", "/latest/streams.json", "/nowhere"):
             headers = client.get(path).headers
             assert "default-src 'none'" in headers["content-security-policy"]
@@ -283,7 +309,7 @@ def test_what_a_body_asks_is_in_the_audit_too(
 
 
 @pytest.mark.parametrize("path", ["/latest/sql.json", "/prometheus/api/v1/query"])
-def test_a_body_without_end_is_refused_before_it_is_read(home: Home, path: str) -> None:
+def test_a_body_without_end_is_refused_before_it_is_read(tokenless: Home, path: str) -> None:
     taken = 0
 
     async def endless() -> AsyncIterator[bytes]:
@@ -293,7 +319,7 @@ def test_a_body_without_end_is_refused_before_it_is_read(home: Home, path: str) 
             yield b"a" * 100_000
 
     async def posted() -> httpx.Response:
-        transport = httpx.ASGITransport(create_app(home))
+        transport = httpx.ASGITransport(create_app(tokenless))
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             return await client.post(path, content=endless(), headers={"Content-Type": "text/plain"})
 

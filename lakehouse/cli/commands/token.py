@@ -1,4 +1,4 @@
-"""``tidemark token``: manage the access tokens of a server that is not on the loopback."""
+"""``tidemark token``: manage the access tokens of a home, which a server then asks for."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ DEFAULT_BIND = "127.0.0.1:8417"
 def web(
     context: typer.Context,
     bind: Annotated[
-        str, typer.Option(help="HOST:PORT to listen on; any address but the loopback needs tokens.")
+        str, typer.Option(help="HOST:PORT to listen on; any address but the loopback needs a token.")
     ] = DEFAULT_BIND,
     timeout: Annotated[str, typer.Option(help="The longest time of one question.")] = "10s",
     rows: Annotated[int, typer.Option(min=1, help="The most rows of one answer.")] = 10_000,
@@ -34,9 +34,9 @@ def web(
 ) -> None:
     """Serve pages, an API, Prometheus' API and the file.
 
-    Reads the published version and never changes it; no JVM is started. On the loopback no token is needed. Any other
-    address requires a token (`tidemark token add`); put it behind a proxy that speaks TLS. The log has one line per
-    question. Ctrl-C ends the server.
+    Reads the published version and never changes it; no JVM is started. Once the home has a token (`tidemark
+    token add`), each request needs one. Without tokens only the loopback is answered, and nothing that a proxy passes
+    on. Put any other address behind a proxy that speaks TLS. The log has one line per question. Ctrl-C ends the server.
     """
     from lakehouse.web.parameters import Limits
 
