@@ -12,7 +12,7 @@ from selenium.webdriver.common.by import By
 
 from lakehouse.home.layout import Home
 from lakehouse.web.app import WebOptions
-from lakehouse.web.tokens import Scope, add_token
+from lakehouse.web.tokens import Scope, add_token, revoke_token
 from tests.web.conftest import client_of, published, served
 from tests.web.test_page import browser, drawn_in_a_browser, opened
 
@@ -92,6 +92,8 @@ def test_reports_are_for_tokens_that_see_every_stream(checked: Home) -> None:
             client.get("/reports/index.html", headers=given).status_code for given in ({}, some, every)
         ]
 
+    for name in ("some", "every"):
+        revoke_token(checked, name)
     assert statuses == [401, 403, 200]
 
 
