@@ -12,6 +12,7 @@ from lakehouse.doctor import AIRFLOW_PORT, EXACT, examine
 from lakehouse.home_checks import Finding
 from lakehouse.spark.archived_classes import archive_file
 from lakehouse.spark.jars import locked_jars
+from lakehouse.streams.sources.manifest import FORM
 from tests.serving.streams import write_delta
 from tests.stores.s3 import BUCKET, running
 
@@ -177,7 +178,7 @@ def test_what_was_set_aside_is_named_with_the_command_that_takes_it_in(
         path = tmp_path / "var" / "manifests" / "readings" / f"{number:08d}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         file = f'"files": [{{"path": "/landing/{number}"}}], "ranges": [], "error": "no codec"'
-        path.write_text(f'{{"batch": {number}, "kind": "set_aside", {file}}}')
+        path.write_text(f'{{"form": {FORM}, "batch": {number}, "kind": "set_aside", {file}}}')
 
     found = _found(empty_config, tmp_path / "var")["set aside of readings"]
 

@@ -31,6 +31,8 @@ from lakehouse.web.tokens import LOCAL, Scope, Token, read_tokens, token_of
 log = logging.getLogger(__name__)
 audit = logging.getLogger("tidemark.audit")
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+# A chart asks for some dozen.
+MOST_PARAMETERS = 500
 # What proxies add to a request that came from elsewhere.
 _FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 # Without a token nobody learns anything; these hold no data.
@@ -70,6 +72,7 @@ class Access:
             await send(message)
 
         try:
+            _check_address(scope)
             scope["token"] = await self._token(scope)
             await self._app(scope, receive, secured)
         except Problem as problem:
@@ -105,6 +108,19 @@ class Access:
         except ControlUnreachable as error:
             log.error("%s", error)
             raise Problem(503, "No tokens", "the store of tokens does not answer; ask again later") from error
+
+
+def _check_address(scope: Asgi) -> None:
+    """Refuse what no address means, before anything reads it.
+
+    Raises:
+        Problem: 400.
+    """
+    if "\0" in scope["path"] or b"%00" in scope["query_string"]:
+        raise Problem(400, "Wrong parameter", "a text with a NUL character cannot be asked for")
+    if scope["query_string"].count(b"&") >= MOST_PARAMETERS:
+        scope["query_string"] = b""
+        raise Problem(400, "Wrong parameter", f"an address may have {MOST_PARAMETERS} parameters")
 
 
 def _require_local(method: str, headers: Headers) -> None:

@@ -23,8 +23,9 @@ from starlette.types import Scope as Asgi
 from lakehouse.home.layout import Home
 from lakehouse.web import changes, events, file, home_tables, page, questions, tables
 from lakehouse.web.access import LOOPBACK, Access
+from lakehouse.web.connections import config_of
 from lakehouse.web.parameters import Limits
-from lakehouse.web.problems import Problem, answer_with_problems, problem_of, response_of
+from lakehouse.web.problems import answer_with_problems, problem_of, response_of
 from lakehouse.web.prometheus import routes as prometheus
 from lakehouse.web.responses import Declared
 from lakehouse.web.tokens import read_tokens
@@ -126,10 +127,6 @@ class _Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if "\0" in scope["path"] or b"%00" in scope["query_string"]:
-            problem = Problem(400, "Wrong parameter", "a text with a NUL character cannot be asked for")
-            await response_of(problem)(scope, receive, send)
-            return
         has_begun = False
 
         async def noting(message: Message) -> None:
@@ -185,16 +182,8 @@ def build_server(layout: Home, bind: str, options: WebOptions) -> uvicorn.Server
     if needs_token and not read_tokens(layout):
         raise BindRefused(f"{bind} is not the loopback: make a token first, with `tidemark token add NAME`")
     _check_free(host.strip("[]"), int(found[2]))
-    config = uvicorn.Config(
-        create_app(layout, replace(options, needs_token=needs_token)),
-        host=host.strip("[]"),
-        port=int(found[2]),
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=5,
-        limit_concurrency=2_000,
-    )
+    app = create_app(layout, replace(options, needs_token=needs_token))
+    config = config_of(app, host=host.strip("[]"), port=int(found[2]), timeout_graceful_shutdown=5)
     return uvicorn.Server(config)
 
 

@@ -187,7 +187,7 @@ def test_no_number_of_a_bound_is_written_in_sql_by_hand() -> None:
     texts = macros()
 
     assert not [text for text in texts for name in NAMED if f"{{{name}}}" in text]
-    assert sum(repr(SUM_ROUNDING) in text for text in texts) == 2
+    assert sum(repr(SUM_ROUNDING) in text for text in texts) == 3
 
 
 def wild_rows(seed: int) -> list[tuple[int, float]]:

@@ -100,7 +100,7 @@ def test_a_row_appended_twice_is_a_repeated_identity(checked_lake: Lake) -> None
 def test_an_identity_may_come_again_after_the_time_in_which_repeats_are_looked_for(
     checked_lake: Lake,
 ) -> None:
-    within = checked_lake.stream.duplicates_within
+    within = checked_lake.stream.repeat_distance_us
     far = list(checked_lake.raw[0])
     far[0] += within + 1
     far[6] = 2

@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 
 from lakehouse.home.layout import Home
 from lakehouse.web.app import WebOptions, create_app
+from lakehouse.web.connections import config_of
 from tests.serving.conftest import Lakehouse
 
 
@@ -38,9 +39,7 @@ def served(home: Home, options: WebOptions | None = None) -> Iterator[str]:
     """Give the address of a home's application at a real port of the loopback."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(
-            create_app(home, options), log_config=None, access_log=False, timeout_graceful_shutdown=1
-        )
+        config = config_of(create_app(home, options), timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()

@@ -89,7 +89,7 @@ def _run(session: Any, script: Path, arguments: list[str]) -> None:
 
     sys.argv = [str(script), *arguments]
     sys.path.insert(0, str(script.absolute().parent))
-    runpy.run_path(str(script), {"spark": session}, "__main__")
+    runpy.run_path(str(script), dict(spark=session), "__main__")
 
 
 def _print(session: Any, sql: str, limit: int) -> None:
@@ -116,6 +116,6 @@ def _interact(session: Any, names: Iterable[str]) -> None:
     listed = "\n  ".join(names) or "none yet"
     code.interact(
         f"Spark {session.version}; `spark` is the session. Tables:\n  {listed}",
-        local={"spark": session},
+        local=dict(spark=session),
         exitmsg="",
     )

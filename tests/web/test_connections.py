@@ -1,0 +1,92 @@
+"""What clients may cost before anybody knows who they are."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from lakehouse.home.layout import Home
+from lakehouse.web import connections
+from lakehouse.web.access import MOST_PARAMETERS
+from lakehouse.web.connections import LONGEST_HEADERS
+from tests.serving.conftest import Lakehouse
+from tests.web.conftest import served
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def home(lakehouse: Lakehouse) -> Home:
+    return lakehouse.home
+
+
+@pytest.fixture
+def small(home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A server with room for twenty connections, of which each has a second for its request."""
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 20)
+    monkeypatch.setattr(connections, "REQUEST_S", 1.0)
+    with served(home) as address:
+        yield address
+
+
+def _connected(address: str) -> socket.socket:
+    parts = urlsplit(address)
+    return socket.create_connection((parts.hostname, parts.port), timeout=20)
+
+
+def test_headers_without_end_are_refused(address: str) -> None:
+    with _connected(address) as client:
+        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Long: ")
+        sent = 0
+        with pytest.raises(OSError):
+            while sent < 100 * LONGEST_HEADERS:
+                sent += client.send(b"a" * 65_536)
+                time.sleep(0.01)
+            raise AssertionError("all of it was read")
+
+
+def test_more_parameters_than_any_question_has_are_refused_at_once(address: str) -> None:
+    started = time.monotonic()
+    refused = httpx.get(f"{address}/latest/ask.json?" + "a=1&" * (MOST_PARAMETERS + 5), timeout=20)
+
+    assert (refused.status_code, refused.json()["title"]) == (400, "Wrong parameter")
+    assert time.monotonic() - started < 5
+
+
+def test_a_client_that_sends_a_byte_now_and_then_is_disconnected(small: str) -> None:
+    with _connected(small) as client:
+        client.sendall(b"GET /healthz HTTP/1.1\r\n")
+        until = time.monotonic() + 20
+        with pytest.raises(OSError):
+            while time.monotonic() < until:
+                client.sendall(b"X-A: b\r\n")
+                time.sleep(0.2)
+
+
+def test_idle_connections_lock_nobody_out(small: str) -> None:
+    with ExitStack() as idle:
+        for _ in range(60):
+            idle.enter_context(_connected(small))
+
+        answers = [httpx.get(f"{small}/healthz", timeout=20).status_code for _ in range(5)]
+
+    assert answers == [200] * 5
+
+
+def test_an_answer_may_take_longer_than_a_request(small: str) -> None:
+    with _connected(small) as client:
+        client.sendall(b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        began = client.recv(4096)
+        time.sleep(1.5)
+
+        client.settimeout(0.2)
+        assert began.startswith(b"HTTP/1.1 200")
+        with pytest.raises(TimeoutError):
+            while client.recv(4096):
+                pass
