@@ -127,7 +127,10 @@ class _Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        has_begun = False
+        is_head, has_begun = scope["method"] == "HEAD", False
+        if is_head:
+            # As GET, whose headers it asks for: of what has them, every address has a GET.
+            scope = {**scope, "method": "GET"}
 
         async def noting(message: Message) -> None:
             nonlocal has_begun
@@ -135,7 +138,13 @@ class _Guard:
             if message["type"] == "http.response.start" and message["status"] == 500:
                 return
             has_begun = has_begun or message["type"] == "http.response.start"
-            if has_begun:
+            if is_head and message["type"] == "http.response.body":
+                is_endless, message = message.get("more_body", False), {"type": message["type"], "body": b""}
+                await send(message)
+                if is_endless:
+                    # Nobody reads the rest, which for events has no end.
+                    raise ClientLeft
+            elif has_begun:
                 await send(message)
 
         try:

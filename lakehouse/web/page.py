@@ -39,8 +39,9 @@ _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".
 
 @router.get("/")
 async def start(request: Request) -> Response:
-    """Send whoever asks for nothing to the page."""
-    return RedirectResponse("/page/", 302)
+    """Send whoever asks for nothing to the page, with what the address asks of it."""
+    query = f"?{request.url.query}" if request.url.query else ""
+    return RedirectResponse(f"/page/{query}", 302)
 
 
 @router.get("/page/{name:path}")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Body, Depends, Query, Request
 from starlette.responses import Response
 
 from lakehouse.serving.ask.arrivals import arrivals
-from lakehouse.serving.ask.ask import answers
-from lakehouse.serving.ask.question import Question, with_default
+from lakehouse.serving.ask.ask import answers, unknown_keys
+from lakehouse.serving.ask.question import INCREASE, Question, with_default
 from lakehouse.serving.ask.series import Series, series, series_by
 from lakehouse.serving.sandbox.guard import LONGEST_STATEMENT
 from lakehouse.serving.sandbox.sandbox import PublishedReader, run_sql
@@ -146,6 +147,8 @@ def ask_rows(reader: PublishedReader, asked: Question) -> Rows:
     is_more = asked.limit is not None and len(found) > asked.limit
     rows = [[getattr(one, name) for name in _ANSWER] for one in found[: asked.limit]]
     about = {"version": reader.version, "question": question_document(asked), "truncated": is_more}
+    if asked.where and not any(one.rows for one in found):
+        about["notes"] = unknown_keys(reader, asked.stream, asked.measure, asked.where, timeout_s=None)
     return Rows(list(_ANSWER), list(_ANSWER.values()), rows, about)
 
 
@@ -165,9 +168,15 @@ def series_rows(reader: PublishedReader, asked: SeriesQuestion) -> Rows:
         "points": asked.points,
         "grouping": found[0].grouping if found else [],
         "nodes_read": found[0].nodes_read if found else 0,
-        "truncated": False,
+        "truncated": len(found) == asked.question.limit and _has_more(reader, found[0].question),
     }
     return Rows(list(_BUCKET), list(_BUCKET.values()), rows, about)
+
+
+def _has_more(reader: PublishedReader, asked: Question) -> bool:
+    """Whether more keys have rows in the range than the limit lets through."""
+    counted = replace(asked, aggregate="count", limit=None) if asked.aggregate != INCREASE else asked
+    return len(answers(reader, one_more(replace(counted, limit=asked.limit)))) > (asked.limit or 0)
 
 
 def arrival_rows(reader: PublishedReader, asked: SeriesQuestion) -> Rows:

@@ -70,6 +70,67 @@ def test_before_the_first_publish_everything_says_so(tmp_path: Path) -> None:
         assert client.get("/page/").status_code == 200
 
 
+def test_the_start_leads_to_the_page_with_what_was_asked(client: TestClient) -> None:
+    found = client.get("/?view=explore&stream=deep", follow_redirects=False)
+
+    assert (found.status_code, found.headers["location"]) == (302, "/page/?view=explore&stream=deep")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(
+            "/",
+            "/healthz",
+            "/page/",
+            "/page/style.css",
+            "/status.json",
+            "/latest/streams.json",
+            "/versions.json",
+        ),
+        *("/latest/ask.json?stream=deep", "/v/1/series.csv?stream=deep&points=3", "/latest/file.duckdb"),
+        *(
+            "/prometheus/api/v1/labels",
+            "/events",
+            "/nowhere",
+            "/latest/ask.json?stream=depp",
+            "/openapi.json",
+        ),
+    ],
+)
+def test_head_has_the_headers_of_get_and_no_body(client: TestClient, path: str) -> None:
+    found = client.head(path, follow_redirects=False)
+
+    assert found.content == b""
+    if path == "/events":
+        assert (found.status_code, found.headers["content-type"][:17]) == (200, "text/event-stream")
+        return
+    got = client.get(path, follow_redirects=False)
+    assert found.status_code == got.status_code
+    assert found.headers["content-type" if got.content else "location"]
+    assert found.headers.get("content-length") == got.headers.get("content-length")
+
+
+def test_a_value_that_no_row_has_is_named_with_near_ones(client: TestClient) -> None:
+    asked = {"stream": "deep", "measure": "temp", "where": "device=c"}
+
+    found, there = (
+        client.get("/latest/ask.json", params=asked | more).json() for more in ({}, {"where": "device=a"})
+    )
+
+    assert found["notes"] == ["no row of deep has device 'c'; there are: None, a, b, it's, {odd}=1"]
+    assert "notes" not in there
+
+
+@pytest.mark.parametrize(("limit", "is_cut"), [(1, True), (4, False), (5, False)])
+def test_series_say_if_there_are_more_keys_than_asked_for(
+    client: TestClient, limit: int, is_cut: bool
+) -> None:
+    asked = {"stream": "deep", "measure": "temp", "by": "device", "points": 2, "limit": limit}
+
+    assert client.get("/latest/series.json", params=asked).json()["truncated"] is is_cut
+
+
 @pytest.mark.parametrize(
     ("path", "status", "said"),
     [

@@ -8,6 +8,7 @@ import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,9 @@ from selenium.webdriver.common.keys import Keys
 
 from lakehouse.cli.app import call
 from lakehouse.home.layout import Home
+from lakehouse.serving.file.publish import publish
 from lakehouse.serving.sandbox.sandbox import run_sql
-from tests.serving.conftest import Lakehouse
+from tests.serving.conftest import STREAMS, Lakehouse
 from tests.web.conftest import served, wait_for
 
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -288,6 +290,75 @@ def test_a_dashed_line_has_a_dashed_mark_in_the_legend(browser: webdriver.Chrome
     assert [pieces(marks[place]) for place in (0, 6)] == [1, 3]
 
 
+@pytest.fixture(scope="module")
+def rooms(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a home with a stream of 23 rooms, of which each has many readings."""
+    folder = tmp_path_factory.mktemp("rooms")
+    deep = STREAMS["deep"]
+    rows = [replace(row, device=f"room-{place % 23:03d}") for place, row in enumerate(deep.rows * 4)]
+    home = Home(folder / "home")
+    publish(home, [replace(deep, name="rooms", rows=rows).write(folder / "rooms")])
+    with served(home) as found:
+        yield found
+
+
+def test_a_chart_that_leaves_keys_out_says_so_and_has_all_of_them(
+    browser: webdriver.Chrome, rooms: str
+) -> None:
+    opened(browser, rooms, "?view=explore&stream=rooms&measure=hits&by=device")
+
+    assert "draws 12 of 23 values of device" in browser.find_element(By.CSS_SELECTOR, "[role=note]").text
+    rows = browser.execute_script("return document.querySelector('details tbody').rows.length")
+    assert rows == 23
+    opened(browser, rooms, "?view=explore&stream=rooms&measure=hits&by=zone")
+    assert not browser.find_elements(By.CSS_SELECTOR, "[role=note]")
+
+
+def test_the_aggregate_follows_the_measure_until_another_is_chosen(
+    browser: webdriver.Chrome, rooms: str
+) -> None:
+    chosen = []
+    for measure in ("hits", "temp", "*"):
+        opened(browser, rooms, f"?view=explore&stream=rooms&measure={measure}")
+        chosen.append(browser.find_element(By.NAME, "agg").get_attribute("value"))
+
+    assert chosen == ["sum", "avg", "count"]
+
+
+def test_the_axis_of_a_count_has_whole_numbers_as_people_write_them(
+    browser: webdriver.Chrome, rooms: str
+) -> None:
+    opened(browser, rooms, "?view=explore&stream=rooms&points=1")
+    labels = """
+        const numbers = arguments[0], done = arguments[1];
+        import("/page/charts.js").then(({ ticks }) => {
+            const { ticker, formatter } = ticks(numbers);
+            done([ticker?.min_interval ?? 0, ...formatter.doFormat(numbers, {})]);
+        });
+    """
+
+    assert browser.execute_async_script(labels, [0, 600000]) == [1, "0", "600,000"]
+    assert browser.execute_async_script(labels, [49500, 49500]) == [1, "49,500", "49,500"]
+    assert browser.execute_async_script(labels, [18.2, 21.5]) == [0, "18.2", "21.5"]
+    assert browser.execute_async_script(labels, [-0.001, 0.0025]) == [0, "-0.001", "0.0025"]
+
+
+def test_nearly_all_is_not_all(browser: webdriver.Chrome, address: str) -> None:
+    opened(browser, address, "")
+    shares = "const done = arguments[0]; import('/page/dom.js').then(({ share }) => done("
+    shares += "[[10227, 10228], [999999999, 1000000000], [1, 1], [0, 5], [1, 100000], [1, 3]]"
+    shares += ".map((one) => share(...one))))"
+
+    assert browser.execute_async_script(shares) == [
+        "99.99 %",
+        "99.99 %",
+        "100.0 %",
+        "0.0 %",
+        "0.01 %",
+        "33.3 %",
+    ]
+
+
 def test_a_wrong_question_is_an_error_that_says_what_there_is(
     browser: webdriver.Chrome, address: str
 ) -> None:
@@ -308,6 +379,12 @@ def test_a_wrong_question_is_an_error_that_says_what_there_is(
         ("?view=changes&stream=nowhere", "no stream"),
         ("?view=queries&query=nothing", "no query nothing is published"),
         ("?view=quarantine&stream=nowhere", "no stream nowhere is published"),
+        ("?view=nope", "no view nope; there are: overview, explore"),
+        ("?view=toString", "no view toString"),
+        (
+            "?view=explore&stream=deep&measure=temp&where=device=z",
+            "no row of deep has device 'z'; there are:",
+        ),
     ],
 )
 def test_what_cannot_be_shown_is_said(browser: webdriver.Chrome, address: str, view: str, said: str) -> None:

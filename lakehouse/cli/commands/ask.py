@@ -112,7 +112,9 @@ def _print(
             "-" if answer.finest_granularity_us is None else format_duration(answer.finest_granularity_us)
         )
         interval = f"[{cell(answer.low)}, {cell(answer.high)}]"
-        counts = (answer.exact, answer.rows, answer.nodes_read, finest, answer.as_of_version)
+        # Where there is nothing to answer from, nothing is exact.
+        is_exact = answer.exact if answer.rows or answer.value is not None else None
+        counts = (is_exact, answer.rows, answer.nodes_read, finest, answer.as_of_version)
         grouping = ", ".join(answer.grouping) or "all"
         rows.append((*(answer.key[name] for name in by), answer.value, interval, *counts, grouping))
     title = f"{question['agg']}({question['measure']}) of {question['stream']}"

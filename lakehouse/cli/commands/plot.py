@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -93,6 +94,7 @@ def plot(
         answers = answer_series(home, query, value or None, start_us, end_us, count, groups, limit, timeout)
         _show_answers(answers, html, as_json)
         return
+    from lakehouse.serving.ask.ask import unknown_keys
     from lakehouse.serving.ask.series import series, series_by
 
     keys = pairs(where or [], "--where") or None
@@ -100,6 +102,9 @@ def plot(
         found = series_by(home, stream, measure, agg, by, start_us, end_us, count, keys, limit, timeout)
     else:
         found = [series(home, stream, measure, agg, start_us, end_us, count, keys, timeout)]
+    if keys and not any(bucket.rows for one in found for bucket in one.buckets):
+        for sentence in unknown_keys(home, stream, measure, keys, timeout):
+            print(sentence, file=sys.stderr)
     _show_series(found, html, as_json)
 
 

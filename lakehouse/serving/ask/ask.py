@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lakehouse.home.layout import Home
 from lakehouse.serving.ask.ladder import chosen_grouping
@@ -24,6 +25,9 @@ from lakehouse.serving.ask.question import (
 )
 from lakehouse.serving.literals import text
 from lakehouse.serving.sandbox.sandbox import PublishedReader, reading
+
+if TYPE_CHECKING:
+    import duckdb
 
 # How many values of a key an error names.
 _NAMED = 10
@@ -88,7 +92,7 @@ def unknown_keys(
     where: Mapping[str, object],
     timeout_s: float | None = TIMEOUT_S,
 ) -> list[str]:
-    """Return a sentence for each key whose value no row ever had, with the first of the existing values.
+    """Return a sentence for each key whose value no row ever had, with the existing values that are nearest.
 
     Cost: grows with the series of the grouping that holds these keys; called only for answers without rows, which are
     rare.
@@ -103,10 +107,19 @@ def unknown_keys(
             series = f"SELECT DISTINCT key[{text(name)}] AS value FROM series WHERE grouping_id = {grouping.number}"
             known = f"SELECT 1 FROM ({series}) WHERE value IS NOT DISTINCT FROM {text(value)}"
             if not connection.execute(known).fetchall():
-                first = connection.execute(
-                    f"{series} ORDER BY value NULLS LAST LIMIT {_NAMED + 1}"
-                ).fetchall()
-                named = [str(each) for (each,) in first[:_NAMED]]
-                more = ", ..." if len(first) > _NAMED else ""
-                said.append(f"no row of {stream} has {name} {value!r}; there are: {', '.join(named)}{more}")
+                said.append(
+                    f"no row of {stream} has {name} {value!r}; {_existing(connection, series, value)}"
+                )
     return said
+
+
+def _existing(connection: duckdb.DuckDBPyConnection, series: str, value: str | None) -> str:
+    """Return all values of a key where there are few, else how many and those whose text is nearest."""
+    nearness = f"jaro_winkler_similarity(value, {text(value or '')})"
+    found = connection.execute(
+        f"SELECT value, count(*) OVER () FROM ({series}) ORDER BY {nearness} DESC, value NULLS LAST LIMIT {_NAMED}"
+    ).fetchall()
+    count, named = found[0][1] if found else 0, [str(each) for each, _ in found]
+    if count <= _NAMED:
+        return f"there are: {', '.join(sorted(named)) or 'none'}"
+    return f"of {count:,} values near ones are: {', '.join(named)}"

@@ -8,7 +8,7 @@ import { overview } from "./overview.js";
 import { quality, quarantine } from "./checks.js";
 import { queries } from "./queries.js";
 
-const VIEWS = { overview, explore, changes, queries, quarantine, quality };
+const VIEWS = { __proto__: null, overview, explore, changes, queries, quarantine, quality };
 const main = document.getElementById("main");
 let shown = 0, newest = null, drawn = null;
 
@@ -20,8 +20,8 @@ export function go(parameters, { replace = false } = {}) {
 async function draw({ again = false } = {}) {
   const place = ++shown;
   const parameters = new URLSearchParams(location.search);
-  const name = VIEWS[parameters.get("view")] ? parameters.get("view") : "overview";
-  document.title = `${document.querySelector(`nav a[href="?view=${name}"]`).textContent} · Tidemark`;
+  const name = parameters.get("view") || "overview";
+  document.title = `${VIEWS[name] ? document.querySelector(`nav a[href="?view=${name}"]`).textContent : "No such view"} · Tidemark`;
   for (const link of document.querySelectorAll("nav a")) {
     if (link.getAttribute("href") === `?view=${name}`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
@@ -33,7 +33,7 @@ async function draw({ again = false } = {}) {
   try {
     // What is drawn must be in the document, for its size.
     const later = (late) => { if (place !== shown) return; if (sheet.isConnected) late(); else undrawn.push(late); };
-    await VIEWS[name](sheet, parameters, go, later);
+    await (VIEWS[name] ?? unknown)(sheet, parameters, go, later);
     if (place === shown) { main.replaceChildren(sheet); undrawn.forEach((late) => late()); }
   } catch (error) {
     // The version that was asked is kept no longer, while the view was drawn: the next one is asked, once.
@@ -49,6 +49,11 @@ async function draw({ again = false } = {}) {
     }
   }
   if (isGone) await draw({ again: true });
+}
+
+function unknown(sheet, parameters) {
+  sheet.append(h("h1", {}, "No such view"));
+  throw new Error(`no view ${parameters.get("view")}; there are: ${Object.keys(VIEWS).join(", ")}`);
 }
 
 function state() {

@@ -70,7 +70,18 @@ function clock() {
 
 const numbersOf = (row) => [row.value, row.low, row.high];
 
-function frame(attributes, isTime = true) {
+// Ticks as people write numbers: as many digits as their distance needs, and whole ones for what is counted.
+export function ticks(numbers) {
+  const known = numbers.filter((one) => one !== null && Number.isFinite(one)), most = known.reduce((a, b) => Math.max(a, Math.abs(b)), 0);
+  const apart = known.reduce((a, b) => Math.max(a, b), -Infinity) - known.reduce((a, b) => Math.min(a, b), Infinity);
+  if (known.every(Number.isInteger) && most < 1e15) return { ticker: model("BasicTicker", { min_interval: 1 }), formatter: model("NumeralTickFormatter", { format: "0,0" }) };
+  const digits = Math.ceil(-Math.log10(Math.max(apart, 1e-6 * most) / 10));
+  // Very large and very small ones stay powers of ten.
+  return digits > 9 || most >= 1e15 || most === 0 ? {} : { formatter: model("NumeralTickFormatter", { format: digits > 0 ? `0,0.[${"0".repeat(digits)}]` : "0,0" }) };
+}
+
+// `up`: the numbers that the axis upwards is for.
+function frame(attributes, up, isTime = true) {
   const ink = colour("--faint");
   const grid = { grid_line_color: colour("--rule"), grid_line_alpha: 0.5 };
   const look = { axis_line_color: ink, major_tick_line_color: ink, minor_tick_line_color: null, major_label_text_color: ink };
@@ -78,12 +89,12 @@ function frame(attributes, isTime = true) {
     sizing_mode: "stretch_both", background_fill_color: null, border_fill_color: null, outline_line_color: colour("--rule"),
     x_range: model("DataRange1d", { range_padding: 0 }), y_range: model("DataRange1d", { range_padding: 0.08 }), ...attributes,
   });
-  const across = isTime ? model("DatetimeAxis", { ...look, formatter: clock() }) : model("LinearAxis", { ...look, ticker: model("BasicTicker", { min_interval: 1 }) });
-  const up = model("LinearAxis", look);
+  const across = isTime ? model("DatetimeAxis", { ...look, formatter: clock() }) : model("LinearAxis", { ...look, ticker: model("BasicTicker", { min_interval: 1 }), formatter: model("NumeralTickFormatter", { format: "0" }) });
+  const upwards = model("LinearAxis", { ...look, ...ticks(up) });
   plot.add_layout(across, "below");
-  plot.add_layout(up, "left");
+  plot.add_layout(upwards, "left");
   plot.add_layout(model("Grid", { ...grid, axis: across, dimension: 0 }));
-  plot.add_layout(model("Grid", { ...grid, axis: up, dimension: 1 }));
+  plot.add_layout(model("Grid", { ...grid, axis: upwards, dimension: 1 }));
   plot.toolbar.logo = null;
   plot.toolbar_location = null;
   return plot;
@@ -149,7 +160,7 @@ function line(plot, rows, place, dots) {
 export function bands(element, lines, { finalBeforeUs, moments = [], onZoom, dots, text }) {
   const all = lines.flatMap((one) => one.rows), first = lines[0].rows;
   const [from, to] = [ms(first[0].from_us), ms(first.at(-1).to_us)];
-  const plot = frame({ x_range: range(from, to), y_range: around(all.flatMap(numbersOf)) });
+  const plot = frame({ x_range: range(from, to), y_range: around(all.flatMap(numbersOf)) }, all.flatMap(numbersOf));
   const open = all.find((row) => !row.final);
   if (open) {
     const left = all.reduce((least, row) => (row.final ? least : Math.min(least, row.from_us)), Infinity);
@@ -184,7 +195,7 @@ export function stepped(element, rows, { lines, within = () => null, asked = nul
   const all = [...values.flat(), ...intervals.flat(), asked, low, high].filter((one) => one !== null);
   const [least, most] = all.reduce(([l, m], one) => [Math.min(l, one), Math.max(m, one)], [Infinity, -Infinity]);
   const room = 0.06 * (most - least || 1), top = most || 1;
-  const plot = frame({ x_range: range(edges[0][0], edges.at(-1)[1]), y_range: range(low === 0 ? 0 : least - room, top + room) }, isTime);
+  const plot = frame({ x_range: range(edges[0][0], edges.at(-1)[1]), y_range: range(low === 0 ? 0 : least - room, top + room) }, all, isTime);
   band(plot, edges, intervals, shadeOf(0));
   lines.forEach((one, place) => step(plot, edges, values[place], shadeOf(one.place ?? place), one.dashed, one.width));
   if (asked !== null) plot.add_layout(model("Span", { location: asked, dimension: "width", line_color: colour("--warn"), line_dash: [6, 4], line_width: 2 }));
@@ -193,7 +204,7 @@ export function stepped(element, rows, { lines, within = () => null, asked = nul
 
 // Rows per bucket: those that came in time, above them those that came late, and hatched what may still come.
 export function bars(element, rows, text) {
-  const plot = frame({ x_range: range(ms(rows[0].from_us), ms(rows.at(-1).to_us)) });
+  const plot = frame({ x_range: range(ms(rows[0].from_us), ms(rows.at(-1).to_us)) }, rows.map((row) => row.rows));
   const data = source({
     left: rows.map((row) => ms(row.from_us)), right: rows.map((row) => ms(row.to_us)), zero: rows.map(() => 0),
     timely: rows.map((row) => row.rows - (row.late ?? 0)), held: rows.map((row) => row.rows), more: rows.map((row) => row.rows + row.expected),
@@ -209,7 +220,7 @@ export function bars(element, rows, text) {
 export function fan(element, rows, text) {
   const known = rows.filter((row) => row.value !== null);
   const x_range = range(Math.min(...known.map((row) => row.version)) - 0.5, Math.max(...known.map((row) => row.version)) + 0.5);
-  const plot = frame({ x_range, y_range: around(known.flatMap(numbersOf)) }, false);
+  const plot = frame({ x_range, y_range: around(known.flatMap(numbersOf)) }, known.flatMap(numbersOf), false);
   const data = source({ x: known.map((row) => row.version), y: known.map((row) => row.value), low: known.map((row) => row.low ?? row.value), high: known.map((row) => row.high ?? row.value) });
   add(plot, "VArea", { x: value("x"), y1: value("low"), y2: value("high"), fill_color: shadeOf(0), fill_alpha: 0.2 }, data);
   add(plot, "Segment", { x0: value("x"), x1: value("x"), y0: value("low"), y1: value("high"), line_color: shadeOf(0), line_width: 3 }, data);

@@ -32,7 +32,13 @@ export function bytes(size) {
   return `${number(Math.round((size / of) * 10) / 10)} ${name}`;
 }
 
-export const share = (part, whole) => (whole ? `${((100 * part) / whole).toFixed(1)} %` : "–");
+// All and nothing are said of all and nothing alone: what is nearly that keeps its second digit.
+export function share(part, whole) {
+  if (!whole) return "–";
+  const percent = (100 * part) / whole, text = percent.toFixed(1);
+  if (text === "100.0" && part < whole) return `${Math.min(99.99, Math.floor(100 * percent) / 100).toFixed(2)} %`;
+  return text === "0.0" && part > 0 ? `${Math.max(0.01, Math.ceil(100 * percent) / 100).toFixed(2)} %` : `${text} %`;
+}
 
 export function cell(value) {
   if (value === null || value === undefined) return "–";

@@ -1,11 +1,13 @@
 // A measure over time with its interval; zooming goes to finer levels, and the band narrows.
 
 import { encoded, get } from "./api.js";
-import { cell, copyable, facts, h, number, span, time } from "./dom.js";
+import { cell, copyable, facts, h, number, span, table, time } from "./dom.js";
 import { PARTS, bySeries } from "./parts.js";
 
 const AGGREGATES = ["avg", "sum", "count", "min", "max", "increase"];
 const POINTS = 240;
+// As many lines can be told apart; the others are in a table.
+const LINES = 12, MOST_ANSWERS = 1000;
 
 export function asked(parameters) {
   const one = (name) => parameters.get(name) ?? "", all = (name) => parameters.getAll(name).filter(Boolean);
@@ -23,8 +25,9 @@ export async function explore(sheet, parameters, go, later) {
   question.agg ||= defaultAgg(stream, question.measure);
   sheet.append(h("h1", {}, "Explore"), form(question, streams, stream, "explore", go));
   if (!stream) throw new Error(`no stream ${question.stream} is published`);
-  const [found, whole] = await Promise.all([series(at, question), get(`${at}/ask.json`, { ...question, by: [] })]);
+  const [found, whole, apart] = await Promise.all([series(at, question), get(`${at}/ask.json`, { ...question, by: [] }), question.by.length ? get(`${at}/ask.json`, { ...question, limit: MOST_ANSWERS }) : null]);
   sheet.append(answer(whole), strip(found, stream));
+  if (apart?.rows.length > LINES) sheet.append(fewer(at, question, apart));
   const onZoom = (from, to) => {
     if (to - from < found.question.to_us - found.question.from_us) go({ view: "explore", ...question, from: iso(from), to: iso(to) });
   };
@@ -38,7 +41,7 @@ export async function explore(sheet, parameters, go, later) {
 
 // A Date holds milliseconds; the rest is put behind them.
 const iso = (us) => new Date(Math.floor(us / 1000)).toISOString().replace("Z", `${String(((us % 1000) + 1000) % 1000).padStart(3, "0")}`);
-const series = (at, question) => get(`${at}/series.json`, { ...question, points: POINTS, limit: question.by.length ? 12 : null });
+const series = (at, question) => get(`${at}/series.json`, { ...question, points: POINTS, limit: question.by.length ? LINES : null });
 
 // A measure's own aggregate: what is asked for where nobody names another.
 export const defaultAgg = (stream, measure) => stream?.default_aggs?.[stream.measures.indexOf(measure)] ?? "count";
@@ -71,12 +74,22 @@ export function form(question, streams, stream, view, go, withBy = true) {
   return element;
 }
 
+// Of more keys than a chart can show it has the first ones; here are all of them.
+function fewer(at, question, { rows, truncated }) {
+  const count = truncated ? `more than ${number(MOST_ANSWERS)}` : number(rows.length), by = question.by.join(", ");
+  const columns = [...question.by.map((name) => [name, (row) => cell(row.key[name])]), ["value", (row) => cell(row.value), true], ["low", (row) => cell(row.low), true], ["high", (row) => cell(row.high), true], ["kind", (row) => (row.exact ? "exact" : "bounded")], ["rows", (row) => number(row.rows), true]];
+  return h("section", {}, h("p", { class: "warn", role: "note" }, `The chart draws ${LINES} of ${count} values of ${by}: the first in their order. Where chooses another one; the table has ${truncated ? `the first ${number(MOST_ANSWERS)}` : "all"}, the largest first.`),
+    h("details", {}, h("summary", {}, `${truncated ? `The first ${number(MOST_ANSWERS)}` : `All ${count}`} answers by ${by}`), table(`Answers by ${by}`, columns, [...rows].sort((a, b) => (b.value ?? -Infinity) - (a.value ?? -Infinity))),
+      h("p", {}, h("a", { href: `${at}/ask.csv?${encoded(question)}`, download: `${question.stream}.csv` }, "as CSV"))));
+}
+
 function answer(whole) {
   const [one] = whole.rows;
-  const kind = one.exact ? h("span", { class: "good" }, "exact") : h("span", { class: "warn" }, "bounded");
+  const isNothing = one.value === null && !one.rows;
+  const kind = isNothing ? "no row to answer from" : one.exact ? h("span", { class: "good" }, "exact") : h("span", { class: "warn" }, "bounded");
   return h("section", { class: "card", "aria-label": "Answer for the whole range" },
-    h("div", { class: "answer" }, cell(one.value)),
-    facts([["sure interval", `[${cell(one.low)}, ${cell(one.high)}]`], ["kind", kind],
+    h("div", { class: "answer" }, cell(one.value)), (whole.notes ?? []).map((note) => h("p", { class: "error", role: "alert" }, note)),
+    facts([["sure interval", isNothing ? null : `[${cell(one.low)}, ${cell(one.high)}]`], ["kind", kind],
       ["final", one.final ? h("span", { class: "good" }, "yes") : h("span", { class: "warn" }, one.unchecked ? "not final" : "not final: late rows may still come")],
       ...(one.unchecked ? [["unchecked", h("span", { class: "warn" }, `${number(one.unchecked)} rows may repeat others: the interval holds the value without them and with them`)]] : []),
       ["rows", number(one.rows)], ["nodes read", number(one.nodes_read)], ["version", h("a", { href: `/v/${whole.version}/ask.json?${encoded({ ...whole.question, from: `${whole.question.from_us}us`, to: `${whole.question.to_us}us`, where: Object.entries(whole.question.where).map(([k, v]) => `${k}=${v}`), from_us: null, to_us: null })}` }, whole.version)]]));
