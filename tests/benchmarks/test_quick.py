@@ -42,6 +42,7 @@ PRINTED: dict[str, dict[str, set[str]]] = {
         }
     },
     "ingest_history": {"ingest_history": {"history"}},
+    "remembered": {"remembered": {"remembered"}},
     "ingest_steps": {"ingest_steps": {"rows", "with identity", "stages"}},
     "fold": {"fold": {"cores", "folds"}},
     "join_aggregate": {
