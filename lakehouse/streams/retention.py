@@ -29,7 +29,7 @@ from lakehouse.declare.timestamps import format_timestamp
 from lakehouse.home.corrections import RETENTION, Correction, known_from, raw_from, read_corrections
 from lakehouse.home.layout import Home
 from lakehouse.home.ledger import read_extent
-from lakehouse.home.rollup_table import Marker, read_marker
+from lakehouse.home.rollup_table import read_marker
 from lakehouse.home.store_client import ObjectUnread, StoreUnavailable
 from lakehouse.spark import tables
 from lakehouse.streams.corrections import begin, carry_out, count_before
@@ -71,7 +71,9 @@ def drop_old_raw(spark: SparkSession, layout: Home, stream: Stream) -> dict[str,
     asked = _asked(stream, cut, contained.batch, batches)
     if stream.identity:
         asked = replace(
-            asked, identity=definition(stream), known_from_us=_known_us(stream, contained, cut, known)
+            asked,
+            identity=definition(stream),
+            known_from_us=_known_us(stream, contained.newest_us or cut, cut, known),
         )
     carry_out(spark, layout, stream, begin(layout, stream, asked))
     if asked.known_from_us is not None:
@@ -80,14 +82,13 @@ def drop_old_raw(spark: SparkSession, layout: Home, stream: Stream) -> dict[str,
     return {"raw_dropped": asked.rows}
 
 
-def _known_us(stream: Stream, contained: Marker, cut: int, known: Sequence[Correction]) -> int:
+def _known_us(stream: Stream, newest_us: int, cut: int, known: Sequence[Correction]) -> int:
     """Return since when identities stay known: so long that every row from the time on that is asked for is checked.
 
     A row is checked against all that can be of its identity, which may be older by ``repeat_distance_us``. What was
     forgotten stays so.
     """
-    newest = cut if contained.newest_us is None else contained.newest_us
-    wanted = floor_to(stream.levels[-1].width_us, newest - stream.duplicates_within)
+    wanted = floor_to(stream.levels[-1].width_us, newest_us - stream.duplicates_within)
     before = known_from(known, definition(stream))
     least = min(cut, wanted) - stream.repeat_distance_us
     return least if before is None else max(least, before)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import mean
 from unittest.mock import patch
 
 import pytest
@@ -15,7 +16,8 @@ from jobs import build_rollups, ingest, maintain, publish
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.crashpoint import RETENTION_POINTS
 from lakehouse.serving.ask.ask import ask
-from lakehouse.serving.ask.question import Answer
+from lakehouse.serving.ask.question import Answer, AskError
+from lakehouse.serving.sandbox.sandbox import PublishedReader, open_published
 from lakehouse.serving.status import status
 from lakehouse.spark.session import build_session
 from lakehouse.streams import corrections
@@ -75,11 +77,17 @@ class Pond:
         maintain.run(self.settings, self.spark, "pond")
 
     def ask(
-        self, agg: str, measure: str = "depth", first: int = -1, last: int = 400, station: str = ""
+        self,
+        agg: str,
+        measure: str = "depth",
+        first: float = -1,
+        last: float = 400,
+        station: str = "",
+        of: PublishedReader | None = None,
     ) -> Answer:
-        start, end = ((T0 + DAY * day) * US for day in (first, last))
+        start, end = (int((T0 + DAY * day) * US) for day in (first, last))
         where = {"station": station} if station else None
-        (found,) = ask(self.settings.home, "pond", measure, agg, start, end, where)
+        (found,) = ask(of or self.settings.home, "pond", measure, agg, start, end, where)
         return found
 
     def unchecked(self) -> int:
@@ -154,6 +162,8 @@ def test_rows_beyond_what_is_known_are_told_at_once_and_make_an_interval_that_ho
         assert (whole.exact, whole.final, whole.unchecked) == (False, False, 24)
         assert (day.value, day.low, day.high, day.exact, day.final) == (8, 4, 8, False, False)
         assert (day.rows_low, day.rows_high) == (4, 8)
+        with pytest.raises(AskError, match="24 rows of pond came when identities"):
+            ask(pond.settings.home, "pond", "depth", "sum", T0 * US, (T0 + 9 * DAY) * US, exact=True)
         recent = pond.ask("sum", first=8, last=9)
         assert (recent.value, recent.exact, recent.unchecked) == (4, True, 0)
         pond.maintain()
@@ -240,13 +250,14 @@ def test_an_ingest_that_is_killed_before_its_ledger_tells_its_doubtful_rows_once
     assert (pond.unchecked(), pond.ask("sum").low) == (24, 44)
 
 
-# Batches: which rows of 12 days, two stations and three contents they hold, and whether maintenance runs after them.
-ROWS = st.tuples(st.integers(0, 11), st.sampled_from(["s1", "s2"]), st.sampled_from([-3, 1, 2]))
+# Batches: which rows of 12 days, one in eight hours, of two stations and three contents they hold, and whether
+# maintenance runs after them.
+ROWS = st.tuples(st.integers(0, 35), st.sampled_from(["s1", "s2"]), st.sampled_from([-3, 1, 2]))
 BATCHES = st.lists(st.tuples(st.lists(ROWS, min_size=1, max_size=12), st.booleans()), min_size=2, max_size=4)
 FOLDERS = iter(range(10**9))
 
 
-@settings(deadline=None, max_examples=6)
+@settings(deadline=None, max_examples=5)
 @given(batches=BATCHES, keep=st.sampled_from(["1d", "3d", "9d"]), within=st.sampled_from(["1d", "4d", "30d"]))
 def test_each_identity_counts_once_within_what_is_known_and_the_interval_holds_it_beyond(
     tmp_path_factory: pytest.TempPathFactory,
@@ -258,42 +269,38 @@ def test_each_identity_counts_once_within_what_is_known_and_the_interval_holds_i
     pond = Pond(tmp_path_factory.mktemp("pond") / str(next(FOLDERS)), options)
     first: dict[tuple[int, str], int] = {}
     for rows, is_maintained in batches:
-        pond.run([reading(24 * day, depth, station) for day, station, depth in rows])
-        for day, station, depth in rows:
-            first.setdefault((day, station), depth)
+        pond.run([reading(8 * turn, depth, station) for turn, station, depth in rows])
+        for turn, station, depth in rows:
+            first.setdefault((turn, station), depth)
         if is_maintained:
             pond.maintain()
-    if within == "30d":
-        assert pond.unchecked() == 0
-    for span in ((-1, 400), (2, 8), (5, 6)):
-        for station in ("", "s1"):
-            inside = {
-                at: d for at, d in first.items() if span[0] <= at[0] < span[1] and station in ("", at[1])
+    assert within != "30d" or pond.unchecked() == 0
+    for low, high in ((-3, 1200), (6, 24), (13, 19)):
+        for station in ("s1", "s2", None):
+            rows_inside = {
+                (turn, one): depth
+                for (turn, one), depth in first.items()
+                if low <= turn < high and one == (station or one)
             }
-            hold(pond, span, station, inside)
+            hold(pond, (low / 3, high / 3), station or "", rows_inside)
 
 
-def hold(pond: Pond, span: tuple[int, int], station: str, rows: dict[tuple[int, str], int]) -> None:
+def hold(pond: Pond, span: tuple[float, float], station: str, rows: dict[tuple[int, str], int]) -> None:
     """Assert that answers over a range hold what each identity counted once gives, exactly where they say so."""
     if not rows:
         return
     depths = [*rows.values()]
-    truth: dict[str, float] = {
-        "sum": sum(depths),
-        "count": len(depths),
-        "min": min(depths),
-        "max": max(depths),
+    turns = [sorted(turn for turn, one in rows if one == each) for each in ("s1", "s2")]
+    truth: dict[tuple[str, str], float] = {
+        **{("sum", "depth"): sum(depths), ("count", "*"): len(depths), ("avg", "flow"): mean(depths) / 8},
+        **{("min", "depth"): min(depths), ("max", "flow"): max(depths) / 8, ("sum", "flow"): sum(depths) / 8},
+        # A meter counts hours.
+        ("increase", "meter"): sum(8 * (each[-1] - each[0]) for each in turns if each),
     }
-    truth["avg"] = truth["sum"] / len(depths)
-    days = [sorted(day for day, one in rows if one == each) for each in ("s1", "s2")]
-    # A meter counts hours.
-    increase = sum(24 * (each[-1] - each[0]) for each in days if each)
-    asked: list[tuple[str, str, float]] = [("increase", "meter", increase)]
-    asked += [(agg, "depth", value) for agg, value in truth.items()]
-    asked += [(agg, "flow", value if agg == "count" else value / 8) for agg, value in truth.items()]
-    for agg, measure, value in asked:
-        found = pond.ask(agg, measure, *span, station=station)
-        assert found.low is None or found.low <= value
-        assert found.high is None or found.high >= value
-        assert not found.exact or found.value == pytest.approx(value, rel=1e-12)
-        assert not found.unchecked or not (found.exact or found.final)
+    with open_published(pond.settings.home) as published:
+        for (agg, measure), value in truth.items():
+            found = pond.ask(agg, measure, *span, station=station, of=published)
+            assert found.low is None or found.low <= value
+            assert found.high is None or found.high >= value
+            assert not found.exact or found.value == pytest.approx(value, rel=1e-12)
+            assert not found.unchecked or not (found.exact or found.final)

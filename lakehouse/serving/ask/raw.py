@@ -22,7 +22,7 @@ from lakehouse.home.corrections import RETRACT, raw_from, read_corrections
 from lakehouse.home.layout import Home
 from lakehouse.home.table_log import files_between
 from lakehouse.home.tables_place import is_on_store
-from lakehouse.serving.ask.ladder import chosen_grouping
+from lakehouse.serving.ask.ladder import chosen_grouping, ladder_of
 from lakehouse.serving.ask.macros import answer
 from lakehouse.serving.ask.question import INCREASE, Answer, AskError, Question, order
 from lakehouse.serving.literals import name, parquet, text
@@ -78,21 +78,32 @@ def scanned(raw: Path, from_us: int) -> str | None:
 
 
 def _from_nodes(reader: PublishedReader, question: Question, kept_us: int | None) -> list[Answer]:
-    """Answer from nodes if raw rows of the range were deleted for their age; nothing if none were."""
+    """Answer from nodes if raw rows of the range were deleted for their age; nothing if none were.
+
+    Raises:
+        AskError: if the nodes give no exact answer, or rows of the range may repeat others.
+    """
     row = reader.connection.execute(
         f"SELECT earliest_us FROM streams WHERE stream = {text(question.stream)}"
     ).fetchone()
     earliest = row[0] if row and row[0] is not None else question.end_us
-    if kept_us is None or max(question.start_us, earliest) >= min(question.end_us, kept_us):
+    is_gone = kept_us is not None and max(question.start_us, earliest) < min(question.end_us, kept_us)
+    ladder = ladder_of(reader.connection, question)
+    if not is_gone and not (ladder and ladder.in_doubt(question.start_us, question.end_us)):
         return []
     answers = answer(reader.connection, question)
-    if not all(found.exact for found in answers):
-        kept = iso_timestamp(kept_us)
+    if doubtful := max((found.unchecked for found in answers), default=0):
+        raise AskError(
+            f"no answer over this range is exact: {doubtful:,} rows of {question.stream} came when identities of their "
+            "time were no longer known and may repeat others; without exact the interval holds both"
+        )
+    if is_gone and not all(found.exact for found in answers):
+        kept = iso_timestamp(kept_us or 0)
         raise AskError(
             f"exact needs the raw rows of the range, and {question.stream} keeps those from {kept} on: ask "
             "from there on, or on edges of nodes; without exact the answer comes with its interval"
         )
-    return answers
+    return answers if is_gone else []
 
 
 @contextmanager
