@@ -276,13 +276,13 @@ def test_each_identity_counts_once_within_what_is_known_and_the_interval_holds_i
             pond.maintain()
     assert within != "30d" or pond.unchecked() == 0
     for low, high in ((-3, 1200), (6, 24), (13, 19)):
-        for station in ("s1", "s2", None):
+        for station in ("s1", "s2", ""):
             rows_inside = {
                 (turn, one): depth
                 for (turn, one), depth in first.items()
                 if low <= turn < high and one == (station or one)
             }
-            hold(pond, (low / 3, high / 3), station or "", rows_inside)
+            hold(pond, (low / 3, high / 3), station, rows_inside)
 
 
 def hold(pond: Pond, span: tuple[float, float], station: str, rows: dict[tuple[int, str], int]) -> None:
