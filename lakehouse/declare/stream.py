@@ -78,7 +78,7 @@ def _pattern(value: str) -> str:
 
 
 def _is_time(name: str, column: Any, time: str) -> bool:
-    """Whether a column of an identity holds the event time; ``*``, all bytes of a record, does if the record has it."""
+    """Return whether a column of an identity holds the event time; ``*``, all bytes, does if they have it."""
     if name == "*":
         return not time.startswith("$")
     path = column.get("path") if isinstance(column, dict) else getattr(column, "path", None)
@@ -86,7 +86,7 @@ def _is_time(name: str, column: Any, time: str) -> bool:
 
 
 def _has_time(table: Mapping[str, Any]) -> bool:
-    """Whether the identity of a stream as it is written holds its event time."""
+    """Return whether the identity of a stream as it is written holds its event time."""
     event, identity, columns = (table.get(name) for name in ("event_time", "identity", "columns"))
     time = event.get("column") if isinstance(event, dict) else getattr(event, "column", None)
     names = identity if isinstance(identity, list | tuple) else ()
@@ -282,7 +282,7 @@ class Stream(_Part):
 
     @property
     def repeat_distance_us(self) -> int:
-        """How far apart in event time two rows of one identity can be, for one to repeat the other.
+        """The most event time between two rows of one identity of which one repeats the other.
 
         A whole number or a text of one in the identity says the time to the microsecond. Other types round it, and what
         an ISO text without an offset says depends on the time zone that was declared when it came.

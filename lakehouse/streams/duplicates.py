@@ -154,20 +154,20 @@ class _Sorted(NamedTuple):
 
 
 def _with_remembered(
-    found: _Sorted, order: npt.NDArray[np.intp], rows: pa.Table, stream: Stream, remembered: pa.Table
+    judged_rows: _Sorted, order: npt.NDArray[np.intp], rows: pa.Table, stream: Stream, remembered: pa.Table
 ) -> tuple[_Sorted, npt.NDArray[np.intp]]:
-    """Add what is remembered of accepted rows; their place in the order is -1.
+    """Add what is remembered of accepted rows; their position in the order is -1.
 
     An identity or content that has the hashes of one of the batch's gets its number, others are of no interest.
     """
-    places = order[order < rows.num_rows]
-    mine = fingerprints(rows.take(pa.array(places)), stream)
+    positions = order[order < rows.num_rows]
+    mine = fingerprints(rows.take(pa.array(positions)), stream)
     is_mine = order < rows.num_rows
     hashes = [[part[name].to_numpy() for part in (mine, remembered)] for name in REMEMBERED[2:]]
-    identity = _matched(hashes[:2], found.identity[is_mine])
-    payload = _matched([*hashes[:2], hashes[2]], found.payload[is_mine])
+    identity = _matched(hashes[:2], judged_rows.identity[is_mine])
+    payload = _matched([*hashes[:2], hashes[2]], judged_rows.payload[is_mine])
     # The content of an accepted row that none of the batch repeats is another than all of theirs.
-    payload = np.where(payload < 0, found.payload.max(initial=0) + 1, payload)
+    payload = np.where(payload < 0, judged_rows.payload.max(initial=0) + 1, payload)
     met = identity >= 0
     parts = (
         identity[met],
@@ -175,7 +175,7 @@ def _with_remembered(
         remembered["event_us"].to_numpy()[met],
         np.ones(met.sum(), np.bool_),
     )
-    joined = [np.concatenate([more, part]) for more, part in zip(parts, found, strict=True)]
+    joined = [np.concatenate([more, part]) for more, part in zip(parts, judged_rows, strict=True)]
     both = np.concatenate([np.full(met.sum(), -1), order])
     by_identity = np.lexsort((~joined[3], joined[0]))
     return _Sorted(*(part[by_identity] for part in joined)), both[by_identity]
@@ -189,11 +189,11 @@ def _matched(
     ``hashes``: of each kind those of the rows with these codes, and those of the others.
     """
     stacked = np.stack([np.concatenate(kind) for kind in hashes], axis=1)
-    _, place = np.unique(stacked, axis=0, return_inverse=True)
-    place = place.reshape(-1)
-    of_place = np.full(place.max(initial=0) + 1, -1)
-    of_place[place[: len(codes)]] = codes
-    return np.asarray(of_place[place[len(codes) :]])
+    _, number = np.unique(stacked, axis=0, return_inverse=True)
+    number = number.reshape(-1)
+    of_number = np.full(number.max(initial=0) + 1, -1)
+    of_number[number[: len(codes)]] = codes
+    return np.asarray(of_number[number[len(codes) :]])
 
 
 def _codes(rows: pa.Table, names: Sequence[str]) -> npt.NDArray[np.int64]:
@@ -327,7 +327,7 @@ def _remembered_parts(target: StreamTables, between: Between) -> Iterator[pa.Tab
 
 def _remembered_in(files: Sequence[Path], wanted: _Wanted) -> pa.Table:
     """Return what files remember of the wanted rows; a row group is held at a time."""
-    found = [pa.schema([(name, pa.int64()) for name in REMEMBERED]).empty_table()]
+    parts = [pa.schema([(name, pa.int64()) for name in REMEMBERED]).empty_table()]
     for path in files:
         with pq.ParquetFile(source(path)) as file:
             for group in range(file.num_row_groups):
@@ -335,5 +335,5 @@ def _remembered_in(files: Sequence[Path], wanted: _Wanted) -> pa.Table:
                 if is_near.any():
                     rows = file.read_row_group(group, columns=list(REMEMBERED)).filter(pa.array(is_near))
                     hashes = rows["identity"].to_numpy().view(np.uint64)
-                    found.append(rows.filter(pa.array(np.isin(hashes, wanted.hashes))))
-    return pa.concat_tables(found)
+                    parts.append(rows.filter(pa.array(np.isin(hashes, wanted.hashes))))
+    return pa.concat_tables(parts)

@@ -80,11 +80,11 @@ def fingerprints(rows: pa.Table, stream: Stream) -> pa.Table:
             column = rows[name].combine_chunks()
             is_valid = column.is_valid().to_numpy(zero_copy_only=False)
             payload[is_valid] += xxhash64([column], rows.num_rows, _seed_of(name)).view(np.uint64)[is_valid]
-    found = (hashes.view(np.int64), more, payload.view(np.int64))
-    table = pa.table({name: pa.array(values) for name, values in zip(REMEMBERED[2:], found, strict=True)})
-    for place, name in enumerate(REMEMBERED[:2]):
+    parts = (hashes.view(np.int64), more, payload.view(np.int64))
+    table = pa.table({name: pa.array(values) for name, values in zip(REMEMBERED[2:], parts, strict=True)})
+    for position, name in enumerate(REMEMBERED[:2]):
         table = table.add_column(
-            place, name, rows[name] if name in rows.column_names else pa.nulls(len(rows))
+            position, name, rows[name] if name in rows.column_names else pa.nulls(len(rows))
         )
     return table.filter(pa.array(has_all))
 

@@ -48,12 +48,12 @@ def note_unchecked(layout: Home, stream: Stream, batch: int, earliest_us: int | 
     before_us = checked_from(layout, stream)
     if before_us is None or earliest_us is None or earliest_us >= before_us:
         return 0
-    found = _ranges_of(layout, stream, batch, before_us)
-    if found:
+    ranges = _ranges_of(layout, stream, batch, before_us)
+    if ranges:
         table = layout.unchecked(stream.name)
         tables.create(table, "unchecked")
-        tables.append_rows(found, table, f"unchecked-{stream.name}", batch)
-    return sum(each["n"] for each in found if each["measure"] == ROWS)
+        tables.append_rows(ranges, table, f"unchecked-{stream.name}", batch)
+    return sum(each["n"] for each in ranges if each["measure"] == ROWS)
 
 
 def take_back(layout: Home, stream: str, batch: int) -> None:
@@ -70,15 +70,15 @@ def join_ranges(layout: Home, stream: Stream) -> None:
     if log is None or len(log.files) < 2:
         return
     rows = read_rows(table)
-    places = [floor_to(stream.levels[-1].width_us, row["from_us"]) for row in rows]
-    group = _at_most(MOST, np.array(places))
+    starts = [floor_to(stream.levels[-1].width_us, row["from_us"]) for row in rows]
+    group = _at_most(MOST, np.array(starts))
     joined: dict[tuple[int, str], list[Range]] = {}
-    for row, place in zip(rows, group.tolist(), strict=True):
-        joined.setdefault((place, row["measure"]), []).append(row)
+    for row, number in zip(rows, group.tolist(), strict=True):
+        joined.setdefault((number, row["measure"]), []).append(row)
     known = open_table(table)
-    found = pa.Table.from_pylist([_joined(each) for each in joined.values()], arrow_schema(known))
+    ranges = pa.Table.from_pylist([_joined(each) for each in joined.values()], arrow_schema(known))
     removed = [str(path.relative_to(table)) for path in log.files]
-    commit(known, table, write_arrow(known, table, found), removed)
+    commit(known, table, write_arrow(known, table, ranges), removed)
 
 
 def _joined(ranges: Sequence[Range]) -> Range:
@@ -99,10 +99,10 @@ def _joined(ranges: Sequence[Range]) -> Range:
     }
 
 
-def _at_most(most: int, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the number of a group for each place, in their order: the same for equal places, and for neighbours."""
-    distinct, found = np.unique(places, return_inverse=True)
-    return np.asarray(found.reshape(-1) // max(1, -(-len(distinct) // most)), np.int64)
+def _at_most(most: int, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the number of a group for each start, in their order: the same for equal starts, and for neighbours."""
+    distinct, ranks = np.unique(starts, return_inverse=True)
+    return np.asarray(ranks.reshape(-1) // max(1, -(-len(distinct) // most)), np.int64)
 
 
 def _ranges_of(layout: Home, stream: Stream, batch: int, before_us: int) -> list[Range]:
@@ -122,9 +122,9 @@ def _ranges_of(layout: Home, stream: Stream, batch: int, before_us: int) -> list
     group = _at_most(MOST_OF_BATCH, event // width)
     values = {name: (_doubles(rows[name]), _is_whole(rows[name])) for name in stream.measures}
     return [
-        found | {"batch": batch}
+        one | {"batch": batch}
         for number in range(int(group.max()) + 1)
-        for found in _of_range(event, group == number, values)
+        for one in _of_range(event, group == number, values)
     ]
 
 
@@ -136,7 +136,7 @@ def _of_range(
     """Return a range's rows: one for the rows themselves, and one for each measure that has values in it."""
     ends = {"from_us": int(event[inside].min()), "to_us": int(event[inside].max())}
     nothing = {"below": 0.0, "above": 0.0, "least": None, "greatest": None}
-    found: list[Range] = [{"measure": ROWS, **ends, "n": int(inside.sum()), **nothing}]
+    ranges: list[Range] = [{"measure": ROWS, **ends, "n": int(inside.sum()), **nothing}]
     for name, (doubles, is_whole) in values.items():
         some = doubles[inside & ~np.isnan(doubles)]
         if len(some):
@@ -146,11 +146,11 @@ def _of_range(
             least, greatest = float(some.min()), float(some.max())
             if not is_exact:
                 least, greatest = math.nextafter(least, -math.inf), math.nextafter(greatest, math.inf)
-            found.append(
+            ranges.append(
                 {"measure": name, **ends, "n": len(some), "least": least, "greatest": greatest}
                 | {"below": _outward(below, rounds), "above": _outward(above, rounds)}
             )
-    return found
+    return ranges
 
 
 def _outward(total: float, rounds: int) -> float:

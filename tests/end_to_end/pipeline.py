@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobs import build_rollups, ingest, maintain, publish
 from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.home.table_log import read_rows
 from lakehouse.spark.session import build_session
 from tests.folded import folded, rows_of
 from tests.table_rows import table_rows
@@ -47,6 +48,7 @@ def logical_content(settings: Settings, name: str) -> dict[str, str]:
         "quarantine": quarantine,
         "ledger": ledger,
         "rollup": nodes,
+        "remembered": [(row["identity"], row["payload"]) for row in read_rows(layout.remembered(name))],
     }
     return {table: digest(rows) for table, rows in found.items()} | {"answers": answers(settings, name)}
 

@@ -51,7 +51,7 @@ class Ladder:
     unchecked: tuple[tuple[int, int], ...]
 
     def in_doubt(self, start_us: int, end_us: int) -> bool:
-        """Whether a range touches times with rows that may repeat others."""
+        """Return whether a range touches times with rows that may repeat others."""
         return any(first < end_us and last >= start_us for first, last in self.unchecked)
 
 

@@ -28,8 +28,8 @@ class UncheckedRange(NamedTuple):
 def ranges_through(table: Path, batch: int) -> list[UncheckedRange]:
     """Return the ranges of batches up to one, in order; none where there is no table, which stays small."""
     names = UncheckedRange._fields
-    found = (row for row in read_rows(table) if row["batch"] <= batch)
-    return sorted(UncheckedRange(*(row[name] for name in names)) for row in found)
+    ranges = (row for row in read_rows(table) if row["batch"] <= batch)
+    return sorted(UncheckedRange(*(row[name] for name in names)) for row in ranges)
 
 
 def in_ladder(ranges: Sequence[UncheckedRange], measure: str) -> list[dict[str, Any]]:
