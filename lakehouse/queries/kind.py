@@ -65,7 +65,7 @@ class PythonCall:
 class Conjunct:
     """One condition of WHERE, which each row alone decides.
 
-    ``text``: Spark SQL over the raw table's columns, or the call of a predicate: conditions of equal text are the same.
+    ``text``: SQL over the raw table's columns, or the call of a predicate: conditions of equal text are the same.
     ``columns``: what it reads, of a call in the order of its arguments.
     """
 
@@ -91,7 +91,7 @@ class Side(Protocol):
 
     @property
     def where(self) -> str | None:
-        """Spark SQL, where all its conditions are."""
+        """SQL, where all its conditions are."""
 
     @property
     def conjuncts(self) -> tuple[Conjunct, ...]:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from lakehouse.algorithms.join_aggregate.contract import Partials, Shape
 from lakehouse.algorithms.join_aggregate.revision import merged
@@ -59,21 +59,20 @@ def answers_of(
     groups = group_types(query, streams)
     own = {"results": "bigint", **part_types(len(shape.aggregates))}
     columns = {"tick_us": "bigint", **groups, "revision": "int", **own}
-    schema = schema_of(", ".join(f"`{name}` {kind}" for name, kind in columns.items()))
-    work = _adder(query, shape, to_arrow_schema(schema))
+    schema = to_arrow_schema(schema_of(", ".join(f"`{name}` {kind}" for name, kind in columns.items())))
+    work, shown = _adder(query, shape, schema), _columns(query, groups, own)
     if isinstance(parts, pa.Table):
-        return _shown_here(work(parts), query, groups, own)
+        return _shown(work(parts), query, shown)
     by = F.pmod(F.xxhash64("tick_us", *(F.col(name) for name in groups)), F.lit(places))
-    added = parts.groupBy(by.alias("_place")).applyInArrow(work, schema)
-    answers = added.selectExpr(*_columns(query, groups, own))
-    holds = F.coalesce(F.expr(query.having), F.lit(False)) if query.having else F.lit(True)
-    return answers.withColumn("holds", holds)
+    answered = from_arrow_schema(_shown(schema.empty_table(), query, shown).schema)
+    return parts.groupBy(by.alias("_place")).applyInArrow(
+        lambda own_parts: _shown(work(own_parts), query, shown), answered
+    )
 
 
-def _shown_here(
-    added: pa.Table, query: AggregateQuery, groups: Iterable[str], own: Iterable[str]
-) -> pa.Table:
-    answers = arrow_sql.select(arrow_sql.one_batch(added), _columns(query, groups, own))
+def _shown(added: pa.Table, query: AggregateQuery, columns: list[str]) -> pa.Table:
+    """Return answers with their measures, and whether HAVING holds."""
+    answers = arrow_sql.select(arrow_sql.one_batch(added), columns)
     holds = arrow_sql.mask_of(query.having or "true")(arrow_sql.one_batch(answers))
     return answers.append_column("holds", pa.array(holds, pa.bool_()))
 

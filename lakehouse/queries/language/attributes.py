@@ -99,7 +99,7 @@ def _equal(pair: tuple[exp.Column, exp.Column], names: Names) -> tuple[Place, Pl
 def _is_attribute(one: Read, two: Read) -> bool:
     """Tell an equality that joins, or makes two columns of a side one, from a filter.
 
-    A column equals itself where it is not null, and within a row Spark compares numbers of any type.
+    A column equals itself where it is not null, and within a row numbers of any type are compared.
     """
     is_one_type = (one.column.type, one.column.scale) == (two.column.type, two.column.scale)
     return one.side != two.side or (is_one_type and one.name != two.name)

@@ -1,4 +1,4 @@
-"""Conditions and values of single rows: checked for what Spark would fail at while running, written as Spark SQL.
+"""Conditions and values of single rows: checked for what could fail while a query runs, written as SQL.
 
 Only what is listed here is let through: each row alone decides, and no row can make the query fail. A condition on one
 side of a query is a comparison, or the call of a predicate of the operator's own.
@@ -7,6 +7,7 @@ side of a query is a comparison, or the call of a predicate of the operator's ow
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -139,9 +140,9 @@ def check_value(node: exp.Expr, columns: Columns) -> bool:
 
 
 def filter_sql(node: exp.Expr, name_of: Callable[[exp.Expr], str] = lambda node: node.name.lower()) -> str:
-    """Return a condition as Spark SQL over the raw table's columns; ``name_of`` a column, or an aggregate, if given.
+    """Return a condition as SQL over the raw table's columns; ``name_of`` a column, or an aggregate, if given.
 
-    Columns are reckoned with as doubles, which cannot overflow: Spark would end the query when whole numbers do.
+    Columns are reckoned with as doubles, which cannot overflow, as whole numbers would.
     """
     from sqlglot import exp
 
@@ -159,12 +160,12 @@ def filter_sql(node: exp.Expr, name_of: Callable[[exp.Expr], str] = lambda node:
 
 
 def value_sql(node: exp.Expr) -> str:
-    """Return a number that a row gives as Spark SQL of type double over the raw table's columns."""
+    """Return a number that a row gives as SQL of type double over the raw table's columns."""
     return f"CAST({filter_sql(node)} AS DOUBLE)"
 
 
 def presence_sql(node: exp.Column) -> str:
-    """Return a number that is null where a column, of any type, is, as Spark SQL of type double."""
+    """Return a number that is null where a column, of any type, is, as SQL of type double."""
     return f"CASE WHEN NOT {filter_sql(node)} IS NULL THEN CAST(1 AS DOUBLE) END"
 
 
@@ -177,7 +178,7 @@ def _kind(node: exp.Expr, columns: Columns) -> str | None:
             column = columns.column(node)
             return KINDS[column.type] if column else None
         case exp.Literal():
-            return TEXT if node.is_string else NUMBER
+            return TEXT if node.is_string else _kind_of_number(node, columns)
         case exp.Boolean():
             return BOOLEAN
         case exp.Null():
@@ -187,10 +188,24 @@ def _kind(node: exp.Expr, columns: Columns) -> str | None:
     return _kind_of_operation(node, columns)
 
 
+def _kind_of_number(node: exp.Expr, columns: Columns) -> str | None:
+    if isfinite(float(node.this)):
+        return NUMBER
+    columns.faults.add(offset_of(node), node.this, "a number that a double can hold, up to 1.79e308")
+    return None
+
+
 def _kind_of_operation(node: exp.Expr, columns: Columns) -> str | None:
     name = type(node).__name__
     operands = [each for each in node.iter_expressions()]
-    if name in ("In", "Between", "Is", *_COMPARISONS) and not node.args.get("query"):
+    if name == "In" and not node.expressions:
+        columns.faults.add(offset_of(node), "IN of nothing", "IN and a list of values, such as (1, 2)")
+        return None
+    if name == "Is" and type(node.expression).__name__ not in ("Null", "Boolean"):
+        expected = "IS NULL, IS TRUE, IS FALSE or IS DISTINCT FROM, each with NOT or without"
+        columns.faults.add(offset_of(node), f"IS {_spelling(node.expression)}", expected)
+        return None
+    if name in ("In", "Between", "Is", *_COMPARISONS):
         return _all_of(operands, None, columns) and BOOLEAN
     if name not in _SHAPES:
         columns.faults.add(offset_of(node), f"{_spelling(node)!r}", _KNOWN)

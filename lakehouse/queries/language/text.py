@@ -308,6 +308,9 @@ def _refuse_words(tokens: Sequence[Token], faults: Faults) -> None:
     for at, token in enumerate(tokens):
         if not _is_bare(tokens, at) or kind_of(token) in ("STRING", "IDENTIFIER"):
             continue
+        if kind_of(token) == "DISTINCT" and word_of(tokens[at - 1]) in ("IS", "NOT"):
+            # IS [NOT] DISTINCT FROM is a comparison.
+            continue
         if at and word_of(token) == "SELECT":
             faults.add(token.start, "a subquery", _ONE)
         elif kind_of(token) in _REFUSED:

@@ -11,6 +11,7 @@ from lakehouse.declare.columns import NAME, RESERVED, Column
 from lakehouse.declare.problems import nearest
 from lakehouse.declare.stream import Stream
 from lakehouse.queries.kind import Output
+from lakehouse.queries.language.arguments import unread
 from lakehouse.queries.language.text import DIALECT, Parts, description_of, windows_of
 from lakehouse.queries.language.tokens import Faults
 
@@ -224,7 +225,10 @@ def tree_of(parts: Parts, faults: Faults) -> exp.Select | None:
     if not isinstance(tree, exp.Select) or not tree.args.get("from_"):
         faults.add(parts.start, "no SELECT ... FROM", "one SELECT over streams")
         return None
-    return tree
+    odd = list(unread(tree))
+    for node, found in odd:
+        faults.add(offset_of(node), found, f"{node.key.upper()} without it")
+    return None if odd else tree
 
 
 def form_of(tree: exp.Select, parts: Parts) -> str:

@@ -1,10 +1,11 @@
-"""Evaluate conditions and columns that are written in Spark's SQL on Arrow rows, with Spark's result, without Spark.
+"""Evaluate conditions and columns, written in SQL, on Arrow rows: the one evaluation that conditions have.
 
 A condition is one that the parser accepts. A column is one that a kind of query makes of raw rows, with ``xxhash64``,
-``pmod``, ``IF``, ``CASE``, ``coalesce`` and ``CAST``. A comparison with null is null; NOT, AND and OR have three
-values; sums are of doubles. Numbers of different types are compared as Spark compares them: with a double as doubles,
-otherwise exactly. They are also compared exactly if a literal has more digits than a decimal column, where Spark
-rounds.
+``pmod``, ``IF``, ``CASE``, ``coalesce`` and ``CAST``. Spark's tasks and this process evaluate with the same functions.
+
+A comparison with null is null; NOT, AND and OR have three values. Whole numbers, decimals and literals without an
+exponent are compared exactly, whatever digits they have; beside a double all are compared as doubles. NaN equals itself
+and is greater than every other number; -0.0 equals 0.0. Sums, products and what else is calculated are doubles.
 
 Cost: a pass of compiled code over the columns for each operator in the text.
 """
@@ -12,6 +13,7 @@ Cost: a pass of compiled code over the columns for each operator in the text.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -19,21 +21,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse.queries.language.arguments import unread
 from lakehouse.queries.language.text import DIALECT
+from lakehouse.queries.runtime.comparisons import COMPARISONS, compared, double, is_null, same
 from lakehouse.spark.row_hash import xxhash64
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
 Mask = Callable[[pa.RecordBatch], Any]
-_COMPARED = {
-    "EQ": pc.equal,
-    "NEQ": pc.not_equal,
-    "LT": pc.less,
-    "LTE": pc.less_equal,
-    "GT": pc.greater,
-    "GTE": pc.greater_equal,
-}
 _RECKONED = {"Add": pc.add, "Sub": pc.subtract, "Mul": pc.multiply, "Div": pc.divide}
 _SHAPED = {
     "Length": pc.utf8_length,
@@ -96,17 +92,27 @@ def columns_read(texts: Sequence[str]) -> set[str]:
 def _parsed(sql: str) -> exp.Expr:
     from sqlglot import parse_one
 
-    return parse_one(sql, dialect=DIALECT)
+    tree = parse_one(sql, dialect=DIALECT)
+    if odd := [found for _, found in unread(tree)]:
+        raise ValueError(f"expected arguments that are evaluated, found {odd[0]} in {sql}")
+    return tree
 
 
 def _column(node: exp.Expr, rows: pa.RecordBatch) -> Any:
     from sqlglot import exp
 
-    value = _value(node, rows)
+    value = _stored(_value(node, rows))
     if isinstance(node, exp.Literal) and pa.types.is_int64(value.type) and abs(value.as_py()) < 2**31:
         # An int, as in Spark.
         value = value.cast(pa.int32())
     return _filled(value, rows.num_rows)
+
+
+def _stored(value: Any) -> Any:
+    """Return an exact literal as a value of Arrow's, all others as they are."""
+    if not isinstance(value, Decimal):
+        return value
+    return pa.scalar(int(value) if value == value.to_integral_value() else value)
 
 
 def _filled(value: Any, rows: int) -> Any:
@@ -115,7 +121,7 @@ def _filled(value: Any, rows: int) -> Any:
 
 
 def _value(node: exp.Expr, rows: pa.RecordBatch) -> Any:
-    """Return an array, or a scalar if no column is read."""
+    """Return an array, or a scalar if no column is read; of an exact literal the number itself."""
     from sqlglot import exp
 
     match node:
@@ -142,12 +148,12 @@ def _function(node: exp.Expr, rows: pa.RecordBatch) -> Any:
 
     match node:
         case exp.If():
-            return _chosen(node, _value(node.args["false"], rows), rows)
+            return _chosen(node, _stored(_value(node.args["false"], rows)), rows)
         case exp.Case():
             [only] = node.args["ifs"]
             return _chosen(only, pa.scalar(None), rows)
         case exp.Coalesce():
-            return pc.coalesce(*(_value(each, rows) for each in (node.this, *node.expressions)))
+            return pc.coalesce(*(_stored(_value(each, rows)) for each in (node.this, *node.expressions)))
     values = [_column(each, rows) for each in node.expressions]
     if node.name == "xxhash64":
         return pa.array(xxhash64(values, rows.num_rows))
@@ -158,7 +164,7 @@ def _function(node: exp.Expr, rows: pa.RecordBatch) -> Any:
 
 def _chosen(node: exp.Expr, other: Any, rows: pa.RecordBatch) -> Any:
     """Return one value where a condition holds, and another where it does not hold or is null."""
-    one = _value(node.args["true"], rows)
+    one = _stored(_value(node.args["true"], rows))
     other = other.cast(one.type) if pa.types.is_null(other.type) else other
     holds = pc.fill_null(_truth(_value(node.this, rows)), False)
     found = pc.if_else(holds, one, other)
@@ -167,8 +173,8 @@ def _chosen(node: exp.Expr, other: Any, rows: pa.RecordBatch) -> Any:
 
 def _cast(one: Any, kind: str) -> Any:
     if kind.lower() == "double":
-        return _double(one)
-    return pc.cast(one, _arrow_type(kind.lower()))
+        return double(one)
+    return pc.cast(_stored(one), _arrow_type(kind.lower()))
 
 
 @lru_cache(maxsize=256)
@@ -190,45 +196,49 @@ def _condition(node: exp.Expr, rows: pa.RecordBatch) -> Any:
             return (pc.and_kleene if isinstance(node, exp.And) else pc.or_kleene)(*both)
         case exp.In():
             one = _value(node.this, rows)
-            found = (_compared("EQ", one, _value(each, rows)) for each in node.expressions)
+            found = (compared("EQ", one, _value(each, rows)) for each in node.expressions)
             return reduce(pc.or_kleene, map(_truth, found))
         case exp.Between():
             one = _value(node.this, rows)
             low, high = (_value(node.args[end], rows) for end in ("low", "high"))
-            return pc.and_kleene(_compared("GTE", one, low), _compared("LTE", one, high))
+            return pc.and_kleene(compared("GTE", one, low), compared("LTE", one, high))
         case exp.Is():
             return _is(_value(node.this, rows), node.expression, rows)
         case exp.NullSafeEQ() | exp.NullSafeNEQ():
-            same = _same(_value(node.this, rows), _value(node.expression, rows))
-            return same if isinstance(node, exp.NullSafeEQ) else pc.invert(same)
+            is_same = same(_value(node.this, rows), _value(node.expression, rows))
+            return is_same if isinstance(node, exp.NullSafeEQ) else pc.invert(is_same)
     return _operation(node, rows)
 
 
 def _operation(node: exp.Expr, rows: pa.RecordBatch) -> Any:
     name, one = type(node).__name__, _value(node.this, rows)
-    if name in _COMPARED:
-        return _compared(name, one, _value(node.expression, rows))
+    if name in COMPARISONS:
+        return compared(name, one, _value(node.expression, rows))
     if name in ("Like", "ILike"):
-        both = _text(one), node.expression.this
-        # In lower case, as in Spark.
-        return (
-            pc.match_like(_cased(both[0], "lower"), both[1].lower())
-            if name == "ILike"
-            else pc.match_like(*both)
-        )
+        is_like = _like(_text(one), node.expression.this, is_cased=name == "Like")
+        return pc.invert(is_like) if node.args.get("negate") else is_like
     if name in ("Lower", "Upper"):
         return _cased(_text(one), name.lower())
     if name in _RECKONED:
         return _reckoned(name, one, _value(node.expression, rows))
     if name == "Mod":
-        return _remainder(_double(one), _double(_value(node.expression, rows)))
+        return _remainder(double(one), double(_value(node.expression, rows)))
     if name == "Trim":
         return pc.utf8_trim(_text(one), characters=" ")
+    if name == "Neg" and isinstance(one, Decimal):
+        return one.copy_negate()
     if name in ("Neg", "Abs"):
-        return _SHAPED[name](_double(one))
+        return _SHAPED[name](double(one))
     if name in _SHAPED:
         return _SHAPED[name](_text(one))
-    raise ValueError(f"expected a sign that the catalog lets through, found {name}")
+    raise ValueError(f"expected an operator that conditions have, found {name}")
+
+
+def _like(one: Any, pattern: str, is_cased: bool) -> Any:
+    """Match texts with a pattern; without case, each character is compared in lower case."""
+    if is_cased:
+        return pc.match_like(one, pattern)
+    return pc.match_like(pc.utf8_lower(one), pc.utf8_lower(pa.scalar(pattern)).as_py())
 
 
 def _reckoned(name: str, one: Any, two: Any) -> Any:
@@ -237,93 +247,32 @@ def _reckoned(name: str, one: Any, two: Any) -> Any:
         isinstance(each, pa.Array) and pa.types.is_int64(each.type) for each in (one, two)
     ):
         return pc.subtract(one, two)
-    return _RECKONED[name](_double(one), _double(two))
-
-
-def _compared(name: str, one: Any, two: Any) -> Any:
-    """Compare two values; booleans as 0 and 1, and null with null only where the operator says so."""
-    one, two = _alike(one, two)
-    if pa.types.is_floating(one.type) and any(pc.any(pc.is_nan(each)).as_py() for each in (one, two)):
-        return _COMPARED[name](*_ranked(one, two))
-    return _COMPARED[name](one, two)
-
-
-def _ranked(one: Any, two: Any) -> tuple[Any, Any]:
-    """Return whole numbers that compare as doubles do in Spark: NaN equals itself and is greater than all others."""
-    is_above, is_below = pc.greater(one, two), pc.less(one, two)
-    nan_one, nan_two = pc.is_nan(one), pc.is_nan(two)
-    first = pc.if_else(pc.or_(is_above, pc.and_not(nan_one, nan_two)), 1, 0)
-    second = pc.if_else(pc.or_(is_below, pc.and_not(nan_two, nan_one)), 1, 0)
-    return first, second
-
-
-def _alike(one: Any, two: Any) -> tuple[Any, Any]:
-    """Return two values in a common type."""
-    if pa.types.is_null(one.type) and pa.types.is_null(two.type):
-        return one.cast(pa.int64()), two.cast(pa.int64())
-    if pa.types.is_null(one.type):
-        return _alike(one.cast(two.type), two)
-    if pa.types.is_null(two.type):
-        return _alike(one, two.cast(one.type))
-    types = (one.type, two.type)
-    if any(map(pa.types.is_boolean, types)):
-        return one.cast(pa.int8()), two.cast(pa.int8())
-    if any(map(pa.types.is_floating, types)):
-        return _double(one), _double(two)
-    if pa.types.is_decimal(types[0]) != pa.types.is_decimal(types[1]) or types[0] != types[1]:
-        return _exact(one, two)
-    return one, two
-
-
-def _exact(one: Any, two: Any) -> tuple[Any, Any]:
-    """Return whole numbers and decimals as decimals of one type; texts as they are."""
-    types = [each.type for each in (one, two)]
-    if not any(map(pa.types.is_decimal, types)):
-        return one, two
-    scale = max(each.scale for each in types if pa.types.is_decimal(each))
-    wide = pa.decimal256(76, scale)
-    return one.cast(wide), two.cast(wide)
-
-
-def _same(one: Any, two: Any) -> Any:
-    """Return where two values are equal or both null."""
-    both = pc.and_(pc.is_null(one), pc.is_null(two))
-    return pc.or_(both, pc.fill_null(_compared("EQ", one, two), False))
+    return _RECKONED[name](double(one), double(two))
 
 
 def _is(one: Any, asked: exp.Expr, rows: pa.RecordBatch) -> Any:
     from sqlglot import exp
 
     if isinstance(asked, exp.Null):
-        return pc.is_null(one)
-    return _same(_truth(one), _truth(_value(asked, rows)))
+        return is_null(one)
+    return same(_truth(one), _truth(_value(asked, rows)))
 
 
 def _remainder(one: Any, two: Any) -> Any:
     """Return the remainder of a division, with the sign of the dividend; pyarrow has no such function."""
-    if isinstance(one, pa.Scalar):
-        return pa.scalar(
-            None if one.as_py() is None else float(np.fmod(one.as_py(), two.as_py())), pa.float64()
-        )
-    values = np.fmod(one.to_numpy(zero_copy_only=False), two.as_py())
+    # The remainder of an infinity is no number.
+    with np.errstate(invalid="ignore"):
+        if isinstance(one, pa.Scalar):
+            return pa.scalar(
+                None if one.as_py() is None else float(np.fmod(one.as_py(), two.as_py())), pa.float64()
+            )
+        values = np.fmod(one.to_numpy(zero_copy_only=False), two.as_py())
     return pa.array(values, pa.float64(), mask=one.is_null().to_numpy(zero_copy_only=False))
 
 
-def _number(text: str) -> pa.Scalar:
-    """Return a number as Spark parses it: a double if it has an exponent, exact if it has a point."""
-    from decimal import Decimal
-
-    if "e" in text.lower():
-        return pa.scalar(float(text))
-    if "." in text or abs(int(text)) >= 2**63:
-        return pa.scalar(Decimal(text))
-    return pa.scalar(int(text))
-
-
-def _double(one: Any) -> Any:
-    """Return the nearest doubles; Arrow's own conversion of decimals is often off by one unit in the last place."""
-    exact = pc.cast(one, pa.string()) if pa.types.is_decimal(one.type) else one
-    return pc.cast(exact, pa.float64(), safe=False)
+def _number(text: str) -> pa.Scalar | Decimal:
+    """Return a double if a number has an exponent, else the number itself."""
+    return pa.scalar(float(text)) if "e" in text.lower() else Decimal(text)
 
 
 def _truth(one: Any) -> Any:

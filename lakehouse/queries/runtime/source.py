@@ -10,13 +10,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.home.table_log import Ranges, most_near
-from lakehouse.queries.runtime import arrow_sql
+from lakehouse.queries.runtime import arrow_sql, arrow_sql_in_tasks
 from lakehouse.queries.runtime.arrow_sql import columns_read
 from lakehouse.queries.runtime.batch import read_here, read_raw
 from lakehouse.queries.runtime.batch_manifest import finished
 from lakehouse.queries.runtime.bucket_answers import fit_here
 from lakehouse.queries.runtime.scan.measurements import read_before
-from lakehouse.queries.runtime.scan.readers import readers_of
+from lakehouse.queries.runtime.scan.readers import Reader, readers_of
 from lakehouse.queries.runtime.scan.scan import Scan
 from lakehouse.spark import tables
 
@@ -65,7 +65,11 @@ class FromRaw:
 
     def select(self, side: int, columns: Sequence[str]) -> DataFrame:
         """Return rows in Spark."""
-        return self._rows(side).selectExpr(*columns)
+        if reader := readers_of(self.query).get(side):
+            return arrow_sql_in_tasks.select(self._scanned(reader, side), columns)
+        read = self.query.sides[side]
+        raw = self._near(read_raw(self.spark, self.layout, read.stream, self.spans[side]), side)
+        return arrow_sql_in_tasks.select(raw, columns, read.where)
 
     def select_here(self, side: int, columns: Sequence[str]) -> pa.Table:
         """Return the same rows in this process."""
@@ -76,18 +80,15 @@ class FromRaw:
         found = read_here(self.layout, read.stream, ("batch", after + 1, through), texts)
         return arrow_sql.select(arrow_sql.where(found, read.where), columns)
 
-    def _rows(self, side: int) -> DataFrame:
-        near = (lambda raw: self.near(raw, side)) if self.near else (lambda raw: raw)
-        reader = readers_of(self.query).get(side)
-        if reader is None:
-            read = self.query.sides[side]
-            raw = near(read_raw(self.spark, self.layout, read.stream, self.spans[side]))
-            return raw.where(read.where) if read.where else raw
+    def _near(self, raw: DataFrame, side: int) -> DataFrame:
+        return self.near(raw, side) if self.near else raw
+
+    def _scanned(self, reader: Reader, side: int) -> DataFrame:
         before = read_before(self.layout, reader, finished(self.layout, self.query.name) + 1)
         scan = Scan(
             self.spark, self.layout, (reader,), self.spans[side], {reader.name: before}, is_strict=True
         )
-        return scan.rows(scan.found(near), 0)
+        return scan.rows(scan.found(lambda raw: self._near(raw, side)), 0)
 
     def measured(self, side: int) -> Mapping[str, Any]:
         """Return nothing: only scans that are shared are measured.

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lakehouse.home.crashpoint import crash_point
 from lakehouse.home.table_log import read_columns
-from lakehouse.queries.runtime import arrow_sql
+from lakehouse.queries.runtime import arrow_sql, arrow_sql_in_tasks
 from lakehouse.queries.runtime.bucket_answers import Rows
 from lakehouse.queries.runtime.source import FromRaw
 from lakehouse.spark import tables
@@ -90,16 +90,17 @@ class Shared:
         if side not in self.scanned:
             return self._from_raw().select(side, columns)
         rows = self.scanned[side].rows
-        return (self.spark.createDataFrame(rows) if isinstance(rows, pa.Table) else rows).selectExpr(*columns)
+        if isinstance(rows, pa.Table):
+            return self.spark.createDataFrame(self.select_here(side, columns))
+        return arrow_sql_in_tasks.select(rows, columns)
 
     def select_here(self, side: int, columns: Sequence[str]) -> pa.Table:
         """Return the same rows as this process has them."""
         if side not in self.scanned:
             return self._from_raw().select_here(side, columns)
         rows = self.scanned[side].rows
-        if isinstance(rows, pa.Table):
-            return arrow_sql.select(arrow_sql.one_batch(rows), columns)
-        return rows.selectExpr(*columns).toArrow()
+        here = rows if isinstance(rows, pa.Table) else rows.toArrow()
+        return arrow_sql.select(arrow_sql.one_batch(here), columns)
 
     def _from_raw(self) -> FromRaw:
         return FromRaw(self.spark, self.layout, self.query, self.manifest.spans)

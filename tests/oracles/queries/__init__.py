@@ -1,0 +1,1 @@
+"""Registered queries by hand."""

@@ -1,0 +1,106 @@
+"""Conditions as the parser reads and ``arrow_sql`` evaluates them, beside a yardstick that shares no code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lakehouse.queries.registered import parse_query
+from lakehouse.queries.runtime import arrow_sql_in_tasks
+from lakehouse.queries.runtime.arrow_sql import mask_of
+from lakehouse.queries.selection.query import SelectionQuery
+from tests.oracles.queries.conditions import Node, Row, conditions_of, rows_of
+from tests.queries.declared_streams import stream_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STREAM = stream_of(
+    columns={
+        "count": "int",
+        "other": "int",
+        "volts": {"type": "decimal", "decimals": 3},
+        "amps": {"type": "decimal", "decimals": 18},
+        "heat": "double",
+        "flag": "boolean",
+        "open": "boolean",
+    }
+)
+TYPES = {
+    "device": pa.string(),
+    "room": pa.string(),
+    "count": pa.int64(),
+    "other": pa.int64(),
+    "volts": pa.decimal128(38, 3),
+    "amps": pa.decimal128(38, 18),
+    "temp": pa.float64(),
+    "heat": pa.float64(),
+    "flag": pa.bool_(),
+    "open": pa.bool_(),
+}
+ROWS = rows_of(60, seed=1)
+CONDITIONS = conditions_of(10_000, seed=2)
+
+
+def batch_of(rows: list[Row]) -> pa.RecordBatch:
+    return pa.record_batch(
+        [pa.array([row[name] for row in rows], kind) for name, kind in TYPES.items()], [*TYPES]
+    )
+
+
+def read(conditions: list[Node]) -> list[str]:
+    """Return what a query has of conditions that are joined by AND."""
+    where = " AND ".join(node.sql for node in conditions)
+    query = parse_query("q", f"SELECT device FROM readings WHERE {where}", {"readings": STREAM})
+    assert isinstance(query, SelectionQuery)
+    return [each.text for each in query.conjuncts]
+
+
+def holds(node: Node) -> list[bool]:
+    return [node.of(row) is True for row in ROWS]
+
+
+def test_ten_thousand_random_conditions_hold_for_the_rows_that_sql_says() -> None:
+    batch, different = batch_of(ROWS), []
+
+    for first in range(0, len(CONDITIONS), 50):
+        some = CONDITIONS[first : first + 50]
+        for node, text in zip(some, read(some), strict=True):
+            found = np.asarray(mask_of(text)(batch)).astype(bool).tolist()
+            if found != holds(node):
+                different.append((node.sql, found, holds(node)))
+
+    assert different == []
+
+
+def test_every_operator_occurs_in_them_negated_and_not() -> None:
+    operators = frozenset[str]().union(*(node.operators for node in CONDITIONS))
+
+    assert operators >= {
+        "Like",
+        "ILike",
+        "negate",
+        "In",
+        "Between",
+        "Is",
+        "NullSafeEQ",
+        "NullSafeNEQ",
+        "Not",
+        "Mod",
+    }
+
+
+@pytest.mark.spark
+def test_tasks_of_spark_evaluate_them_alike(spark: SparkSession) -> None:
+    some = CONDITIONS[:150]
+    columns = [f"coalesce({text}, false) AS c{number}" for number, text in enumerate(read(some))]
+    frame = spark.createDataFrame(pa.Table.from_batches([batch_of(ROWS)])).coalesce(1)
+
+    found: pa.Table = arrow_sql_in_tasks.select(frame, columns).toArrow()
+    passed: Any = arrow_sql_in_tasks.select(frame, ["device"], read(some[:1])[0]).toArrow()["device"]
+
+    assert [column.to_pylist() for column in found.columns] == [holds(node) for node in some]
+    assert passed.to_pylist() == [row["device"] for row in ROWS if some[0].of(row)]
