@@ -20,7 +20,7 @@ from lakehouse.declare.durations import format_duration
 from lakehouse.serving.file.changes import combined_of, write_changed
 from lakehouse.serving.file.macros import create_macros, tables, views
 from lakehouse.serving.file.merge import SMALL_ROW_GROUP, Stored, open_fresh, settle
-from lakehouse.serving.file.node_rows import Numbered, load_wide, write_rows
+from lakehouse.serving.file.node_rows import Numbered, folded_nodes, write_rows
 from lakehouse.serving.file.previous import Previous
 from lakehouse.serving.file.query_snapshot import QuerySnapshot, take_queries, write_queries
 from lakehouse.serving.file.row_store import RowStore, say, statements_of
@@ -139,8 +139,7 @@ def _write_stream(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
     if one.is_shared:
         write_changed(connection, one)
     else:
-        load_wide(connection, stream)
-        write_rows(connection, one, "fresh.segment.")
+        write_rows(connection, one, folded_nodes(stream), "fresh.segment.")
     _write_node_counts(connection, one)
     groupings = _groupings(connection, one)
     for place, measure in enumerate(one.measures):

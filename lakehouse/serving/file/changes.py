@@ -27,16 +27,18 @@ _EXACT = "ifnull(CAST({0}.exact_total AS HUGEINT), {0}.wide_total)"
 def write_changed(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
     """Write the new rows of the stream's changed nodes; ``combined`` holds them with their earlier values."""
     create_macros(connection)
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE wide AS {_folded(one.stream)}")
-    connection.execute("CREATE OR REPLACE TEMP TABLE changed_nodes AS FROM fresh.segment.nodes WITH NO DATA")
-    write_rows(connection, one, "changed_")
+    connection.execute(f"CREATE TEMP TABLE wide AS {_folded(one.stream)}")
+    connection.execute("CREATE TEMP TABLE changed_nodes AS FROM fresh.segment.nodes WITH NO DATA")
+    write_rows(connection, one, "FROM wide", "changed_")
     connection.execute("DROP TABLE wide")
     if one.stream.changed is not None and one.stream.changed.nodes:
         write_changed_counters(connection, one, _kept(one.stream))
     _find_before(connection, one)
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE {combined_of(one.number)} AS {_COMBINED}")
+    combined = combined_of(one.number)
+    connection.execute(f"CREATE TEMP TABLE {combined} AS {_COMBINED}")
+    connection.execute("DROP TABLE changed_nodes; DROP TABLE before")
     connection.execute(
-        f"INSERT INTO fresh.segment.nodes SELECT {NODE_COLUMNS} FROM {combined_of(one.number)} ORDER BY slot, start_us"
+        f"INSERT INTO fresh.segment.nodes SELECT {NODE_COLUMNS} FROM {combined} ORDER BY slot, start_us"
     )
 
 
@@ -46,7 +48,7 @@ def _find_before(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
     A batch affects as many row groups as it has series, and DuckDB opens each column of each: columns that
     ``_COMBINED`` does not need stay null.
     """
-    connection.execute("CREATE OR REPLACE TEMP TABLE before AS FROM fresh.segment.nodes WITH NO DATA")
+    connection.execute("CREATE TEMP TABLE before AS FROM fresh.segment.nodes WITH NO DATA")
     touched = f"SELECT slot // {BLOCK}, min(start_us), max(start_us) FROM changed_nodes GROUP BY ALL"
     for block, first_us, last_us in connection.execute(touched).fetchall():
         place = (block - one.first_slot(0) // BLOCK) // len(one.stream.levels)

@@ -36,21 +36,17 @@ def write_changed_counters(connection: duckdb.DuckDBPyConnection, one: Numbered,
     """Write the counters' changed nodes; ``partial`` is SQL for the new partial nodes, whose series are known."""
     if one.stream.meter_grouping is None or not any(measure.is_counter for measure in one.measures):
         return
-    connection.execute(
-        f'CREATE OR REPLACE TEMP TABLE wide AS FROM {partial} WHERE "grouping" = {one.stream.meter_grouping}'
-    )
     for table in ("came_counter_nodes", "joined_counter_nodes"):
-        connection.execute(
-            f"CREATE OR REPLACE TEMP TABLE {table} AS FROM fresh.segment.counter_nodes WITH NO DATA"
-        )
-    write_counters(connection, one, "came_")
+        connection.execute(f"CREATE TEMP TABLE {table} AS FROM fresh.segment.counter_nodes WITH NO DATA")
+    wide = f'FROM {partial} WHERE "grouping" = {one.stream.meter_grouping}'
+    write_counters(connection, one, wide, "came_")
     for place in (place for place, measure in enumerate(one.measures) if measure.is_counter):
         for level in range(1, len(one.stream.levels) + 1):
             _Level(connection, one.first_slot(place, level) // BLOCK, is_finest=level == 1).join()
     connection.execute(
         "INSERT INTO fresh.segment.counter_nodes FROM joined_counter_nodes ORDER BY slot, start_us"
     )
-    connection.execute("DROP TABLE wide")
+    connection.execute("DROP TABLE came_counter_nodes; DROP TABLE joined_counter_nodes")
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ def settle(
     ``draft`` is the file of ``fresh``, None if it is in memory.
     """
     connection.execute(
-        f"CREATE OR REPLACE TEMP TABLE live AS SELECT first_slot // {BLOCK} AS block, horizon_us FROM ladder"
+        f"CREATE TEMP TABLE live AS SELECT first_slot // {BLOCK} AS block, horizon_us FROM ladder"
     )
     sizes = _sizes(connection, previous)
     own = next((size.kept for size in sizes if not size.segment), 0)

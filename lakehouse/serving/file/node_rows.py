@@ -53,14 +53,12 @@ class Numbered:
         return self.stream.changed is not None
 
 
-def load_wide(connection: duckdb.DuckDBPyConnection, stream: StreamSnapshot) -> None:
-    """Let ``wide`` be the nodes folded from all partial ones."""
+def folded_nodes(stream: StreamSnapshot) -> str:
+    """Return SQL for the nodes folded from all partial ones."""
     folder = stream.nodes
     if folder is None or not any(folder.glob("*.parquet")):
-        connection.execute(f"CREATE OR REPLACE TEMP VIEW wide AS {no_nodes(stream)}")
-        return
-    source = f"read_parquet({text(str(folder / '*.parquet'))})"
-    connection.execute(f"CREATE OR REPLACE TEMP VIEW wide AS SELECT * FROM {source}")
+        return no_nodes(stream)
+    return f"SELECT * FROM read_parquet({text(str(folder / '*.parquet'))})"
 
 
 def no_nodes(stream: StreamSnapshot) -> str:
@@ -76,24 +74,27 @@ def no_nodes(stream: StreamSnapshot) -> str:
     return f"SELECT {', '.join(['0 AS level', '0 AS grouping', *keys, *columns])} WHERE false"
 
 
-def write_rows(connection: duckdb.DuckDBPyConnection, one: Numbered, into: str) -> None:
-    """Write the new series of ``wide``, and its nodes; ``into`` takes the nodes, series go to ``fresh``.
+def write_rows(connection: duckdb.DuckDBPyConnection, one: Numbered, wide: str, into: str) -> None:
+    """Write the new series of wide nodes, and the nodes; ``into`` takes the nodes, series go to ``fresh``.
 
-    Counters are written only if all is written anew, see counter_changes.py.
+    ``wide`` is SQL for the wide nodes: no name of one stream may be in the way of the next one's. Counters are
+    written only if all is written anew, see counter_changes.py.
     """
-    _write_series(connection, one)
-    _rank_wide(connection, one)
+    _write_series(connection, one, wide)
+    _rank(connection, one, wide)
     for place, measure in enumerate(one.measures):
         source = name("rows" if measure.name == ROWS else f"{measure.name}__n")
         _insert(connection, one, place, f"{into}nodes", node_columns(measure), f"{source} > 0")
     if not one.is_shared:
         _insert_counters(connection, one, into)
+    connection.execute("DROP TABLE ranked")
 
 
-def write_counters(connection: duckdb.DuckDBPyConnection, one: Numbered, into: str) -> None:
-    """Write the counters of ``wide``, whose series are known, as they are: a row for each partial node."""
-    _rank_wide(connection, one)
+def write_counters(connection: duckdb.DuckDBPyConnection, one: Numbered, wide: str, into: str) -> None:
+    """Write the counters of wide nodes, whose series are known, as they are: a row for each partial node."""
+    _rank(connection, one, wide)
     _insert_counters(connection, one, into)
+    connection.execute("DROP TABLE ranked")
 
 
 def _insert_counters(connection: duckdb.DuckDBPyConnection, one: Numbered, into: str) -> None:
@@ -122,7 +123,7 @@ def _key_values(stream: StreamSnapshot) -> str:
     return f"CASE grouping {' '.join(whens)} END"
 
 
-def _write_series(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
+def _write_series(connection: duckdb.DuckDBPyConnection, one: Numbered, wide: str) -> None:
     """Write the series that no earlier version has numbered, after those that it has."""
     number, names = one.number, literal(list(one.stream.groupings))
     new = ""
@@ -139,14 +140,14 @@ def _write_series(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
             MAP(({names}::VARCHAR[][])[grouping + 1], key_values), key_values, lookup
         FROM (
             SELECT grouping, key_values, ifnull(lookup_of(key_values), '') AS lookup
-            FROM (SELECT DISTINCT grouping, {_key_values(one.stream)} AS key_values FROM wide) AS met {new}
+            FROM (SELECT DISTINCT grouping, {_key_values(one.stream)} AS key_values FROM ({wide})) AS met {new}
         )
         ORDER BY grouping, lookup
         """
     )
 
 
-def _rank_wide(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
+def _rank(connection: duckdb.DuckDBPyConnection, one: Numbered, wide: str) -> None:
     # Lists compare their nulls as equal, so a missing key value finds its series. Sorted once, for every measure.
     of_stream = f"WHERE stream_id = {one.number}"
     series = f"FROM fresh.segment.series {of_stream}"
@@ -154,9 +155,9 @@ def _rank_wide(connection: duckdb.DuckDBPyConnection, one: Numbered) -> None:
         series = f"{series} UNION ALL FROM previous.series {of_stream}"
     connection.execute(
         f"""
-        CREATE OR REPLACE TEMP TABLE ranked AS
+        CREATE TEMP TABLE ranked AS
         SELECT wide.*, series.series_rank
-        FROM (SELECT *, {_key_values(one.stream)} AS key_values FROM wide) AS wide
+        FROM (SELECT *, {_key_values(one.stream)} AS key_values FROM ({wide})) AS wide
         JOIN ({series}) AS series
             ON series.grouping = wide.grouping AND series.key_values = wide.key_values
         ORDER BY wide.level, series.series_rank, wide.start_us

@@ -196,7 +196,7 @@ class RowStore:
                 f"SEMI JOIN {arrived} AS new ON {table.same('stored', 'new', but_for_number=True)}"
             )
         execute(
-            f"CREATE OR REPLACE TEMP TABLE marked AS SELECT * REPLACE (row_number() OVER "
+            f"CREATE TEMP TABLE marked AS SELECT * REPLACE (row_number() OVER "
             f"(PARTITION BY {group} ORDER BY {name(table.key[-1])} DESC) = 1 AS is_newest) "
             f"FROM (SELECT *, false AS was_there FROM {arrived} UNION ALL SELECT *, true FROM ({replaced}))"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 import signal
@@ -85,7 +86,7 @@ def shared(snapshot: StreamSnapshot, rows: list[Row], after: int, folder: Path) 
     files = []
     for batch in sorted({row.batch for row in rows if row.batch > after}):
         new = [row for row in rows if row.batch == batch]
-        part = RandomStream(snapshot.name, LEVELS[snapshot.name], new).write(folder / f"part-{batch}")
+        part = RandomStream(snapshot.name, tuple(snapshot.levels), new).write(folder / f"part-{batch}")
         assert part.nodes is not None
         files += sorted(part.nodes.glob("*.parquet"))
     ledger = sorted(snapshot.ledger.glob("*.parquet")) if snapshot.ledger else []
@@ -320,3 +321,49 @@ def test_a_segment_is_merged_when_what_comes_is_not_much_smaller(
 def test_a_segment_that_levels_have_mostly_forgotten_is_merged() -> None:
     assert remaining([Size("a", 10**7, 10**7), Size("b", 10**6, 10**5)], 10) == (1, True)
     assert remaining([Size("a", 10**7, 10**6), Size("b", 10**5, 10**5)], 10) == (0, False)
+
+
+TOTALS = """
+    SELECT ladder.stream, ladder.measure, sum(n)::BIGINT, ifnull(sum(exact_total), 0)::BIGINT
+    FROM nodes JOIN ladder ON slot // 4294967296 = first_slot // 4294967296 JOIN streams USING (stream)
+    JOIN series ON series.stream_id = streams.stream_id AND series_rank = slot - first_slot AND "grouping" = 0
+    WHERE measure IN ('*', 'hits') GROUP BY ALL
+"""
+
+
+@pytest.mark.slow
+def test_streams_written_whole_changed_and_unchanged_are_published_in_every_order_of_names(
+    tmp_path: Path,
+) -> None:
+    home, names, level = Home(tmp_path / "home"), ("a", "b", "c"), LEVELS["one"]
+    cases = list(itertools.product(("whole", "changed", "unchanged"), repeat=3))
+    arriving = {name: batches(10 * place, 28) for place, name in enumerate(names)}
+    taken, rebuilt = dict.fromkeys(names, 1), dict.fromkeys(names, 0)
+    made: dict[str, StreamSnapshot] = {}
+    # The first version lacks one of the streams, so that the next one gains it.
+    for step, case in enumerate([("absent", "whole", "whole"), *cases]):
+        rows = {}
+        for name, state in zip(names, case, strict=True):
+            rebuilt[name] += state == "whole"
+            taken[name] += state == "changed"
+            rows[name] = [row for batch in arriving[name][: taken[name]] for row in batch]
+            if state in ("changed", "whole"):
+                made[name] = RandomStream(name, level, rows[name]).write(tmp_path / str(step) / name)
+        snapshots = [
+            (replace(made[name], rebuilt=rebuilt[name]), rows[name]) for name in names if name in made
+        ]
+        published(home, snapshots, tmp_path / str(step) / "parts")
+
+        wanted = {
+            (name, measure): (count, total)
+            for name in made
+            for measure, count, total in (("*", len(rows[name]), 0), ("hits", *hits(rows[name])))
+        }
+        with open_published(home) as reader:
+            totals = reader.connection.execute(TOTALS).fetchall()
+        assert {(stream, measure): (n, exact) for stream, measure, n, exact in totals} == wanted, case
+
+
+def hits(rows: list[Row]) -> tuple[int, int]:
+    values = [row.hits for row in rows if row.hits is not None]
+    return len(values), sum(values)
