@@ -25,7 +25,7 @@ class Correction:
 
     ``condition`` names the raw rows that go, as SQL, among those of batches up to ``through``; ``batches`` says how
     many of each batch. Where raw rows are dropped, identities of the definition ``identity`` are remembered from
-    ``known_from_us`` on.
+    ``known_from_us`` on, None for all of them.
     """
 
     number: int
@@ -84,17 +84,17 @@ def raw_from(corrections: Iterable[Correction]) -> int | None:
 
 
 def known_from(corrections: Iterable[Correction], identity: str) -> int | None:
-    """Return since when the identities of all accepted rows are known, by their definition; None for ever.
+    """Return since when the identities of all accepted rows are known, by their definition; None if none is forgotten.
 
     What was remembered of another definition says nothing: then only raw rows are left. As ``raw_from``, it counts what
     is only begun.
     """
     starts = (
-        (found.to_us if found.identity != identity else found.known_from_us) or 0
+        found.to_us if found.identity != identity else found.known_from_us
         for found in corrections
         if found.kind == RETENTION
     )
-    return max(starts, default=None)
+    return max((start for start in starts if start is not None), default=None)
 
 
 def published_facts(corrections: Sequence[Correction]) -> dict[str, Any]:

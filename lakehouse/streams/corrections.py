@@ -99,7 +99,8 @@ def carry_out(spark: SparkSession, layout: Home, stream: Stream, begun: Correcti
         remember(layout, stream, begun)
         crash_point("correction.remembered")
         _remove_before(spark, layout.raw(stream.name), begun.to_us, begun.through)
-        forget(layout, stream, LEAST_US if begun.known_from_us is None else begun.known_from_us)
+        if begun.known_from_us is not None:
+            forget(layout, stream, begun.known_from_us)
     elif begun.condition:
         condition = f"({begun.condition}) AND batch <= {begun.through}"
         tables.remove(spark, layout.raw(stream.name), condition)
@@ -257,14 +258,16 @@ def _corrected(
             yield batch, first, last, newest
 
 
-def count_before(raw: Path, end_us: int, through: int) -> dict[int, int]:
-    """Return how many rows before a time each batch up to ``through`` has."""
-    batches = Counter[int]()
+def count_before(raw: Path, end_us: int, through: int, earlier_us: int) -> tuple[dict[int, int], int | None]:
+    """Return how many rows before a time each batch up to ``through`` has, and where those before another time end."""
+    batches, earlier = Counter[int](), list[int]()
     for part in read_parts(raw, ("event_us", "batch"), ("event_us", LEAST_US, end_us - 1)):
         old = part.filter(pc.less_equal(part["batch"], through))
         for found in pc.value_counts(old["batch"]).to_pylist():
             batches[found["values"]] += found["counts"]
-    return dict(batches)
+        oldest = pc.max(old["event_us"].filter(pc.less(old["event_us"], earlier_us))).as_py()
+        earlier += [] if oldest is None else [oldest + 1]
+    return dict(batches), max(earlier, default=None)
 
 
 def _remove_before(spark: SparkSession, raw: Path, end_us: int, through: int) -> None:

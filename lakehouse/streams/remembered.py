@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakehouse.algorithms.rollup.levels import KEPT_FOREVER_US
 from lakehouse.declare.stream import Stream
 from lakehouse.home.corrections import Correction
 from lakehouse.home.layout import Home
@@ -31,8 +32,8 @@ from lakehouse.streams.identities import REMEMBERED, compared, fingerprints, ide
 
 def remember(layout: Home, stream: Stream, dropped: Correction) -> None:
     """Append the identities of raw rows that a correction is about to drop, as far back as it says; once."""
-    known_us, end_us = dropped.known_from_us, dropped.to_us
-    if not dropped.identity or known_us is None or end_us is None or known_us >= end_us:
+    known_us, end_us = _span(dropped)
+    if not dropped.identity or known_us >= end_us:
         return
     table = layout.remembered(stream.name)
     tables.create(table, "remembered")
@@ -56,6 +57,19 @@ def forget(layout: Home, stream: Stream, before_us: int) -> None:
             commit(open_table(table), table, [], gone)
 
 
+def oldest_end(layout: Home, stream: Stream, before_us: int) -> int | None:
+    """Return where the files end that hold only identities of before a time, None where there are none."""
+    files = file_facts(layout.remembered(stream.name), ("event_us",))
+    ends = (last + 1 for _, last in (file.bounds["event_us"] for file in files) if last is not None)
+    return max((end for end in ends if end <= before_us), default=None)
+
+
+def _span(dropped: Correction) -> tuple[int, int]:
+    """Return from which time on, and up to which, identities are remembered."""
+    start = KEPT_FOREVER_US if dropped.known_from_us is None else dropped.known_from_us
+    return start, KEPT_FOREVER_US if dropped.to_us is None else dropped.to_us
+
+
 def _row_groups(path: Path, stream: Stream) -> Iterator[tuple[tuple[Path, int], int]]:
     """Yield the row groups of a file with their rows; none of a file from before the identity was declared."""
     with pq.ParquetFile(source(path)) as file:
@@ -68,7 +82,7 @@ def _remembered(path: Path, group: int, stream: Stream, dropped: Correction) -> 
     with pq.ParquetFile(source(path)) as file:
         there = [name for name in ("batch", *compared(stream)) if name in file.schema_arrow.names]
         rows = file.read_row_group(group, columns=there)
-    event, batch = rows["event_us"], rows["batch"]
-    goes = pc.and_(pc.less(event, dropped.to_us), pc.less_equal(batch, dropped.through))
-    rows = rows.filter(pc.and_(goes, pc.greater_equal(event, dropped.known_from_us)))
+    event, (start, end) = rows["event_us"], _span(dropped)
+    goes = pc.and_(pc.less(event, end), pc.less_equal(rows["batch"], dropped.through))
+    rows = rows.filter(pc.and_(goes, pc.greater_equal(event, start)))
     return fingerprints(rows, stream).sort_by("event_us")

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -36,6 +36,7 @@ from lakehouse.streams.corrections import begin, carry_out, count_before
 from lakehouse.streams.duplicates import index_before
 from lakehouse.streams.identities import definition
 from lakehouse.streams.quarantine import partly_read
+from lakehouse.streams.remembered import oldest_end
 from lakehouse.streams.sources.files import matching
 from lakehouse.streams.sources.landed_content import delete
 from lakehouse.streams.sources.manifest_store import ManifestStore
@@ -65,15 +66,17 @@ def drop_old_raw(spark: SparkSession, layout: Home, stream: Stream) -> dict[str,
     before = raw_from(known)
     # Where a shorter `keep_raw` was declared once, rows that are gone stay gone.
     cut = max(cut, before or cut)
-    batches = count_before(layout.raw(stream.name), cut, contained.batch)
+    kept_us = _identities_from(stream, contained.newest_us or cut, cut)
+    batches, forgotten_us = count_before(layout.raw(stream.name), cut, contained.batch, kept_us)
     if not batches:
         return {"raw_dropped": 0}
     asked = _asked(stream, cut, contained.batch, batches)
     if stream.identity:
+        ends = (known_from(known, definition(stream)), forgotten_us, oldest_end(layout, stream, kept_us))
         asked = replace(
             asked,
             identity=definition(stream),
-            known_from_us=_known_us(stream, contained.newest_us or cut, cut, known),
+            known_from_us=max((end for end in ends if end is not None), default=None),
         )
     carry_out(spark, layout, stream, begin(layout, stream, asked))
     if asked.known_from_us is not None:
@@ -82,16 +85,13 @@ def drop_old_raw(spark: SparkSession, layout: Home, stream: Stream) -> dict[str,
     return {"raw_dropped": asked.rows}
 
 
-def _known_us(stream: Stream, newest_us: int, cut: int, known: Sequence[Correction]) -> int:
-    """Return since when identities stay known: so long that every row from the time on that is asked for is checked.
+def _identities_from(stream: Stream, newest_us: int, cut: int) -> int:
+    """Return since when identities are kept: so long that every row from the time on that is asked for is checked.
 
-    A row is checked against all that can be of its identity, which may be older by ``repeat_distance_us``. What was
-    forgotten stays so.
+    A row is checked against all that can be of its identity, which may be older by ``repeat_distance_us``.
     """
     wanted = floor_to(stream.levels[-1].width_us, newest_us - stream.duplicates_within)
-    before = known_from(known, definition(stream))
-    least = min(cut, wanted) - stream.repeat_distance_us
-    return least if before is None else max(least, before)
+    return min(cut, wanted) - stream.repeat_distance_us
 
 
 def _is_unfinished(layout: Home, stream: Stream) -> bool:

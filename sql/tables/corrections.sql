@@ -14,7 +14,7 @@ CREATE TABLE IF NOT EXISTS delta.`{path}` (
     rows BIGINT COMMENT 'raw rows that go',
     batches MAP<BIGINT, BIGINT> COMMENT 'raw rows that go, per ingest batch',
     at TIMESTAMP COMMENT 'when this row was written',
-    known_from_us BIGINT COMMENT 'of kind retention: since when identities are known, whether or not raw has their rows',
+    known_from_us BIGINT COMMENT 'of kind retention: since when identities are known, whether or not raw has their rows; null where none is forgotten',
     identity STRING COMMENT 'of kind retention: the definition of the identities that are remembered; empty for none'
 ) USING DELTA
 COMMENT 'what was changed after it had been taken in'

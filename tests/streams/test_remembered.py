@@ -185,6 +185,19 @@ def test_an_identity_without_a_time_is_known_as_long_as_it_can_be_repeated(tmp_p
     assert pond.unchecked() == 0
 
 
+def test_history_that_lands_late_for_the_first_time_is_in_doubt_only_before_what_was_forgotten(
+    tmp_path: Path,
+) -> None:
+    pond = Pond(tmp_path, 'keep_raw = "3d"\nduplicates_within = "2d"')
+    doubt = []
+    for first in (600, 300, 0):
+        pond.run([reading(hour) for hour in range(first, first + 96, 6)])
+        doubt.append((pond.ask("count").exact, pond.unchecked()))
+        pond.maintain()
+
+    assert doubt == [(True, 0), (True, 0), (False, 16)]
+
+
 def test_a_changed_identity_makes_rows_before_raw_doubtful(tmp_path: Path) -> None:
     pond = Pond(tmp_path, 'keep_raw = "3d"')
     pond.run(TEN_DAYS)
