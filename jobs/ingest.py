@@ -35,11 +35,7 @@ def run(settings: Settings, spark: SparkSession, stream: str) -> dict[str, Any]:
     take = _take_messages if target.stream.source.kind == "kafka" else _take_files
     with writing(target):
         store, before = open_store(target)
-        figures = take(target, store, before)
-    for manifest in store.behind(before.batch):
-        for change in manifest.schema_changes:
-            log.warning("stream %s, batch %s: %s", stream, manifest.batch, change)
-    return figures
+        return take(target, store, before)
 
 
 def _take_files(target: StreamTables, store: ManifestStore, before: Progress) -> dict[str, Any]:

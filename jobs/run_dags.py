@@ -139,3 +139,5 @@ def _tell(outcome: Outcome, progress: Progress, aloud: Aloud) -> None:
     end = figures if outcome["ok"] else f"FAILED\n{outcome['error']}"
     with aloud():
         progress(f"{outcome['job']:14} {outcome['stream']:16} {outcome['seconds']:6.1f} s  {end}")
+        for change in outcome["figures"].get("changes", ()):
+            progress(f"{'':31} {change}")

@@ -191,7 +191,7 @@ def _judged(records: BatchRecords, raw: Path) -> dict[str, list[Row]]:
         accepted=len(accepted),
         duplicates=verdicts.count("duplicate"),
         reasons={"conflict": len(conflicts)} if conflicts else {},
-        missing={name: sum(row[name] is None for row in accepted) for name in stream.measures},
+        missing={name: sum(row[name] is None for row in accepted) for name in stream.all_columns},
         low=min(times, default=None),
         high=max(times, default=None),
         lateness=measure(

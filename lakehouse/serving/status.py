@@ -97,6 +97,7 @@ def _stream(layout: Home, connection: duckdb.DuckDBPyConnection, fields: Fields)
         "measures": _rows(connection, measures),
         "levels": _levels(connection, name),
         "schema_changes": _schema_changes(connection, name),
+        "missing": _missing(connection, name),
         "manifests": _manifests(layout, name, fields["batch"]),
     }
 
@@ -136,6 +137,29 @@ def _schema_changes(connection: duckdb.DuckDBPyConnection, stream: str) -> list[
         connection,
         "SELECT batch, unnest(schema_changes) AS change FROM ledger "
         f"WHERE stream = {text(stream)} ORDER BY batch DESC LIMIT 5",
+    )
+
+
+def _missing(connection: duckdb.DuckDBPyConnection, stream: str) -> list[Fields]:
+    """Return the columns that lack values: of how many accepted rows how many.
+
+    ``last_with``: the last batch in which a column had values, if it had some once and now has none.
+    """
+    return _rows(
+        connection,
+        f"""
+        WITH batches AS (
+            SELECT batch, accepted, unnest(map_entries(missing)) AS entry
+            FROM ledger WHERE stream = {text(stream)} AND accepted > 0
+        ), columns AS (
+            SELECT
+                entry.key AS "column", sum(entry.value)::BIGINT AS missing, sum(accepted)::BIGINT AS accepted,
+                max(batch) AS last, max(batch) FILTER (entry.value < accepted) AS last_with
+            FROM batches GROUP BY ALL
+        )
+        SELECT "column", missing, accepted, CASE WHEN last_with < last THEN last_with END AS last_with
+        FROM columns WHERE missing > 0 ORDER BY "column"
+        """,
     )
 
 

@@ -28,14 +28,19 @@ from lakehouse.home.table_files import source
 from lakehouse.home.table_log import files_between, read_columns, read_parts
 from lakehouse.streams.batch_records import PLACES, BatchRecords, processing_order
 from lakehouse.streams.duplicates import index_stored
+from lakehouse.streams.sources.verdicts import DAY_US
 
 log = logging.getLogger(__name__)
 _PIECE = 1_000_000
+Clocks = tuple[int, int] | None
 
 
 @dataclass(frozen=True)
 class BatchStats:
-    """Counts of a batch's rows; times and missing values are those of accepted rows."""
+    """Counts of a batch's rows; times and missing values, by declared column, are those of accepted rows.
+
+    ``clocks``: the earliest and the latest time of day of accepted rows, in microseconds after midnight.
+    """
 
     rows: int
     records: int
@@ -46,6 +51,7 @@ class BatchStats:
     low: int | None
     high: int | None
     lateness: Lateness
+    clocks: Clocks = None
 
     @property
     def is_balanced(self) -> bool:
@@ -55,35 +61,44 @@ class BatchStats:
 
 def empty_stats(stream: Stream) -> BatchStats:
     """Return the statistics of a batch without rows."""
-    return BatchStats(0, 0, 0, 0, {}, dict.fromkeys(stream.measures, 0), None, None, NOTHING_LATE)
+    return BatchStats(0, 0, 0, 0, {}, dict.fromkeys(stream.all_columns, 0), None, None, NOTHING_LATE)
 
 
 def observed_columns(stream: Stream, good: Column) -> list[Column]:
     """Return aggregates of a batch's rows: all, records, then of good ones how many, their times, missing values."""
-    missing = [F.count_if(good & is_missing(stream, m)).alias(f"missing_{m}") for m in stream.measures]
+    missing = [F.count_if(good & is_missing(stream, c)).alias(f"missing_{c}") for c in stream.all_columns]
     time = F.when(good, F.col("event_us"))
+    clock = F.pmod(time, F.lit(DAY_US))
     return [
         F.count(F.lit(1)).alias("rows"),
         F.count_if(F.col("source_item") == 0).alias("records"),
         F.count_if(good).alias("accepted"),
         F.min(time).alias("low"),
         F.max(time).alias("high"),
+        F.min(clock).alias("first_clock"),
+        F.max(clock).alias("last_clock"),
         *missing,
     ]
 
 
-def is_missing(stream: Stream, measure: str) -> Column:
-    """Whether a row has no usable value of a measure."""
-    value = F.col(measure)
-    return value.isNull() | (value < 0) if measure in stream.counters else value.isNull()
+def is_missing(stream: Stream, column: str) -> Column:
+    """Whether a row has no usable value of a column."""
+    value = F.col(column)
+    return value.isNull() | (value < 0) if column in stream.counters else value.isNull()
 
 
-def missing_in(rows: pa.Table, stream: Stream, measure: str) -> pa.ChunkedArray:
+def missing_in(rows: pa.Table, stream: Stream, column: str) -> pa.ChunkedArray:
     """Return the same of rows in Arrow, a truth value each."""
-    missing = rows[measure].is_null()
-    if measure in stream.counters:
-        missing = pc.or_(missing, pc.fill_null(pc.less(rows[measure], 0), False))
+    missing = rows[column].is_null()
+    if column in stream.counters:
+        missing = pc.or_(missing, pc.fill_null(pc.less(rows[column], 0), False))
     return missing
+
+
+def clocks_of(times: pa.ChunkedArray) -> Clocks:
+    """Return the earliest and the latest time of day of event times, None where there are none."""
+    found = pc.min_max(pa.array(times.to_numpy() % DAY_US)).as_py()
+    return None if found["min"] is None else (found["min"], found["max"])
 
 
 def observed_stats(
@@ -92,10 +107,11 @@ def observed_stats(
     """Return the statistics of a batch from what was observed of ``observed_columns``; it has no duplicates."""
     return BatchStats(
         *(found["rows"], found["records"], found["accepted"], 0, reasons),
-        missing={m: found[f"missing_{m}"] for m in stream.measures},
+        missing={name: found[f"missing_{name}"] for name in stream.all_columns},
         low=found["low"],
         high=found["high"],
         lateness=lateness,
+        clocks=None if found["low"] is None else (found["first_clock"], found["last_clock"]),
     )
 
 
@@ -104,7 +120,7 @@ def counted_stats(
 ) -> BatchStats:
     """Return the statistics of a batch from its ``rows``, which have a reason where they are rejected, and repeats.
 
-    ``accepted`` are those of its rows that go to raw, with a truth value ``missing_<measure>`` each.
+    ``accepted`` are those of its rows that go to raw, with a truth value ``missing_<column>`` each.
     """
     counts = rows["reason"].drop_null().value_counts().to_pylist()
     reasons = {each["values"]: each["counts"] for each in counts}
@@ -117,10 +133,11 @@ def counted_stats(
         accepted=accepted.num_rows,
         duplicates=repeats.get("duplicate", 0),
         reasons=reasons,
-        missing={m: pc.sum(accepted[f"missing_{m}"]).as_py() or 0 for m in stream.measures},
+        missing={name: pc.sum(accepted[f"missing_{name}"]).as_py() or 0 for name in stream.all_columns},
         low=times["min"],
         high=times["max"],
         lateness=lateness,
+        clocks=clocks_of(accepted["event_us"]),
     )
 
 
@@ -128,7 +145,7 @@ def as_held(records: BatchRecords, read: BatchStats) -> BatchStats:
     """Return the statistics of a batch by its tables where they are not those of what was ``read`` of it last.
 
     Duplicates are those read last. Where a record is several rows, their number is an estimate. Cost: the batch's
-    times and measures are read from raw, a file at a time.
+    columns are read from raw, a file at a time.
     """
     target, batch = records.tables, records.manifest.batch
     name, between = target.stream.name, ("batch", batch, batch)
@@ -138,6 +155,7 @@ def as_held(records: BatchRecords, read: BatchStats) -> BatchStats:
     said = read_columns(target.layout.quarantine(name), ("reason",), between)
     reasons = dict(Counter(reason for (reason,) in said))
     seen = replace(read, accepted=held.accepted, low=held.low, high=held.high, missing=held.missing)
+    seen = replace(seen, clocks=held.clocks)
     is_same = seen == read and reasons == {reason: count for reason, count in read.reasons.items() if count}
     if is_same and read.is_balanced:
         return read
@@ -155,21 +173,23 @@ def as_held(records: BatchRecords, read: BatchStats) -> BatchStats:
 def _of_raw(records: BatchRecords) -> BatchStats:
     target, batch = records.tables, records.manifest.batch
     stream, found = target.stream, empty_stats(target.stream)
-    columns = ("event_us", *stream.measures)
+    columns = ("event_us", *stream.all_columns)
     for rows in read_parts(target.layout.raw(stream.name), columns, ("batch", batch, batch)):
         times = pc.min_max(rows["event_us"]).as_py()
+        clocks = [each for each in (found.clocks, clocks_of(rows["event_us"])) if each]
         found = replace(
             found,
             accepted=found.accepted + rows.num_rows,
-            missing={m: count + _missing(stream, m, rows) for m, count in found.missing.items()},
+            missing={name: count + _missing(stream, name, rows) for name, count in found.missing.items()},
             low=min((t for t in (found.low, times["min"]) if t is not None), default=None),
             high=max((t for t in (found.high, times["max"]) if t is not None), default=None),
+            clocks=(min(low for low, _ in clocks), max(high for _, high in clocks)) if clocks else None,
         )
     return found
 
 
-def _missing(stream: Stream, measure: str, rows: pa.Table) -> int:
-    return int(pc.sum(missing_in(rows, stream, measure)).as_py() or 0)
+def _missing(stream: Stream, column: str, rows: pa.Table) -> int:
+    return int(pc.sum(missing_in(rows, stream, column)).as_py() or 0)
 
 
 def lateness_of(rows: pa.Table, newest_before_us: int | None, order: bool | None) -> Lateness:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import logging
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -41,6 +42,8 @@ from lakehouse.streams.topics import why_unread
 
 log = logging.getLogger(__name__)
 _TRIES = 3
+# Of many changes of columns a run shows the first.
+_SHOWN = 5
 _LONGEST_ERROR = 1000
 # The machine lacks something, whatever a batch holds.
 _AROUND = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE)
@@ -85,6 +88,7 @@ def open_store(target: StreamTables) -> tuple[ManifestStore, Progress]:
 def drain(target: StreamTables, store: ManifestStore, before: Progress) -> dict[str, Any]:
     """Run every manifest that has no ledger row yet, in order; what fails again and again is set aside."""
     totals: dict[str, Any] = {"batches": 0, **dict.fromkeys(COUNTS, 0), "schema_changes": 0}
+    missing, changes = Counter[str](), list[str]()
     finished = before
     store.close_set_aside(finished.batch)
     while waiting := store.behind(finished.batch):
@@ -100,9 +104,13 @@ def drain(target: StreamTables, store: ManifestStore, before: Progress) -> dict[
         store.close_set_aside(finished.batch)
         totals["batches"] += 1
         totals["schema_changes"] += len(entry["schema_changes"])
+        for change in entry["schema_changes"]:
+            log.warning("stream %s, batch %d: %s", target.stream.name, manifest.batch, change)
+        changes += entry["schema_changes"][: _SHOWN - len(changes)]
+        missing.update(entry["missing"])
         for name in COUNTS:
             totals[name] += entry[name]
-    return totals
+    return totals | {"missing": {name: count for name, count in missing.items() if count}, "changes": changes}
 
 
 def _commit_or_split(records: BatchRecords) -> dict[str, Any] | None:

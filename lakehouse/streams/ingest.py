@@ -50,6 +50,7 @@ from lakehouse.streams.duplicates import (
     find_repeats,
 )
 from lakehouse.streams.identities import compared, hash_column
+from lakehouse.streams.overlooked import overlooked
 from lakehouse.streams.small_batch import SmallBatch, judged_here
 from lakehouse.streams.sources.manifest import SET_ASIDE, SPLIT
 from lakehouse.streams.sources.messages import with_message
@@ -216,7 +217,7 @@ def _ledger_row(records: BatchRecords, stats: BatchStats) -> dict[str, Any]:
         "late": stats.lateness.late,
         "lateness": list(stats.lateness.bins),
         "max_lateness_us": stats.lateness.max_us,
-        "schema_changes": list(manifest.schema_changes),
+        "schema_changes": [*manifest.schema_changes, *overlooked(records, stats)],
         "lost": {f"{each.topic}/{each.partition}": each.count for each in lost},
     }
 
@@ -256,7 +257,7 @@ class BufferedBatch:
         """The counted values of each row, some 30 bytes; the first call reads and parses the batch."""
         stream, rows = self.records.stream, self.rows
         places = [] if self._order is None else PLACES
-        missing = (is_missing(stream, measure).alias(f"missing_{measure}") for measure in stream.measures)
+        missing = (is_missing(stream, name).alias(f"missing_{name}") for name in stream.all_columns)
         is_record = (F.col("source_item") == 0).alias("is_record")
         named = ["row_id", "reason", "event_us", *places, *([_HASH] if stream.identity else [])]
         return rows.select(*named, is_record, *missing).toArrow()

@@ -196,7 +196,7 @@ class SmallBatch:
     def _counted_of(self, rows: pa.Table) -> pa.Table:
         stream = self.records.stream
         columns = {"event_us": rows["event_us"], "is_record": pc.equal(rows["source_item"], 0)}
-        columns |= {f"missing_{measure}": missing_in(rows, stream, measure) for measure in stream.measures}
+        columns |= {f"missing_{name}": missing_in(rows, stream, name) for name in stream.all_columns}
         if stream.identity:
             hashes, has_one = hashes_of(rows, stream)
             columns |= {"hash": pa.array(hashes), "has_hash": pa.array(has_one)}

@@ -24,7 +24,7 @@ COMMENT ON COLUMN {table}.accepted IS 'Rows now in raw.';
 COMMENT ON COLUMN {table}.quarantined IS 'Rows set aside.';
 COMMENT ON COLUMN {table}.duplicates IS 'Rows that were there already.';
 COMMENT ON COLUMN {table}.reasons IS 'Quarantined rows per reason.';
-COMMENT ON COLUMN {table}.missing IS 'Accepted rows without a usable value, per measure.';
+COMMENT ON COLUMN {table}.missing IS 'Accepted rows without a usable value, per declared column.';
 COMMENT ON COLUMN {table}.min_event_us IS 'Oldest event time accepted in the batch.';
 COMMENT ON COLUMN {table}.max_event_us IS 'Newest event time accepted in the batch.';
 COMMENT ON COLUMN {table}.newest_us IS 'Newest event time accepted up to and including the batch.';

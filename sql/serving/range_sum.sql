@@ -1,6 +1,7 @@
 -- Sum of a measure over [range_start, range_end), with the interval that must hold it.
 --
--- Purpose:    value is the certain sum and each cut node's share of its sum; low and high add the extremes.
+-- Purpose:    value is the certain sum and each cut node's share of its sum; low and high add the extremes. Nothing has no
+--             sum: all three are null where no value can be inside, and the sides hold if there is any.
 --
 -- Each node's sum is its values' nearest double, and few are added here: what rounding can do does not grow with their
 -- number, see rounding.py. Whole numbers below 2^53 are exact, so exact measures need it only above.
@@ -30,11 +31,11 @@ ended AS (
     FROM joined
 )
 -- [value]
-needs_no_counter(is_counter, needs_values(has_values, ifnull((certain + open_sum) / divisor, 0)))
+needs_no_counter(is_counter, needs_values(has_values, CASE WHEN rows_high > 0 THEN (certain + open_sum) / divisor END))
 -- [low]
-CASE WHEN NOT is_forgotten THEN ifnull((certain + open_low - rounding) / divisor, 0) END
+CASE WHEN NOT is_forgotten AND rows_high > 0 THEN (certain + open_low - rounding) / divisor END
 -- [high]
-CASE WHEN NOT is_forgotten THEN ifnull((certain + open_high + rounding) / divisor, 0) END
+CASE WHEN NOT is_forgotten AND rows_high > 0 THEN (certain + open_high + rounding) / divisor END
 -- [exact]
 ifnull(open_low = open_high, true)
 -- [sure_low]

@@ -10,7 +10,7 @@ CREATE TABLE IF NOT EXISTS delta.`{path}` (
     quarantined BIGINT COMMENT 'rows now in quarantine',
     duplicates BIGINT COMMENT 'rows that repeat an accepted one, kept once',
     reasons MAP<STRING, BIGINT> COMMENT 'quarantined rows per reason',
-    missing MAP<STRING, BIGINT> COMMENT 'accepted rows without a usable value, per measure',
+    missing MAP<STRING, BIGINT> COMMENT 'accepted rows without a usable value, per declared column',
     min_event_us BIGINT COMMENT 'earliest event time accepted',
     max_event_us BIGINT COMMENT 'latest event time accepted',
     newest_us BIGINT COMMENT 'latest event time accepted up to and including this batch',

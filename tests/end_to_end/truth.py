@@ -68,14 +68,14 @@ def truths(connection: duckdb.DuckDBPyConnection, stream: str, measure: str) -> 
     row = connection.execute(f"SELECT typeof({measure}) FROM {stream} LIMIT 1").fetchone()
     total = "fsum" if row is None or row[0] == "DOUBLE" else "sum"
     found = connection.execute(f"""
-        SELECT id, count({measure}), coalesce({total}({measure}), 0), min({measure}), max({measure})
+        SELECT id, count({measure}), {total}({measure}), min({measure}), max({measure})
         FROM asked LEFT JOIN {stream}
             ON event_us >= a_us AND event_us < b_us AND (asked.key IS NULL OR asked.key = {stream}.key)
         GROUP BY id""").fetchall()
     return {
         number: (
             count,
-            float(total),
+            _double(total),
             float(Fraction(total) / count) if count else None,
             *map(_double, extremes),
         )

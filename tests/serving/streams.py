@@ -243,14 +243,14 @@ def _matches(row: Row, where: dict[str, str | None]) -> bool:
 def _aggregate(aggregate: str, values: Sequence[float | int | Decimal]) -> float | None:
     if aggregate == "count":
         return float(len(values))
+    if not values:
+        return None
     if aggregate in ("min", "max"):
-        return float(min(values) if aggregate == "min" else max(values)) if values else None
-    total = (
-        Fraction(math.fsum(values)) if values and isinstance(values[0], float) else sum(map(Fraction, values))
-    )
+        return float(min(values) if aggregate == "min" else max(values))
+    total = Fraction(math.fsum(values)) if isinstance(values[0], float) else sum(map(Fraction, values))
     if aggregate == "sum":
         return float(total)
-    return float(total / len(values)) if values else None
+    return float(total / len(values))
 
 
 def random_rows(seed: int, count: int, span_us: int, start_us: int = 0) -> list[Row]:

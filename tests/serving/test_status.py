@@ -25,6 +25,10 @@ def test_every_stream_tells_its_rows_levels_and_quarantine(lakehouse: Lakehouse)
     assert (deep["late"], deep["duplicates"], deep["lateness_max_us"]) == (9, 3, 7500)
     assert deep["schema_changes"][0]["change"] == "b.ndjson: gained volts"
     assert (deep["lost"], deep["lag"]) == (3 * 42, None)
+    lacking = sum(row.temp is None for row in STREAMS["deep"].rows)
+    assert deep["missing"] == [
+        {"column": "temp", "missing": lacking, "accepted": deep["accepted"], "last_with": None}
+    ]
 
 
 def test_the_ledger_balances_as_published(lakehouse: Lakehouse) -> None:

@@ -96,9 +96,14 @@ def count(nodes: Sequence[Node], divisor: float, is_exact: bool) -> Sides:
 
 
 def total(nodes: Sequence[Node], divisor: float, is_exact: bool) -> Sides:
-    """Return the sum of a measure; ``divisor`` turns units of its last digit into its own."""
+    """Return the sum of a measure, none where no value can be inside; its sides hold if there is any value.
+
+    ``divisor`` turns units of the measure's last digit into its own.
+    """
+    if not any(node.at_most > 0 for node in nodes):
+        return Sides(None, None, None, True)
     parts = [_parts(node) if node.is_cut else (0.0, 0.0) for node in nodes]
-    low, high = (_compensated(side) for side in zip(*parts, strict=True)) if parts else (0.0, 0.0)
+    low, high = (_compensated(side) for side in zip(*parts, strict=True))
     spread = _compensated(
         min(max(node.total * node.share, part[0]), part[1]) if node.is_cut else 0.0
         for node, part in zip(nodes, parts, strict=True)

@@ -22,6 +22,7 @@ from lakehouse.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from lakehouse.serving.ask.missing import Missing
     from lakehouse.serving.ask.question import Answer
 
 # Wide enough for every event time that a stream may accept.
@@ -77,7 +78,8 @@ def ask(
     keys = pairs(where or [], "--where")
     from lakehouse.serving.ask.ask import ask as answers_to
     from lakehouse.serving.ask.ask import unknown_keys
-    from lakehouse.serving.ask.question import default_aggregate
+    from lakehouse.serving.ask.missing import missing_of
+    from lakehouse.serving.ask.question import Question, default_aggregate, values_as_text
     from lakehouse.serving.sandbox.sandbox import open_published
 
     home, began = globals_of(context).home_folder(), time.perf_counter()
@@ -87,21 +89,23 @@ def ask(
         answers = answers_to(
             published, stream, measure, chosen, *between, keys or None, by or None, exact, limit, timeout
         )
+        asked = Question(stream, measure, chosen, *between, values_as_text(keys), tuple(by or ()), limit)
+        missing = missing_of(published.connection, asked, answers)
     elapsed_ms = round(1000 * (time.perf_counter() - began), 1)
     if keys and not any(answer.rows for answer in answers):
         for sentence in unknown_keys(home, stream, measure, keys, timeout):
             print(sentence, file=sys.stderr)
     question = {"stream": stream, "measure": measure, "agg": chosen, "from_us": start_us, "to_us": end_us}
     if as_json:
-        documents = [question | vars(answer) | {"elapsed_ms": elapsed_ms} for answer in answers]
+        beside = {"missing": missing.missing if missing else 0, "elapsed_ms": elapsed_ms}
+        documents = [question | vars(answer) | beside for answer in answers]
         print_json(documents if by else documents[0])
     else:
-        _print(question, answers, by or [], elapsed_ms)
+        _print(question, answers, by or [])
+        _print_notes(answers, missing, elapsed_ms)
 
 
-def _print(
-    question: Mapping[str, Any], answers: Sequence[Answer], by: Sequence[str], elapsed_ms: float
-) -> None:
+def _print(question: Mapping[str, Any], answers: Sequence[Answer], by: Sequence[str]) -> None:
     from lakehouse.cli.output import cell, print_table
     from lakehouse.declare.durations import format_duration
 
@@ -119,6 +123,12 @@ def _print(
         rows.append((*(answer.key[name] for name in by), answer.value, interval, *counts, grouping))
     title = f"{question['agg']}({question['measure']}) of {question['stream']}"
     print_table(headers, rows, title=title)
+
+
+def _print_notes(answers: Sequence[Answer], missing: Missing | None, elapsed_ms: float) -> None:
+    if missing:
+        about = "" if missing.is_exact else "about "
+        print(f"of {about}{missing.rows:,} rows {about}{missing.missing:,} have no value")
     if doubtful := max((answer.unchecked for answer in answers), default=0):
         print(
             f"{doubtful:,} rows came when identities of their time were no longer known and may repeat others: the "

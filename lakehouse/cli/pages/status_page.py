@@ -20,6 +20,12 @@ def print_status(found: Facts) -> None:
     changes = [(s["stream"], c["batch"], c["change"]) for s in streams for c in s.get("schema_changes", [])]
     if changes:
         print_table(("stream", "batch", "file: change"), changes, title="columns that changed, latest first")
+    if missing := [
+        _missing(stream["stream"], each) for stream in streams for each in stream.get("missing", [])
+    ]:
+        print_table(
+            ("stream", "column", "rows", "share", "note"), missing, title="accepted rows without a value"
+        )
     if lost := [(stream["stream"], stream["lost"]) for stream in streams if stream.get("lost")]:
         print_table(("stream", "messages"), lost, title="deleted before they were read")
     if aside := [(s["stream"], *a.values()) for s in streams for a in s["set_aside"]]:
@@ -88,6 +94,12 @@ def _stream(stream: Facts) -> tuple[Any, ...]:
         stream["lag"],
         stream.get("quarantine") or "-",
     )
+
+
+def _missing(stream: str, column: Facts) -> tuple[Any, ...]:
+    missing, accepted, last = column["missing"], column["accepted"], column["last_with"]
+    note = "all rows" if missing == accepted else f"no value since batch {last}" if last else "-"
+    return (stream, column["column"], missing, f"{missing / accepted:.1%}", note)
 
 
 _LEVEL = ("level", "width", "kept for", "nodes", "from", "to", "rows entered")

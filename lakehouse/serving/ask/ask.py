@@ -50,8 +50,8 @@ def ask(
 
     ``agg``: None asks for the measure's own: increase of a counter, sum where it is declared, else the average.
 
-    Times are ISO text, dates, datetimes or microseconds since the epoch; UTC if they have no offset. Without a row in
-    the range, sum and count are 0 and the others None; by keys, there is no answer at all. ``limit``: only the first
+    Times are ISO text, dates, datetimes or microseconds since the epoch; UTC if they have no offset. Without a value in
+    the range, count is 0 and the others None; by keys, there is no answer at all. ``limit``: only the first
     answers in the order of their keys, of which there may be millions. Several questions cost less with one version
     kept open: ``with open_published(home) as published: ask(published, ...)``. ``timeout_s``: most seconds, None for
     no limit.

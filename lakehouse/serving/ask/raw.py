@@ -218,7 +218,7 @@ def _answer(
     key_values, n, total, low, high, magnitude, is_rounded = row
     values = {
         "count": float(n),
-        "sum": float(total or 0),
+        "sum": None if total is None else float(total),
         "avg": total / n if n and total is not None else None,
         "min": low,
         "max": high,

@@ -6,7 +6,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from lakehouse.home.layout import Home
+from lakehouse.serving.file.publish import publish
 from tests.cli.conftest import ROWS, START_US, Tidemark
+from tests.serving.conftest import STREAMS
 
 FIELDS = {"value", "low", "high", "exact", "rows", "nodes_read", "finest_granularity_us", "as_of_version"}
 
@@ -129,3 +132,16 @@ def test_the_home_may_come_from_the_environment_or_the_configuration(
 
     (tmp_path / "tidemark.toml").write_text(f'home = "{published_home}"\n[what_only_a_run_reads]')
     assert tidemark("ask", "telemetry").returncode == 0
+
+
+def test_rows_without_a_value_are_counted_beside_the_answer(called: Tidemark, tmp_path: Path) -> None:
+    stream = STREAMS["flat"]
+    publish(Home(tmp_path / "home"), [stream.write(tmp_path / "flat")])
+    missing = sum(row.temp is None for row in stream.rows)
+
+    def asked(*words: str) -> str:
+        return called("--home", tmp_path / "home", "ask", "flat", *words).stdout
+
+    assert json.loads(asked("temp", "--json"))["missing"] == missing > 0
+    assert f"of {len(stream.rows):,} rows {missing:,} have no value" in asked("temp")
+    assert json.loads(asked("--json"))["missing"] == 0 and "have no value" not in asked()

@@ -83,10 +83,10 @@ def test_one_key_of_many_is_found_without_reading_the_others(many: PublishedRead
     assert (found.value, found.exact, found.nodes_read) == (23_456.0, True, 1)
 
 
-def test_a_key_that_is_not_there_sums_to_nothing(many: PublishedReader) -> None:
+def test_a_key_that_is_not_there_has_no_sum(many: PublishedReader) -> None:
     (found,) = answer(many.connection, _question({"site": "site-123", "sensor": "sensor-x"}))
 
-    assert (found.value, found.rows) == (0.0, 0)
+    assert (found.value, found.rows) == (None, 0)
 
 
 def test_the_keys_below_the_first_one_are_answered_one_by_one(many: PublishedReader) -> None:

@@ -1,0 +1,55 @@
+"""The rows of a range without a value of the measure that was asked for.
+
+An answer counts values, and the measure ``*`` counts rows; the rest has no value. The ledger says whether a stream has
+such rows at all, so most questions need no second one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lakehouse.serving.ask.macros import answer
+from lakehouse.serving.ask.question import Answer, Question
+from lakehouse.serving.literals import text
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+@dataclass(frozen=True)
+class Missing:
+    """How many of the rows have no value; both are estimates unless ``is_exact``."""
+
+    rows: int
+    missing: int
+    is_exact: bool
+
+
+def missing_of(
+    connection: duckdb.DuckDBPyConnection, question: Question, found: Sequence[Answer]
+) -> Missing | None:
+    """Return how many rows behind answers have no value, None if all have one; the question must have been checked.
+
+    By keys, a key without values has no answer, but its rows count. With a limit, only keys that have an answer count.
+    """
+    if question.measure == "*" or not _has_some(connection, question):
+        return None
+    counted = answer(connection, replace(question, measure="*", aggregate="count", exact=False, limit=None))
+    if question.limit:
+        keys = [one.key for one in found]
+        counted = [one for one in counted if one.key in keys]
+    rows, values = (sum(one.rows for one in each) for each in (counted, found))
+    if rows <= values:
+        return None
+    is_exact = all(one.rows_low == one.rows_high for one in (*counted, *found))
+    return Missing(rows, rows - values, is_exact)
+
+
+def _has_some(connection: duckdb.DuckDBPyConnection, question: Question) -> bool:
+    row = connection.execute(
+        f"SELECT 1 FROM ledger WHERE stream = {text(question.stream)} "
+        f"AND map_extract(missing, {text(question.measure)})[1] > 0 LIMIT 1"
+    ).fetchone()
+    return row is not None
