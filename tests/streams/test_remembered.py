@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,12 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs import build_rollups, ingest, maintain, publish
+from lakehouse.cli.pages.status_page import print_status
 from lakehouse.declare.settings import Settings, load_settings
 from lakehouse.home.crashpoint import RETENTION_POINTS
 from lakehouse.serving.ask.ask import ask
 from lakehouse.serving.ask.question import Answer, AskError
 from lakehouse.serving.sandbox.sandbox import PublishedReader, open_published
 from lakehouse.serving.status import status
+from lakehouse.serving.storage_plan import storage_plan
 from lakehouse.spark.session import build_session
 from lakehouse.streams import corrections
 from lakehouse.streams import ingest as ingesting
@@ -145,8 +148,21 @@ def test_an_index_that_is_lost_is_made_again_of_raw_and_of_what_is_remembered(tm
     assert (counts["accepted"], counts["duplicates"]) == (4, 40)
 
 
+def test_the_bytes_of_identities_are_told_whether_or_not_raw_has_their_rows(tmp_path: Path) -> None:
+    pond = Pond(tmp_path, 'keep_raw = "3d"')
+    pond.run(TEN_DAYS)
+    pond.maintain()
+
+    plan = storage_plan(pond.settings.layout, pond.settings.stream("pond"))["identities"]
+
+    assert (plan["keep_us"], plan["rows"], plan["remembered"]) == (90 * DAY * US, 40, 24)
+    folders = pond.settings.layout.remembered("pond"), pond.settings.layout.identities("pond")
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    assert plan["bytes"] == sum(path.stat().st_size for path in files if "_delta_log" not in path.parts)
+
+
 def test_rows_beyond_what_is_known_are_told_at_once_and_make_an_interval_that_holds_both(
-    tmp_path: Path,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pond = Pond(tmp_path, 'keep_raw = "3d"\nduplicates_within = "2d"')
     pond.run(TEN_DAYS)
@@ -162,6 +178,8 @@ def test_rows_beyond_what_is_known_are_told_at_once_and_make_an_interval_that_ho
         assert (whole.exact, whole.final, whole.unchecked) == (False, False, 24)
         assert (day.value, day.low, day.high, day.exact, day.final) == (8, 4, 8, False, False)
         assert (day.rows_low, day.rows_high) == (4, 8)
+        print_status(status(pond.settings.home))
+        assert re.search(r"may repeat others\n.*\npond +24\n", capsys.readouterr().out)
         with pytest.raises(AskError, match="24 rows of pond came when identities"):
             ask(pond.settings.home, "pond", "depth", "sum", T0 * US, (T0 + 9 * DAY) * US, exact=True)
         recent = pond.ask("sum", first=8, last=9)
