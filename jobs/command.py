@@ -56,7 +56,7 @@ def _run_for(kind: Kind, run: Callable[..., dict[str, Any]], argv: Sequence[str]
     try:
         settings = load_settings(asked.config, asked.home)
         known, find = _known(settings, kind)
-        names = [find(name).name for name in asked.names] or list(known)
+        names = [find(name).name for name in asked.names] or [*known, *_faulty(settings, kind)]
     except (ConfigError, NotDeclared) as error:
         print(error, file=sys.stderr)
         return 2
@@ -79,3 +79,8 @@ def _known(settings: Settings, kind: Kind) -> tuple[Mapping[str, Any], Callable[
     if kind == "stream":
         return settings.streams, settings.stream
     return settings.registered, settings.query
+
+
+def _faulty(settings: Settings, kind: Kind) -> list[str]:
+    """Return the queries whose files are wrong: each fails with its message, and the others run."""
+    return list(settings.faulty) if kind == "query" else []

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from jobs.command import arguments_of
 from jobs.snapshots import queries_to_publish, refuse_unchecked, snapshot_of, with_nodes
 from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.queries.registered import as_published
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +37,7 @@ def run(
 ) -> dict[str, Any]:
     """Publish all streams and queries as one version; return its number, whether it is new, its nodes and bytes.
 
+    A query whose file is wrong keeps the tables of the version before.
     ``queries_left_out`` are registered queries that mean something other than what their tables were made for.
 
     ``unchecked`` also publishes batches that the quality checks have not seen or not passed. ``anew`` shares no nodes
@@ -67,8 +69,10 @@ def run(
             refuse_unchecked(settings, snapshots)
         shutil.rmtree(scratch, ignore_errors=True)
         published_us = settings.queries.published
-        asked = (layout, settings.registered, settings.streams, published_us)
-        queries, changed = queries_to_publish(*asked, published_queries(layout))
+        before = published_queries(layout)
+        registered = {**settings.registered, **as_published(settings.faulty, before, settings.streams)}
+        asked = (layout, registered, settings.streams, published_us)
+        queries, changed = queries_to_publish(*asked, before)
         keep = settings.serving.keep_versions
         try:
             if not is_current(layout, snapshots, queries):

@@ -72,7 +72,7 @@ def run(
         reporting(outcomes.append),
         reporting(lambda outcome: _tell(outcome, progress, aloud)),
     ):
-        for name in (name for name in ORDER if settings.registered or name not in OF_QUERIES):
+        for name in (each for each in ORDER if each not in OF_QUERIES or _has_queries(settings, each)):
             before = len(outcomes)
             succeeded = _run_dag(name, asked)
             if not _goes_on(name, outcomes[before:]):
@@ -80,6 +80,11 @@ def run(
             if not succeeded and all(outcome["ok"] for outcome in outcomes[before:]):
                 raise RunFailed(f"the DAG {name} failed and none of its jobs did; see {log}")
     return outcomes
+
+
+def _has_queries(settings: Settings, dag: str) -> bool:
+    """Tell if a DAG has a query to run; the one that runs them first says what is wrong with a file."""
+    return bool(settings.registered or (dag == "queries" and settings.faulty))
 
 
 @contextmanager

@@ -79,8 +79,10 @@ def unserved(params: Mapping[str, Any], kind: Kind) -> tuple[list[str], str | No
 
     A query is left to the service if all its streams are.
     """
-    chosen = chosen_streams(params) if kind == "stream" else chosen_queries(params)
     settings = configured(params)
+    chosen = (
+        chosen_streams(params) if kind == "stream" else [*chosen_queries(params), *_faulty(settings, params)]
+    )
     who = served_by(settings.layout)
     heartbeat = service_heartbeat(settings.layout) if who else None
     if heartbeat is None:
@@ -88,7 +90,11 @@ def unserved(params: Mapping[str, Any], kind: Kind) -> tuple[list[str], str | No
     streams = set(heartbeat.get("streams", {}))
     if kind == "stream":
         return [name for name in chosen if name not in streams], who
-    return [name for name in chosen if not streams.issuperset(settings.query(name).streams)], who
+    return [
+        name
+        for name in chosen
+        if name in settings.faulty or not streams.issuperset(settings.query(name).streams)
+    ], who
 
 
 def run_one(run: Run, name: str, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,6 +111,12 @@ def run_all(run: Run, params: Mapping[str, Any]) -> dict[str, Any]:
 
     settings = configured(params)
     return recorded(job_of(run), settings, ALL_STREAMS, lambda: run(settings, build_session(settings)))
+
+
+def _faulty(settings: Settings, params: Mapping[str, Any]) -> list[str]:
+    """Return the queries whose files are wrong, where all are asked for: the task of each fails with its message."""
+    asked = {str(params.get(name) or ALL_STREAMS) for name in ("streams", "queries")}
+    return list(settings.faulty) if asked == {ALL_STREAMS} else []
 
 
 def _streams(settings: Settings, params: Mapping[str, Any]) -> list[str]:

@@ -168,6 +168,13 @@ def set_aside(home: HomeState) -> Iterator[Finding]:
         yield Finding(f"set aside of {stream}", "warning", _some(found), fix)
 
 
+def faulty_queries(home: HomeState) -> Iterator[Finding]:
+    """Queries whose files are wrong; the others run."""
+    for name, problems in (home.settings.faulty if home.settings else {}).items():
+        found = _some([str(problem) for problem in problems])
+        yield Finding(f"query {name}", "wrong", found, "mend its file; the other queries run meanwhile")
+
+
 HOME_CHECKS: Sequence[Check] = (
     failed_jobs,
     still_jobs,
@@ -176,6 +183,7 @@ HOME_CHECKS: Sequence[Check] = (
     missing_files,
     clocks,
     set_aside,
+    faulty_queries,
 )
 
 

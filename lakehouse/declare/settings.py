@@ -29,7 +29,7 @@ from lakehouse.home.query_meaning import read_definition
 from lakehouse.home.tables_place import moved_tables
 from lakehouse.home.tables_place import use as use_tables
 from lakehouse.queries.kind import Query, definition_of, kinds
-from lakehouse.queries.registered import read_queries
+from lakehouse.queries.registered import by_query, read_queries
 
 if TYPE_CHECKING:
     Registered = dict[str, Query]
@@ -193,6 +193,7 @@ class Settings(BaseSettings):
     sites: dict[str, dict[str, float]] = Field(default_factory=dict)
     streams: dict[str, Stream] = Field(default_factory=dict)
     registered: Registered = Field(default_factory=dict)
+    faulty: dict[str, tuple[Problem, ...]] = Field(default_factory=dict)
 
     @classmethod
     def settings_customise_sources(
@@ -229,8 +230,11 @@ class Settings(BaseSettings):
         """Return a registered query.
 
         Raises:
+            ConfigError: with every problem of its file, when it cannot run; others can.
             NotDeclared: with the registered names, when there is none of this name.
         """
+        if name in self.faulty:
+            raise ConfigError(str(self.queries.folder / f"{name}.sql"), list(self.faulty[name]))
         if name not in self.registered:
             raise NotDeclared(f"no query {name!r}; registered: {', '.join(self.registered) or 'none'}")
         return self.registered[name]
@@ -254,18 +258,19 @@ def load_settings(config: Path | None = None, home: Path | None = None) -> Setti
     queries = settings.queries if settings else _readable_queries(content.get("queries"))
     queries = queries.model_copy(update={"folder": _below(path.parent, queries.folder)})
     refused = set(tables) - set(streams) if isinstance(tables, dict) else set()
-    registered = read_queries(queries.folder, streams, problems, refused)
+    faults: list[Problem] = []
+    registered = read_queries(queries.folder, streams, faults, refused)
     if settings and settings.sites:
         problems.extend(_site_problems(settings.sites, streams, registered))
     if problems or settings is None:
-        raise ConfigError(str(path), problems)
+        raise ConfigError(str(path), [*problems, *faults])
     settings = _on_store_whole(settings, home, path)
     where, lineage = given_home(home) or located(settings.home, path.parent), settings.lineage
     _use_home(path, where, settings)
     if lineage.file:
         lineage = lineage.model_copy(update={"file": _below(path.parent, lineage.file)})
     registered = _as_begun(registered, Home(where))
-    read = {"lineage": lineage, "home": where, "config": path, "streams": streams}
+    read = {"lineage": lineage, "home": where, "config": path, "streams": streams, "faulty": by_query(faults)}
     return settings.model_copy(update=read | {"queries": queries, "registered": registered})
 
 

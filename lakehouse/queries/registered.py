@@ -45,9 +45,12 @@ What cannot be run is refused with line, column, reason and what is expected. sq
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from lakehouse.declare.columns import NAME
 from lakehouse.declare.problems import Problem
@@ -80,10 +83,36 @@ def read_queries(
             queries[path.stem] = parse_query(path.stem, text, streams, folder.parent / FOLDER)
         except UnicodeDecodeError as error:
             problems.append(Problem(key, str(error), "UTF-8"))
+        except OSError as error:
+            problems.append(Problem(key, error.strerror or str(error), "a file that can be read"))
         except QueryError as error:
             told = [fault for fault in error.faults if fault.about not in refused]
             problems.extend(Problem(f"{key}:{f.line}:{f.column}", f.reason, f.expected) for f in told)
     return queries
+
+
+def by_query(problems: Iterable[Problem]) -> dict[str, tuple[Problem, ...]]:
+    """Return the problems of files of queries by the name of the query."""
+    found: dict[str, tuple[Problem, ...]] = {}
+    for problem in problems:
+        name = problem.key.rpartition("/")[2].partition(".sql")[0]
+        found[name] = (*found.get(name, ()), problem)
+    return found
+
+
+def as_published(
+    faulty: Iterable[str], published: Mapping[str, Mapping[str, Any]], streams: Mapping[str, Stream]
+) -> dict[str, Query]:
+    """Return queries whose files are wrong now as a version was made of them, where they call no predicate.
+
+    ``published``: the rows of queries in that version, by name.
+    """
+    found = {}
+    for name in published.keys() & set(faulty):
+        with suppress(QueryError):
+            query = parse_query(name, published[name]["statement"], streams)
+            found[name] = replace(query, description=published[name]["description"])
+    return found
 
 
 def parse_query(name: str, text: str, streams: Mapping[str, Stream], predicates: Path | None = None) -> Query:

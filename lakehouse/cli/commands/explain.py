@@ -69,6 +69,8 @@ def explain(
 def _state(settings: Settings, name: str) -> QueryState:
     from lakehouse.queries.runtime.state import state_of
 
+    if name in settings.faulty:
+        settings.query(name)
     if name not in settings.registered:
         raise WrongUsage(f"no query {name!r}; expected {nearest(name, settings.registered)}")
     return state_of(settings.layout, settings.query(name))

@@ -51,6 +51,9 @@ def queries(
     from lakehouse.queries.runtime.state import overview
 
     found = overview(settings.layout, settings.registered)
+    wrong = {name: list(map(str, problems)) for name, problems in settings.faulty.items()}
+    found["unregistered"] = [name for name in found["unregistered"] if name not in wrong]
+    found["faulty"] = wrong
     if as_json:
         print_json(found)
     else:
@@ -93,7 +96,7 @@ def _print(found: Mapping[str, Any], settings: Settings) -> None:
     from lakehouse.cli.pages.explain_text import stopped_in_words
     from lakehouse.queries.kind import kinds
 
-    if not found["queries"]:
+    if not found["queries"] and not found["faulty"]:
         print(f"no query is registered; one is a file {settings.queries.folder}/NAME.sql")
     is_mixed = len({facts["kind"] for facts in found["queries"]}) > 1
     for kind in kinds():
@@ -107,5 +110,7 @@ def _print(found: Mapping[str, Any], settings: Settings) -> None:
     for facts in found["queries"]:
         if facts["state"] == "stopped":
             print(printable(f"\n{facts['query']} is stopped: {stopped_in_words(facts['stopped'])}"))
+    for name, problems in found["faulty"].items():
+        print(printable("\n".join([f"\n{name} is set aside until its file is mended:", *problems])))
     for name in found["unregistered"]:
         print(f"{name}: has tables and is registered no longer; tidemark queries --forget {name}")

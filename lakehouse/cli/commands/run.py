@@ -62,6 +62,8 @@ def run(
 
 def _require_runnable(settings: Settings, query: str, streams: Sequence[str]) -> None:
     """Refuse a query that is not registered, or reads streams that this run leaves out."""
+    if query in settings.faulty:
+        settings.query(query)
     if query not in settings.registered:
         names = ", ".join(sorted(settings.registered)) or "none"
         raise WrongUsage(f"no query {query!r}; registered: {names}")

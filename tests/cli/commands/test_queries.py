@@ -63,6 +63,22 @@ def test_a_query_that_never_ran_is_no_error(called: Tidemark, tmp_path: Path) ->
     assert "  new, 2 wait  " in called("queries").stdout
 
 
+def test_a_query_whose_file_is_wrong_is_named_and_the_others_are_listed(
+    called: Tidemark, tmp_path: Path
+) -> None:
+    run_by_hand(declare(tmp_path))
+    (tmp_path / "queries" / "torn.sql").write_text("SELECT device FROM telemetry WHERE temq > 5", "utf-8")
+
+    found = json.loads(called("queries", "--json").stdout)
+    shown = called("queries").stdout
+
+    assert [query["query"] for query in found["queries"]] == ["replies"]
+    assert found["faulty"]["torn"][0].startswith("queries/torn.sql:1:36: found the unknown column 'temq'")
+    assert "torn is set aside until its file is mended:\nqueries/torn.sql:1:36: found the" in shown
+    refused = called("explain", "torn")
+    assert (refused.returncode, "queries/torn.sql:1:36" in refused.stderr) == (2, True)
+
+
 def test_without_any_query_it_is_told_where_one_goes(called: Tidemark, tmp_path: Path) -> None:
     called("init")
     for path in (tmp_path / "queries").glob("*.sql"):

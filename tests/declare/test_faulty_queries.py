@@ -1,0 +1,91 @@
+"""A query whose file is wrong is set aside with its message; nothing else stops for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jobs.scheduled import chosen_queries, configured_as, unserved
+from lakehouse.declare.problems import ConfigError, Permanent
+from lakehouse.declare.settings import Settings, load_settings
+from lakehouse.home_checks import examine_home
+from lakehouse.queries.registered import as_published
+
+GOOD = "SELECT id FROM s WHERE x > 1"
+WRONG = {
+    "typo": "SELECT id FROM s\nWHERE y > 1",
+    "lost": "SELECT id FROM nowhere WHERE x > 1",
+    "bare": "SELECT",
+    "empty": "",
+    "called": "SELECT id FROM s WHERE odd(x)",
+}
+STREAM = """
+[streams.s]
+event_time = { column = "ts", unit = "s" }
+levels = ["1d forever"]
+keys = ["id"]
+columns = { x = "double" }
+source = { path = "s", format = "csv" }
+"""
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    folder = tmp_path / "queries"
+    folder.mkdir()
+    for name, text in {"good": GOOD, **WRONG}.items():
+        (folder / f"{name}.sql").write_text(text, encoding="utf-8")
+    (folder / "latin.sql").write_bytes(GOOD.encode() + b" -- \xe9")
+    (folder / "Shouted.sql").write_text(GOOD, encoding="utf-8")
+    (folder / "deep.sql").mkdir()
+    (folder / "gone.sql").symlink_to(folder / "nothing")
+    (tmp_path / "tidemark.toml").write_text(STREAM, encoding="utf-8")
+    return load_settings(tmp_path / "tidemark.toml", tmp_path / "home")
+
+
+def test_each_fault_is_its_querys_alone_with_file_line_and_column(settings: Settings) -> None:
+    assert list(settings.registered) == ["good"]
+    assert sorted(settings.faulty) == sorted([*WRONG, "latin", "Shouted", "deep", "gone"])
+    with pytest.raises(
+        ConfigError, match=r"typo.sql: 1 problem\n  queries/typo.sql:2:7: .* column 'y';"
+    ) as refused:
+        settings.query("typo")
+    assert isinstance(refused.value, Permanent)
+
+
+def test_its_task_fails_and_those_of_the_others_run(settings: Settings) -> None:
+    with configured_as(settings):
+        assert chosen_queries({}) == ["good"]
+        assert sorted(unserved({}, "query")[0]) == sorted(["good", *settings.faulty])
+        assert unserved({"queries": "good"}, "query")[0] == ["good"]
+
+
+def test_doctor_names_it(settings: Settings) -> None:
+    found = {each.check: each for each in examine_home(settings.layout, settings)}
+
+    assert found["query typo"].state == "wrong"
+    assert found["query typo"].found.startswith("queries/typo.sql:2:7: found the unknown column")
+
+
+def test_a_wrong_configuration_is_refused_with_the_faults_of_queries(
+    tmp_path: Path, settings: Settings
+) -> None:
+    config = tmp_path / "tidemark.toml"
+    config.write_text(STREAM.replace("csv", "xml"), encoding="utf-8")
+
+    with pytest.raises(ConfigError, match=r"source.format") as refused:
+        load_settings(config)
+
+    assert "queries/bare.sql:1:1" in {problem.key for problem in refused.value.problems}
+
+
+def test_its_published_tables_are_made_of_the_text_that_was_published(settings: Settings) -> None:
+    published = {"query": "typo", "statement": GOOD, "description": "What is above 1."}
+
+    before = {"typo": published, "good": {**published, "query": "good"}}
+    found = as_published(settings.faulty, before, settings.streams)
+
+    assert list(found) == ["typo"]
+    assert found["typo"].definition() == settings.query("good").definition()
+    assert found["typo"].description == "What is above 1."
