@@ -97,8 +97,8 @@ def missing_in(rows: pa.Table, stream: Stream, column: str) -> pa.ChunkedArray:
 
 def clocks_of(times: pa.ChunkedArray) -> Clocks:
     """Return the earliest and the latest time of day of event times, None where there are none."""
-    found = pc.min_max(pa.array(times.to_numpy() % DAY_US)).as_py()
-    return None if found["min"] is None else (found["min"], found["max"])
+    ends = pc.min_max(pa.array(times.to_numpy() % DAY_US)).as_py()
+    return None if ends["min"] is None else (ends["min"], ends["max"])
 
 
 def observed_stats(

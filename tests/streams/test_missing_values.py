@@ -85,8 +85,10 @@ def test_dates_that_are_taken_for_times_are_reported_beside_a_column_of_clock_ti
     figures = made.ingest()
 
     other = header.split(",")[1]
-    told = f"a.csv: all 4 rows of the batch are of 00:00:00, as day has dates only; the file also has {other}"
-    assert figures["changes"] == ([told] if is_reported else [])
+    reported = (
+        f"a.csv: all 4 rows of the batch are of 00:00:00, as day has dates only; the file also has {other}"
+    )
+    assert figures["changes"] == ([reported] if is_reported else [])
     assert made.rows("ledger", "schema_changes") == [(figures["changes"],)]
 
 

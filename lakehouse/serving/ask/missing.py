@@ -28,7 +28,7 @@ class Missing:
 
 
 def missing_of(
-    connection: duckdb.DuckDBPyConnection, question: Question, found: Sequence[Answer]
+    connection: duckdb.DuckDBPyConnection, question: Question, answers: Sequence[Answer]
 ) -> Missing | None:
     """Return how many rows behind answers have no value, None if all have one; the question must have been checked.
 
@@ -38,12 +38,12 @@ def missing_of(
         return None
     counted = answer(connection, replace(question, measure="*", aggregate="count", exact=False, limit=None))
     if question.limit:
-        keys = [one.key for one in found]
+        keys = [one.key for one in answers]
         counted = [one for one in counted if one.key in keys]
-    rows, values = (sum(one.rows for one in each) for each in (counted, found))
+    rows, values = (sum(one.rows for one in each) for each in (counted, answers))
     if rows <= values:
         return None
-    is_exact = all(one.rows_low == one.rows_high for one in (*counted, *found))
+    is_exact = all(one.rows_low == one.rows_high for one in (*counted, *answers))
     return Missing(rows, rows - values, is_exact)
 
 

@@ -233,6 +233,10 @@ def _narrow(separator: str, fields: int) -> Column:
     return F.when(is_wide, F.lit(separator * (fields + 1))).otherwise(F.col("text"))
 
 
+def _file_name() -> Column:
+    return F.substring_index("source_file", "/", -1)
+
+
 def _count(separator: str, quote: str) -> Column:
     """How many fields a line has, if its quotes are around whole fields."""
     mark, sign = re.escape(quote), re.escape(separator)
@@ -255,17 +259,16 @@ def _delimited(stream: Stream, wanted: FieldMap, layout: Layout, row: Column) ->
         return _nothing(
             wanted, f"missing_column: {', '.join(map(repr, absent))} not among {', '.join(layout)[:500]}"
         )
-    before, behind = expected_fields(layout, stream.source)
-    name = F.substring_index("source_file", "/", -1)
-    expected = F.concat(F.lit(before), name, F.lit(behind))
+    first, *behind = map(F.lit, expected_fields(layout, stream.source))
+    expected = F.concat(first, *(part for each in behind for part in (_file_name(), each)))
     nothing = F.lit(None).cast("string")
     if stream.source.format in _BY_TAB:
         texts = {n: nothing if place is None else F.get(row, F.lit(place)) for n, place in places.items()}
         fault = F.when(F.size(row) != len(layout), F.concat(expected, F.size(row).cast("string")))
     else:
         texts = {n: nothing if place is None else row[f"_c{place}"] for n, place in places.items()}
-        found = _count(stream.source.separator, stream.source.quote)
-        count = F.when(found == len(layout), F.lit(MISQUOTED)).otherwise(found.cast("string"))
+        number = _count(stream.source.separator, stream.source.quote)
+        count = F.when(number == len(layout), F.lit(MISQUOTED)).otherwise(number.cast("string"))
         fault = F.when(row["_all"].isNotNull(), F.concat(expected, count))
     if stream.source.format == "nfdump":
         texts |= {n: _as_seconds(text) for n, text in texts.items() if wanted.path(n) == "duration"}

@@ -102,8 +102,8 @@ def _repeated_of(text: Column, parents: Path, names: Sequence[str], listed: Path
         # A list of one binds the members, which would otherwise be parsed once a name.
         return F.get(F.transform(F.array(at(record, parents)), first), F.lit(0))
     inner = parents[len(listed) :]
-    found = F.transform(at(record, listed), lambda item: first(at(item, inner)))
-    return F.get(F.array_compact(found), F.lit(0))
+    each = F.transform(at(record, listed), lambda item: first(at(item, inner)))
+    return F.get(F.array_compact(each), F.lit(0))
 
 
 def _record(text: Column, schema: T.DataType) -> Column:
@@ -133,14 +133,14 @@ def _chain(parents: Path, last: T.DataType, listed: Path) -> T.DataType:
 
 def _children(paths: Iterable[str]) -> dict[Path, list[str]]:
     """Return the names that paths lead to or through, by the path of the object that has them."""
-    found: dict[Path, list[str]] = {}
+    children: dict[Path, list[str]] = {}
     for path in paths:
         parts = tuple(path.split("."))
         for depth, part in enumerate(parts):
-            names = found.setdefault(parts[:depth], [])
+            names = children.setdefault(parts[:depth], [])
             if part not in names:
                 names.append(part)
-    return found
+    return children
 
 
 def _parents(paths: Iterable[str], listed: Path) -> Iterator[Path]:
@@ -166,9 +166,9 @@ def _beside_path(text: Column, path: Path, listed: Path) -> Column:
     is_possible &= text.rlike(other) | text.rlike(_ESCAPED_NAME)
     # An empty list has no values that could be lost.
     is_other = ~F.startswith(raw, F.lit("{")) & (raw != "[]")
-    told = F.concat(
+    verdict = F.concat(
         F.lit(f"bad_value: {'.'.join(path)} is '"),
         F.substring(raw, 1, 100),
         F.lit("', expected an object; a list has values only where explode names it"),
     )
-    return F.when(is_possible, F.when(is_other, told))
+    return F.when(is_possible, F.when(is_other, verdict))

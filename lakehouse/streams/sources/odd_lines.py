@@ -150,9 +150,8 @@ class _Reader:
             raise Unsure
         cut = _cut(text, self.stream.source.separator, self.stream.source.quote)
         if len(cut) != len(layout):
-            before, behind = expected_fields(layout, self.stream.source)
             file = line["source_file"].rpartition("/")[2]
-            raise _Rejected(f"{before}{file}{behind}{len(cut)}")
+            raise _Rejected(f"{file.join(expected_fields(layout, self.stream.source))}{len(cut)}")
         texts = {name: None if place is None else cut[place] for name, place in at.items()}
         return [texts] if self.wanted.unpivot is None else self._items(texts, cut, layout)
 

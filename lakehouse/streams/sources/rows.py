@@ -187,9 +187,9 @@ def _date_text(event: Column) -> Column:
     day = F.lit(DAY_US).cast("bigint")
     # Rounded down, without leaving 64 bits.
     days = F.when(event >= 0, _div(event, day)).otherwise(-_div(-(event + 1), day) - 1)
-    found = F.date_add(F.lit("1970-01-01").cast("date"), days.cast("int"))
-    parts = (F.lpad(part.cast("string"), 2, "0") for part in (F.month(found), F.day(found)))
-    return F.concat_ws("-", F.year(found).cast("string"), *parts)
+    date = F.date_add(F.lit("1970-01-01").cast("date"), days.cast("int"))
+    parts = (F.lpad(part.cast("string"), 2, "0") for part in (F.month(date), F.day(date)))
+    return F.concat_ws("-", F.year(date).cast("string"), *parts)
 
 
 def _arrival_checks(stream: Stream) -> list[Column]:

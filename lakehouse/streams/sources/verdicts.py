@@ -26,12 +26,16 @@ def repeated(path: str) -> str:
     return f"malformed: the record has the member {path!r} more than once"
 
 
-def expected_fields(layout: Layout, source: Source) -> tuple[str, str]:
-    """Return what stands before and behind the name of a record's file when it has another number of fields."""
-    count = f"malformed: expected {len(layout or ())} fields, as "
+def expected_fields(layout: Layout, source: Source) -> list[str]:
+    """Return what is said of a record with another number of fields, in parts that its file's name joins.
+
+    The number found comes last.
+    """
+    count = f"malformed: expected {len(layout or ())} fields, as in "
     if source.kind == "kafka":
-        return f"{count}source.fields names for ", ", found "
-    return f"{count}in line 1 of ", ", found "
+        return [f"{count}source.fields, found "]
+    line = "the #fields" if source.format == "zeek" else "line 1"
+    return [f"{count}{line} of ", ", found "]
 
 
 def expected_bounds(stream: Stream) -> str:
@@ -64,8 +68,8 @@ def date_text(event_us: int) -> str:
     ('1970-01-01', '57971-02-25')
     """
     cycles, days = divmod(event_us // DAY_US, _CYCLE_DAYS)
-    found = _EPOCH + timedelta(days=days)
-    return f"{found.year + cycles * _CYCLE_YEARS}-{found.month:02d}-{found.day:02d}"
+    day = _EPOCH + timedelta(days=days)
+    return f"{day.year + cycles * _CYCLE_YEARS}-{day.month:02d}-{day.day:02d}"
 
 
 def out_of_bounds(text: str, event_us: int, stream: Stream) -> str:

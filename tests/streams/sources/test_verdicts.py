@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakehouse.declare.settings import load_settings
+from lakehouse.declare.stream import Source
 from lakehouse.streams import small_batch
-from lakehouse.streams.sources.verdicts import date_text
+from lakehouse.streams.sources.verdicts import date_text, expected_fields
 from tests.readings_lake import Lake
 
 if TYPE_CHECKING:
@@ -162,3 +163,20 @@ def test_a_column_may_count_texts_that_are_not_of_its_type_as_missing(
 def test_any_time_of_64_bits_has_a_date() -> None:
     found = [date_text(time) for time in (-(2**63), -1, 2**63 - 1)]
     assert found == ["-290308-12-21", "1969-12-31", "294247-01-10"]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ({"path": "x", "format": "csv"}, "malformed: expected 2 fields, as in line 1 of a.csv, found "),
+        ({"path": "x", "format": "zeek"}, "malformed: expected 2 fields, as in the #fields of a.csv, found "),
+        (
+            {"kind": "kafka", "servers": ["s:1"], "topics": ["t"], "format": "csv", "fields": ["a", "b"]},
+            "malformed: expected 2 fields, as in source.fields, found ",
+        ),
+    ],
+)
+def test_a_wrong_number_of_fields_is_measured_by_what_names_them(
+    source: dict[str, object], expected: str
+) -> None:
+    assert "a.csv".join(expected_fields(("a", "b"), Source.model_validate(source))) == expected
