@@ -106,6 +106,9 @@ def _print(found: Mapping[str, Any], settings: Settings) -> None:
             print_table(
                 text.HEADERS, [text.cells(facts) for facts in own], title=text.TITLE if is_mixed else ""
             )
+        for facts in own:
+            if facts.get("next_tick") and (waiting := text.waiting_in_words(facts)):
+                print(printable(f"{facts['query']}: the next tick is {waiting}"))
     _print_operators(found["queries"])
     for facts in found["queries"]:
         if facts["state"] == "stopped":

@@ -21,6 +21,7 @@ from lakehouse.queries.aggregate.query import (
 )
 from lakehouse.queries.runtime.batch_manifest import Scale
 from lakehouse.queries.runtime.batch_metrics import is_finished
+from lakehouse.queries.runtime.progress import progress_before
 from lakehouse.queries.runtime.state import (
     Declared,
     Facts,
@@ -61,6 +62,25 @@ class AggregateState(QueryState):
             "revised": self.metrics.total("revised"),
             "repaired": self.metrics.total_repaired("found"),
             "alarms": self._raised() if self.query.is_alarm else None,
+            "next_tick": self._next_tick(),
+        }
+
+    def _next_tick(self) -> Facts | None:
+        """Return the next tick and the streams whose rows it waits for; None before ticks are answered.
+
+        With IDLE it is also answered, without them, once some stream has a row from ``idle_from_us`` on.
+        """
+        if not self.metrics.finished:
+            return None
+        known, step = progress_before(self.layout, self.query, self.metrics.finished + 1), self.query.every_us
+        if known.until_us is None:
+            return None
+        tick_us, idle_us = (known.until_us // step + 1) * step, self.query.idle_us
+        newest = dict(zip(self.query.streams, known.newest_us, strict=True))
+        return {
+            "tick_us": tick_us,
+            "waits_for": [name for name, time in newest.items() if time is None or time < tick_us],
+            "idle_from_us": None if idle_us is None else tick_us + idle_us,
         }
 
     def _raised(self) -> int:

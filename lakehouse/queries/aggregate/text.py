@@ -70,7 +70,24 @@ def found_in_words(facts: Facts) -> Iterator[str]:
     if facts["final_before_us"] is not None:
         last = (facts["final_before_us"] - 1) // facts["every_us"] * facts["every_us"]
         yield f"final: ticks up to {time_text(last)}, rows beyond the streams' latest apart"
+    if facts["next_tick"]:
+        yield f"next tick: {next_tick_in_words(facts)}"
     yield to_repair_in_words(facts["to_repair"])
+
+
+def next_tick_in_words(facts: Facts) -> str:
+    """Return the next tick, what it waits for, and that alarms stay raised until then."""
+    known = facts["next_tick"]
+    waits = f"waits for rows of {' and '.join(known['waits_for'])} from then on"
+    if known["idle_from_us"] is not None:
+        waits += f", or for a row of any stream from {time_text(known['idle_from_us'])} on"
+    raised = f"; until then {facts['alarms']:,} raised alarms stay raised" if facts["alarms"] else ""
+    return f"{time_text(known['tick_us'])} {waits}{raised}"
+
+
+def waiting_in_words(facts: Facts) -> str | None:
+    """Return what the raised alarms of a query wait for; None where none is raised."""
+    return next_tick_in_words(facts) if facts["alarms"] and facts["next_tick"] else None
 
 
 def tables(facts: Facts) -> Iterator[Table]:

@@ -11,6 +11,7 @@ from lakehouse.queries.aggregate.live_answers import over_time
 from lakehouse.queries.aggregate.publish import AggregateSnapshot, snapshot_of
 from lakehouse.queries.aggregate.query import AggregateQuery
 from lakehouse.queries.aggregate.state import AggregateState
+from lakehouse.queries.aggregate.text import found_in_words, waiting_in_words
 from lakehouse.queries.runtime.batch_manifest import BatchManifest, write_manifest
 from lakehouse.queries.runtime.state import Declared, explain, overview
 from tests.queries.answered import EVERY, PLAIN, TEXT, Aggregated, Alarm, Answer, Logged, declare, us
@@ -222,3 +223,28 @@ def test_over_time_there_is_nothing_before_the_first_answer(tmp_path: Path) -> N
 
     for found in (before, after):
         assert (found.outputs, found.groups, found.revisions) == ([], 0, [])
+
+
+def test_the_next_tick_is_named_with_the_streams_that_it_waits_for(
+    tmp_path: Path, settings: Settings
+) -> None:
+    told(settings).write(settings.layout)
+    with_idle = declare(tmp_path / "other", busy=TEXT.replace("ALARM", "IDLE 1 MINUTE ALARM"))
+
+    facts = facts_of(settings)
+    known = facts_of(with_idle.model_copy(update={"home": settings.home}))["next_tick"]
+
+    assert facts["next_tick"] == {
+        "tick_us": us(105),
+        "waits_for": ["replies"],
+        "idle_from_us": None,
+    }
+    assert known == facts["next_tick"] | {"idle_from_us": us(165)}
+    sentence = "2026-01-01 00:01:45 waits for rows of replies from then on"
+    assert waiting_in_words(facts) == f"{sentence}; until then 2 raised alarms stay raised"
+    assert waiting_in_words({**facts, "alarms": 0}) is None
+    assert f"next tick: {sentence}; until then 2 raised alarms stay raised" in list(found_in_words(facts))
+
+
+def test_before_a_batch_no_tick_is_waited_for(settings: Settings) -> None:
+    assert facts_of(settings)["next_tick"] is None
