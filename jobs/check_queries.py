@@ -48,7 +48,12 @@ def _checked(settings: Settings, query: str) -> dict[str, Any]:
         return {"checks": 0, "failed": 0}
     frames = frames_of(tables, rows_to_take(tables, since))
     frames += measure_scans(tables, since)
-    return {**record_verdicts(settings, query, frames, tables.through, "query"), "gone": tables.gone}
+    try:
+        figures = record_verdicts(settings, query, frames, tables.through, "query")
+    finally:
+        # In the history now, whatever the verdict is: what is past fails one run only.
+        misses = tables.report_misses()
+    return {**figures, **misses, "gone": tables.gone}
 
 
 main = partial(run_for_queries, run)

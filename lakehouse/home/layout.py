@@ -183,6 +183,10 @@ class Home:
         """The last check of a stream or query that passed."""
         return self.root / "checked" / f"{subject}.passed.json"
 
+    def reported_misses(self, query: str) -> Path:
+        """The periods of a query below their recall that a check has reported."""
+        return self.root / "checked" / f"query-{query}.misses.json"
+
     @property
     def reports(self) -> Path:
         """Great Expectations' context."""

@@ -18,6 +18,7 @@ from lakehouse.algorithms.late_join.audit import Periods, Waiting, periods_of_st
 from lakehouse.home.layout import Home
 from lakehouse.queries.pairs.enough_slack import enough_slack, lateness_sql, needed_sql, slack_for_all_but
 from lakehouse.queries.pairs.query import PairsQuery, held_row_bytes
+from lakehouse.queries.pairs.reported_misses import ReportedMisses
 from lakehouse.queries.runtime.batch_metrics import BatchMetrics, is_finished, is_open
 from lakehouse.serving.ask.waits import WAITS, waits_in_sql, waits_over_time
 from lakehouse.serving.literals import parquet_of
@@ -79,6 +80,9 @@ class Completeness:
             "scored": scored,
             "met": met,
             "missed": scored - met,
+            "missed_since": min(
+                ReportedMisses.read(self.layout.reported_misses(query.name)).at, default=None
+            ),
             "missed_open": int(np.count_nonzero(missed & self.is_open)),
             "worst": [self._miss(place) for place in self._worst(missed)],
             **self._all(),

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,13 +23,14 @@ from lakehouse.algorithms.rollup.levels import floor_to
 from lakehouse.declare.stream import Stream
 from lakehouse.home.layout import Home
 from lakehouse.queries.pairs.query import PairsQuery
+from lakehouse.queries.pairs.reported_misses import ReportedMisses
 from lakehouse.queries.runtime import tables
 from lakehouse.queries.runtime.checks import COUNTS, QueryTables, scanned
 from lakehouse.queries.runtime.tables import NewTable, as_columns, output_types, tables_of_repairs
 from lakehouse.spark.deviations import Frame
 
 if TYPE_CHECKING:
-    from lakehouse.algorithms.late_join.contract import Bools
+    from lakehouse.algorithms.late_join.contract import Bools, Int64s
 
 _NEWEST = ("left_newest_us", "right_newest_us")
 
@@ -54,8 +57,28 @@ class PairsTables(QueryTables):
         return isinstance(self.query.condition, Equality)
 
     def own_frames(self) -> Sequence[Frame]:
-        """Return the frame of periods."""
-        return [Frame("periods", (), [{"missed_share": missed_share(self)}])]
+        """Return the frame of periods: their share of misses counts as long as one of them is not reported yet."""
+        missed, share = self._misses
+        is_new = not bool(self._reported.contain(missed).all())
+        shares = {"missed_share": share if is_new else 0.0, "reported_share": 0.0 if is_new else share}
+        return [Frame("periods", (), [shares])]
+
+    def report_misses(self) -> dict[str, Any]:
+        """Note the misses as reported; return how many there are and when the first was reported, nothing of none."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        reported = self._reported.with_more(self._misses[0], self.query.step_us, now)
+        reported.write(self.layout.reported_misses(self.query.name))
+        if not reported.at:
+            return {}
+        return {"missed_periods": len(self._misses[0]), "missed_since": min(reported.at)}
+
+    @cached_property
+    def _misses(self) -> tuple[Int64s, float]:
+        return missed_periods(self)
+
+    @cached_property
+    def _reported(self) -> ReportedMisses:
+        return ReportedMisses.read(self.layout.reported_misses(self.query.name))
 
 
 def open_tables(layout: Home, query: PairsQuery, since: int, published_us: int | None) -> PairsTables | None:
@@ -65,13 +88,17 @@ def open_tables(layout: Home, query: PairsQuery, since: int, published_us: int |
     return PairsTables.opened(layout, query, rows, by, published_us=published_us)
 
 
-def missed_share(tables: PairsTables) -> float:
-    """Return the share of periods below the recall asked for, of those with enough pairs in which nothing is open."""
+def missed_periods(tables: PairsTables) -> tuple[Int64s, float]:
+    """Return the starts of periods below the recall asked for, and their share.
+
+    Periods count that have enough pairs and in which nothing is open.
+    """
     audited = _audited(tables)
     open_rows = _waiting(tables).inside(audited.start_us, tables.query.period_us)
     known = audited.is_scored & (open_rows == 0)
     missed = known & (audited.recall < tables.query.recall)
-    return int(np.count_nonzero(missed)) / max(1, int(np.count_nonzero(known)))
+    starts = audited.start_us[missed]
+    return starts, len(starts) / max(1, int(np.count_nonzero(known)))
 
 
 def _audited(tables: PairsTables) -> Periods:

@@ -67,6 +67,7 @@ def found_in_words(facts: Facts) -> Iterator[str]:
     """Yield how complete the query has been and what a repair still has to look at."""
     found = facts["completeness"]
     still = f", {found['missed_open']:,} of them open" if found["missed_open"] else ""
+    still += f" (known since {found['missed_since'][:16].replace('T', ' ')})" if found["missed_since"] else ""
     yield (
         f"periods: {found['periods']:,} with pairs, {found['scored']:,} scored (100 pairs or more), "
         f"{found['met']:,} met {facts['recall']:g}, {found['missed']:,} missed{still}"

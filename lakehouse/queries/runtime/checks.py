@@ -91,6 +91,10 @@ class QueryTables:
         """Logged rows whose partners may lie where raw rows are deleted."""
         return self.metrics.total_repaired("gone")
 
+    def report_misses(self) -> dict[str, Any]:
+        """Note what a check has reported of the past, which the next check does not report again; return figures."""
+        return {}
+
     def own_frames(self) -> Sequence[Frame]:
         """Return the frames that only a query of this kind has."""
         return ()

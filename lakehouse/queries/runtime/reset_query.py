@@ -45,6 +45,7 @@ def forget(layout: Home, query: str) -> int:
         for path in {*plans.iterdir(), *shared_in(plans)}:
             if path.name != "query":
                 drop(path)
+        layout.reported_misses(query).unlink(missing_ok=True)
         drop(plans / "query")
         plans.rmdir()
         return size

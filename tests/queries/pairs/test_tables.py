@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from lakehouse.declare.settings import QualitySettings
 from lakehouse.home.layout import Home
-from lakehouse.queries.pairs.tables import PairsTables, missed_share, open_tables
+from lakehouse.queries.pairs.reported_misses import ReportedMisses
+from lakehouse.queries.pairs.tables import PairsTables, missed_periods, open_tables
 from lakehouse.queries.runtime.checks import frames_of
 from quality.rules import load_rules
 from tests.queries.joins import ANSWERS, SECOND, Joined, Logged, Pair
@@ -120,19 +122,42 @@ def test_the_share_of_periods_below_the_recall_asked_for(tmp_path: Path) -> None
     joined = Joined([*periods(0.95, 0.89, 0.9, 1.0), Pair(10**9, "repair")], repairs=(1,))
 
     # Ten periods hold each minute's pairs, but no period begins before the first.
-    assert missed_share(opened(tmp_path, joined)) == pytest.approx(10 / 31)
+    assert missed_periods(opened(tmp_path, joined))[1] == pytest.approx(10 / 31)
+
+
+def test_a_period_that_missed_its_recall_fails_the_first_check_and_is_known_to_the_next(
+    tmp_path: Path,
+) -> None:
+    joined = Joined([*periods(0.95, 0.89, 0.9, 1.0), Pair(10**9, "repair")], repairs=(1,))
+    first = opened(tmp_path, joined)
+    limit = next(rule for rule in load_rules()["periods"] if rule.metric == "missed_share")
+    assert frames(first)["periods"][0]["missed_share"] > limit.limit(QualitySettings())
+    told = first.report_misses()
+
+    again = opened(tmp_path, joined)
+
+    assert frames(again)["periods"] == [{"missed_share": 0.0, "reported_share": pytest.approx(10 / 31)}]
+    assert told["missed_periods"] == 10 and again.report_misses() == told
+    # A stretch that comes later is new.
+    worse = [*joined.pairs, *periods(0.5, 0.5, start=3600 * SECOND)]
+    later = opened(tmp_path / "later", replace(joined, pairs=worse))
+    ReportedMisses.read(again.layout.reported_misses("answers")).write(
+        later.layout.reported_misses("answers")
+    )
+    assert frames(later)["periods"][0]["missed_share"] > 0.1
+    assert later.report_misses()["missed_periods"] > 10
 
 
 def test_periods_in_which_a_repair_may_find_more_are_not_counted(tmp_path: Path) -> None:
     pairs = [*periods(0.5), *periods(0.95, start=600 * SECOND)]
     waiting = Joined(pairs, [Logged(SECOND, 0, 2)], batches=2, repairs=(1,), newest_us=1000 * SECOND)
 
-    assert missed_share(opened(tmp_path / "waiting", waiting)) == 0
-    assert missed_share(opened(tmp_path / "repaired", replace(waiting, repairs=(2,)))) > 0.4
+    assert missed_periods(opened(tmp_path / "waiting", waiting))[1] == 0
+    assert missed_periods(opened(tmp_path / "repaired", replace(waiting, repairs=(2,))))[1] > 0.4
 
 
 def test_only_what_is_published_is_audited(tmp_path: Path) -> None:
     joined = Joined([*periods(0.5), *periods(0.95, start=600 * SECOND)], repairs=(1,), newest_us=700 * SECOND)
 
-    assert missed_share(opened(tmp_path / "all", joined)) > 0.4
-    assert missed_share(opened(tmp_path / "late", joined, 500 * SECOND)) == 0
+    assert missed_periods(opened(tmp_path / "all", joined))[1] > 0.4
+    assert missed_periods(opened(tmp_path / "late", joined, 500 * SECOND))[1] == 0
