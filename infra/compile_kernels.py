@@ -1,7 +1,7 @@
 """``python -m infra.compile_kernels``, part of ``make setup``: compile the loops that joins and aggregates run.
 
 numba keeps what it compiles beside the source, so the first batches of a home, and tests, find it there. The loops are
-compiled by use, on a handful of rows; one that is not reached here is compiled when it is first called.
+compiled by use, on a handful of rows, with the types that the jobs use: a test compares them with those of a run.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
 from multiprocessing import get_context
+from typing import Any
 
 import numpy as np
 
@@ -20,9 +21,8 @@ AGGREGATES = "lakehouse.algorithms.join_aggregate"
 def main() -> int:
     """Compile in two processes, and say how long that took."""
     started = time.monotonic()
-    # What takes longest first.
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
-        for done in [pool.submit(each) for each in (compile_pairs, compile_aggregates, compile_others)]:
+        for done in [pool.submit(each) for each in STEPS]:
             done.result()
     print(f"compiled in {time.monotonic() - started:.0f} s")
     return 0
@@ -37,8 +37,9 @@ def compile_pairs() -> None:
     from lakehouse.algorithms.late_join.repair import missing_pairs
 
     dice = np.random.default_rng(0)
-    event = np.arange(100) - dice.integers(0, 20, 100)
-    rows = Batch.of(np.arange(100) % 2, event, key=np.arange(100) % 3, numbers=dice.random((100, 2)))
+    # More than the ring of a new join holds.
+    event = np.arange(2000) - dice.integers(0, 20, 2000)
+    rows = Batch.of(np.arange(2000) % 2, event, key=np.arange(2000) % 3, numbers=dice.random((2000, 2)))
     where = (Comparison(0, "<=", 0, 1.0),)
     for condition in (Equality(where), Equality(), Band(0.5), Distance(0.5)):
         policies = [PerSource(0.9, 20, 5, granularity_us=1) for _ in range(2)]
@@ -48,6 +49,8 @@ def compile_pairs() -> None:
         again.advance((200, 200))
         policies[0].count_missed(rows.side, rows.event_us, rows.event_us, rows.event_us)
         missing_pairs(condition, 6, rows, np.arange(10), rows.event_us[:10], np.zeros(10, np.int64))
+        # Where most rows are logged, the others are not looked for.
+        missing_pairs(condition, 6, rows, np.arange(2000), rows.event_us, np.zeros(2000, np.int64))
 
 
 def compile_aggregates() -> None:
@@ -74,6 +77,24 @@ def compile_aggregates() -> None:
         again.process(rows[60:], 60)
         missing(shape, rows, rows.enter_us + 3, 2)
     _run_examples(*(f"{AGGREGATES}.{name}" for name in ("factorised", "multiway")))
+
+
+def compile_rollups() -> None:
+    """Add up the nodes of measures and counters."""
+    from lakehouse.algorithms.rollup.counter_kernels import COUNTER, fold_nodes
+    from lakehouse.algorithms.rollup.runs import sum_runs
+
+    ends, is_there = np.array([0, 2, 3]), np.ones(3, np.bool_)
+    out = np.empty(2), np.empty(2), np.empty(2, np.int8)
+    # Of rows, and of nodes that Arrow has read.
+    for offsets, values in ((ends, np.ones(3)), (_of_arrow(ends.astype(np.int32)), _of_arrow(np.ones(3)))):
+        sum_runs(offsets, values, values, is_there, is_there, *out)
+    fold_nodes(np.zeros(3, COUNTER), 2)
+
+
+def _of_arrow(column: Any) -> Any:
+    column.flags.writeable = False
+    return column
 
 
 def compile_others() -> None:
@@ -104,6 +125,10 @@ def _scan() -> None:
     executor.offer("s", pa.record_batch({"x": pa.array([1, 2, 3])}))
     while executor.step():
         executor.results()
+
+
+# What takes longest first.
+STEPS = (compile_pairs, compile_aggregates, compile_others, compile_rollups)
 
 
 def _run_examples(*modules: str) -> None:

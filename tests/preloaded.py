@@ -28,8 +28,7 @@ for package in PACKAGES:
         import_module(found.name)
 for name in LATER:
     import_module(name)
-compile_kernels.compile_pairs()
-compile_kernels.compile_aggregates()
-compile_kernels.compile_others()
+for compile_loops in compile_kernels.STEPS:
+    compile_loops()
 for is_shared in (False, True):
     bound(macros(is_shared=is_shared))

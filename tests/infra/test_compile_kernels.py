@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -30,3 +34,17 @@ def test_set_up_reaches_the_loops_of_every_kind(
     for kernel in kernels:
         module, _, name = kernel.rpartition(".")
         assert getattr(import_module(f"lakehouse.algorithms.{module}"), name).signatures
+
+
+@pytest.mark.slow
+def test_a_run_of_every_kind_of_query_compiles_nothing_that_set_up_has_not(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.infra.signatures", str(tmp_path)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert json.loads(ended.stdout[ended.stdout.index("{") :]) == {}

@@ -32,6 +32,16 @@ NO_SOURCE = -(2**63)
 FAR_PAST_US, FAR_FUTURE_US = -(2**60), 2**60
 
 
+def read_only(column: Any) -> Any:
+    """Return a column as compiled loops take it, whoever made it: in one piece, and not to be changed.
+
+    A loop is compiled for each combination of these properties that it meets, which takes seconds.
+    """
+    fixed = np.ascontiguousarray(column).view()
+    fixed.flags.writeable = False
+    return fixed
+
+
 @dataclass(frozen=True)
 class Batch:
     """Rows of both streams in processing order; made by ``Batch.of``, which checks and fills in.
@@ -75,16 +85,17 @@ class Batch:
         n = len(side)
         plain = np.zeros((n, 0)) if numbers is None else np.asarray(numbers, np.float64)
         keys = np.zeros(n, np.int64) if key is None else np.asarray(key, np.int64)
-        batch = cls(
-            side=side,
-            event_us=event,
-            arrival_us=event if arrival_us is None else np.asarray(arrival_us, np.int64),
-            row=np.arange(n) if row is None else np.asarray(row, np.int64),
-            key=keys,
-            missing=np.zeros(n, np.bool_) if missing is None else np.asarray(missing, np.bool_),
-            numbers=np.ascontiguousarray(plain.reshape(n, -1) if n else plain.reshape(0, plain.shape[-1])),
-            source=keys if source is None else np.asarray(source, np.int64),
-        )
+        columns = {
+            "side": side,
+            "event_us": event,
+            "arrival_us": event if arrival_us is None else np.asarray(arrival_us, np.int64),
+            "row": np.arange(n) if row is None else np.asarray(row, np.int64),
+            "key": keys,
+            "missing": np.zeros(n, np.bool_) if missing is None else np.asarray(missing, np.bool_),
+            "numbers": plain.reshape(n, -1) if n else plain.reshape(0, plain.shape[-1]),
+            "source": keys if source is None else np.asarray(source, np.int64),
+        }
+        batch = cls(**{name: read_only(column) for name, column in columns.items()})
         batch._validate()
         return batch
 

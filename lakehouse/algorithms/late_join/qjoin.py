@@ -62,6 +62,7 @@ from lakehouse.algorithms.late_join.contract import (
     Outcome,
     Snapshot,
     online_pairs,
+    read_only,
 )
 from lakehouse.algorithms.late_join.probing import Plan
 from lakehouse.algorithms.late_join.qjoin_kernels import BLOCK, join_rows
@@ -129,7 +130,7 @@ class QJoin:
         Raises:
             ValueError: the batch lacks columns of numbers that the condition reads.
         """
-        cells, usable = self._plan.cells(batch)
+        cells, usable = map(read_only, self._plan.cells(batch))
         refused = np.zeros(len(batch), np.bool_)
         pairs: list[Int64s] = []
         logs: list[Int64s] = []
@@ -137,7 +138,7 @@ class QJoin:
             part = slice(start, start + CHUNK)
             numbers = batch.numbers[part, : self._plan.columns]
             columns = batch.side, batch.event_us, batch.arrival_us, batch.row, cells
-            own = np.ascontiguousarray(numbers), usable[part], batch.source[part]
+            own = read_only(numbers), usable[part], batch.source[part]
             rows = *(column[part] for column in columns), *own
             self._process_chunk(rows, refused[part], pairs, logs)
         return Outcome(_as_pairs(pairs), _as_log(logs), np.flatnonzero(refused))

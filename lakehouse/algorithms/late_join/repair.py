@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lakehouse.algorithms.late_join.contract import LEFT, NO_TIME, Pairs
+from lakehouse.algorithms.late_join.contract import LEFT, NO_TIME, Pairs, read_only
 from lakehouse.algorithms.late_join.probing import Plan
 from lakehouse.algorithms.late_join.repair_kernels import join_in_order, keep_reached, mark_reached
 
@@ -63,7 +63,7 @@ def missing_pairs(
             f"expected one horizon per logged row, found {len(horizon_us)} for {len(logged)} rows"
         )
     plan = Plan.of(condition)
-    cells, usable = plan.cells(rows)
+    cells, usable = map(read_only, plan.cells(rows))
     can = usable[logged]
     logged_at, horizon_us = logged[can], horizon_us[can]
     kept = _reached(plan, window_us, rows, cells, usable, logged_at, horizon_us)
