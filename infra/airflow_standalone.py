@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -26,7 +26,7 @@ from infra.airflow_home import environment, preparing_metadata
 from lakehouse.declare.settings import Settings
 
 HEALTHY_WITHIN_S = 180
-STOPS_WITHIN_S = 8
+STOPS_WITHIN_S = 2
 PASSWORDS = "simple_auth_manager_passwords.json.generated"
 
 
@@ -52,23 +52,18 @@ class Service:
         return {name: str(part.get("status")) for name, part in found.items() if isinstance(part, dict)}
 
 
-def start(settings: Settings, port: int = 8080, progress: Callable[[str], None] = print) -> int:
-    """Serve Airflow on a home until Ctrl-C, then return 0.
+def start(settings: Settings, port: int = 8080, progress: Callable[[str], None] = print) -> NoReturn:
+    """Serve Airflow on a home until SIGTERM or Ctrl-C interrupts it.
 
     Raises:
         AirflowDidNotStart: when it is not healthy in time, with the log to read.
     """
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     progress(f"starting Airflow on {settings.home} (about 30 s) ...")
     with serving(settings, port) as service:
         progress(f"Airflow: {service.url}   user admin, password in {service.passwords}")
         progress(f"logs: {service.logs}   stop: Ctrl-C")
-        try:
-            while True:
-                time.sleep(1)
-        except KeyboardInterrupt:
-            progress("stopping Airflow ...")
-    return 0
+        while True:
+            time.sleep(1)
 
 
 @contextmanager

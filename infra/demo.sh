@@ -26,14 +26,30 @@ export TIDEMARK_CONFIG=$folder/tidemark.toml
 tidemark=$PWD/.venv/bin/tidemark
 started=$SECONDS
 
+# A shell looks at signals between its commands: the long ones run beside it, so that they end with it.
+beside() {
+    "$@" &
+    wait $!
+}
+
+ended() {
+    trap '' TERM INT
+    # shellcheck disable=SC2046
+    kill $(jobs -p) 2>/dev/null || true
+    wait
+    exit "$1"
+}
+trap 'ended 143' TERM
+trap 'ended 130' INT
+
 step() {
     printf '\n$ tidemark %s\n' "$*"
-    "$tidemark" "$@"
+    beside "$tidemark" "$@"
 }
 
 run() {
     printf '\n$ tidemark run      (log: %s)\n' "$TIDEMARK_HOME/airflow/logs/run.log"
-    $run run >"$folder/run.txt"
+    beside $run run >"$folder/run.txt"
     printf 'all figures: %s\n' "$folder/run.txt"
 }
 

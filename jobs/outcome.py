@@ -18,6 +18,7 @@ from typing import Any
 from lakehouse.declare.settings import Settings
 from lakehouse.home.integrity import naming_damage
 from lakehouse.home.outcomes import error_text, record
+from lakehouse.service.ending import leave_if_heard
 from lakehouse.service.lineage import JobRun
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ def recorded(job: str, settings: Settings, stream: str, work: Callable[[], dict[
     """
     from lakehouse.spark.session import naming_death
 
+    leave_if_heard()
     started, clock = datetime.now(UTC), time.perf_counter()
     lineage = JobRun(settings, job, stream)
     lineage.started()

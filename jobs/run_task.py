@@ -19,6 +19,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from jobs.run_dags import ORDER, WATCHING
 from lakehouse.home.outcomes import error_text
+from lakehouse.service.ending import listen
 
 
 def function_of(dag: str, task: str) -> Callable[..., Any]:
@@ -65,4 +66,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    # The first process of a container gets no signal that it does not handle.
+    listen()
     raise SystemExit(main())

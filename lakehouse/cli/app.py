@@ -1,7 +1,7 @@
 """The application: global options, how errors end a command, and exit codes.
 
 0: the command succeeded; 1: it failed; 2: wrong usage or configuration, including a name that is neither declared nor
-published.
+published; 143: SIGTERM ended it; 130: SIGINT did, which Ctrl-C sends.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from lakehouse.cli.commands import (
 from lakehouse.cli.options import Globals, WrongUsage
 from lakehouse.declare.problems import ConfigError
 from lakehouse.home.ownership import keep_private
+from lakehouse.service import ending
 
 # In the order in which the help lists them.
 COMMANDS = (
@@ -93,7 +94,8 @@ def _globals(
 
     Form: tidemark [--config FILE] [--home DIR] COMMAND ... [--json]
 
-    Exit codes: 0 done; 1 the command failed; 2 wrong usage or configuration, including an unknown name. An error is
+    Exit codes: 0 done; 1 the command failed; 2 wrong usage or configuration, including an unknown name; 143 ended by
+    SIGTERM, 130 by Ctrl-C. An error is
     one message on stderr. With --json it is the object {"error": {"kind", "message"}} on stdout instead, so that
     stdout is always one JSON document. TIDEMARK_DEBUG=1 adds the traceback.
     """
@@ -113,7 +115,10 @@ for _module in COMMANDS:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command line and leave with its exit code."""
     keep_private()
+    ending.listen()
     code = call(sys.argv[1:] if arguments is None else arguments)
+    if number := ending.heard():
+        ending.leave(128 + number)
     # Airflow's modules are a million objects, which the interpreter's end would look through several times.
     gc.freeze()
     sys.exit(code)
@@ -126,7 +131,8 @@ def call(arguments: Sequence[str]) -> int:
         code = _command()(args=list(arguments) or ["--help"], prog_name="tidemark", standalone_mode=False)
         sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
-        print("interrupted", file=sys.stderr)
+        print("interrupted", file=sys.stderr, flush=True)
+        sys.stdout.flush()
         return INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has gone; Python would complain once more while closing stdout.

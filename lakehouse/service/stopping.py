@@ -1,9 +1,8 @@
-"""A stop that signals ask for: the first one lets running tasks end, the second ends the process."""
+"""A stop that a signal asks for: running tasks may end, as long as the process may take to end (``ending.py``)."""
 
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -11,17 +10,15 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 
 log = logging.getLogger(__name__)
-AT_ONCE = 130
 
 
 class Stop(threading.Event):
-    """An event that the first SIGTERM or SIGINT sets; the second ends the process."""
+    """An event that the first SIGTERM or SIGINT sets."""
 
     def __init__(self) -> None:
         super().__init__()
         # A signal may come while this thread holds the lock of an event or a log: only such a queue needs none.
         self._heard: SimpleQueue[int] = SimpleQueue()
-        self._count = 0
         threading.Thread(target=self._obey, name="signals", daemon=True).start()
 
     def listen(self) -> None:
@@ -30,9 +27,6 @@ class Stop(threading.Event):
             signal.signal(number, self._hear)
 
     def _hear(self, number: int, _: object) -> None:
-        self._count += 1
-        if self._count > 1:
-            os._exit(AT_ONCE)
         self._heard.put(number)
 
     def _obey(self) -> None:

@@ -6,8 +6,6 @@ import sys
 
 import pytest
 
-from lakehouse.service.stopping import AT_ONCE
-
 WAITS = """
 import time
 from lakehouse.service.stopping import until_signalled
@@ -36,11 +34,3 @@ def test_the_first_signal_lets_the_block_end_by_itself(number: signal.Signals) -
         assert process.communicate(timeout=20)[0] == "stopping\ndone\n"
 
     assert process.returncode == 0
-
-
-def test_the_second_signal_ends_the_process_at_once() -> None:
-    with waiting(60) as process:
-        process.send_signal(signal.SIGTERM)
-        assert process.stdout is not None and process.stdout.readline() == "stopping\n"
-        process.send_signal(signal.SIGINT)
-        assert process.wait(20) == AT_ONCE

@@ -12,7 +12,7 @@ EXAMPLES = (
 )
 
 
-def airflow(context: typer.Context) -> int | None:
+def airflow(context: typer.Context) -> None:
     """Start Airflow's scheduler and pages on this home.
 
     The command runs until it is interrupted.
@@ -20,5 +20,4 @@ def airflow(context: typer.Context) -> int | None:
     settings = globals_of(context).settings()
     from infra.airflow_standalone import start
 
-    code: int | None = start(settings)
-    return code
+    start(settings)

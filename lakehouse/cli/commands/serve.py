@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import threading
 from typing import Annotated, NoReturn
@@ -12,6 +11,7 @@ import typer
 
 from lakehouse.cli.options import Globals, WrongUsage, declared, duration, globals_of
 from lakehouse.home.layout import Home
+from lakehouse.service import ending
 
 EXAMPLES = (
     "tidemark serve",
@@ -35,9 +35,9 @@ def serve(
     """Ingest, roll up, run queries and publish continuously.
 
     Can run beside Airflow: its DAGs for these jobs skip, and repair, checks and maintenance stay with Airflow. A
-    stream that fails is tried again later, while the others continue. SIGTERM or Ctrl-C lets the running jobs finish
-    and stops within 30 s; a second signal stops at once. Safe to kill anywhere: the next start continues. Log lines
-    go to stdout.
+    stream that fails is tried again later, while the others continue. SIGTERM or Ctrl-C gives the running jobs three
+    seconds to finish and stops within five; a second signal stops at once. Safe to kill anywhere: the next start
+    continues. Log lines go to stdout.
     """
     from lakehouse.service.logs import set_up
 
@@ -83,11 +83,8 @@ def _answer(options: Globals, bind: str) -> None:
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process now, without taking the interpreter down.
-
-    Threads of works that are cut off would keep it, and are safe to kill. Threads of metrics, answers and libraries
-    still run after an orderly stop too, and one that is in compiled code then crashes the process.
-    """
+    """End the process now: threads of works that are cut off, of metrics and of answers would keep it."""
     logging.shutdown()
     sys.stdout.flush()
-    os._exit(code)
+    number = ending.heard()
+    ending.leave(128 + number if number else code)
