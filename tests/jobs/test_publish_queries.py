@@ -98,7 +98,7 @@ def test_what_is_joined_repaired_and_checked_is_what_analysts_read(
 
     assert (first["is_new"], again["is_new"], second["version"]) == (True, False, 2)
     assert (second["queries"], second["queries_left_out"]) == (2, [])
-    assert [(found["checks"], found["failed"], found["gone"]) for found in checked] == [(9, 0, 0)] * 2
+    assert [(found["checks"], found["failed"], found["gone"]) for found in checked] == [(10, 0, 0)] * 2
     assert [(batches, repairs, open_rows > 0) for batches, repairs, open_rows, _ in before] == [
         (1, 0, True)
     ] * 2
