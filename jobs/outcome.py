@@ -55,6 +55,8 @@ def recorded(job: str, settings: Settings, stream: str, work: Callable[[], dict[
         lineage.ended(error)
         for listener in list(_listeners):
             listener(outcome)
+        # Airflow would take an interruption for the failure of one task, and go on with the next.
+        leave_if_heard()
 
 
 def job_of(run: Callable[..., Any]) -> str:

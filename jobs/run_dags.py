@@ -22,7 +22,7 @@ from jobs.outcome import ALL_STREAMS, Outcome, is_count, reporting
 from jobs.scheduled import ALL_QUERIES, configured_as
 from lakehouse.declare.settings import Settings
 from lakehouse.home.heartbeats import served_by
-from lakehouse.service.ending import interrupting_jobs, leave_if_heard
+from lakehouse.service.ending import interrupting_jobs
 
 ORDER = ("ingest", "rollups", "queries", "repair", "quality", "publish", "maintain")
 # Only a schedule runs these: they watch other processes.
@@ -72,9 +72,7 @@ def run(
         configured_as(settings),
         reporting(outcomes.append),
         reporting(lambda outcome: _tell(outcome, progress, aloud)),
-        # Airflow would take an interruption for the failure of one task, and go on with the next.
         interrupting_jobs(),
-        reporting(lambda _: leave_if_heard()),
     ):
         for name in (each for each in ORDER if each not in OF_QUERIES or _has_queries(settings, each)):
             before = len(outcomes)

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 # An orderly end may take so long, and children that are asked to end so long.
-WITHIN_S, CHILDREN_WITHIN_S = 3.5, 0.8
+WITHIN_S, CHILDREN_WITHIN_S = 3.0, 0.5
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 # Sent by this process to its own main thread; no library used here handles it.
 _INTERRUPTING = signal.SIGUSR2

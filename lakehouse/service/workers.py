@@ -17,7 +17,7 @@ from lakehouse.service.tasks import Task
 
 BEAT_S = 1.0
 # How long a stop waits for running tasks; what takes longer is cut off, and run again after the next start.
-STOPS_WITHIN_S = 3.0
+STOPS_WITHIN_S = 2.0
 
 
 class WorkerEnded(RuntimeError):

@@ -35,7 +35,7 @@ def serve(
     """Ingest, roll up, run queries and publish continuously.
 
     Can run beside Airflow: its DAGs for these jobs skip, and repair, checks and maintenance stay with Airflow. A
-    stream that fails is tried again later, while the others continue. SIGTERM or Ctrl-C gives the running jobs three
+    stream that fails is tried again later, while the others continue. SIGTERM or Ctrl-C gives the running jobs two
     seconds to finish and stops within five; a second signal stops at once. Safe to kill anywhere: the next start
     continues. Log lines go to stdout.
     """
