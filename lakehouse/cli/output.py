@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
 import time
 import traceback
@@ -15,10 +16,26 @@ from typing import Any
 
 import typer
 
+from lakehouse.cli.table_layout import Table, broken, fitted, padded
 from lakehouse.declare.problems import ConfigError
 from lakehouse.declare.timestamps import format_timestamp
 
 _PROJECT = f"{Path(__file__).parents[2]}{os.sep}"
+# Headers and figures whose numbers name something: they are copied, not added up.
+_IDENTIFIERS = frozenset(
+    {
+        "batch",
+        "version",
+        "level",
+        "pid",
+        "port",
+        "offset",
+        "current",
+        "published through batch",
+        "through",
+        "since",
+    }
+)
 _LATER_CONTROLS = re.compile("[\x7f-\x9f\u2028\u2029]")
 
 
@@ -49,18 +66,35 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() or letter in "\t\n" else "\ufffd" for letter in text)
 
 
-def print_table(headers: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
+def terminal_width() -> int | None:
+    """Return the columns of the terminal that stdout is, None for a pipe or a file."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def print_table(
+    headers: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "", verbatim: bool = False
+) -> None:
     """Print a table; columns that hold only numbers are set to the right.
 
-    A terminal gets one that fits its width. A pipe has no width: there each row is one line, and rich, which costs a
-    tenth of a second, is not loaded.
+    A terminal gets one that fits its width: texts are broken, and columns that do not fit beside the others follow
+    below, after the first column once more. A pipe has no width: there each row is one line. ``verbatim``: numbers
+    are printed as they are, to be copied into a statement.
     """
     to_right = [_is_number([row[place] for row in rows]) for place in range(len(headers))]
-    cells, title = [[cell(value) for value in row] for row in rows], printable(title)
-    if sys.stdout.isatty():
-        _print_rich(headers, cells, to_right, title)
-    else:
-        _print_plain(headers, cells, to_right, title)
+    shown = str_of if verbatim else cell
+    cells = [[shown(value, name) for name, value in zip(headers, row, strict=True)] for row in rows]
+    width = terminal_width()
+    if width is None:
+        cells = [[text.replace("\n", "\\n") for text in row] for row in cells]
+    for place, table in enumerate(fitted(headers, cells, to_right, width)):
+        _print_plain(table, "" if place else printable(title), is_first=place == 0)
+
+
+def print_line(text: str) -> None:
+    """Print a sentence, broken at the width of the terminal; in one line where there is none."""
+    width = terminal_width()
+    for line in printable(text).split("\n"):
+        print("\n".join(broken(line, width)) if width else line)
 
 
 def _is_number(values: Sequence[Any]) -> bool:
@@ -68,58 +102,54 @@ def _is_number(values: Sequence[Any]) -> bool:
     return bool(known) and all(isinstance(v, int | float) and not isinstance(v, bool) for v in known)
 
 
-def _print_plain(
-    headers: Sequence[str], rows: Sequence[Sequence[str]], to_right: Sequence[bool], title: str
-) -> None:
-    widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
-    rule = ["-" * width for width in widths]
-    if title:
-        print(f"\n{title}")
-    for row in (headers, rule, *rows):
-        aligned = zip(row, widths, to_right, strict=True)
-        print(
-            "  ".join(
-                f"{text:>{width}}" if right else f"{text:<{width}}" for text, width, right in aligned
-            ).rstrip()
-        )
+def _print_plain(table: Table, title: str, is_first: bool) -> None:
+    if title or not is_first:
+        print("\n" + title)
+    for row in (table.headers, ["-" * width for width in table.widths], *table.rows):
+        lines = [text.split("\n") for text in row]
+        for place in range(max(map(len, lines), default=0)):
+            parts = [each[place] if place < len(each) else "" for each in lines]
+            aligned = zip(parts, table.widths, table.to_right, strict=True)
+            print("  ".join(padded(text, width, right) for text, width, right in aligned).rstrip())
 
 
-def _print_rich(
-    headers: Sequence[str], rows: Sequence[Sequence[str]], to_right: Sequence[bool], title: str
-) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
+def cell(value: Any, name: str = "") -> str:
+    """Return a value as people read it; numbers under the ``name`` of an identifier have no separators.
 
-    table = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False)
-    for header, right in zip(headers, to_right, strict=True):
-        table.add_column(header, justify="right" if right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    Console(highlight=False, markup=False, emoji=False).print(table)
-
-
-def cell(value: Any) -> str:
-    """Return a value as people read it.
-
-    >>> cell(1234567), cell(0.1), cell(None), cell(True)
-    ('1,234,567', '0.1', '-', 'yes')
+    >>> cell(1234567), cell(0.1), cell(None), cell(True), cell(1234567, "batch")
+    ('1,234,567', '0.1', '-', 'yes', '1234567')
     """
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
-        return f"{value:,}"
+        return str(value) if is_identifier(name) else f"{value:,}"
     if isinstance(value, float):
         return f"{value:,.10g}"
     if isinstance(value, datetime):
         return value.isoformat(sep=" ", timespec="seconds")
     if isinstance(value, dict):
-        return ", ".join(f"{cell(name)} {cell(part)}" for name, part in value.items()) or "-"
+        return ", ".join(f"{cell(key)} {cell(part, str(key))}" for key, part in value.items()) or "-"
     if isinstance(value, list | tuple):
-        return ", ".join(cell(part) for part in value) or "-"
-    return printable(str(value)).replace("\n", "\ufffd")
+        return ", ".join(cell(part, name) for part in value) or "-"
+    return printable(str(value).replace("\r\n", "\n"))
+
+
+def is_identifier(name: str) -> bool:
+    """Whether a number under this name names something, or is a time in microseconds, and is no quantity.
+
+    >>> is_identifier("batch"), is_identifier("start_us"), is_identifier("rows")
+    (True, True, False)
+    """
+    return name in _IDENTIFIERS or name.endswith(("_us", "_id", "_batch", "_version"))
+
+
+def str_of(value: Any, name: str = "") -> str:
+    """Return a value as a statement would have it: numbers without separators, every digit of a double."""
+    if isinstance(value, float):
+        return repr(value)
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else cell(value, name)
 
 
 def time_text(time_us: int | None) -> str:

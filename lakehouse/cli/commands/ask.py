@@ -126,11 +126,13 @@ def _print(question: Mapping[str, Any], answers: Sequence[Answer], by: Sequence[
 
 
 def _print_notes(answers: Sequence[Answer], missing: Missing | None, elapsed_ms: float) -> None:
+    from lakehouse.cli.output import print_line
+
     if missing:
         about = "" if missing.is_exact else "about "
         print(f"of {about}{missing.rows:,} rows {about}{missing.missing:,} have no value")
     if doubtful := max((answer.unchecked for answer in answers), default=0):
-        print(
+        print_line(
             f"{doubtful:,} rows came when identities of their time were no longer known and may repeat others: the "
             "interval holds the value without them and the one with them; see duplicates_within"
         )

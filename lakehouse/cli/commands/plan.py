@@ -50,7 +50,7 @@ def changes(kept: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _print(kept: Mapping[str, Any]) -> None:
-    from lakehouse.cli.output import print_table, time_text
+    from lakehouse.cli.output import print_line, print_table, time_text
     from lakehouse.declare.durations import format_duration
 
     rows: list[tuple[Any, ...]] = [
@@ -72,8 +72,10 @@ def _print(kept: Mapping[str, Any]) -> None:
     title = f"{kept['stream']}: newest {time_text(kept['newest_us'])}, since {time_text(kept['earliest_us'])}"
     print_table(("granularity", "kept for", "kept since", "nodes or rows", "bytes"), rows, title=title)
     for sentence in kept["lacks_now"]:
-        print(f"lacking: {sentence}")
+        print_line(f"lacking: {sentence}")
     if raw["next_from_us"] is not None:
-        print(f"next maintain: raw rows before {time_text(raw['next_from_us'])} go; nodes keep their history")
+        print_line(
+            f"next maintain: raw rows before {time_text(raw['next_from_us'])} go; nodes keep their history"
+        )
     for sentence in changes(kept):
-        print(f"change: {sentence}")
+        print_line(f"change: {sentence}")

@@ -138,7 +138,7 @@ def _show_answers(found: Sequence[AnswerSeries], html: Path | None, as_json: boo
 
 
 def _show(document: object, picture: Callable[[], Picture], html: Path | None, as_json: bool) -> None:
-    from lakehouse.cli.output import print_json
+    from lakehouse.cli.output import print_json, print_line
 
     if html is not None:
         from lakehouse.cli.pages.chart_page import chart, chart_page
@@ -153,7 +153,7 @@ def _show(document: object, picture: Callable[[], Picture], html: Path | None, a
     else:
         from lakehouse.cli.pages.picture import charts
 
-        print("\n".join(charts(picture())))
+        print_line("\n".join(charts(picture())))
 
 
 def _document(found: Series, html: Path | None) -> dict[str, object]:

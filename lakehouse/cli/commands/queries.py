@@ -92,12 +92,12 @@ def _print_operators(queries: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print(found: Mapping[str, Any], settings: Settings) -> None:
-    from lakehouse.cli.output import print_table, printable
+    from lakehouse.cli.output import print_line, print_table
     from lakehouse.cli.pages.explain_text import stopped_in_words
     from lakehouse.queries.kind import kinds
 
     if not found["queries"] and not found["faulty"]:
-        print(f"no query is registered; one is a file {settings.queries.folder}/NAME.sql")
+        print_line(f"no query is registered; one is a file {settings.queries.folder}/NAME.sql")
     is_mixed = len({facts["kind"] for facts in found["queries"]}) > 1
     for kind in kinds():
         own = [facts for facts in found["queries"] if facts["kind"] == kind.name]
@@ -108,12 +108,12 @@ def _print(found: Mapping[str, Any], settings: Settings) -> None:
             )
         for facts in own:
             if facts.get("next_tick") and (waiting := text.waiting_in_words(facts)):
-                print(printable(f"{facts['query']}: the next tick is {waiting}"))
+                print_line(f"{facts['query']}: the next tick is {waiting}")
     _print_operators(found["queries"])
     for facts in found["queries"]:
         if facts["state"] == "stopped":
-            print(printable(f"\n{facts['query']} is stopped: {stopped_in_words(facts['stopped'])}"))
+            print_line(f"\n{facts['query']} is stopped: {stopped_in_words(facts['stopped'])}")
     for name, problems in found["faulty"].items():
-        print(printable("\n".join([f"\n{name} is set aside until its file is mended:", *problems])))
+        print_line("\n".join([f"\n{name} is set aside until its file is mended:", *problems]))
     for name in found["unregistered"]:
-        print(f"{name}: has tables and is registered no longer; tidemark queries --forget {name}")
+        print_line(f"{name}: has tables and is registered no longer; tidemark queries --forget {name}")

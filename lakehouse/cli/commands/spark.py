@@ -101,7 +101,7 @@ def _print(session: Any, sql: str, limit: int) -> None:
     except WrongStatement as error:
         raise WrongUsage(f"--sql: {error}") from None
     rows = found.limit(limit + 1).collect()
-    print_table(found.columns, [tuple(row) for row in rows[:limit]])
+    print_table(found.columns, [tuple(row) for row in rows[:limit]], verbatim=True)
     if len(rows) > limit:
         print(f"only the first {limit:,} rows; --limit gives more", file=sys.stderr)
 

@@ -57,6 +57,6 @@ def _print(result: SqlResult, as_json: bool, as_csv: bool, limit: int) -> None:
     elif as_csv:
         csv.writer(sys.stdout, lineterminator="\n").writerows([result.columns, *result.rows])
     else:
-        print_table(result.columns, result.rows)
+        print_table(result.columns, result.rows, verbatim=True)
     if result.truncated:
         print(f"only the first {limit:,} rows; --limit gives more", file=sys.stderr)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from lakehouse.cli.output import cell, print_table, time_text
+from lakehouse.cli.output import cell, print_line, print_table, time_text
 from lakehouse.cli.pages.figures import ended_at, length, share
 from lakehouse.cli.pages.status_page import age
 from lakehouse.declare.durations import format_duration
@@ -57,16 +57,16 @@ class ExplainText(Protocol):
 def print_explained(facts: Facts, text: ExplainText) -> None:
     """Print what is known of a query; before its first batch that is its plan."""
     description = f": {facts['description']}" if facts["description"] else ""
-    print(f"{facts['query']}{description}\nstate: {_state_in_full(facts)}")
+    print_line(f"{facts['query']}{description}\nstate: {_state_in_full(facts)}")
     for name, sentence in plan_in_words(facts, text):
-        print(f"{name + ':':<11}{sentence}")
+        print_line(f"{name + ':':<11}{sentence}")
     if not facts["batches"]:
         return
     _print_scans(facts)
     _print_tables(text.tables(facts))
     sentences = list(text.found_in_words(facts))
     if sentences:
-        print("\n".join(["", text.HEADING, *sentences]))
+        print_line("\n".join(["", text.HEADING, *sentences]))
     _print_tables(text.last_tables(facts))
 
 

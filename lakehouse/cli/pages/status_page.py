@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lakehouse.cli.output import cell, print_table, time_text
+from lakehouse.cli.output import cell, print_line, print_table, time_text
 from lakehouse.declare.durations import format_duration
 
 Facts = Mapping[str, Any]
@@ -13,7 +13,7 @@ Facts = Mapping[str, Any]
 
 def print_status(found: Facts) -> None:
     """Print what a status holds; a stream that is not published yet has only its waiting batches."""
-    print(_headline(found))
+    print_line(_headline(found))
     streams = found["streams"]
     if streams:
         print_table(_STREAM, [_stream(stream) for stream in streams], title="streams")
@@ -147,7 +147,7 @@ _FRESH = ("stream", "fresh within p50", "p95", "last", "of batches", "published 
 
 def _print_service(service: Facts) -> None:
     """Print who serves the home, how fresh its answers are, and which tasks fail."""
-    print(f"\n{_served(service)}")
+    print_line(f"\n{_served(service)}")
     streams = service.get("streams", {}).items()
     fresh = [(name, *_fresh(told)) for name, told in streams if told]
     if fresh:

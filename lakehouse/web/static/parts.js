@@ -107,8 +107,8 @@ const TIMES = [["days", 864e8], ["hours", 36e8], ["minutes", 6e7], ["seconds", 1
 const SIZES = [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10], ["bytes", 1]];
 const unit = (most, units) => units.find(([, size]) => most >= 2 * size) ?? units.at(-1);
 
-const inBatch = (row) => [`batch ${number(row.batch)}, ended ${row.committed_at}`, ...(row.time_us === undefined ? [] : [`stream time ${time(row.time_us)}`])];
-const BATCH = [["batch", (row) => number(row.batch), true], ["ended", (row) => row.committed_at]];
+const inBatch = (row) => [`batch ${row.batch}, ended ${row.committed_at}`, ...(row.time_us === undefined ? [] : [`stream time ${time(row.time_us)}`])];
+const BATCH = [["batch", (row) => String(row.batch), true], ["ended", (row) => row.committed_at]];
 
 // What a query held after each batch; of very many batches those are shown that held most.
 function memory({ rows }, later) {

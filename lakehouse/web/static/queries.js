@@ -87,6 +87,6 @@ async function found(sheet, at, chosen) {
   const page = await get(`${at}/queries/${encodeURIComponent(chosen.query)}/${kind}.json`, { limit: 50 });
   // Numbers of rows and times in microseconds are for machines; some are larger than a number of this language.
   const shown = page.columns.filter((name) => !/_us$|_row$|_rows?_?ids?$|row_id|^batch$/.test(name));
-  sheet.append(h("h2", {}, `First rows of ${kind}_${chosen.query}`), table("Rows", shown.map((name) => [name, (row) => cell(row[name]), typeof page.rows[0]?.[name] === "number"]), page.rows),
+  sheet.append(h("h2", {}, `First rows of ${kind}_${chosen.query}`), table("Rows", shown.map((name) => [name, (row) => (Number.isInteger(row[name]) ? String(row[name]) : cell(row[name])), typeof page.rows[0]?.[name] === "number"]), page.rows),
     h("p", {}, h("a", { href: `${at}/queries/${encodeURIComponent(chosen.query)}/${kind}.csv?limit=10000`, download: `${kind}_${chosen.query}.csv` }, "first 10,000 as CSV")));
 }
