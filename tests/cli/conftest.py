@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -74,13 +77,39 @@ def published_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def tidemark(tmp_path: Path) -> Tidemark:
     """Run the command in ``tmp_path`` as a user would, without any TIDEMARK variable of the caller's."""
+    return command_in(tmp_path)
+
+
+@dataclass(frozen=True)
+class Tour:
+    """A home made by the commands of ``make demo``, with fewer rows: its folder, what was promised, what jobs did."""
+
+    folder: Path
+    promised: list[str]
+    outcomes: list[dict[str, Any]]
+
+
+@pytest.fixture(scope="session")
+def tour(tmp_path_factory: pytest.TempPathFactory) -> Tour:
+    """The home that README's tour makes; nothing may write to it."""
+    folder = tmp_path_factory.mktemp("tour")
+    tidemark = command_in(folder)
+    tidemark("init")
+    promised = tidemark("simulate", "--rows", "5000").stdout.splitlines()[-2:]
+    ran = tidemark("run", "--json")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return Tour(folder, promised, json.loads(ran.stdout))
+
+
+def command_in(folder: Path) -> Tidemark:
+    """Return what runs the command in a folder, in a process of its own."""
 
     def run(*arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("TIDEMARK_")}
         environment = inherited | {"PYTHONPATH": str(Path(__file__).parents[2])} | variables
         return subprocess.run(
             [sys.executable, "-m", "lakehouse.cli", *map(str, arguments)],
-            cwd=tmp_path,
+            cwd=folder,
             env=environment,
             capture_output=True,
             text=True,

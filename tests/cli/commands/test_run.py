@@ -8,7 +8,7 @@ import pytest
 
 from lakehouse.cli.output import time_text
 from lakehouse.simulator.truth import read_truth
-from tests.cli.conftest import Tidemark
+from tests.cli.conftest import Tidemark, Tour, command_in
 
 COUNTS = ("received", "accepted", "quarantined", "duplicates", "late")
 
@@ -49,20 +49,16 @@ def test_a_query_that_is_not_registered_or_lacks_a_stream_is_refused(
 @pytest.mark.airflow
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_run_finds_what_was_simulated_and_answers_with_it(tidemark: Tidemark, tmp_path: Path) -> None:
-    tidemark("init")
-    promised = tidemark("simulate", "--rows", "5000").stdout.splitlines()[-2:]
+def test_a_run_finds_what_was_simulated_and_answers_with_it(tour: Tour) -> None:
+    outcomes, tidemark = tour.outcomes, command_in(tour.folder)
 
-    ran = tidemark("run", "--json")
-
-    outcomes = json.loads(ran.stdout)
-    assert (ran.returncode, [outcome["error"] for outcome in outcomes]) == (0, [None] * len(outcomes))
+    assert [outcome["error"] for outcome in outcomes] == [None] * len(outcomes)
     status = json.loads(tidemark("status", "--json").stdout)
     files = {o["stream"]: o["figures"]["files"] for o in outcomes if o["job"] == "ingest"}
     found = [_as_promised(stream, files[stream["stream"]]) for stream in status["streams"]]
-    assert sorted(line.split() for line in promised) == sorted(found)
+    assert sorted(line.split() for line in tour.promised) == sorted(found)
     for stream in status["streams"]:
-        truth = read_truth(tmp_path / "landing", stream["stream"])
+        truth = read_truth(tour.folder / "landing", stream["stream"])
         assert truth is not None
         assert [stream[name] for name in (*COUNTS, "lateness_max_us")] == [
             *(truth.received, truth.accepted, truth.quarantined, truth.duplicates, truth.late),
@@ -70,7 +66,7 @@ def test_a_run_finds_what_was_simulated_and_answers_with_it(tidemark: Tidemark, 
         ]
         assert stream["quarantine"] == truth.reasons
     answer = json.loads(tidemark("ask", "flows", "bytes", "--json").stdout)
-    truth = read_truth(tmp_path / "landing", "flows")
+    truth = read_truth(tour.folder / "landing", "flows")
     assert truth is not None
     assert (answer["exact"], answer["value"]) == (True, float(truth.sums["bytes"]))
 
