@@ -109,7 +109,7 @@ def test_nan_and_infinity_count_as_missing(lake: Make) -> None:
     stream.ingest()
 
     assert stream.rows("raw", "temp", "count") == [(None, None)] * 4
-    assert stream.rows("ledger", "missing") == [({"temp": 4, "count": 4},)]
+    assert stream.rows("ledger", "missing") == [({"device": 0, "ts": 0, "temp": 4, "count": 4},)]
 
 
 @EACH_WAY
