@@ -212,7 +212,7 @@ def _served(folder: Path) -> Iterator[psutil.Process]:
                 time.sleep(0.2)
             yield psutil.Process(process.pid)
             process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0
+            assert process.wait(60) == 143
         finally:
             if process.poll() is None:
                 process.kill()
