@@ -2,6 +2,7 @@
 
 batch_manifests/<query>/query        the meaning, in one line
 batch_manifests/<query>/statement    the same for people: the query as it was written then, in one line
+batch_manifests/<query>/evaluation   the version of the evaluation of conditions that its first batch had
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ from lakehouse.home.seal import write_sealed
 
 # A version whose queries had one number of buckets for good wrote this at the end of their meaning.
 _IN_BUCKETS = re.compile(r" IN (\d+) BUCKETS$")
+
+
+# The first one, which recorded nothing, took NOT LIKE for LIKE and rounded literals to the digits of a decimal column.
+EVALUATION = 2
 
 
 class QueryChanged(Permanent, RuntimeError):
@@ -42,6 +47,14 @@ def replace_definition(folder: Path, definition: str, statement: str) -> None:
     """Record what the query's tables were made for, whatever was recorded before."""
     write_sealed(folder / "query", definition)
     write_sealed(folder / "statement", statement)
+    write_sealed(folder / "evaluation", str(EVALUATION))
+
+
+def read_evaluation(folder: Path) -> int | None:
+    """Return the version of the evaluation of conditions that the query's first batch had, None before that."""
+    if read_definition(folder) is None:
+        return None
+    return int(_read(folder / "evaluation") or 1)
 
 
 def meanings(folder: Path, definition: str, statement: str) -> tuple[str, str] | None:
