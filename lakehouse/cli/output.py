@@ -152,6 +152,18 @@ def str_of(value: Any, name: str = "") -> str:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else cell(value, name)
 
 
+def percent(share: float) -> str:
+    """Return a share of 1 in per cent; what is nearly all or nearly nothing is not shown as such.
+
+    >>> percent(0.5), percent(0.99999), percent(0.00001), percent(1.0), percent(0.0)
+    ('50.0%', '99.99%', '0.01%', '100.0%', '0.0%')
+    """
+    text = f"{share:.1%}"
+    if text == "100.0%" and share < 1:
+        return "99.99%"
+    return "0.01%" if text == "0.0%" and share > 0 else text
+
+
 def time_text(time_us: int | None) -> str:
     """Return microseconds UTC as a time, ``-`` for none.
 

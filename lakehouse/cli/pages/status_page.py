@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lakehouse.cli.output import cell, print_line, print_table, time_text
+from lakehouse.cli.output import cell, percent, print_line, print_table, time_text
 from lakehouse.declare.durations import format_duration
 
 Facts = Mapping[str, Any]
@@ -78,7 +78,7 @@ _STREAM = (
 
 
 def _stream(stream: Facts) -> tuple[Any, ...]:
-    late = f"{stream['late']:,} ({stream['late_share']:.1%})" if "late" in stream else None
+    late = f"{stream['late']:,} ({percent(stream['late_share'])})" if "late" in stream else None
     lateness = (_span(stream.get(f"lateness_{part}_us")) for part in ("p50", "p95", "max"))
     counts = (stream.get("quarantined"), stream.get("duplicates"))
     ages = (time_text(stream.get("newest_us")), time_text(stream.get("raw_from_us")))
@@ -99,7 +99,7 @@ def _stream(stream: Facts) -> tuple[Any, ...]:
 def _missing(stream: str, column: Facts) -> tuple[Any, ...]:
     missing, accepted, last = column["missing"], column["accepted"], column["last_with"]
     note = "all rows" if missing == accepted else f"no value since batch {last}" if last else "-"
-    return (stream, column["column"], missing, f"{missing / accepted:.1%}", note)
+    return (stream, column["column"], missing, percent(missing / accepted), note)
 
 
 _LEVEL = ("level", "width", "kept for", "nodes", "from", "to", "rows entered")
